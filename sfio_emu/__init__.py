@@ -1,0 +1,1 @@
+"""SFIO: striped files over many I/O nodes (a later release)."""

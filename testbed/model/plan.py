@@ -1,0 +1,119 @@
+"""The plan of a streaming run: a value (JSON) that either fabric can run.
+
+Network, label splits there and back, stream parameters, faults and seed; no fabric, clock or file in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.errors import InputError
+from testbed.model.label_split import LabelSplit
+from topologies.network import LinkId, Network
+
+FaultKind = Literal["down", "blackhole", "loss"]
+Direction = Literal["both", "forward"]
+LabelOrder = Literal["stratified", "random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One failure of one link from ``start_s`` to ``stop_s`` after the stream's start.
+
+    down: the carrier goes; blackhole: packets vanish, the carrier stays; loss: each packet is lost with probability
+    ``loss_fraction``. ``direction`` both: the whole cable; forward: only the named direction.
+    """
+
+    link: LinkId
+    kind: FaultKind = "down"
+    start_s: float
+    stop_s: float
+    direction: Direction = "both"
+    loss_fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        where = f"fault on {self.link[0]}->{self.link[1]}"
+        if self.kind not in ("down", "blackhole", "loss"):
+            raise InputError(f"{where}: kind {self.kind!r} is none of down, blackhole, loss")
+        if self.direction not in ("both", "forward"):
+            raise InputError(f"{where}: direction {self.direction!r} is neither both nor forward")
+        if not 0 <= self.start_s < self.stop_s:
+            raise InputError(
+                f"{where}: start {self.start_s} s and stop {self.stop_s} s; start must be 0 or more and before stop"
+            )
+        if not 0 < self.loss_fraction <= 1:
+            raise InputError(f"{where}: loss_fraction {self.loss_fraction} lies outside (0, 1]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamParameters:
+    """How the stream is coded, paced and reported.
+
+    ``rate_pps``: source packets a second (the wire carries rate * N / M). ``symbol_bytes``: bytes of one coded symbol.
+    ``playback_s``: a source packet is late when it is not there this long after it was sent. ``hold_s``: how long a
+    lower loss must last before redundancy is lowered. ``block_size``: N fixed for the whole run (no adaptation), or None.
+    """
+
+    rate_pps: float = 1000.0
+    source_packets: int = 20
+    symbol_bytes: int = 256
+    tolerance: float = 0.05
+    decoding_error_rate: float = 1e-5
+    labels: LabelOrder = "stratified"
+    playback_s: float = 0.4
+    report_interval_s: float = 0.1
+    report_packets: int = 100
+    hold_s: float = 2.0
+    block_size: int | None = None
+
+    def __post_init__(self) -> None:
+        checks = (
+            (0 < self.rate_pps <= 1e6, f"rate {self.rate_pps} packets/s; give one above 0 and at most 1e6"),
+            (1 <= self.source_packets <= 254, f"M = {self.source_packets} source packets a block; give 1 to 254"),
+            (4 <= self.symbol_bytes <= 8900, f"symbols of {self.symbol_bytes} bytes; give 4 to 8900"),
+            (0 <= self.tolerance < 1, f"tolerance {self.tolerance} lies outside [0, 1)"),
+            (0 < self.decoding_error_rate < 1, f"decoding error rate {self.decoding_error_rate} lies outside (0, 1)"),
+            (self.labels in ("stratified", "random"), f"labels {self.labels!r}; give stratified or random"),
+            (self.playback_s > 0, f"playback buffer of {self.playback_s} s; give one above 0"),
+            (self.report_interval_s > 0 and self.report_packets > 0, "report interval and packets must be above 0"),
+            (self.hold_s >= 0, f"hold of {self.hold_s} s; give 0 or more"),
+            (
+                self.block_size is None or self.source_packets <= self.block_size <= 255,
+                f"block size {self.block_size}; give M to 255",
+            ),
+        )
+        for holds, wrong in checks:
+            if not holds:
+                raise InputError(f"stream: {wrong}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamPlan:
+    """Everything a fabric needs to run one stream, and everything a verdict needs to judge it."""
+
+    network: Network
+    method: str
+    forward: LabelSplit
+    backward: LabelSplit
+    stream: StreamParameters
+    faults: tuple[Fault, ...] = ()
+    duration_s: float
+    seed: int = 1
+
+    @property
+    def source(self) -> str:
+        return self.forward.source
+
+    @property
+    def sink(self) -> str:
+        return self.forward.sink
+
+    def __post_init__(self) -> None:
+        if self.duration_s <= 0:
+            raise InputError(f"plan: duration {self.duration_s} s must be above 0")
+        for fault in self.faults:
+            if fault.link not in self.network.link_index:
+                raise InputError(
+                    f"plan: fault on {fault.link[0]}->{fault.link[1]}, which is no link of {self.network.name!r}"
+                )

@@ -1,0 +1,193 @@
+"""What a network is: frozen nodes and directed links, checked where they are built.
+
+Everything else in the project is computed from this value; it knows no file format, routing or switch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import networkx as nx
+
+from topologies.errors import TopologyError
+
+NodeKind = Literal["host", "switch"]
+LinkId = tuple[str, str, int]
+"""(source, target, key): the name of one directed link; ``key`` tells parallel links apart, 0 where there is one."""
+
+DEFAULT_CAPACITY_BPS = 1e7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One host or switch. ``position`` is (x, y) in drawing units (MANET: the unit square), or None."""
+
+    id: str
+    kind: NodeKind
+    position: tuple[float, float] | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not self.id:
+            raise TopologyError(f"node id {self.id!r}: give every node a non-empty text as its id")
+        if self.kind not in ("host", "switch"):
+            raise TopologyError(f"node {self.id!r}: kind {self.kind!r} is neither 'host' nor 'switch'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """One directed link. ``capacity_bps`` in bits a second, ``delay_s`` in seconds (propagation, one way)."""
+
+    source: str
+    target: str
+    key: int = 0
+    capacity_bps: float = DEFAULT_CAPACITY_BPS
+    delay_s: float = 0.0
+    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        name = f"link {self.source!r} -> {self.target!r}"
+        if self.source == self.target:
+            raise TopologyError(f"{name}: a link from a node to itself; remove it")
+        for what, value, floor in (
+            ("capacity_bps", self.capacity_bps, "positive"),
+            ("delay_s", self.delay_s, "zero or more"),
+        ):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise TopologyError(f"{name}: {what} {value!r} is not a number; give one that is {floor}")
+        if self.capacity_bps <= 0:
+            raise TopologyError(f"{name}: capacity_bps {self.capacity_bps!r} must be positive")
+        if self.delay_s < 0:
+            raise TopologyError(f"{name}: delay_s {self.delay_s!r} must be zero or more")
+
+    @property
+    def id(self) -> LinkId:
+        return (self.source, self.target, self.key)
+
+    @property
+    def label(self) -> str:
+        """``a->b``, with ``#key`` for a parallel link: how reports and commands name the link."""
+        return f"{self.source}->{self.target}" + (f"#{self.key}" if self.key else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """Nodes and directed links in a stated, deterministic order.
+
+    Raises TopologyError for a duplicate node id, a duplicate link and a link whose end is no node.
+
+    >>> net = Network(name="pair", nodes=(Node(id="a", kind="switch"), Node(id="b", kind="switch")),
+    ...               links=(Link(source="a", target="b"),))
+    >>> net.link("a", "b").capacity_bps
+    10000000.0
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for node in self.nodes:
+            if node.id in seen:
+                raise TopologyError(f"network {self.name!r}: two nodes have the id {node.id!r}; rename one")
+            seen.add(node.id)
+        links: set[LinkId] = set()
+        for link in self.links:
+            for end in (link.source, link.target):
+                if end not in seen:
+                    raise TopologyError(
+                        f"network {self.name!r}: link {link.source!r} -> {link.target!r} names the unknown node {end!r}; add the node or mend the link"
+                    )
+            if link.id in links:
+                raise TopologyError(
+                    f"network {self.name!r}: link {link.label} is there twice; give parallel links keys of their own"
+                )
+            links.add(link.id)
+
+    @cached_property
+    def node_index(self) -> Mapping[str, int]:
+        """Node id -> position in ``nodes``."""
+        return {node.id: i for i, node in enumerate(self.nodes)}
+
+    @cached_property
+    def link_index(self) -> Mapping[LinkId, int]:
+        """Link id -> position in ``links``."""
+        return {link.id: i for i, link in enumerate(self.links)}
+
+    @cached_property
+    def _out(self) -> Mapping[str, tuple[int, ...]]:
+        return self._incident("source")
+
+    @cached_property
+    def _in(self) -> Mapping[str, tuple[int, ...]]:
+        return self._incident("target")
+
+    def _incident(self, end: Literal["source", "target"]) -> Mapping[str, tuple[int, ...]]:
+        found: dict[str, list[int]] = {node.id: [] for node in self.nodes}
+        for i, link in enumerate(self.links):
+            found[link.source if end == "source" else link.target].append(i)
+        return {k: tuple(v) for k, v in found.items()}
+
+    def node(self, node_id: str) -> Node:
+        """The node of that id; TopologyError, naming the nearest ids, where there is none."""
+        index = self.node_index.get(node_id)
+        if index is None:
+            raise TopologyError(f"network {self.name!r} has no node {node_id!r}; {self._hint(node_id)}")
+        return self.nodes[index]
+
+    def link(self, source: str, target: str, key: int = 0) -> Link:
+        """The directed link of that name; TopologyError where there is none."""
+        index = self.link_index.get((source, target, key))
+        if index is None:
+            raise TopologyError(f"network {self.name!r} has no link {source}->{target}" + (f"#{key}" if key else ""))
+        return self.links[index]
+
+    def out_links(self, node_id: str) -> tuple[int, ...]:
+        """Indices into ``links`` of the links that leave the node."""
+        return self._out[self.node(node_id).id]
+
+    def in_links(self, node_id: str) -> tuple[int, ...]:
+        """Indices into ``links`` of the links that enter the node."""
+        return self._in[self.node(node_id).id]
+
+    @property
+    def hosts(self) -> tuple[Node, ...]:
+        return tuple(n for n in self.nodes if n.kind == "host")
+
+    @property
+    def switches(self) -> tuple[Node, ...]:
+        return tuple(n for n in self.nodes if n.kind == "switch")
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """A networkx view (a copy): node attribute ``kind``, link attributes ``capacity_bps``, ``delay_s``, ``index``."""
+        graph = nx.MultiDiGraph(name=self.name, **dict(self.attributes))
+        for node in self.nodes:
+            graph.add_node(node.id, kind=node.kind, position=node.position, **dict(node.attributes))
+        for i, link in enumerate(self.links):
+            graph.add_edge(
+                link.source,
+                link.target,
+                key=link.key,
+                index=i,
+                capacity_bps=link.capacity_bps,
+                delay_s=link.delay_s,
+                **dict(link.attributes),
+            )
+        return graph
+
+    def _hint(self, wrong: str) -> str:
+        import difflib
+
+        near = difflib.get_close_matches(wrong, list(self.node_index), n=3)
+        return "did you mean " + " or ".join(near) + "?" if near else "it has " + _some(self.node_index)
+
+
+def _some(names: Iterable[str], most: int = 6) -> str:
+    listed = list(names)
+    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
