@@ -1,0 +1,197 @@
+#!/usr/bin/env bash
+# Sets the testbed up on this machine: system packages, a virtual environment, the package itself. Also provisions the virtual machine.
+# Safe to repeat (a set-up that is complete costs a fraction of a second and no network), to interrupt, and to run twice at once.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: vagrant/provision.sh [--extras NAME,...] [--programs NAME,...] [--vm]
+  --extras    also the package's extras: test, lint, bench
+  --programs  also these programs of the system: chromium, shellcheck, ...
+  --vm        inside the virtual machine: load kernel modules at boot, put `testbed` on every user's PATH
+environment:
+  TESTBED_VENV             folder of the virtual environment (default: .venv in the project)
+  TESTBED_PYTHON           Python to build it with (default: python3, or the newest python3.x found)
+  TESTBED_SYSTEM_PACKAGES  "no": never install system packages, only say which are missing
+exit codes: 0 set up; 2 bad argument; 3 the machine lacks something (the line says what)
+TEXT
+}
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() {
+    say "$2"
+    exit "$1"
+}
+
+arguments=("$@")
+extras=base programs='' vm=no
+while [ $# -gt 0 ]; do
+    case $1 in
+        --extras | --programs)
+            [ $# -gt 1 ] || fail 2 "$1 needs a list of names, see --help"
+            [[ $2 =~ ^[a-z0-9,.+-]+$ ]] || fail 2 "$1 '$2' is not a list of names such as test,lint"
+            if [ "$1" = --extras ]; then extras=base,$2; else programs=$2; fi
+            shift
+            ;;
+        --vm) vm=yes ;;
+        -h | --help) usage && exit 0 ;;
+        *) fail 2 "unknown argument '$1', see --help" ;;
+    esac
+    shift
+done
+IFS=, read -ra extra_names <<<"$extras"
+IFS=, read -ra program_names <<<"$programs"
+
+# An ordinary user's PATH lacks the folders where Open vSwitch, tc and nft live.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv=${TESTBED_VENV:-$root/.venv}
+[[ $venv = /* ]] || venv=$PWD/$venv
+unfinished=$venv/.testbed-unfinished
+
+# --- what there is ---------------------------------------------------------------------------------------------------
+
+# program:package, both as Debian 12 and Ubuntu 24.04 name them
+needed=(ovs-vswitchd:openvswitch-switch ovsdb-tool:openvswitch-common mnexec:mininet ifconfig:net-tools ip:iproute2 tc:iproute2
+    nft:nftables tcpdump:tcpdump ethtool:ethtool iperf:iperf iperf3:iperf3 ping:iputils-ping sysctl:procps modprobe:kmod
+    unshare:util-linux setpriv:util-linux)
+
+missing_packages() {
+    local pair name
+    for pair in "${needed[@]}"; do
+        command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
+    done
+    compgen -G '/usr/lib*/libisal.so.2' >/dev/null || compgen -G '/usr/lib/*/libisal.so.2' >/dev/null ||
+        compgen -G '/usr/local/lib/libisal.so.2' >/dev/null || echo libisal2
+    for name in "${program_names[@]}"; do
+        command -v "$name" >/dev/null && continue
+        # Ubuntu's chromium package is only a pointer to a snap, which containers and bare machines cannot run
+        if [ "$name" = chromium ] && grep -qs '^ID=ubuntu' /etc/os-release; then continue; fi
+        echo "$name"
+    done
+    # a virtual environment is made once, so its maker is looked for only then
+    if [ ! -x "$venv/bin/python" ] && python=$(find_python) && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
+    fi
+}
+
+find_python() {
+    local candidate
+    for candidate in ${TESTBED_PYTHON:+"$TESTBED_PYTHON"} python3 python3.14 python3.13 python3.12 python3.11; do
+        if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return 0
+        fi
+        [ "$candidate" != "${TESTBED_PYTHON:-}" ] || return 1
+    done
+    return 1
+}
+
+fingerprint() {
+    { cat "$root/pyproject.toml" "$root/constraints.txt" "${BASH_SOURCE[0]}" && printf '%s\n' "$root" "$venv"; } | sha256sum
+}
+
+environment_is_complete() {
+    local expected name
+    [ -x "$venv/bin/python" ] && [ ! -e "$unfinished" ] || return 1
+    expected=$(fingerprint)
+    for name in "${extra_names[@]}"; do
+        [ "$(cat "$venv/.testbed-$name" 2>/dev/null)" = "$expected" ] || return 1
+    done
+}
+
+modules='openvswitch sch_netem sch_tbf sch_htb nf_tables tun'
+virtual_machine_is_ready() {
+    [ "$(readlink /usr/local/bin/testbed)" = "$venv/bin/testbed" ] && grep -qsx "TESTBED_VENV=$venv" /etc/environment &&
+        [ "$(cat /etc/modules-load.d/testbed.conf 2>/dev/null)" = "${modules// /$'\n'}" ]
+}
+
+# --- what is done about it -------------------------------------------------------------------------------------------
+
+can_become_root() {
+    [ "$(id -u)" -eq 0 ] || { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; }
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+apt() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null >&2
+}
+
+install_packages() {
+    local packages=("$@") package
+    say "installing system packages: ${packages[*]}"
+    apt update || say "the package lists could not be renewed; trying those at hand"
+    apt install --no-install-recommends "${packages[@]}" && return
+    # one that this release does not know must not keep the others away
+    for package in "${packages[@]}"; do
+        apt install --no-install-recommends "$package" || say "could not install $package"
+    done
+}
+
+provide_packages() {
+    local packages reason
+    mapfile -t packages < <(missing_packages | sort -u)
+    [ ${#packages[@]} -gt 0 ] || return 0
+    if [ "${TESTBED_SYSTEM_PACKAGES:-}" = no ]; then
+        reason='TESTBED_SYSTEM_PACKAGES=no'
+    elif ! command -v apt-get >/dev/null; then
+        reason='no apt-get here (names are those of Debian 12)'
+    elif ! can_become_root; then
+        reason='neither root nor sudo; ask an administrator for: apt-get install'
+    else
+        install_packages "${packages[@]}"
+        mapfile -t packages < <(missing_packages | sort -u)
+        [ ${#packages[@]} -gt 0 ] || return 0
+        reason='installation failed'
+    fi
+    say "going on without system packages: ${packages[*]} ($reason); without Open vSwitch and mininet only the simulated fabric works"
+}
+
+# Only an empty folder or an earlier environment is ever cleared.
+create_environment() {
+    local python
+    python=$(find_python) || fail 3 "Python 3.11 or newer is needed (found: $(python3 --version 2>&1 || true)); install one and name it in TESTBED_PYTHON"
+    [ -e "$venv/pyvenv.cfg" ] || [ -z "$(ls -A "$venv")" ] || fail 2 "$venv is neither empty nor a virtual environment; name another folder in TESTBED_VENV"
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || fail 3 "$python cannot make a virtual environment: install its venv package (Debian: python3-venv)"
+    say "creating $venv with $("$python" --version 2>&1)"
+    "$python" -m venv --clear "$venv" || fail 3 "$python -m venv $venv failed"
+}
+
+provide_environment() {
+    local names=${extras#base} name
+    environment_is_complete && return
+    if [ -e "$unfinished" ] || ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then create_environment; fi
+    : >"$unfinished" # outlives an interruption: a half-copied package looks installed, so the next run starts anew
+    say "installing Python packages into $venv (a minute or two)"
+    if ! "$venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$root/constraints.txt" -e "$root${names:+[${names#,}]}" >&2; then
+        rm -f "$unfinished" # pip has undone its own failure
+        fail 3 "installing the Python packages failed (is a package index reachable?); what is above says why"
+    fi
+    for name in "${extra_names[@]}"; do fingerprint >"$venv/.testbed-$name"; done
+    rm -f "$unfinished"
+}
+
+provide_virtual_machine() {
+    [ $vm = yes ] && ! virtual_machine_is_ready || return 0
+    as_root sh -c "printf '%s\n' $modules >/etc/modules-load.d/testbed.conf"
+    for module in $modules; do
+        as_root modprobe -q "$module" || say "the kernel has no module $module; testbed doctor says what that costs"
+    done
+    as_root ln -sfn "$venv/bin/testbed" /usr/local/bin/testbed
+    as_root sed -i '/^TESTBED_VENV=/d' /etc/environment
+    as_root sh -c "echo 'TESTBED_VENV=$venv' >>/etc/environment"
+}
+
+if [ "${TESTBED_PROVISION_LOCKED:-}" != "$venv" ]; then
+    if [ -z "$(missing_packages)" ] && environment_is_complete && { [ $vm = no ] || virtual_machine_is_ready; }; then exit 0; fi
+    mkdir -p "$venv" 2>/dev/null && [ -w "$venv" ] || { can_become_root && as_root install -d -o "$(id -u)" -g "$(id -g)" "$venv"; } ||
+        fail 3 "cannot write to $venv; name another folder in TESTBED_VENV"
+    # --close: nothing that a package starts may keep the lock
+    TESTBED_PROVISION_LOCKED=$venv exec flock --close "$venv" "$BASH" "${BASH_SOURCE[0]}" ${arguments[@]+"${arguments[@]}"}
+fi
+provide_packages
+provide_environment
+provide_virtual_machine
