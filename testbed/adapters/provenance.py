@@ -1,0 +1,78 @@
+"""What a run was made with and on: versions of the software, the machine, its memory and kernel."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from testbed.model.run_records import Manifest
+
+PACKAGES = ("parallel-communications-testbed", "mininet", "networkx", "numba", "numpy", "os-ken", "scapy", "scipy")
+
+
+def describe_run(
+    *,
+    command: str,
+    seed: int = 1,
+    plans: Sequence[Mapping[str, Any]] = (),
+    capabilities: Mapping[str, Any] | None = None,
+) -> Manifest:
+    """The manifest of a run that starts now on this machine; the result store adds name, run id and times."""
+    return Manifest(
+        command=command,
+        seed=seed,
+        versions=software_versions(),
+        machine=describe_machine(),
+        capabilities=dict(capabilities or {}),
+        plans=tuple(plans),
+    )
+
+
+def software_versions() -> dict[str, str]:
+    """Package -> version, for those that are installed; ``openvswitch`` and ``python`` among them."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    switch = _open_vswitch_version()
+    return found | ({"openvswitch": switch} if switch else {})
+
+
+def describe_machine() -> dict[str, Any]:
+    """Cores this process may use, memory in bytes, kernel, architecture, Python."""
+    pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": pages * page_bytes,
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "system": _system_name(),
+        "python": platform.python_version(),
+    }
+
+
+def _system_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.system()
+
+
+def _open_vswitch_version() -> str | None:
+    program = shutil.which("ovs-vswitchd") or "/usr/sbin/ovs-vswitchd"
+    if not Path(program).exists():
+        return None
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=5, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    words = said.splitlines()[0].split() if said else []
+    return words[-1] if words else None

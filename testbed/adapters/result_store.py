@@ -1,0 +1,258 @@
+"""Runs on disk: ``results/<name>/<run>/`` with manifest, measurements, verdict and page; whole or marked unfinished.
+
+Layout of a run's directory (format 1):
+
+- ``manifest.json``: ``format`` and the fields of ``testbed.model.run_records.Manifest``;
+- ``measurements.jsonl``: one JSON object a line; ``record`` names its kind (session, fault, timeline, summary), the other
+  keys are the fields of that record's class in ``testbed.model.run_records`` (summary: ``ror: {predicted, measured}``);
+- ``verdict.json``: ``passed``, ``invalid``, ``failed``, ``checks``, ``notes``;
+- ``page.html``: the report, drawn from the other three.
+
+A run is written to ``<run>.unfinished`` beside its place and renamed when it is whole. What is left under that name was
+interrupted, or is still being written (then its writer holds a lock on ``measurements.jsonl``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from testbed.errors import InputError
+from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json, verdict_from_json
+from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
+from testbed.model.verdict import Verdict
+
+UNFINISHED = ".unfinished"
+MANIFEST, MEASUREMENTS, VERDICT, PAGE = "manifest.json", "measurements.jsonl", "verdict.json", "page.html"
+MOST_TRIES = 10_000
+
+
+class ResultStore:
+    """All runs under one directory (made when the first run starts). ``now`` gives the time in UTC.
+
+    >>> import tempfile
+    >>> from testbed.model.verdict import Verdict
+    >>> with ResultStore(Path(tempfile.mkdtemp())).new_run("try", Manifest(command="testbed stream")) as run:
+    ...     place = run.finish(Verdict(checks=()))
+    >>> load_run(place).verdict.passed
+    False
+    """
+
+    def __init__(self, root: Path, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.root = root
+        self._now = now
+
+    def new_run(self, name: str, manifest: Manifest) -> OpenRun:
+        """A place of its own for a run that starts now; its id is the UTC time and the seed (and a count where taken).
+
+        Raises InputError for a name that is no plain directory name, and where the directory cannot be written.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) or name.endswith(UNFINISHED):
+            raise InputError(f"result name {name!r}: use letters, digits, dots, dashes and underscores")
+        started = self._now()
+        stem = f"{started:%Y%m%dT%H%M%SZ}-seed{manifest.seed}"
+        try:
+            run = self._claim(self.root / name, stem)
+        except OSError as error:
+            raise InputError(
+                f"results in {self.root}: {error.strerror}; choose a directory that can be written"
+            ) from None
+        described = replace(manifest, name=name, run=run, started=started.isoformat(timespec="seconds"), seconds=None)
+        return OpenRun(self.root / name / run, described, started=started, now=self._now)
+
+    @staticmethod
+    def _claim(parent: Path, stem: str) -> str:
+        """Make ``<run>.unfinished`` for the first free run id: mkdir succeeds for one of any number of writers only."""
+        parent.mkdir(parents=True, exist_ok=True)
+        for count in range(1, MOST_TRIES):
+            run = stem if count == 1 else f"{stem}-{count}"
+            draft = parent / (run + UNFINISHED)
+            try:
+                draft.mkdir()
+            except FileExistsError:
+                continue
+            if not (parent / run).exists():  # looked at after the claim: a finished run never loses its name
+                return run
+            draft.rmdir()
+        raise InputError(f"results in {parent}: {MOST_TRIES} runs named {stem}; remove some")
+
+
+class OpenRun:
+    """A run being written. Leave it by ``finish``; left any other way it stays behind as unfinished.
+
+    (Where an error came before the first record, nothing was measured and the directory is removed.)
+    """
+
+    def __init__(self, place: Path, manifest: Manifest, *, started: datetime, now: Callable[[], datetime]) -> None:
+        self.place = place
+        self.manifest = manifest
+        self._draft = place.with_name(place.name + UNFINISHED)
+        self._started = started
+        self._now = now
+        self._records: list[Record] = []
+        self._verdict: Verdict | None = None
+        self._finished = False
+        self._file: IO[str] = (self._draft / MEASUREMENTS).open("w", encoding="utf-8")
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _write_json(self._draft / MANIFEST, manifest.to_json())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._finished:
+            return
+        if not self._records:
+            self._file.close()
+            shutil.rmtree(self._draft, ignore_errors=True)
+            return
+        why = f"{kind.__name__}: {error}".rstrip(": ") if kind is not None else "no verdict was given"
+        _write_json(self._draft / MANIFEST, replace(self.manifest, interrupted=why).to_json())
+        self._file.close()
+
+    def add(self, record: Record) -> None:
+        """Append one record; it is on its way to the disk when this returns."""
+        self._records.append(record)
+        self._file.write(json.dumps(record_to_json(record), allow_nan=False, separators=(",", ":")) + "\n")
+        self._file.flush()
+
+    def loaded(self) -> LoadedRun:
+        """What has been recorded so far, as a reader would load it; with the verdict once it is finished."""
+        return LoadedRun(manifest=self.manifest, sessions=group_sessions(self._records), verdict=self._verdict)
+
+    def finish(self, verdict: Verdict | None = None, page: str | None = None) -> Path:
+        """Write manifest, verdict and page, then give the run its name; returns its directory.
+
+        ``verdict`` None combines those of the sessions' summaries; ``page`` None draws it from the records.
+        """
+        from testbed.report.page import build_page
+
+        final = combined_verdict(group_sessions(self._records)) if verdict is None else verdict
+        self._verdict = final
+        seconds = round((self._now() - self._started).total_seconds(), 3)
+        self.manifest = replace(self.manifest, seconds=seconds)
+        _write_json(self._draft / MANIFEST, self.manifest.to_json())
+        _write_json(self._draft / VERDICT, final.to_json())
+        write_whole(self._draft / PAGE, build_page(self.loaded()) if page is None else page)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._draft.rename(self.place)
+        self._file.close()
+        self._finished = True
+        return self.place
+
+
+def load_run(directory: Path) -> LoadedRun:
+    """Read a run's directory, finished or not (the name without ``.unfinished`` finds either).
+
+    Raises InputError, naming file, line and key, where there is no run, or one of another format, or a damaged one.
+    The last line of an unfinished run may be cut short; it is left out.
+    """
+    place = _find(directory)
+    unfinished = _why_unfinished(place)
+    manifest = manifest_from_json(_read_json(place / MANIFEST), str(place / MANIFEST))
+    if unfinished is not None and manifest.interrupted is not None:
+        unfinished = f"the run was interrupted ({manifest.interrupted})"
+    records = _read_records(place / MEASUREMENTS, cut_short_allowed=unfinished is not None)
+    verdict = verdict_from_json(_read_json(place / VERDICT), str(place / VERDICT)) if unfinished is None else None
+    try:
+        sessions = group_sessions(records)
+    except InputError as error:
+        raise InputError(f"{place / MEASUREMENTS}: {error}") from None
+    return LoadedRun(manifest=manifest, sessions=sessions, verdict=verdict, unfinished=unfinished)
+
+
+def redraw(directory: Path) -> tuple[LoadedRun, Path]:
+    """Load the run and write its page anew (whole or not at all); returns the run and the page's path."""
+    from testbed.report.page import build_page
+
+    run = load_run(directory)
+    page = _find(directory) / PAGE
+    try:
+        write_whole(page, build_page(run))
+    except OSError as error:
+        raise InputError(f"{page}: {error.strerror}; make its directory writable") from None
+    return run, page
+
+
+def write_whole(path: Path, content: str) -> None:
+    """Write a file so that a reader sees the old one or the new one, never a part."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _find(directory: Path) -> Path:
+    for place in (directory, directory.with_name(directory.name + UNFINISHED) if directory.name else directory):
+        if (place / MANIFEST).is_file():
+            return place
+    if not directory.exists():
+        raise InputError(f"{directory}: no such directory; give one of results/<name>/<run>")
+    if not directory.is_dir():
+        raise InputError(f"{directory}: not a directory; give one of results/<name>/<run>")
+    inside = sorted(p.parent.name for p in directory.glob(f"*/{MANIFEST}"))
+    hint = f"; it holds runs, give one of them, the last is {directory / inside[-1]}" if inside else ""
+    raise InputError(f"{directory}: no {MANIFEST} in it{hint or '; give one of results/<name>/<run>'}")
+
+
+def _why_unfinished(place: Path) -> str | None:
+    """Words for a run that has no verdict or still has its working name; None for a whole one."""
+    if not place.resolve().name.endswith(UNFINISHED) and (place / VERDICT).is_file():
+        return None
+    return "the run is still going on" if _is_locked(place / MEASUREMENTS) else "the run was interrupted before its end"
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _read_records(path: Path, *, cut_short_allowed: bool) -> list[Record]:
+    try:
+        *lines, cut_short = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; the run is damaged, run it again") from None
+    if cut_short and not cut_short_allowed:
+        lines.append(cut_short)
+    return [record_from_json(_parse(line, f"{path}:{i}"), f"{path}:{i}") for i, line in enumerate(lines, start=1)]
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return _parse(path.read_text(encoding="utf-8", errors="replace"), str(path))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; the run is damaged, run it again") from None
+
+
+def _parse(content: str, where: str) -> Any:
+    try:
+        return json.loads(content)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON ({str(error)[:80]}); the run is damaged, run it again") from None
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    write_whole(path, json.dumps(document, indent=1, allow_nan=False) + "\n")

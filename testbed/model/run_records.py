@@ -1,0 +1,288 @@
+"""The records of a finished run: what ``measurements.jsonl`` and ``manifest.json`` hold, as frozen values with their JSON.
+
+Sessions write them, the result store keeps them, pages and tables are drawn from them and from nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any
+
+from testbed.errors import InputError
+from testbed.model.json_fields import json_ready
+from testbed.model.routes import SplitRoute
+from testbed.model.verdict import Check, Verdict
+from topologies.network import Network
+
+FORMAT = 1
+"""Version of the layout of a run's directory; a reader refuses another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkLoad:
+    """One loaded link of a session's route. ``layer`` is 1-based, 0 where none; ``intervals`` are half-open label ranges."""
+
+    source: str
+    target: str
+    key: int = 0
+    load: Fraction
+    layer: int = 0
+    intervals: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """``a->b``, with ``#key`` for a parallel link."""
+        return f"{self.source}->{self.target}" + (f"#{self.key}" if self.key else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecord:
+    """One stream of the run: where, by what route, with which parameters (JSON-ready, units in the names)."""
+
+    session: int
+    title: str
+    network: Mapping[str, Any]
+    """Node-link document; a node may carry ``position`` [x, y]."""
+    source: str
+    sink: str
+    method: str
+    fabric: str
+    links: tuple[LinkLoad, ...]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultRecord:
+    """One fault, prediction beside measurement: fractions, seconds since the session's start, counts.
+
+    ``interval`` is where the true loss lies given the measurement. ``skipped`` is the reason why a link did not fail, or
+    None. ``passed`` is what all checks of this fault say together; None leaves it to ``loss_agrees``.
+    """
+
+    session: int
+    link: str
+    kind: str
+    start_s: float = 0.0
+    stop_s: float = 0.0
+    predicted_loss: float
+    measured_loss: float | None = None
+    interval: tuple[float, float] | None = None
+    packets: int = 0
+    predicted_block_size: float | None = None
+    measured_block_size: float | None = None
+    size_range: tuple[float, float] | None = None
+    reacted: bool = True
+    reaction_s: float | None = None
+    transient_blocks: int = 0
+    transient_blocks_lost: int = 0
+    steady_blocks: int = 0
+    undecodable_blocks: int = 0
+    late_packets: int = 0
+    transient_late_packets: int = 0
+    port_status_s: float | None = None
+    skipped: str | None = None
+    passed: bool | None = None
+
+    @property
+    def loss_agrees(self) -> bool:
+        """Whether the predicted loss lies in the interval, give or take the 1/65536 to which switches know a share."""
+        if self.measured_loss is None or self.interval is None:
+            return False
+        slack = 1 / 65536
+        return self.interval[0] - slack <= self.predicted_loss <= self.interval[1] + slack
+
+    @property
+    def holds(self) -> bool | None:
+        """True, False, or None where the fault was skipped."""
+        if self.skipped is not None:
+            return None
+        return self.loss_agrees if self.passed is None else self.passed
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineRecord:
+    """One value a bin of ``bin_s`` seconds; None where nothing was sent. Sequences have equal lengths."""
+
+    session: int
+    bin_s: float
+    t_s: tuple[float, ...]
+    sent_pps: tuple[float, ...]
+    loss: tuple[float | None, ...]
+    block_size: tuple[float | None, ...]
+    redundancy: tuple[float | None, ...]
+
+    def __post_init__(self) -> None:
+        lengths = {len(getattr(self, name)) for name in ("t_s", "sent_pps", "loss", "block_size", "redundancy")}
+        if len(lengths) > 1:
+            raise InputError("timeline: its sequences differ in length; give one value a bin in each")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryRecord:
+    """How one session ended. A ROR of None is infinite (then ``infinite_links`` says why) or was not measured."""
+
+    session: int
+    verdict: Verdict
+    ror_predicted: float | None = None
+    ror_measured: float | None = None
+    infinite_links: tuple[str, ...] = ()
+    base_block_size: float | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """Further named figures for the reader: packets sent, blocks, lag of the sender."""
+
+
+Record = SessionRecord | FaultRecord | TimelineRecord | SummaryRecord
+
+
+RECORD_NAMES: Mapping[type[Record], str] = {
+    SessionRecord: "session",
+    FaultRecord: "fault",
+    TimelineRecord: "timeline",
+    SummaryRecord: "summary",
+}
+"""How ``record`` names each kind in ``measurements.jsonl``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What was run, with what and on what. The store fills in ``name``, ``run``, ``started`` (ISO, UTC) and ``seconds``."""
+
+    name: str = ""
+    run: str = ""
+    started: str = ""
+    seconds: float | None = None
+    command: str
+    seed: int = 1
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    plans: tuple[Mapping[str, Any], ...] = ()
+    interrupted: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"format": FORMAT} | {f.name: json_ready(getattr(self, f.name)) for f in fields(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRun:
+    """All records of one session, together."""
+
+    session: SessionRecord
+    faults: tuple[FaultRecord, ...] = ()
+    timeline: TimelineRecord | None = None
+    summary: SummaryRecord | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedRun:
+    """A run as read back. ``verdict`` is None where the run did not finish; then ``unfinished`` says why in words."""
+
+    manifest: Manifest
+    sessions: tuple[SessionRun, ...]
+    verdict: Verdict | None
+    unfinished: str | None = None
+
+
+def session_record(
+    route: SplitRoute, *, session: int, fabric: str, intervals: Mapping[int, Sequence[tuple[int, int]]], **more: Any
+) -> SessionRecord:
+    """The record of a session over the route; ``intervals``: link index -> label intervals; ``more``: further fields."""
+    network = route.network
+    layers = route.link_layers or (0,) * len(network.links)
+    links = tuple(
+        LinkLoad(
+            source=network.links[i].source,
+            target=network.links[i].target,
+            key=network.links[i].key,
+            load=route.loads[i],
+            layer=layers[i],
+            intervals=tuple(intervals.get(i, ())),
+        )
+        for i in route.loaded
+    )
+    values: dict[str, Any] = {"title": network.name, "network": network_document(network)} | more
+    return SessionRecord(
+        session=session,
+        source=route.source,
+        sink=route.sink,
+        method=route.method,
+        fabric=fabric,
+        links=links,
+        **values,
+    )
+
+
+def network_document(network: Network) -> dict[str, Any]:
+    """What a drawing needs of a network, as a node-link document: ids, kinds, positions, link ends."""
+    nodes = [
+        {"id": n.id, "kind": n.kind} | ({"position": list(n.position)} if n.position else {}) for n in network.nodes
+    ]
+    links = [
+        {
+            "source": link.source,
+            "target": link.target,
+            "key": link.key,
+            "capacity_bps": link.capacity_bps,
+            "delay_s": link.delay_s,
+        }
+        for link in network.links
+    ]
+    return {"directed": True, "multigraph": True, "graph": {"name": network.name}, "nodes": nodes, "links": links}
+
+
+def combined_verdict(run: Sequence[SessionRun]) -> Verdict:
+    """One verdict of all sessions: each check under its session's title; invalid where any session is.
+
+    A session that has no summary did not end, so that the whole is invalid.
+    """
+    checks: list[Check] = []
+    reasons: list[str] = []
+    notes: list[str] = []
+    for part in run:
+        title = part.session.title
+        if part.summary is None:
+            reasons.append(f"{title}: the session did not end")
+            continue
+        verdict = part.summary.verdict
+        checks += [
+            Check(**{f.name: getattr(check, f.name) for f in fields(check)} | {"name": f"{title}: {check.name}"})
+            for check in verdict.checks
+        ]
+        notes += [f"{title}: {note}" for note in verdict.notes]
+        if verdict.invalid is not None:
+            reasons.append(f"{title}: {verdict.invalid}")
+    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None, notes=tuple(notes))
+
+
+def group_sessions(records: Sequence[Record]) -> tuple[SessionRun, ...]:
+    """Records in any order to sessions in the order of their numbers.
+
+    Raises InputError for a record of a session that has no session record, and for a second one of its kind.
+    """
+    single: dict[type[Record], dict[int, Any]] = {SessionRecord: {}, TimelineRecord: {}, SummaryRecord: {}}
+    faults: dict[int, list[FaultRecord]] = {}
+    for record in records:
+        if isinstance(record, FaultRecord):
+            faults.setdefault(record.session, []).append(record)
+        elif record.session in single[type(record)]:
+            raise InputError(f"session {record.session} has two {RECORD_NAMES[type(record)]} records; keep one")
+        else:
+            single[type(record)][record.session] = record
+    sessions = single[SessionRecord]
+    for record in records:
+        if record.session not in sessions:
+            raise InputError(
+                f"a {RECORD_NAMES[type(record)]} record names session {record.session}, which has no session record"
+            )
+    return tuple(
+        SessionRun(
+            session=sessions[number],
+            faults=tuple(faults.get(number, ())),
+            timeline=single[TimelineRecord].get(number),
+            summary=single[SummaryRecord].get(number),
+        )
+        for number in sorted(sessions)
+    )

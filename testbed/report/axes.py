@@ -1,0 +1,94 @@
+"""Scales and ticks of the figures, and how numbers are written in figures and tables; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NOTHING = "–"
+"""Written where there is no value."""
+MINUS = "−"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Maps [low, high] linearly onto [start, stop] pixels (either way round)."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, value: float) -> float:
+        span = self.high - self.low or 1.0
+        return self.start + (value - self.low) / span * (self.stop - self.start)
+
+
+def ticks(low: float, high: float, most: int, *, whole: bool = False) -> tuple[float, ...]:
+    """Round values in [low, high], at most ``most`` (2 and up), steps of 1, 2 or 5 times a power of ten; deterministic.
+
+    >>> ticks(0, 0.43, 5)
+    (0.0, 0.1, 0.2, 0.3, 0.4)
+    """
+    span = high - low
+    if not span > 0 or not math.isfinite(span):
+        return (low,)
+    step = 10.0 ** math.floor(math.log10(span / max(1, most)))
+    for factor in (1, 2, 5, 10, 20, 50):
+        if (not whole or step * factor >= 1) and math.floor(span / (step * factor) + 1e-9) < most:
+            step *= factor
+            break
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return tuple(round(k * step, 12) for k in range(first, last + 1))
+
+
+def nice_top(value: float, most: int = 5, *, whole: bool = False) -> float:
+    """The smallest end of a scale from 0 that is a tick of its own and not below the value."""
+    if not value > 0:
+        return 1.0
+    marks = ticks(0.0, value, most, whole=whole)
+    step = marks[1] - marks[0] if len(marks) > 1 else value
+    return round(math.ceil(value / step - 1e-9) * step, 12)
+
+
+def percent(share: float | None, digits: int = 2) -> str:
+    """A fraction as per cent: 0.125 -> "12.50 %"."""
+    return NOTHING if share is None else f"{share * 100:.{digits}f} %".replace("-", MINUS)
+
+
+def plain(value: float | None, digits: int = 2) -> str:
+    """A number with at most so many decimals, no trailing zeros."""
+    if value is None:
+        return NOTHING
+    written = f"{value:.{digits}f}"
+    written = written.rstrip("0").rstrip(".") if "." in written else written
+    return ("0" if written == "-0" else written).replace("-", MINUS)
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Seconds as whole milliseconds (one decimal below ten)."""
+    if seconds is None:
+        return NOTHING
+    return f"{seconds * 1000:.{1 if abs(seconds) < 0.01 else 0}f} ms".replace("-", MINUS)
+
+
+def seconds_in_words(seconds: float | None) -> str:
+    """1.5 -> "1.5 s", 75 -> "1 min 15 s"."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 60:
+        return f"{plain(seconds, 1)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def half_width(interval: tuple[float, float] | None) -> float | None:
+    """Half the length of an interval: what follows the ± sign."""
+    return None if interval is None else (interval[1] - interval[0]) / 2
+
+
+def largest(values: Sequence[float | None], default: float = 0.0) -> float:
+    """The largest of the values that are there."""
+    return max((v for v in values if v is not None), default=default)

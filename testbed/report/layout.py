@@ -1,0 +1,270 @@
+"""Where nodes, labels and badges of a network drawing go; pure and deterministic, in pixels."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+
+Point = tuple[float, float]
+MOST_STRETCH = 1.8
+"""How much wider than high (or the reverse) the drawing may be pulled to use the room that there is."""
+CHARACTER_WIDTH = 0.58
+"""Mean width of a character over its font size, on the generous side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """A rectangle in pixels: left, top, right, bottom."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: Box) -> bool:
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
+
+    def holds(self, other: Box) -> bool:
+        return (
+            self.left <= other.left
+            and other.right <= self.right
+            and self.top <= other.top
+            and other.bottom <= self.bottom
+        )
+
+
+def around(at: Point, radius: float) -> Box:
+    """The square of that half side around a point."""
+    return Box(left=at[0] - radius, top=at[1] - radius, right=at[0] + radius, bottom=at[1] + radius)
+
+
+def place_nodes(document: Mapping[str, Any], drawn: Sequence[str], source: str, sink: str) -> dict[str, Point]:
+    """Node id -> (x, y), y upwards, in units of their own.
+
+    Positions of the document where every switch has one; a grid where ids end in ``<x>_<y>``; else by path lengths
+    (Kamada-Kawai; above 200 nodes by springs, seed 1), turned so that the source lies left of the sink. Nodes without a
+    position sit on a neighbour that has one.
+    """
+    wanted = set(drawn)
+    nodes = {str(n["id"]): n for n in document.get("nodes", ()) if str(n["id"]) in wanted}
+    given = {i: p for i, n in nodes.items() if (p := _point(n.get("position"))) is not None}
+    switches = [i for i, n in nodes.items() if n.get("kind") != "host"]
+    if switches and all(i in given for i in switches):
+        return _beside_neighbours(given, document, drawn)
+    grid = {i: (float(m[1]), -float(m[2])) for i in switches if (m := re.fullmatch(r"\D*(\d+)_(\d+)", i))}
+    if switches and len(grid) == len(switches):
+        return _beside_neighbours(grid, document, drawn)
+    return _by_distance(document, drawn, source, sink)
+
+
+def _point(value: Any) -> Point | None:
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        x, y = value
+        if all(isinstance(v, (int, float)) and math.isfinite(v) for v in (x, y)):
+            return (float(x), float(y))
+    return None
+
+
+def _beside_neighbours(
+    known: Mapping[str, Point], document: Mapping[str, Any], drawn: Sequence[str]
+) -> dict[str, Point]:
+    found = dict(known)
+    near: dict[str, Point] = {}
+    for link in document.get("links", ()):
+        for a, b in ((link["source"], link["target"]), (link["target"], link["source"])):
+            if a not in found and b in found:
+                near.setdefault(a, found[b])
+    return {i: found.get(i) or near.get(i, (0.0, 0.0)) for i in drawn}
+
+
+def _by_distance(document: Mapping[str, Any], drawn: Sequence[str], source: str, sink: str) -> dict[str, Point]:
+    graph = nx.Graph()
+    graph.add_nodes_from(drawn)
+    graph.add_edges_from(
+        (link["source"], link["target"])
+        for link in document.get("links", ())
+        if link["source"] in graph and link["target"] in graph
+    )
+    found: dict[str, Point] = {}
+    offset = 0.0
+    for part in sorted(nx.connected_components(graph), key=lambda c: (source not in c, -len(c), min(c))):
+        piece = graph.subgraph([i for i in drawn if i in part])
+        raw = nx.spring_layout(piece, seed=1) if len(piece) > 200 else nx.kamada_kawai_layout(nx.Graph(piece))
+        placed = _turned({i: (float(x), float(y)) for i, (x, y) in raw.items()}, source, sink)
+        left = min(x for x, _ in placed.values())
+        found |= {i: (x - left + offset, y) for i, (x, y) in placed.items()}
+        offset = max(x for x, _ in found.values()) + 0.5
+    return found
+
+
+def _turned(places: Mapping[str, Point], source: str, sink: str) -> dict[str, Point]:
+    """Turned about the origin so that the sink lies to the right of the source, at its height."""
+    if source not in places or sink not in places:
+        return dict(places)
+    (x0, y0), (x1, y1) = places[source], places[sink]
+    angle = -math.atan2(y1 - y0, x1 - x0)
+    c, s = math.cos(angle), math.sin(angle)
+    return {i: (x * c - y * s, x * s + y * c) for i, (x, y) in places.items()}
+
+
+def fit(places: Mapping[str, Point], width: float, height: float, margin: float) -> dict[str, Point]:
+    """Scaled into the box with y downwards; one axis is pulled at most ``MOST_STRETCH`` times more than the other."""
+    if not places:
+        return {}
+    xs, ys = [p[0] for p in places.values()], [p[1] for p in places.values()]
+    spans = (max(xs) - min(xs), max(ys) - min(ys))
+    rooms = (width - 2 * margin, height - 2 * margin)
+    tiny = 1e-9
+    scales = [room / span if span > tiny else math.inf for room, span in zip(rooms, spans, strict=True)]
+    least = min(scales)
+    if not math.isfinite(least):
+        least = 1.0
+    across, down = (min(s, least * MOST_STRETCH) for s in scales)
+    middle = ((max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2)
+    return {
+        i: (width / 2 + (x - middle[0]) * across, height / 2 - (y - middle[1]) * down) for i, (x, y) in places.items()
+    }
+
+
+def surroundings(places: Mapping[str, Point], route: Iterable[str]) -> dict[str, Point]:
+    """The nodes in and near the box that the route's nodes span; all of them where that box is most of the drawing."""
+    on_route = [places[n] for n in route if n in places]
+    if not on_route:
+        return dict(places)
+    kept = dict(places)
+    bounds, spans, wholes = [], [], []
+    for axis in (0, 1):
+        ours, all_of_them = [p[axis] for p in on_route], [p[axis] for p in places.values()]
+        bounds.append((min(ours), max(ours)))
+        spans.append(max(ours) - min(ours))
+        wholes.append(max(all_of_them) - min(all_of_them))
+    room = max(spans) * 0.4
+    if max(spans) <= 0 or all(s + 2 * room > 0.75 * w for s, w in zip(spans, wholes, strict=True)):
+        return kept
+    return {
+        n: p for n, p in kept.items() if all(low - room <= p[k] <= high + room for k, (low, high) in enumerate(bounds))
+    }
+
+
+def push_hosts_out(
+    places: Mapping[str, Point], hosts: Iterable[str], neighbour: Mapping[str, str], reach: float
+) -> dict[str, Point]:
+    """Hosts that lie on their switch are moved ``reach`` pixels off it, away from the drawing's middle, fanned out."""
+    moved = dict(places)
+    if not places:
+        return moved
+    middle = (sum(x for x, _ in places.values()) / len(places), sum(y for _, y in places.values()) / len(places))
+    fans: dict[str, int] = {}
+    for host in hosts:
+        switch = neighbour.get(host)
+        if switch is None or math.dist(places[host], places[switch]) > reach / 2:
+            continue
+        x, y = places[switch]
+        turn = fans.get(switch, 0)
+        fans[switch] = turn + 1
+        angle = math.atan2(y - middle[1], x - middle[0]) + (-1) ** turn * ((turn + 1) // 2) * 0.7
+        moved[host] = (x + reach * math.cos(angle), y + reach * math.sin(angle))
+    return moved
+
+
+def text_box(at: Point, words: str, font_px: float, anchor: str) -> Box:
+    """The room that a line of text takes whose middle height is at ``at``; anchor is start, middle or end."""
+    wide, high = len(words) * font_px * CHARACTER_WIDTH, font_px * 1.1
+    left = at[0] - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
+    return Box(left=left, top=at[1] - high / 2, right=left + wide, bottom=at[1] + high / 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """A node's name where it fits: the text's anchor point (vertical middle) and SVG ``text-anchor``."""
+
+    node: str
+    at: Point
+    anchor: str
+
+
+def place_labels(
+    wanted: Sequence[tuple[str, float]],
+    places: Mapping[str, Point],
+    *,
+    taken: Sequence[Box],
+    lines: Sequence[tuple[Point, Point]],
+    frame: Box,
+    font_px: float,
+    must: frozenset[str] = frozenset(),
+    most_crossings: int = 1,
+) -> tuple[Label, ...]:
+    """Labels for the nodes (id, radius) in order of importance, none over another, a node or a badge.
+
+    A label may cross at most ``most_crossings`` lines, else it is left out; those in ``must`` are drawn all the same.
+    Cost: nodes x 8 places x (taken + lines).
+    """
+    busy = list(taken)
+    placed: list[Label] = []
+    for node, radius in wanted:
+        best: tuple[tuple[bool, int, int], Label, Box] | None = None
+        for rank, (at, anchor) in enumerate(_candidates(places[node], radius + 4)):
+            box = text_box(at, node, font_px, anchor)
+            clash = not frame.holds(box) or any(box.meets(other) for other in busy)
+            crossings = sum(_crosses(box, line) for line in lines)
+            key = (clash, crossings, rank)
+            if best is None or key < best[0]:
+                best = (key, Label(node=node, at=at, anchor=anchor), box)
+        assert best is not None
+        (clash, crossings, _), label, box = best
+        if node in must or (not clash and crossings <= most_crossings):
+            placed.append(label)
+            busy.append(box)
+    return tuple(placed)
+
+
+def _candidates(at: Point, gap: float) -> tuple[tuple[Point, str], ...]:
+    x, y = at
+    slant = gap * 0.75
+    return (
+        ((x, y - gap - 5), "middle"),
+        ((x, y + gap + 5), "middle"),
+        ((x + gap, y), "start"),
+        ((x - gap, y), "end"),
+        ((x + slant, y - slant - 2), "start"),
+        ((x - slant, y - slant - 2), "end"),
+        ((x + slant, y + slant + 2), "start"),
+        ((x - slant, y + slant + 2), "end"),
+    )
+
+
+def _crosses(box: Box, line: tuple[Point, Point]) -> bool:
+    """Whether a segment passes through the box (Liang and Barsky's clipping)."""
+    (x0, y0), (x1, y1) = line
+    dx, dy = x1 - x0, y1 - y0
+    enter, leave = 0.0, 1.0
+    for p, q in ((-dx, x0 - box.left), (dx, box.right - x0), (-dy, y0 - box.top), (dy, box.bottom - y0)):
+        if p == 0:
+            if q < 0:
+                return False
+            continue
+        at = q / p
+        if p < 0:
+            enter = max(enter, at)
+        else:
+            leave = min(leave, at)
+    return enter <= leave
+
+
+def place_badges(lines: Sequence[tuple[Point, Point]], taken: Sequence[Box], radius: float) -> tuple[Point, ...]:
+    """One point on each line, near its middle where nothing else lies, deterministic."""
+    busy = list(taken)
+    found: list[Point] = []
+    for (x0, y0), (x1, y1) in lines:
+        options = [(x0 + (x1 - x0) * t, y0 + (y1 - y0) * t) for t in (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74)]
+        at = next((p for p in options if not any(around(p, radius).meets(b) for b in busy)), options[0])
+        found.append(at)
+        busy.append(around(at, radius))
+    return tuple(found)

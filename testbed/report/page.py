@@ -1,0 +1,204 @@
+"""The report of a run as one self-contained HTML page: no file, font or address outside it is ever asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from testbed.model.json_fields import json_ready
+from testbed.model.record_json import record_to_json
+from testbed.model.run_records import LoadedRun, SessionRun
+from testbed.report.axes import NOTHING, plain, seconds_in_words
+from testbed.report.colours import DARK, LIGHT, custom_properties
+from testbed.report.markup import Markup, join, tag
+from testbed.report.sections import badge, checks_block, scrolling, session_section, worst_deviation
+from testbed.report.wording import state_of, what_was_run, when, why
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+MOST_RAW_CHARACTERS = 60_000
+"""Raw records are cut here on the page; the files beside it hold them whole."""
+
+
+def build_page(run: LoadedRun) -> str:
+    """The whole page as text. Deterministic: the same records give the same page. Cost: linear in links and bins."""
+    manifest = run.manifest
+    title = f"{manifest.name} {manifest.run}".strip() or "run"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", f"{state_of(run.verdict).capitalize()}: {title}"),
+        tag("style", Markup(_style())),
+    )
+    body = tag(
+        "body",
+        _header(run),
+        tag("main", _overview(run), [session_section(part) for part in run.sessions], _closing(run)),
+        tag(
+            "footer",
+            tag("p", "Drawn from the records beside this page; ", tag("code", "testbed report"), " draws it anew."),
+        ),
+        tag("script", Markup(_resource("page.js"))),
+    )
+    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+def _style() -> str:
+    light, dark = custom_properties(LIGHT), custom_properties(DARK)
+    return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}" + _resource("page.css")
+
+
+def _resource(name: str) -> str:
+    return files("testbed.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _header(run: LoadedRun) -> Markup:
+    manifest = run.manifest
+    facts = [when(manifest.started), f"seed {manifest.seed}"]
+    if manifest.seconds is not None:
+        facts.append(f"took {seconds_in_words(manifest.seconds)}")
+    state = state_of(run.verdict)
+    return tag(
+        "header",
+        tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
+        tag("div", tag("h1", manifest.name or "Run"), badge(state), class_="headline"),
+        tag("p", why(run.verdict, run.unfinished), class_="lead"),
+        tag("p", what_was_run(run)),
+        tag("p", tag("code", manifest.command), class_="soft"),
+    )
+
+
+def _overview(run: LoadedRun) -> Markup | None:
+    if len(run.sessions) < 2:
+        return None
+    columns = ("Network", "Verdict", "Route", "Faults", "Largest deviation of a loss", "ROR predicted", "ROR measured")
+    head = tag("tr", [tag("th", name, class_="n" if k >= 3 else None, scope="col") for k, name in enumerate(columns)])
+    table = tag("table", tag("thead", head), tag("tbody", [_overview_row(part) for part in run.sessions]))
+    return scrolling(table, "All sessions")
+
+
+def _overview_row(part: SessionRun) -> Markup:
+    session, summary = part.session, part.summary
+    worst = worst_deviation(part.faults)
+    figures = (
+        sum(f.skipped is None for f in part.faults),
+        NOTHING if worst is None else f"{plain(worst * 100)} points",
+        "infinite"
+        if summary and summary.infinite_links and summary.ror_predicted is None
+        else plain(summary.ror_predicted if summary else None),
+        plain(summary.ror_measured if summary else None),
+    )
+    state = state_of(summary.verdict if summary else None)
+    return tag(
+        "tr",
+        tag("td", tag("a", session.title, href=f"#session-{session.session}")),
+        tag("td", badge(state, small=True)),
+        tag("td", f"{session.source} to {session.sink}, {session.method.replace('_', ' ')}"),
+        [tag("td", value, class_="n") for value in figures],
+    )
+
+
+def _closing(run: LoadedRun) -> Markup:
+    manifest = run.manifest
+    own = [part for part in run.sessions if part.summary is not None]
+    return tag(
+        "section",
+        tag("h2", "The run"),
+        # A run's own verdict is the sum of its sessions' where it has any, so that it is not listed twice.
+        checks_block(run.verdict) if run.verdict is not None and not own else None,
+        tag(
+            "div",
+            tag("div", tag("h3", "Machine"), _facts(_machine(manifest.machine))),
+            tag("div", tag("h3", "Versions"), _facts(manifest.versions)),
+            class_="two",
+        ),
+        _capabilities(manifest.capabilities),
+        [_parameters(part) for part in run.sessions],
+        tag("h3", "Records"),
+        _records_links(run),
+        _raw("Manifest", manifest.to_json()),
+        [_raw(f"Faults and summary, {part.session.title}", _short_records(part)) for part in run.sessions],
+        class_="closing",
+    )
+
+
+def _machine(machine: Mapping[str, Any]) -> dict[str, Any]:
+    shown = dict(machine)
+    memory = shown.pop("memory_bytes", None)
+    if isinstance(memory, (int, float)):
+        shown["memory"] = f"{plain(memory / 2**30, 1)} GiB"
+    return shown
+
+
+def _facts(facts: Mapping[str, Any]) -> Markup:
+    if not facts:
+        return tag("p", "Not recorded.", class_="soft")
+    return tag("dl", [join([tag("dt", _words(k)), tag("dd", _value(v))]) for k, v in facts.items()], class_="facts")
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return plain(value, 6)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_words(k)} {_value(v)}" for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_value, value)) or NOTHING
+    return NOTHING if value is None else str(value)
+
+
+def _capabilities(capabilities: Mapping[str, Any]) -> Markup | None:
+    if not capabilities:
+        return None
+    rows = []
+    for name, entry in capabilities.items():
+        there = entry.get("available") if isinstance(entry, Mapping) else entry
+        detail = entry.get("detail", "") if isinstance(entry, Mapping) else ""
+        mark = tag("td", "✓ yes" if there else "✗ no", class_="ok" if there else "soft")
+        rows.append(tag("tr", tag("td", _words(name)), mark, tag("td", str(detail or ""), class_="wrap soft")))
+    head = tag("tr", [tag("th", name, scope="col") for name in ("Capability", "There", "Detail")])
+    table = tag("table", tag("thead", head), tag("tbody", rows))
+    return tag("details", tag("summary", "What the machine offers"), scrolling(table, "Capabilities"))
+
+
+def _parameters(part: SessionRun) -> Markup | None:
+    facts = {**part.session.parameters, **(part.summary.figures if part.summary else {})}
+    if not facts:
+        return None
+    title = f"Parameters and counts, {part.session.title}"
+    return tag("details", tag("summary", title), _facts({k: json_ready(v) for k, v in facts.items()}))
+
+
+def _records_links(run: LoadedRun) -> Markup:
+    names = ["manifest.json", "measurements.jsonl"] + (["verdict.json"] if run.verdict is not None else [])
+    links = [tag("li", tag("a", name, href=name)) for name in names]
+    return tag("ul", links, class_="plain")
+
+
+def _short_records(part: SessionRun) -> list[Any]:
+    records = [record_to_json(fault) for fault in part.faults]
+    return records + ([record_to_json(part.summary)] if part.summary else [])
+
+
+def _raw(title: str, document: Any) -> Markup | None:
+    if not document:
+        return None
+    written = json.dumps(document, indent=1, ensure_ascii=False)
+    cut = len(written) > MOST_RAW_CHARACTERS
+    words = written[:MOST_RAW_CHARACTERS] + ("\n… cut here; the whole is in the files above" if cut else "")
+    return tag(
+        "details",
+        tag("summary", title, tag("span", " JSON", class_="soft")),
+        tag("pre", words, tabindex=0),
+        class_="raw",
+    )

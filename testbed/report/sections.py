@@ -1,0 +1,322 @@
+"""The parts of one session on the page: figures with captions and legend, tables, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
+from testbed.model.verdict import Check, Verdict
+from testbed.report.axes import NOTHING, half_width, milliseconds, percent, plain
+from testbed.report.colours import LAYER_STEPS, layer_class
+from testbed.report.markup import Markup, join, tag
+from testbed.report.network_svg import exact, hidden_hosts, lay_out, line_width, network_figure
+from testbed.report.scatter_svg import loss_scatter, size_scatter
+from testbed.report.timeline_svg import timeline_figure
+from testbed.report.wording import MARKS, State, counted, state_of, what_session_was, why
+
+WIDE, NARROW = 720, 340
+"""Widths in pixels of the two layouts of the network drawing; the style sheet shows one of them."""
+
+
+def session_section(part: SessionRun) -> Markup:
+    """One session, whole."""
+    session = part.session
+    verdict = part.summary.verdict if part.summary else None
+    name = f"session-{session.session}"
+    return tag(
+        "section",
+        tag(
+            "div", tag("h2", session.title, id=f"{name}-title"), badge(state_of(verdict), small=True), class_="headline"
+        ),
+        tag("p", what_session_was(part)),
+        tag("p", why(verdict), class_=state_of(verdict)) if state_of(verdict) != "passed" else None,
+        _tiles(part),
+        tag("div", _network(part), tag("div", _scatters(part), class_="scatters"), class_="figures"),
+        _timeline(part),
+        _fault_table(part),
+        _link_table(part),
+        checks_block(verdict) if verdict else None,
+        id=name,
+        class_="session",
+        aria_labelledby=f"{name}-title",
+    )
+
+
+def badge(state: State, *, small: bool = False) -> Markup:
+    """The verdict in a word with its mark."""
+    mark = tag("span", MARKS[state], aria_hidden="true")
+    return tag("span", mark, state.capitalize(), class_=f"badge-word {state}" + (" small" if small else ""))
+
+
+def scrolling(table: Markup, label: str) -> Markup:
+    """A table that scrolls sideways where it does not fit, by keyboard too."""
+    return tag("div", table, class_="scroll", role="region", tabindex=0, aria_label=label)
+
+
+def worst_deviation(faults: Sequence[FaultRecord]) -> float | None:
+    """Largest |measured - predicted| loss, a fraction; None where none was measured."""
+    return max((abs(f.measured_loss - f.predicted_loss) for f in faults if f.measured_loss is not None), default=None)
+
+
+def _tiles(part: SessionRun) -> Markup:
+    summary = part.summary
+    tiles: list[tuple[str, str, str]] = []
+    done = [f for f in part.faults if f.skipped is None]
+    if done:
+        agree = sum(f.loss_agrees for f in done)
+        tiles.append(("Losses as predicted", f"{agree} of {len(done)}", ""))
+        worst = worst_deviation(done)
+        points = NOTHING if worst is None else f"{plain(worst * 100)} points"
+        tiles.append(("Largest deviation of a loss", points, "measured against predicted"))
+    if summary is not None:
+        tiles.append(_ror_tile(part))
+        lost = sum(f.undecodable_blocks for f in done)
+        transient = sum(f.transient_blocks_lost for f in done)
+        tiles.append(("Undecodable blocks", str(lost), f"and {transient} lost before the sender could know"))
+    reactions = sorted(f.reaction_s for f in done if f.reaction_s is not None)
+    if reactions:
+        middle = reactions[len(reactions) // 2]
+        tiles.append(("Reaction, median", milliseconds(middle), f"slowest {milliseconds(reactions[-1])}"))
+    return tag(
+        "dl",
+        [
+            tag("div", tag("dt", name), tag("dd", value, tag("small", more) if more else None))
+            for name, value, more in tiles
+        ],
+        class_="tiles",
+    )
+
+
+def _ror_tile(part: SessionRun) -> tuple[str, str, str]:
+    assert part.summary is not None
+    summary = part.summary
+    if summary.infinite_links and summary.ror_predicted is None:
+        more = f"measured {plain(summary.ror_measured)}; " if summary.ror_measured is not None else ""
+        carriers = "s carry" if len(summary.infinite_links) > 1 else " carries"
+        return ("ROR, predicted", "infinite", f"{more}{len(summary.infinite_links)} link{carriers} every packet")
+    return ("ROR, measured", plain(summary.ror_measured), f"predicted {plain(summary.ror_predicted)}")
+
+
+def _both(wide: Markup | None, narrow: Markup | None) -> list[Markup]:
+    """The layouts of a figure for wide and for narrow pages, of which the style sheet shows one."""
+    pair = ((wide, "wide"), (narrow, "narrow"))
+    return [tag("div", figure, class_=name) for figure, name in pair if figure is not None]
+
+
+def _network(part: SessionRun) -> Markup:
+    session = part.session
+    hidden = hidden_hosts(part)
+    caption = "Width: share of the stream on the link."
+    if any(link.layer for link in session.links):
+        caption += " Colour: the capillary layer whose bottleneck it is."
+    caption += " Numbers: faults, as in the table and above the timeline."
+    if hidden:
+        caption += f" {counted(hidden, 'host')} that carr{'y' if hidden > 1 else 'ies'} nothing of it not drawn."
+    layout = lay_out(part)
+    if layout.elsewhere:
+        caption += f" Cut to the route’s surroundings: {counted(layout.elsewhere, 'node')} farther away left out."
+    high = 660 if len(session.network.get("nodes", ())) > 12 else 560
+    return tag(
+        "figure",
+        tag("h3", "Network and route"),
+        _both(
+            network_figure(part, width=WIDE, height=high, layout=layout),
+            network_figure(part, width=NARROW, height=400, layout=layout),
+        ),
+        _legend(part),
+        tag("figcaption", caption),
+        id=f"drawing-{session.session}",
+    )
+
+
+def _legend(part: SessionRun) -> Markup:
+    links = part.session.links
+    layers = max((link.layer for link in links), default=0)
+    largest = max((float(link.load) for link in links), default=1.0)
+    entries = [(_sample(layer_class(layer, layers), 5.0), words) for layer, words in _layer_samples(layers, links)]
+    for share in (largest, largest / 4):
+        entries.append((_sample("l-none", line_width(share, largest)), f"load {percent(share, 1)}"))
+    entries.append((_sample("idle", 1.0), "no load"))
+    if any(f.skipped is None for f in part.faults):
+        badges = tag("g", tag("circle", cx=9, cy=9, r=7.5), tag("text", "1", x=9, y=9, font_size=10), class_="badge")
+        entries.append((tag("svg", badges, width=18, height=18, aria_hidden="true"), "failed in fault 1"))
+    for role, mark in (("source", "M6.5 5l6 4l-6 4z"), ("sink", "M6 6h6v6h-6z")):
+        shapes = [tag("rect", x=1, y=1, width=16, height=16, rx=2), tag("path", class_="mark", d=mark)]
+        picture = tag("svg", tag("g", shapes, class_=f"node {role}"), width=18, height=18, aria_hidden="true")
+        entries.append((picture, f"{role} {getattr(part.session, role)}"))
+    return tag("ul", [tag("li", picture, tag("span", words)) for picture, words in entries], class_="legend")
+
+
+def _layer_samples(layers: int, links: Sequence[LinkLoad]) -> list[tuple[int, str]]:
+    """Layers that the legend names: all where each has a colour of its own, else the first, a middle and the last."""
+    if layers == 0:
+        return []
+    chosen = range(1, layers + 1) if layers <= LAYER_STEPS else (1, (layers + 1) // 2, layers)
+    samples = [(layer, f"layer {layer}") for layer in chosen]
+    return samples + ([(0, "in no layer")] if any(link.layer == 0 for link in links) else [])
+
+
+def _sample(name: str, thick: float) -> Markup:
+    line = tag("line", class_="load" if name != "idle" else "idle", x1=0, y1=9, x2=26, y2=9, stroke_width=thick)
+    return tag("svg", tag("g", line, class_=f"link {name}"), width=26, height=18, aria_hidden="true")
+
+
+def _scatters(part: SessionRun) -> list[Markup]:
+    found = []
+    loss, size = loss_scatter(part, side=350), size_scatter(part, side=350)
+    if loss is not None:
+        caption = "On the dashed line both agree. Whiskers: where the true loss lies, given the packets counted."
+        found.append(tag("figure", tag("h3", "Loss"), loss, tag("figcaption", caption)))
+    if size is not None:
+        caption = "Whiskers: sizes that the sender may settle at, as its measurement of the loss allows."
+        found.append(tag("figure", tag("h3", "Block size"), size, tag("figcaption", caption)))
+    return found
+
+
+def _timeline(part: SessionRun) -> Markup | None:
+    wide = timeline_figure(part, width=1120, height=380)
+    if wide is None:
+        return None
+    caption = (
+        "Shaded: a fault, with its number. Dashed: what theory predicts for it; dotted: redundancy at rest. "
+        "What is lost at the start of a fault goes out before the sender knows of it."
+    )
+    return tag(
+        "figure",
+        tag("h3", "Loss and redundancy over time"),
+        _both(wide, timeline_figure(part, width=NARROW, height=380)),
+        tag("figcaption", caption),
+        class_="across",
+    )
+
+
+FAULT_COLUMNS = (
+    ("Fault", ""),
+    ("Link", ""),
+    ("Kind", ""),
+    ("Loss predicted", "n"),
+    ("Loss measured", "n"),
+    ("N predicted", "n"),
+    ("N measured", "n"),
+    ("Reaction", "n"),
+    ("Port status", "n"),
+    ("Undecodable blocks", "n"),
+    ("Lost in transient", "n"),
+    ("Late packets", "n"),
+    ("Agrees", ""),
+)
+
+
+def _fault_table(part: SessionRun) -> Markup | None:
+    if not part.faults:
+        return None
+    head = tag("tr", [tag("th", name, class_=kind or None, scope="col") for name, kind in FAULT_COLUMNS])
+    rows = [_fault_row(number, fault) for number, fault in enumerate(part.faults, start=1)]
+    table = tag("table", tag("thead", head), tag("tbody", rows), class_="faults")
+    label = f"Faults of {part.session.title}"
+    return join([tag("h3", "Faults, prediction beside measurement"), scrolling(table, label)])
+
+
+def _fault_row(number: int, fault: FaultRecord) -> Markup:
+    name = f"{fault.session}-{number}"
+    first = tag("a", number, href=f"#drawing-{fault.session}", data_fault=name, aria_label=f"fault {number}")
+    cells = [tag("td", first), tag("td", fault.link), tag("td", fault.kind)]
+    if fault.skipped is not None:
+        cells.append(tag("td", percent(fault.predicted_loss), class_="n"))
+        cells.append(tag("td", f"skipped: {fault.skipped}", colspan=len(FAULT_COLUMNS) - 4, class_="soft"))
+        return tag("tr", cells, data_fault=name)
+    port = None if fault.port_status_s is None else fault.port_status_s - fault.start_s
+    reaction = milliseconds(fault.reaction_s) if fault.reacted else "none"
+    figures = (
+        percent(fault.predicted_loss),
+        _measured_loss(fault),
+        plain(fault.predicted_block_size),
+        _with_range(fault),
+        reaction,
+        milliseconds(port),
+        fault.undecodable_blocks,
+        f"{fault.transient_blocks_lost} of {fault.transient_blocks}"
+        if fault.transient_blocks
+        else fault.transient_blocks_lost,
+        fault.late_packets,
+    )
+    cells += [tag("td", value, class_="n") for value in figures]
+    holds = fault.holds
+    cells.append(tag("td", "✓ yes" if holds else "✗ no", class_="ok" if holds else "no"))
+    return tag("tr", cells, data_fault=name)
+
+
+def _measured_loss(fault: FaultRecord) -> Markup:
+    if fault.measured_loss is None:
+        return tag("span", NOTHING)
+    half = half_width(fault.interval)
+    if fault.interval is None or half is None:
+        return tag("span", percent(fault.measured_loss))
+    spread = f"{plain(fault.interval[0] * 100)} to {plain(fault.interval[1] * 100)}"
+    return tag("span", percent(fault.measured_loss), " ", tag("span", f"[{spread}]", class_="sub"))
+
+
+def _with_range(fault: FaultRecord) -> Markup:
+    written = plain(fault.measured_block_size)
+    if fault.size_range is None or fault.measured_block_size is None:
+        return tag("span", written)
+    low, high = fault.size_range
+    return tag("span", written, " ", tag("span", f"[{plain(low)} to {plain(high)}]", class_="sub"))
+
+
+def _link_table(part: SessionRun) -> Markup | None:
+    links = sorted(part.session.links, key=lambda link: (-link.load, link.label))
+    if not links:
+        return None
+    numbers: dict[str, list[str]] = {}
+    for number, fault in enumerate(part.faults, start=1):
+        numbers.setdefault(fault.link, []).append(str(number))
+    columns = (("Link", ""), ("Load", "n"), ("Layer", "n"), ("Label intervals", "n"), ("Faults", "n"))
+    rows = [
+        tag(
+            "tr",
+            tag("td", link.label),
+            tag("td", exact(link.load), class_="n"),
+            tag("td", link.layer or NOTHING, class_="n"),
+            tag("td", len(link.intervals) or NOTHING, class_="n"),
+            tag("td", ", ".join(numbers.get(link.label, ())) or NOTHING, class_="n"),
+        )
+        for link in links
+    ]
+    head = tag("tr", [tag("th", name, class_=kind or None, scope="col") for name, kind in columns])
+    table = scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Links of {part.session.title}")
+    return tag(
+        "details", tag("summary", f"All {len(links)} loaded links" if len(links) > 1 else "The loaded link"), table
+    )
+
+
+def checks_block(verdict: Verdict) -> Markup:
+    """Failed checks in the open, the others folded away, then the notes."""
+    failed = [c for c in verdict.checks if not c.passed]
+    passed = [c for c in verdict.checks if c.passed]
+    parts: list[Markup] = []
+    if failed:
+        parts.append(tag("h3", f"Checks that failed ({len(failed)} of {len(verdict.checks)})"))
+        parts.append(scrolling(_check_table(failed), "Checks that failed"))
+    if passed:
+        summary = tag("summary", f"{counted(len(passed), 'check')} passed")
+        parts.append(tag("details", summary, scrolling(_check_table(passed), "Checks that passed")))
+    if verdict.notes:
+        parts += [tag("h3", "Notes"), tag("ul", [tag("li", note) for note in verdict.notes], class_="plain")]
+    return join(parts)
+
+
+def _check_table(checks: Sequence[Check]) -> Markup:
+    columns = (("", ""), ("Check", ""), ("Predicted", "n"), ("Measured", "n"), ("Tolerance", "n"), ("Detail", ""))
+    head = tag("tr", [tag("th", name, class_=kind or None, scope="col") for name, kind in columns])
+    rows = [
+        tag(
+            "tr",
+            tag("td", "✓" if check.passed else "✗", class_="ok" if check.passed else "no"),
+            tag("td", check.name),
+            [tag("td", plain(v, 5), class_="n") for v in (check.predicted, check.measured, check.tolerance)],
+            tag("td", check.detail, class_="wrap soft"),
+        )
+        for check in checks
+    ]
+    return tag("table", tag("thead", head), tag("tbody", rows))

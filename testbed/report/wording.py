@@ -1,0 +1,128 @@
+"""What the report says in words: verdicts, what was run, what a session was; pure, shared by page and terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from testbed.model.run_records import LoadedRun, SessionRun
+from testbed.model.verdict import Verdict
+from testbed.report.axes import plain
+
+State = Literal["passed", "failed", "invalid", "unfinished"]
+FABRICS = {"emulation": "real packets through virtual switches", "simulator": "simulated in virtual time"}
+METHODS = {
+    "capillary": "capillary",
+    "single_path": "single-path",
+    "ecmp": "equal-cost multipath",
+    "max_flow": "maximum-flow",
+}
+MARKS: dict[State, str] = {"passed": "✓", "failed": "✗", "invalid": "!", "unfinished": "…"}
+
+
+def state_of(verdict: Verdict | None) -> State:
+    """One word for a verdict; None is a run or session without one."""
+    if verdict is None:
+        return "unfinished"
+    if verdict.invalid is not None:
+        return "invalid"
+    return "passed" if verdict.passed else "failed"
+
+
+def why(verdict: Verdict | None, unfinished: str | None = None) -> str:
+    """The reason of a verdict in one or two sentences."""
+    if verdict is None:
+        return f"There is no verdict: {unfinished or 'the session did not end'}."
+    failed = [c.name for c in verdict.checks if not c.passed]
+    if verdict.invalid is not None:
+        return f"The run says nothing, whatever its figures: {verdict.invalid}."
+    if not verdict.checks:
+        return "Nothing was checked, so nothing has passed."
+    if failed:
+        return f"{len(failed)} of {counted(len(verdict.checks), 'check')} failed: {listed(failed, 4)}."
+    if len(verdict.checks) == 1:
+        return "The one check holds."
+    return f"All {len(verdict.checks)} checks hold: prediction and measurement agree within the stated tolerances."
+
+
+def what_was_run(run: LoadedRun) -> str:
+    """The run in one sentence."""
+    sessions = [part.session for part in run.sessions]
+    if not sessions:
+        return "No session was recorded."
+    titles = listed([s.title for s in sessions], 5)
+    fabrics = sorted({FABRICS.get(s.fabric, s.fabric) for s in sessions})
+    faults = sum(f.skipped is None for part in run.sessions for f in part.faults)
+    stream = "A coded stream" if len(sessions) == 1 else f"{len(sessions)} coded streams"
+    return (
+        f"{stream} over {titles} ({', '.join(fabrics)}), with {counted(faults, 'fault')}: "
+        "for each, what theory predicted and what was measured."
+    )
+
+
+def what_session_was(part: SessionRun) -> str:
+    """Where the stream went, how it was coded and what failed, in words."""
+    session = part.session
+    layers = max((link.layer for link in session.links), default=0)
+    route = f"the {METHODS.get(session.method, session.method.replace('_', ' '))} route"
+    route += f" ({counted(len(session.links), 'link')}" + (f", {counted(layers, 'layer')})" if layers else ")")
+    words = f"From {session.source} to {session.sink} over {route}, {FABRICS.get(session.fabric, session.fabric)}."
+    coding = _coding(part)
+    skipped = sum(f.skipped is not None for f in part.faults)
+    faults = f"{counted(len(part.faults) - skipped, 'fault')} one after another" if part.faults else "No fault"
+    if skipped:
+        faults += f", {skipped} skipped"
+    return " ".join(filter(None, (words, coding, faults + ".")))
+
+
+def _coding(part: SessionRun) -> str:
+    given = part.session.parameters
+    parts = []
+    if isinstance(rate := given.get("rate_pps"), (int, float)):
+        parts.append(f"{plain(float(rate))} source packets a second")
+    if isinstance(m := given.get("source_packets"), int):
+        parts.append(f"M = {m} a block")
+    if part.summary is not None and part.summary.base_block_size is not None:
+        parts.append(f"N = {plain(part.summary.base_block_size)} at rest")
+    if isinstance(labels := given.get("labels"), str):
+        parts.append(f"{labels} labels")
+    return (", ".join(parts) + ".") if parts else ""
+
+
+def when(iso: str) -> str:
+    """ISO time to "21 November 2026, 04:50 UTC"; text that is no time stays as it is."""
+    try:
+        at = datetime.fromisoformat(iso)
+    except ValueError:
+        return iso
+    zone = at.tzname() or ""
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}, {at:%H:%M} {zone.replace('UTC+00:00', 'UTC')}".strip()
+
+
+def counted(count: int, noun: str) -> str:
+    """1 link, 2 links."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(words: Sequence[str], most: int) -> str:
+    """a, b and c; the rest counted."""
+    if len(words) > most:
+        return ", ".join(words[:most]) + f" and {len(words) - most} more"
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+
+
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
