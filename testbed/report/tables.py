@@ -1,0 +1,140 @@
+"""What a stream or demo closes with on the terminal: one table a network, prediction beside measurement, then the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
+from testbed.report.axes import NOTHING, half_width, plain
+from testbed.report.wording import MARKS, State, counted, state_of, why
+
+STYLES: dict[State, str] = {"passed": "green", "failed": "red", "invalid": "yellow", "unfinished": "yellow"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    """One column: its heading, what it shows of a fault, and how early it goes where room is short (0: never)."""
+
+    heading: str
+    show: Callable[[FaultRecord], str]
+    leaves: int = 0
+    left: bool = False
+
+
+def _loss(fault: FaultRecord) -> str:
+    if fault.measured_loss is None:
+        return NOTHING
+    half = half_width(fault.interval)
+    return plain(fault.measured_loss * 100).rjust(5) + ("" if half is None else f" ± {half * 100:.2f}")
+
+
+def _reaction(fault: FaultRecord) -> str:
+    if not fault.reacted:
+        return "none"
+    return NOTHING if fault.reaction_s is None else f"{fault.reaction_s * 1000:.0f}"
+
+
+COLUMNS = (
+    _Column(heading="link", show=lambda f: f.link, left=True),
+    _Column(heading="fault", show=lambda f: f.kind, left=True, leaves=3),
+    _Column(heading="pred. %", show=lambda f: f"{f.predicted_loss * 100:.2f}"),
+    _Column(heading="measured %", show=_loss),
+    _Column(heading="N pred.", show=lambda f: plain(f.predicted_block_size), leaves=1),
+    _Column(heading="meas.", show=lambda f: plain(f.measured_block_size, 1), leaves=1),
+    _Column(heading="react. ms", show=_reaction, leaves=2),
+    _Column(heading="undec.", show=lambda f: str(f.undecodable_blocks), leaves=4),
+    _Column(heading="late", show=lambda f: str(f.late_packets), leaves=5),
+)
+GAP = 2
+"""Spaces between columns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Closing:
+    """Asks the console for its width when it is printed, unless one was given."""
+
+    run: LoadedRun | SessionRun
+    width: int | None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = self.width or options.max_width
+        if isinstance(self.run, SessionRun):
+            yield _session(self.run, width)
+            return
+        for part in self.run.sessions:
+            yield _session(part, width)
+        yield _verdict_line(self.run)
+
+
+def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> RenderableType:
+    """All sessions and the run's verdict (or one session alone), for ``rich`` to print; at most ``width`` columns wide
+    (None: as wide as the console).
+
+    Columns that do not fit are left out, least important first; link and both losses always stay.
+    """
+    return _Closing(run=run, width=width)
+
+
+def fitting_columns(faults: Sequence[FaultRecord], width: int) -> tuple[list[_Column], int]:
+    """The columns that fit beside the mark, and the room of the link's name (cut short where even that is too little)."""
+
+    def room(column: _Column) -> int:
+        return max([len(column.heading), *(len(column.show(f)) for f in faults)]) + GAP
+
+    columns = list(COLUMNS)
+    while sum(map(room, columns)) + 1 > width and any(c.leaves for c in columns):
+        first = max(c.leaves for c in columns)
+        columns = [c for c in columns if c.leaves != first]
+    others = sum(room(c) for c in columns[1:]) + 1
+    return columns, max(4, min(room(columns[0]), width - others) - GAP)
+
+
+def _session(part: SessionRun, width: int) -> RenderableType:
+    session = part.session
+    heading = Text.assemble((session.title, "bold"), f"  {session.source} to {session.sink}, ", session.method, ", ")
+    heading.append(session.fabric)
+    done = [f for f in part.faults if f.skipped is None]
+    columns, link_width = fitting_columns(done, width)
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
+    for column in columns:
+        most = link_width if column is COLUMNS[0] else None
+        side: JustifyMethod = "left" if column.left else "right"
+        table.add_column(column.heading, justify=side, overflow="ellipsis", no_wrap=True, max_width=most)
+    table.add_column("", no_wrap=True)
+    for fault in done:
+        mark = Text("✓", "green") if fault.holds else Text("✗", "bold red")
+        table.add_row(*(Text(column.show(fault)) for column in columns), mark)
+    skipped = [f for f in part.faults if f.skipped is not None]
+    lines: list[RenderableType] = [heading]
+    if table.row_count:
+        lines.append(table)
+    if skipped:
+        reasons = sorted({f.skipped or "" for f in skipped})
+        lines.append(Text(f"{counted(len(skipped), 'link')} not failed: {'; '.join(reasons)}", "dim"))
+    lines.append(_session_line(part))
+    return Group(*lines, Text(""))
+
+
+def _session_line(part: SessionRun) -> Text:
+    summary = part.summary
+    state = state_of(summary.verdict if summary else None)
+    line = Text.assemble((f"{MARKS[state]} {state}", f"bold {STYLES[state]}"))
+    if summary is not None:
+        infinite = summary.ror_predicted is None and summary.infinite_links
+        predicted = "infinite" if infinite else plain(summary.ror_predicted)
+        line.append(f"  ROR predicted {predicted}, measured {plain(summary.ror_measured)}")
+    if state != "passed":
+        line.append("\n" + why(summary.verdict if summary else None))
+    return line
+
+
+def _verdict_line(run: LoadedRun) -> Text:
+    state = state_of(run.verdict)
+    return Text.assemble(
+        (f"{MARKS[state]} {state.upper()}", f"bold {STYLES[state]}"), "  " + why(run.verdict, run.unfinished)
+    )
