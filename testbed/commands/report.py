@@ -1,0 +1,72 @@
+"""``testbed report``: draws a run's page anew from its stored records, runs nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testbed.model.run_records import LoadedRun
+
+DESCRIPTION = (
+    "Draw page.html of a stored run anew from its manifest, measurements and verdict, without running anything. "
+    "The exit code is the stored verdict's: 0 passed, 1 failed, 4 invalid or not finished."
+)
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser("report", help="draw a stored run's page anew", description=DESCRIPTION)
+    parser.add_argument("directory", metavar="DIR", type=Path, help="a run: results/<name>/<run>")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Redraw; returns the verdict's exit code (4 where the run did not finish). InputError (2) where there is no run."""
+    from testbed.adapters.result_store import redraw
+    from testbed.errors import InvalidRunError
+
+    found, page = redraw(args.directory)
+    if args.json:
+        print(json.dumps(_document(found, page)))
+    else:
+        _print_table(found, page)
+    return found.verdict.exit_code if found.verdict else InvalidRunError.exit_code
+
+
+def _print_table(found: LoadedRun, page: Path) -> None:
+    from rich.console import Console
+
+    from testbed.report.tables import closing_table
+
+    console = Console(highlight=False, markup=False)
+    console.print(closing_table(found))
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+def _document(found: LoadedRun, page: Path) -> dict[str, Any]:
+    from testbed.model.json_fields import json_ready
+    from testbed.model.record_json import record_to_json
+
+    sessions = []
+    for part in found.sessions:
+        summary = record_to_json(part.summary) if part.summary else {}
+        sessions.append(
+            {
+                "title": part.session.title,
+                "fabric": part.session.fabric,
+                "per_fault": [record_to_json(fault) for fault in part.faults],
+                "ror": summary.get("ror"),
+                "verdict": summary.get("verdict"),
+            }
+        )
+    return {
+        "page": str(page),
+        "manifest": found.manifest.to_json(),
+        "unfinished": found.unfinished,
+        "sessions": sessions,
+        "verdict": json_ready(found.verdict.to_json()) if found.verdict else None,
+    }
