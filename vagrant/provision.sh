@@ -23,7 +23,6 @@ fail() {
     exit "$1"
 }
 
-arguments=("$@")
 extras=base programs='' vm=no
 while [ $# -gt 0 ]; do
     case $1 in
@@ -116,13 +115,17 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
+# Hundreds of lines, of interest only when it fails; a password is asked for on the terminal itself. Services that a package starts
+# live on, so they must not inherit the lock.
 apt() {
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null >&2
+    local output
+    output=$(as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" 2>&1 </dev/null 9<&-) ||
+        { printf '%s\n' "$output" >&2 && return 1; }
 }
 
 install_packages() {
     local packages=("$@") package
-    say "installing system packages: ${packages[*]}"
+    say "installing system packages (a minute or two): ${packages[*]}"
     apt update || say "the package lists could not be renewed; trying those at hand"
     apt install --no-install-recommends "${packages[@]}" && return
     # one that this release does not know must not keep the others away
@@ -140,7 +143,7 @@ provide_packages() {
     elif ! command -v apt-get >/dev/null; then
         reason='no apt-get here (names are those of Debian 12)'
     elif ! can_become_root; then
-        reason='neither root nor sudo; ask an administrator for: apt-get install'
+        reason='neither root nor sudo here: ask an administrator to apt-get install them'
     else
         install_packages "${packages[@]}"
         mapfile -t packages < <(missing_packages | sort -u)
@@ -185,13 +188,11 @@ provide_virtual_machine() {
     as_root sh -c "echo 'TESTBED_VENV=$venv' >>/etc/environment"
 }
 
-if [ "${TESTBED_PROVISION_LOCKED:-}" != "$venv" ]; then
-    if [ -z "$(missing_packages)" ] && environment_is_complete && { [ $vm = no ] || virtual_machine_is_ready; }; then exit 0; fi
-    mkdir -p "$venv" 2>/dev/null && [ -w "$venv" ] || { can_become_root && as_root install -d -o "$(id -u)" -g "$(id -g)" "$venv"; } ||
-        fail 3 "cannot write to $venv; name another folder in TESTBED_VENV"
-    # --close: nothing that a package starts may keep the lock
-    TESTBED_PROVISION_LOCKED=$venv exec flock --close "$venv" "$BASH" "${BASH_SOURCE[0]}" ${arguments[@]+"${arguments[@]}"}
-fi
+if [ -z "$(missing_packages)" ] && environment_is_complete && { [ $vm = no ] || virtual_machine_is_ready; }; then exit 0; fi
+mkdir -p "$venv" 2>/dev/null && [ -w "$venv" ] || { can_become_root && as_root install -d -o "$(id -u)" -g "$(id -g)" "$venv"; } ||
+    fail 3 "cannot write to $venv; name another folder in TESTBED_VENV"
+exec 9<"$venv"
+flock 9 # pip inherits it: were this script killed, the next one would wait until pip is done
 provide_packages
 provide_environment
 provide_virtual_machine
