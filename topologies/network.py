@@ -9,17 +9,22 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any, Literal
 
 from topologies.errors import TopologyError
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 NodeKind = Literal["host", "switch"]
 LinkId = tuple[str, str, int]
 """(source, target, key): the name of one directed link; ``key`` tells parallel links apart, 0 where there is one."""
 
 DEFAULT_CAPACITY_BPS = 1e7
+
+_NODE_FIELDS = frozenset({"id", "kind", "position"})
+_LINK_FIELDS = frozenset({"source", "target", "key", "capacity_bps", "delay_s"})
+_NETWORK_FIELDS = frozenset({"name"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +41,7 @@ class Node:
             raise TopologyError(f"node id {self.id!r}: give every node a non-empty text as its id")
         if self.kind not in ("host", "switch"):
             raise TopologyError(f"node {self.id!r}: kind {self.kind!r} is neither 'host' nor 'switch'")
+        _refuse_reserved(f"node {self.id!r}", self.attributes, _NODE_FIELDS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +63,13 @@ class Link:
             ("capacity_bps", self.capacity_bps, "positive"),
             ("delay_s", self.delay_s, "zero or more"),
         ):
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            if not _is_finite(value):
                 raise TopologyError(f"{name}: {what} {value!r} is not a number; give one that is {floor}")
         if self.capacity_bps <= 0:
             raise TopologyError(f"{name}: capacity_bps {self.capacity_bps!r} must be positive")
         if self.delay_s < 0:
             raise TopologyError(f"{name}: delay_s {self.delay_s!r} must be zero or more")
+        _refuse_reserved(name, self.attributes, _LINK_FIELDS)
 
     @property
     def id(self) -> LinkId:
@@ -92,6 +99,7 @@ class Network:
     attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        _refuse_reserved(f"network {self.name!r}", self.attributes, _NETWORK_FIELDS)
         seen: set[str] = set()
         for node in self.nodes:
             if node.id in seen:
@@ -157,6 +165,11 @@ class Network:
         return self._in[self.node(node_id).id]
 
     @property
+    def end_points(self) -> tuple[Node, ...]:
+        """Where traffic begins and ends: the hosts, or every switch where there is no host."""
+        return self.hosts or self.nodes
+
+    @property
     def hosts(self) -> tuple[Node, ...]:
         return tuple(n for n in self.nodes if n.kind == "host")
 
@@ -166,6 +179,8 @@ class Network:
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """A networkx view (a copy): node attribute ``kind``, link attributes ``capacity_bps``, ``delay_s``, ``index``."""
+        import networkx as nx  # loaded when first asked for: a fifth of a second that most commands need not spend
+
         graph = nx.MultiDiGraph(name=self.name, **dict(self.attributes))
         for node in self.nodes:
             graph.add_node(node.id, kind=node.kind, position=node.position, **dict(node.attributes))
@@ -174,10 +189,7 @@ class Network:
                 link.source,
                 link.target,
                 key=link.key,
-                index=i,
-                capacity_bps=link.capacity_bps,
-                delay_s=link.delay_s,
-                **dict(link.attributes),
+                **{**link.attributes, "index": i, "capacity_bps": link.capacity_bps, "delay_s": link.delay_s},
             )
         return graph
 
@@ -186,6 +198,23 @@ class Network:
 
         near = difflib.get_close_matches(wrong, list(self.node_index), n=3)
         return "did you mean " + " or ".join(near) + "?" if near else "it has " + _some(self.node_index)
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
+
+
+def _refuse_reserved(what: str, attributes: Mapping[str, Any], reserved: frozenset[str]) -> None:
+    taken = reserved.intersection(attributes)
+    if taken:
+        raise TopologyError(
+            f"{what}: the attribute {min(taken)!r} has a field of its own; set that, or rename the attribute"
+        )
 
 
 def _some(names: Iterable[str], most: int = 6) -> str:

@@ -1,0 +1,357 @@
+"""From a name to a network: ``swiss-t1``, ``torus:8x8``, ``manet:nodes=115,seed=3``, ``topohub:topozoo/Abilene``, a file.
+
+A name is ``family``, or ``family:`` and words parted by commas: values in the family's order, or ``parameter=value``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from topologies.errors import TopologyError
+from topologies.formats import read_network_file, read_topohub
+from topologies.network import DEFAULT_CAPACITY_BPS, Network
+
+ValueKind = Literal["whole", "number", "shape", "allocation", "text"]
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """One parameter of a family: ``default`` as it would be written, None where it has none."""
+
+    name: str
+    kind: ValueKind
+    default: str | None
+    description: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueEntry:
+    """One family of networks: its name, how a full name looks, its parameters (the first ``positional`` ones may be
+    written without their names) and what it is in one line."""
+
+    name: str
+    pattern: str
+    description: str
+    parameters: tuple[Parameter, ...] = ()
+    positional: int = 0
+    build: Callable[[Values], Network]
+
+
+COMMON = (
+    Parameter(
+        name="capacity_bps",
+        kind="number",
+        default=f"{DEFAULT_CAPACITY_BPS:.0f}",
+        description="bits a second of every link",
+    ),
+    Parameter(name="delay_s", kind="number", default="0", description="seconds of propagation over every link"),
+)
+"""Parameters of every family that is built here (not of topohub)."""
+
+
+def load_network(name_or_path: str | os.PathLike[str]) -> Network:
+    """The network of a catalogue name or of a JSON node-link or GraphML file.
+
+    A catalogue name wins over a file of the same name: write ./torus for the file. Raises TopologyError, in one line
+    with the nearest names, for what is neither, and for parameters or files that make no network.
+
+    >>> load_network("ring:5").name
+    'ring:5'
+    """
+    if not isinstance(name_or_path, str):
+        return read_network_file(Path(name_or_path))
+    family, colon, words = name_or_path.partition(":")
+    entry = _BY_NAME.get(family)
+    if entry is None:
+        if Path(name_or_path).exists() or _looks_like_a_file(name_or_path):
+            return read_network_file(name_or_path)
+        raise TopologyError(
+            f"network {name_or_path!r}: neither a catalogue name nor a file; {_nearest(family, _BY_NAME, 'testbed topology list shows all names')}"
+        )
+    if family == "topohub":
+        return read_topohub(words)
+    if colon and not words:
+        raise TopologyError(f"network {name_or_path!r}: nothing follows the colon; write {family} or {entry.pattern}")
+    try:
+        return entry.build(_parse_values(entry, words))
+    except TopologyError as error:
+        raise TopologyError(f"network {name_or_path!r}: {error}") from error
+
+
+def catalogue() -> tuple[CatalogueEntry, ...]:
+    """Every family, in the order of ``testbed topology list``."""
+    return _ENTRIES
+
+
+def _parse_values(entry: CatalogueEntry, words: str) -> Values:
+    known = {p.name: p for p in (*entry.parameters, *COMMON)}
+    written: dict[str, str] = {}
+    last: str | None = None
+    for position, word in enumerate(words.split(",") if words else ()):
+        name, equals, value = word.partition("=")
+        if not equals:
+            if last is not None and known[last].kind == "text":
+                written[last] += "," + word  # the graph of a cloud may be a name with commas, as fat-tree:4,3
+                continue
+            if position >= entry.positional:
+                raise TopologyError(f"{word!r} is not of the form parameter=value; write {entry.pattern}")
+            name, value = entry.parameters[position].name, word
+        if name not in known:
+            raise TopologyError(
+                f"{entry.name} has no parameter {name!r}; {_nearest(name, known, 'it has ' + ', '.join(known))}"
+            )
+        if name in written:
+            raise TopologyError(f"{name} is given twice; keep one")
+        written[name] = value
+        last = name if equals else last
+    filled = {n: p.default for n, p in known.items() if p.default is not None} | written
+    return {name: _PARSERS[known[name].kind](name, text) for name, text in filled.items()}
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) <= 25):
+        raise TopologyError(f"{name}={text[:40]} is not a whole number")
+    return int(text)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise TopologyError(f"{name}={text[:40]} is not a number") from error
+
+
+def _shape(name: str, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(_whole(name, size) for size in text.split("x"))
+    except TopologyError as error:
+        raise TopologyError(f"{name} {text[:40]!r} must be whole numbers joined by 'x', as in 8x8") from error
+
+
+def _allocation(name: str, text: str) -> tuple[int, ...]:
+    from topologies.swiss_t1 import checked_allocation
+
+    parts = text.split("-")
+    if len(text) > 40 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise TopologyError(f"{name} {text[:40]!r}: give 8 counts from 0 to 4 joined by '-', as in 4-4-4-4-0-0-0-0")
+    return checked_allocation([int(part) for part in parts])
+
+
+def _text(name: str, text: str) -> str:
+    if not text:
+        raise TopologyError(f"{name}= is empty; give it a value or leave it out")
+    return text
+
+
+_PARSERS: Mapping[str, Callable[[str, str], Any]] = {
+    "whole": _whole,
+    "number": _number,
+    "shape": _shape,
+    "allocation": _allocation,
+    "text": _text,
+}
+
+
+def _looks_like_a_file(name: str) -> bool:
+    return "/" in name.partition(":")[0] or name.lower().endswith((".json", ".graphml", ".xml"))
+
+
+def _nearest(wrong: str, known: Mapping[str, object], otherwise: str) -> str:
+    near = difflib.get_close_matches(wrong.lower(), list(known), n=3, cutoff=0.5)
+    return "did you mean " + " or ".join(near) + "?" if near else otherwise
+
+
+# The builders are imported when asked for, so that a file or a small network costs no numpy, scipy or topohub.
+
+
+def _swiss_t1(values: Values) -> Network:
+    from topologies.swiss_t1 import swiss_t1
+
+    return swiss_t1(**values)
+
+
+def _two_switch(values: Values) -> Network:
+    from topologies.worked_examples import two_switch
+
+    return two_switch(**values)
+
+
+def _crossbar(values: Values) -> Network:
+    from topologies.worked_examples import crossbar
+
+    return crossbar(ports=values["n"], **_common(values))
+
+
+def _optical_cloud(values: Values) -> Network:
+    from topologies.optical_cloud import optical_cloud
+
+    source = values["graph"]
+    others: dict[str, Any] = {k: v for k, v in values.items() if k != "graph"}
+    if source == "nsfnet":
+        return optical_cloud(**others)
+    if source.partition(":")[0] == "optical-cloud":
+        raise TopologyError(f"graph={source}: a cloud of clouds is not meant; name the graph itself")
+    return optical_cloud(graph=load_network(source), **others)
+
+
+def _manet(values: Values) -> Network:
+    from topologies.manet import Walk, manet
+
+    walk = Walk(
+        nodes=values["nodes"],
+        degree=values["degree"],
+        range_units=values.get("range"),
+        step=values["step"],
+        seed=values["seed"],
+    )
+    return manet(walk, frame=values["frame"], **_common(values))
+
+
+def _torus(values: Values) -> Network:
+    from topologies.torus import torus
+
+    return torus(**values)
+
+
+def _mesh(values: Values) -> Network:
+    from topologies.torus import mesh
+
+    return mesh(**values)
+
+
+def _ring(values: Values) -> Network:
+    from topologies.torus import ring
+
+    return ring(switches=values["n"], **_common(values))
+
+
+def _fat_tree(values: Values) -> Network:
+    from topologies.fat_tree import fat_tree
+
+    return fat_tree(**values)
+
+
+def _clos(values: Values) -> Network:
+    from topologies.fat_tree import clos
+
+    return clos(**values)
+
+
+def _topohub(values: Values) -> Network:
+    return read_topohub(values["key"])
+
+
+def _common(values: Values) -> dict[str, float]:
+    return {p.name: values[p.name] for p in COMMON}
+
+
+def _parameter(name: str, kind: ValueKind, default: str | None, description: str) -> Parameter:
+    return Parameter(name=name, kind=kind, default=default, description=description)
+
+
+_ENTRIES = (
+    CatalogueEntry(
+        name="swiss-t1",
+        pattern="swiss-t1:allocation=4-4-4-4-0-0-0-0",
+        description="Swiss-T1: 8 switches s1..s8, processors t0..t31 and r0..r31, static routing table",
+        parameters=(
+            _parameter("allocation", "allocation", "4-4-4-4-4-4-4-4", "nodes that take part, a count per switch"),
+        ),
+        build=_swiss_t1,
+    ),
+    CatalogueEntry(
+        name="two-switch",
+        pattern="two-switch",
+        description="The papers' worked example: t1..t5, r1..r5, s_a, s_b and 12 one-way links",
+        build=_two_switch,
+    ),
+    CatalogueEntry(
+        name="crossbar",
+        pattern="crossbar:n",
+        description="One switch s1 between senders t0.. and receivers r0..",
+        parameters=(_parameter("n", "whole", "8", "senders, and receivers"),),
+        positional=1,
+        build=_crossbar,
+    ),
+    CatalogueEntry(
+        name="optical-cloud",
+        pattern="optical-cloud:graph=FILE_OR_NAME,wavelengths=8,conversion=wsxc",
+        description="Edge routers e<i> with hosts h<i> around optical cross-connects x<i>; by default NSFNET's 14 sites",
+        parameters=(
+            _parameter("graph", "text", "nsfnet", "sites and fibres: nsfnet, a catalogue name or a file"),
+            _parameter("wavelengths", "whole", "8", "wavelengths a fibre"),
+            _parameter("conversion", "text", "wsxc", "wsxc keeps a lightpath's colour, wixc may change it"),
+            _parameter("access", "whole", "2", "parallel fibres between a router and its cross-connect"),
+        ),
+        build=_optical_cloud,
+    ),
+    CatalogueEntry(
+        name="manet",
+        pattern="manet:nodes=115,seed=3,frame=0",
+        description="Random walk on the unit square: switches s0.. with hosts h0.., links between those in range",
+        parameters=(
+            _parameter("nodes", "whole", "115", "mobile nodes"),
+            _parameter("degree", "number", "6.1", "mean number of neighbours, which sets the range"),
+            _parameter("range", "number", None, "range in sides of the square, instead of degree"),
+            _parameter("step", "number", "0.02", "most that a coordinate moves a frame"),
+            _parameter("seed", "whole", "1", "of the walk"),
+            _parameter("frame", "whole", "0", "which frame of the walk"),
+        ),
+        build=_manet,
+    ),
+    CatalogueEntry(
+        name="torus",
+        pattern="torus:8x8",
+        description="Torus of any dimensions: s<x>_<y> with a host h<x>_<y> each",
+        parameters=(_parameter("shape", "shape", "8x8", "switches in each dimension"),),
+        positional=1,
+        build=_torus,
+    ),
+    CatalogueEntry(
+        name="mesh",
+        pattern="mesh:8x8",
+        description="Mesh of any dimensions: s<x>_<y> with a host h<x>_<y> each",
+        parameters=(_parameter("shape", "shape", "8x8", "switches in each dimension"),),
+        positional=1,
+        build=_mesh,
+    ),
+    CatalogueEntry(
+        name="ring",
+        pattern="ring:n",
+        description="Ring of switches s0.. with a host h0.. each",
+        parameters=(_parameter("n", "whole", "8", "switches"),),
+        positional=1,
+        build=_ring,
+    ),
+    CatalogueEntry(
+        name="fat-tree",
+        pattern="fat-tree:k,n",
+        description="k-ary n-tree: k^n hosts h0.., switches s<level>_<index>",
+        parameters=(_parameter("k", "whole", "4", "ports down"), _parameter("n", "whole", "3", "levels of switches")),
+        positional=2,
+        build=_fat_tree,
+    ),
+    CatalogueEntry(
+        name="clos",
+        pattern="clos:k",
+        description="Three-level fat tree of k-port switches: k^3/4 hosts h0.., switches s<level>_<index>",
+        parameters=(_parameter("k", "whole", "4", "ports of a switch, even"),),
+        positional=1,
+        build=_clos,
+    ),
+    CatalogueEntry(
+        name="topohub",
+        pattern="topohub:topozoo/Abilene",
+        description="Real and synthetic backbones of the topohub package (topozoo, sndlib, backbone, gabriel, caida)",
+        parameters=(_parameter("key", "text", None, "topohub's key"),),
+        positional=1,
+        build=_topohub,
+    ),
+)
+_BY_NAME = {entry.name: entry for entry in _ENTRIES}

@@ -1,0 +1,139 @@
+"""Networks in files (JSON node-link, GraphML) and by topohub name; files are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from topologies.errors import TopologyError
+from topologies.network import Network
+from topologies.node_link import parse_document, read_document, write_document
+
+FORMATS = (".json", ".graphml")
+
+
+def read_network_file(path: str | Path) -> Network:
+    """The network of a JSON or GraphML file (told apart by content); TopologyError naming file, entry and mend."""
+    path = Path(path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise TopologyError(
+            f"{path}: cannot be read ({error.strerror or error}); check the name and its permissions"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise TopologyError(f"{path}: not text in UTF-8 (byte {error.start}); save it as UTF-8") from error
+    name = path.stem or "network"
+    try:
+        if text.lstrip().startswith("<"):
+            from topologies.graphml import read_graphml
+
+            return read_graphml(text, name)
+        return read_document(text, name)
+    except TopologyError as error:
+        raise TopologyError(f"{path}: {error}") from error
+
+
+def write_network_file(network: Network, path: str | Path) -> None:
+    """Write the network as its file's ending says, .json or .graphml; reading it gives an equal network.
+
+    Raises TopologyError for another ending, an attribute the format cannot hold, or a place that cannot be written.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise TopologyError(f"{path}: the ending {suffix!r} names no format; use {' or '.join(FORMATS)}")
+    try:
+        if suffix == ".json":
+            text = write_document(network)
+        else:
+            from topologies.graphml import write_graphml
+
+            text = write_graphml(network)
+        content = text.encode()
+    except UnicodeEncodeError as error:
+        raise TopologyError(
+            f"{path}: {error.object[error.start : error.end]!r} is not valid text; rename it"
+        ) from error
+    except TopologyError as error:
+        raise TopologyError(f"{path}: {error}") from error
+    write_whole(path, content)
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Write a file so that its name shows either the old content or all of the new; TopologyError where it cannot be.
+
+    A symbolic link is followed; a place that is no ordinary file (a pipe, /dev/stdout) is written as it is.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file() and not target.is_dir():
+            target.write_bytes(content)
+            return
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                os.fchmod(file.fileno(), mode)
+            Path(draft).replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(draft).unlink()
+            raise
+    except OSError as error:
+        raise TopologyError(f"{path}: cannot be written ({error.strerror or error}); choose another place") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def read_topohub(key: str) -> Network:
+    """The network of a topohub key such as ``topozoo/Abilene``: nodes are switches, ids its node numbers.
+
+    Node names and fibre lengths (``dist``, km) become attributes; the forecast loads are left out. Raises TopologyError,
+    naming the nearest keys, where there is none.
+    """
+    import topohub
+
+    folder = Path(topohub.__file__).parent / "data"
+    path = folder / f"{key}.json"
+    plain = bool(key) and ".." not in Path(key).parts and not Path(key).is_absolute()
+    if not plain or not path.is_file():
+        raise TopologyError(f"topohub:{key}: topohub has no such network; {_nearest_keys(folder, key)}")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["graph"] = {"name": f"topohub:{key}", "family": "topohub", "routing": "shortest-path"}
+    for link in document["edges"]:
+        for forecast in ("ecmp_fwd", "ecmp_bwd"):
+            link.pop(forecast, None)
+    try:
+        return parse_document(document)
+    except TopologyError as error:
+        raise TopologyError(f"topohub:{key}: {error}") from error
+
+
+def topohub_keys() -> tuple[str, ...]:
+    """Every key that ``read_topohub`` knows, in order."""
+    import topohub
+
+    folder = Path(topohub.__file__).parent / "data"
+    return tuple(sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.json")))
+
+
+def _nearest_keys(folder: Path, key: str) -> str:
+    by_lower = {k.lower(): k for k in topohub_keys()} if folder.is_dir() else {}
+    by_tail: dict[str, str] = {}
+    for lower, original in by_lower.items():
+        by_tail.setdefault(lower.rsplit("/", 1)[-1], original)
+    near = [by_lower[k] for k in difflib.get_close_matches(key.lower(), by_lower, n=3)]
+    near += [by_tail[k] for k in difflib.get_close_matches(key.lower().rsplit("/", 1)[-1], by_tail, n=2)]
+    if near:
+        return "did you mean " + " or ".join(dict.fromkeys(near)) + "?"
+    return "its keys look like topozoo/Abilene, sndlib/polska, backbone/africa, gabriel/25/0"

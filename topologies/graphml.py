@@ -1,0 +1,192 @@
+"""GraphML to networks and back, checked entry by entry; numbers, truth values and text keep their types.
+
+What GraphML has no type for (lists, objects, null) travels as JSON text in the one key ``json_attributes``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from topologies.errors import TopologyError
+from topologies.network import Network
+from topologies.node_link import network_document, parse_document
+
+NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
+_JSON_KEY = "json_attributes"
+_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML cannot hold, and the carriage return, which it turns into a line feed."""
+
+Scope = Literal["graph", "node", "edge"]
+
+
+def write_graphml(network: Network) -> str:
+    """The network as GraphML text, every direction an edge of its own; ``read_graphml`` gives it back exactly.
+
+    A position becomes ``x`` and ``y``. Raises TopologyError for an id that XML cannot hold, or an attribute that JSON
+    cannot.
+    """
+    document = network_document(network)
+    keys: dict[tuple[Scope, str, str], str] = {}
+    graph = ElementTree.Element("graph", {"id": "G", "edgedefault": "directed"})
+    _write_data(graph, "graph", document["graph"], keys)
+    for entry in document["nodes"]:
+        fields = dict(entry)
+        element = ElementTree.SubElement(graph, "node", {"id": _xml_text(fields.pop("id"))})
+        position = fields.pop("position", None)
+        if position is not None and not {"x", "y"} & fields.keys():
+            fields |= {"x": float(position[0]), "y": float(position[1])}
+        elif position is not None:
+            fields["position"] = position
+        _write_data(element, "node", fields, keys)
+    for entry in document["links"]:
+        fields = dict(entry)
+        ends = {end: _xml_text(fields.pop(end)) for end in ("source", "target")}
+        _write_data(ElementTree.SubElement(graph, "edge", ends), "edge", fields, keys)
+    root = ElementTree.Element("graphml", {"xmlns": NAMESPACE})
+    for (scope, name, kind), number in keys.items():
+        ElementTree.SubElement(root, "key", {"id": number, "for": scope, "attr.name": name, "attr.type": kind})
+    root.append(graph)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _write_data(
+    element: ElementTree.Element, scope: Scope, fields: Mapping[str, Any], keys: dict[tuple[Scope, str, str], str]
+) -> None:
+    rest: dict[str, Any] = {}
+    written: list[tuple[str, str, str]] = []
+    for name, value in fields.items():
+        kind, text = _typed(value)
+        if kind is None or _NOT_XML.search(name) or not name or name == _JSON_KEY:
+            rest[name] = value
+        else:
+            written.append((name, kind, text))
+    if rest:
+        try:
+            written.append((_JSON_KEY, "string", json.dumps(rest, allow_nan=False)))
+        except (TypeError, ValueError) as error:
+            raise TopologyError(
+                f"{scope} attributes {sorted(rest)}: not writable ({error}); make them text or numbers"
+            ) from error
+    for name, kind, text in written:
+        number = keys.setdefault((scope, name, kind), f"d{len(keys)}")
+        ElementTree.SubElement(element, "data", {"key": number}).text = text
+
+
+def _typed(value: object) -> tuple[str | None, str]:
+    if isinstance(value, bool):
+        return "boolean", str(value).lower()
+    if isinstance(value, int):
+        return ("long", str(value)) if abs(value) < 2**63 else (None, "")
+    if isinstance(value, float):
+        return ("double", repr(value)) if math.isfinite(value) else (None, "")
+    if isinstance(value, str) and value.strip() == value and value and not _NOT_XML.search(value):
+        return "string", value
+    return None, ""
+
+
+def _xml_text(name: str) -> str:
+    if _NOT_XML.search(name):
+        raise TopologyError(f"{name!r} holds a character that GraphML cannot; rename it or write .json")
+    return name
+
+
+def read_graphml(text: str, name: str) -> Network:
+    """The network of GraphML text; ``name`` is its name where the graph gives none.
+
+    As for JSON: nodes without ``kind`` are switches, an undirected edge stands for both directions (an edge's own
+    ``directed`` wins over ``edgedefault``), parallel edges without a whole-number ``key`` are numbered in order. Raises
+    TopologyError, naming node or edge, for what is no GraphML, for hyperedges and for nested graphs.
+    """
+    try:
+        root = ElementTree.fromstring(text.encode())
+    except ElementTree.ParseError as error:
+        raise TopologyError(f"not XML: {error}") from error
+    if _local(root) != "graphml":
+        raise TopologyError(f"the root element is <{_local(root)}>, not <graphml>")
+    graphs = [child for child in root if _local(child) == "graph"]
+    if len(graphs) != 1:
+        raise TopologyError(f"{len(graphs)} graphs; leave exactly one")
+    if any(_local(e) in ("hyperedge", "graph") for e in graphs[0].iter() if e is not graphs[0]):
+        raise TopologyError("hyperedges and nested graphs have no meaning here; remove them")
+    keys = {e.get("id", ""): e for e in root.iter() if _local(e) == "key"}
+    default = graphs[0].get("edgedefault", "undirected")
+    if default not in ("directed", "undirected"):
+        raise TopologyError(f"edgedefault {default!r} is neither 'directed' nor 'undirected'")
+    attributes = _read_data(graphs[0], "graph", keys, "graph")
+    nodes, edges = [], []
+    for i, e in enumerate(child for child in graphs[0] if _local(child) == "node"):
+        nodes.append({**_read_data(e, "node", keys, f"nodes[{i}]"), "id": e.get("id")})
+    for i, e in enumerate(child for child in graphs[0] if _local(child) == "edge"):
+        edges.append(_read_edge(e, i, keys, default))
+    for node in nodes:
+        if "kind" in node and node["kind"] not in ("host", "switch"):
+            node["type_name"] = node.pop("kind")  # another program's word for something else
+    return parse_document(
+        {"directed": default == "directed", "multigraph": True, "graph": attributes, "nodes": nodes, "edges": edges},
+        name,
+    )
+
+
+def _read_edge(
+    edge: ElementTree.Element, i: int, keys: Mapping[str, ElementTree.Element], default: str
+) -> dict[str, Any]:
+    fields = _read_data(edge, "edge", keys, f"edges[{i}]")
+    directed = edge.get("directed", str(default == "directed").lower())
+    if directed not in ("true", "false"):
+        raise TopologyError(f"edges[{i}]: directed {directed!r} is neither 'true' nor 'false'")
+    return {**fields, "source": edge.get("source"), "target": edge.get("target"), "__directed": directed == "true"}
+
+
+def _read_data(
+    element: ElementTree.Element, scope: Scope, keys: Mapping[str, ElementTree.Element], place: str
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number, key in keys.items():
+        default = next((child for child in key if _local(child) == "default"), None)
+        if key.get("for", "all") in (scope, "all") and default is not None:
+            found[key.get("attr.name", number)] = _value(key, default, place)
+    for data in element:
+        if _local(data) != "data":
+            continue
+        known = keys.get(data.get("key", ""))
+        if known is None:
+            raise TopologyError(f"{place}: data of the undeclared key {data.get('key')!r}; declare it with <key>")
+        if len(data):
+            continue  # an editor's drawing, not an attribute
+        found[known.get("attr.name", data.get("key", ""))] = _value(known, data, place)
+    packed = found.pop(_JSON_KEY, None)
+    if packed is None:
+        return found
+    try:
+        rest = json.loads(packed)
+    except (ValueError, RecursionError, TypeError) as error:
+        raise TopologyError(f"{place}: {_JSON_KEY} is not JSON ({str(error)[:80]})") from error
+    if not isinstance(rest, dict):
+        raise TopologyError(f"{place}: {_JSON_KEY} must be a JSON object")
+    return found | rest
+
+
+def _value(key: ElementTree.Element, data: ElementTree.Element, place: str) -> object:
+    kind, text = key.get("attr.type", "string"), data.text or ""
+    word = text.strip()
+    try:
+        if kind == "boolean":
+            return {"true": True, "1": True, "false": False, "0": False}[word.lower()]
+        if kind in ("int", "long", "integer"):
+            return int(word)
+        if kind in ("float", "double", "real"):
+            return float(word)
+    except (ValueError, KeyError) as error:
+        name = key.get("attr.name", key.get("id", "?"))
+        raise TopologyError(f"{place}: {name} {text[:40]!r} is not of its type {kind}") from error
+    return text
+
+
+def _local(element: ElementTree.Element) -> str:
+    return str(element.tag).rpartition("}")[2]

@@ -1,0 +1,228 @@
+"""Mobile ad-hoc networks: nodes on a unit square that walk at random, a link where two are in range.
+
+Source: 000, section 4.4 (Figures 60 and 61: 300 frames of 115 nodes, 150 of 120); the thesis gives neither range nor step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from topologies.assembly import MAX_LINKS, MAX_NODES, number, refuse_absurd, two_way, whole
+from topologies.errors import TopologyError
+from topologies.network import DEFAULT_CAPACITY_BPS, Link, LinkId, Network, Node
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DEFAULT_DEGREE = 6.1
+MAX_FRAME = 1_000_000
+DENSE_NODES = 1000
+"""Up to so many nodes all distances are taken at once: faster than to load scipy for its tree."""
+MAX_WALK = 200_000_000
+"""Bound of nodes times frames: some ten seconds of walking."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk:
+    """The parameters of a random walk.
+
+    ``degree`` is the mean number of neighbours that sets the range, unless ``range_units`` (in sides of the square) is
+    given. Each frame moves each coordinate uniformly within +-``step``, reflected at the border, so that nodes stay
+    spread uniformly. Raises TopologyError for values out of bounds.
+    """
+
+    nodes: int = 115
+    degree: float = DEFAULT_DEGREE
+    range_units: float | None = None
+    step: float = 0.02
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        whole("manet: nodes", self.nodes, 1, MAX_NODES // 2)
+        number("manet: step", self.step, 0, 1)
+        whole("manet: seed", self.seed, 0, 2**64 - 1)
+        if self.range_units is not None:
+            number("manet: range", self.range_units, 0, 2)
+        else:
+            number("manet: degree", self.degree, 0, MAX_NODES)
+        expected = self.nodes * (self.nodes - 1) * share_in_range(min(self.radius, 1.0))
+        refuse_absurd(2 * self.nodes, 2 * self.nodes + round(expected))
+
+    @property
+    def radius(self) -> float:
+        """The range, in sides of the square."""
+        if self.range_units is not None:
+            return self.range_units
+        return range_for_degree(self.nodes, self.degree)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManetFrame:
+    """One frame of a walk, with the links that were not there one frame before and those that no longer are."""
+
+    frame: int
+    network: Network
+    appeared: tuple[LinkId, ...]
+    vanished: tuple[LinkId, ...]
+
+
+def manet(
+    walk: Walk | None = None,
+    *,
+    frame: int = 0,
+    capacity_bps: float = DEFAULT_CAPACITY_BPS,
+    delay_s: float = 0.0,
+) -> Network:
+    """One frame: switches s0, s1, ... with their positions, a host h0, h1, ... on each, links between those in range.
+
+    The same walk gives the same frame, whether reached here or through ``manet_frames``. A frame may fall into parts
+    without a path between them. O(frames * nodes + links).
+
+    >>> net = manet(Walk(nodes=20, seed=3), frame=2)
+    >>> len(net.switches), len(net.hosts)
+    (20, 20)
+    """
+    walk = walk or Walk()
+    whole("manet: frame", frame, 0, MAX_FRAME)
+    _refuse_long(walk, frame)
+    positions = next(_positions(walk, frame))
+    return _network(walk, frame, positions, capacity_bps, delay_s)
+
+
+def manet_frames(
+    walk: Walk | None = None,
+    *,
+    count: int,
+    first: int = 0,
+    capacity_bps: float = DEFAULT_CAPACITY_BPS,
+    delay_s: float = 0.0,
+) -> Iterator[ManetFrame]:
+    """``count`` successive frames from ``first``; the first one's links have all appeared.
+
+    >>> [f.frame for f in manet_frames(Walk(nodes=5), first=10, count=2)]
+    [10, 11]
+    """
+    walk = walk or Walk()
+    whole("manet: frame", first, 0, MAX_FRAME)
+    whole("manet: the number of frames", count, 0, MAX_FRAME)
+    _refuse_long(walk, first + count)
+    return _frames(walk, first, count, capacity_bps, delay_s)
+
+
+def _frames(walk: Walk, first: int, count: int, capacity_bps: float, delay_s: float) -> Iterator[ManetFrame]:
+    before: tuple[LinkId, ...] = ()
+    for frame, positions in zip(range(first, first + count), _positions(walk, first), strict=False):
+        network = _network(walk, frame, positions, capacity_bps, delay_s)
+        now = tuple(link.id for link in network.links)
+        old, new = frozenset(before), frozenset(now)
+        yield ManetFrame(
+            frame=frame,
+            network=network,
+            appeared=tuple(link for link in now if link not in old),
+            vanished=tuple(link for link in before if link not in new),
+        )
+        before = now
+
+
+def share_in_range(radius: float) -> float:
+    """The probability that two uniform points of the unit square lie within ``radius`` <= 1 of each other.
+
+    The border is taken into account: pi r^2 - 8/3 r^3 + r^4/2.
+
+    >>> round(share_in_range(1.0), 4)
+    0.9749
+    """
+    return math.pi * radius**2 - 8 / 3 * radius**3 + radius**4 / 2
+
+
+def range_for_degree(nodes: int, degree: float) -> float:
+    """The range in sides of the square at which ``nodes`` uniform points of the unit square have ``degree`` neighbours on average.
+
+    Bisection to the last bit. Where a range of 1 gives fewer, the default degree puts everyone in range; another one
+    raises TopologyError.
+
+    >>> round(range_for_degree(115, 6.1), 4)
+    0.1387
+    """
+    if nodes < 2:
+        return 0.0
+    share = degree / (nodes - 1)
+    if share > share_in_range(1.0) and degree == DEFAULT_DEGREE:
+        return 1.5
+    if share > share_in_range(1.0):
+        raise TopologyError(f"manet: degree {degree:g} is more than {nodes} nodes allow; lower it or give range=")
+    low, high = 0.0, 1.0
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if share_in_range(middle) < share else (low, middle)
+    return high
+
+
+def _refuse_long(walk: Walk, frames: int) -> None:
+    if walk.nodes * frames > MAX_WALK:
+        raise TopologyError(
+            f"manet: frame {frames} of {walk.nodes} nodes is too long a walk; stay below {MAX_WALK // walk.nodes} frames"
+        )
+
+
+def _positions(walk: Walk, first: int) -> Iterator[NDArray[np.float64]]:
+    """Positions, shape (nodes, 2), frame by frame from ``first`` on; every frame draws from the one stream in order."""
+    import numpy as np
+
+    random = np.random.Generator(np.random.PCG64(walk.seed))
+    at = random.random((walk.nodes, 2))
+    frame = 0
+    while True:
+        if frame >= first:
+            yield at
+        at = np.abs(at + (2 * random.random((walk.nodes, 2)) - 1) * walk.step)
+        at = 1 - np.abs(1 - at)
+        frame += 1
+
+
+def _network(walk: Walk, frame: int, positions: NDArray[np.float64], capacity_bps: float, delay_s: float) -> Network:
+    radius = walk.radius
+    pairs = pairs_in_range(positions, radius)
+    if 2 * len(pairs) + 2 * walk.nodes > MAX_LINKS:
+        refuse_absurd(2 * walk.nodes, 2 * len(pairs) + 2 * walk.nodes)
+    links: list[Link] = []
+    for i, j in pairs.tolist():
+        links += two_way(f"s{i}", f"s{j}", capacity_bps=capacity_bps, delay_s=delay_s)
+    for i in range(walk.nodes):
+        links += two_way(f"s{i}", f"h{i}", capacity_bps=capacity_bps, delay_s=delay_s)
+    places = [(float(x), float(y)) for x, y in positions.tolist()]
+    spread = f"range={radius:g}" if walk.range_units is not None else f"degree={walk.degree:g}"
+    return Network(
+        name=f"manet:nodes={walk.nodes},{spread},step={walk.step:g},seed={walk.seed},frame={frame}",
+        nodes=(
+            *(Node(id=f"s{i}", kind="switch", position=place) for i, place in enumerate(places)),
+            *(Node(id=f"h{i}", kind="host") for i in range(walk.nodes)),
+        ),
+        links=tuple(links),
+        attributes={"family": "manet", "frame": frame, "range": radius, "routing": "shortest-path"},
+    )
+
+
+def pairs_in_range(positions: NDArray[np.float64], radius: float) -> NDArray[np.int64]:
+    """All (i, j), i < j, at most ``radius`` apart, in order: shape (pairs, 2).
+
+    O(n^2) up to DENSE_NODES, a k-d tree in O(n log n + pairs) above.
+
+    >>> import numpy as np
+    >>> pairs_in_range(np.array([[0, 0], [0, 1], [5, 5]]), 1).tolist()
+    [[0, 1]]
+    """
+    import numpy as np
+
+    if len(positions) <= DENSE_NODES:
+        x, y = positions[:, 0], positions[:, 1]
+        near = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2 <= radius**2
+        return np.argwhere(np.triu(near, 1)).astype(np.int64)
+    from scipy.spatial import cKDTree
+
+    pairs = cKDTree(positions).query_pairs(radius, output_type="ndarray").astype(np.int64)
+    ordered: NDArray[np.int64] = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    return ordered

@@ -1,0 +1,269 @@
+"""JSON node-link documents to networks and back: our own, networkx's (``links`` or ``edges``) and topohub's.
+
+Errors name the entry (``links[3]``); who reads a file puts its name in front.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from topologies.errors import TopologyError
+from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
+
+_POSITION_KEYS = (("position",), ("pos",), ("x", "y"), ("Longitude", "Latitude"))
+
+
+def network_document(network: Network) -> dict[str, Any]:
+    """The node-link document of a network, every direction listed; ``parse_document`` gives the network back exactly.
+
+    ``key`` is written where any link has one other than 0 (then ``multigraph`` is true). Attributes must be JSON
+    values (text, numbers, truth values, None, lists, dictionaries with text keys).
+    """
+    multigraph = any(link.key for link in network.links)
+    return {
+        "directed": True,
+        "multigraph": multigraph,
+        "graph": {"name": network.name, **network.attributes},
+        "nodes": [_node_entry(node) for node in network.nodes],
+        "links": [_link_entry(link, multigraph) for link in network.links],
+    }
+
+
+def _node_entry(node: Node) -> dict[str, Any]:
+    entry: dict[str, Any] = {"id": node.id, "kind": node.kind}
+    if node.position is not None:
+        entry["position"] = list(node.position)
+    return {**entry, **node.attributes}
+
+
+def _link_entry(link: Link, multigraph: bool) -> dict[str, Any]:
+    entry: dict[str, Any] = {"source": link.source, "target": link.target}
+    if multigraph:
+        entry["key"] = link.key
+    return {**entry, "capacity_bps": link.capacity_bps, "delay_s": link.delay_s, **link.attributes}
+
+
+def write_document(network: Network) -> str:
+    """The document as JSON text, one node or link a line. TopologyError for an attribute that JSON cannot hold."""
+    document = network_document(network)
+    lines = []
+    for name, value in document.items():
+        if isinstance(value, list):
+            entries = ",\n".join("  " + _as_json(entry, f"{name}[{i}]") for i, entry in enumerate(value))
+            lines.append(f' "{name}": [\n{entries}\n ]' if value else f' "{name}": []')
+        else:
+            lines.append(f' "{name}": {_as_json(value, name)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _as_json(value: object, where: str) -> str:
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise TopologyError(f"{where}: JSON cannot hold this attribute ({error}); make it text or a number") from error
+
+
+def read_document(text: str, name: str) -> Network:
+    """Parse JSON text; ``name`` is the network's where the document gives none. TopologyError where it is no JSON."""
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TopologyError(f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise TopologyError(f"not readable as JSON: {str(error)[:120]}") from error
+    return parse_document(document, name)
+
+
+def parse_document(document: object, name: str = "network") -> Network:
+    """The network of a node-link document.
+
+    ``directed`` missing or false: each link stands for both directions. Missing: ``kind`` is "switch",
+    ``capacity_bps`` 10 Mbit/s, ``delay_s`` 0, ``key`` 0 (in a multigraph the next free one). Ids that are whole numbers
+    become text; keys that are text are numbered in order and kept as the attribute ``key_name``. Positions are read
+    from ``position``, ``pos``, ``x`` and ``y``, or ``Longitude`` and ``Latitude``. Raises TopologyError, naming the entry.
+
+    >>> net = parse_document({"nodes": [{"id": 1}, {"id": 2}], "edges": [{"source": 1, "target": 2}]})
+    >>> [link.label for link in net.links]
+    ['1->2', '2->1']
+    """
+    if not isinstance(document, dict):
+        raise TopologyError(f"a node-link document is a JSON object, not {_kind_of(document)}")
+    graph = document.get("graph", {})
+    if isinstance(graph, list):  # networkx once wrote pairs
+        graph = dict(p for p in graph if isinstance(p, list) and len(p) == 2 and isinstance(p[0], str))
+    if not isinstance(graph, dict):
+        raise TopologyError(f"graph: must be an object of attributes, not {_kind_of(graph)}")
+    directed = _truth(document, "directed")
+    multigraph = _truth(document, "multigraph")
+    nodes = tuple(_parse_node(i, entry) for i, entry in enumerate(_entries(document, "nodes")))
+    kind = _links_key(document)
+    links = parse_links(kind, _entries(document, kind), nodes, directed=directed, multigraph=multigraph)
+    own_name = graph.get("name")
+    return Network(
+        name=own_name if isinstance(own_name, str) and own_name else name,
+        nodes=nodes,
+        links=links,
+        attributes={k: v for k, v in graph.items() if k != "name"},
+    )
+
+
+def parse_links(
+    where: str, entries: Iterable[object], nodes: tuple[Node, ...], *, directed: bool, multigraph: bool
+) -> tuple[Link, ...]:
+    """Links of link entries (``where`` names their list in errors); each entry may override ``directed``, as GraphML does."""
+    known = _each_once(nodes)
+    links: list[Link] = []
+    taken: dict[tuple[str, str, int], int] = {}
+    for i, entry in enumerate(entries):
+        place = f"{where}[{i}]"
+        if not isinstance(entry, dict):
+            _wrong(place, f"must be an object with source and target, not {_kind_of(entry)}")
+        fields = dict(entry)
+        ends = tuple(_identifier(place, end, fields.pop(end, None)) for end in ("source", "target"))
+        for end in ends:
+            if end not in known:
+                _wrong(
+                    place,
+                    f"link {ends[0]!r} -> {ends[1]!r} names the unknown node {end!r}; add the node or mend the link",
+                )
+        one_way = bool(fields.pop("__directed", directed))
+        both = (ends,) if one_way else (ends, ends[::-1])
+        key = _key(place, fields, both, taken, multigraph)
+        capacity, delay = fields.pop("capacity_bps", DEFAULT_CAPACITY_BPS), fields.pop("delay_s", 0.0)
+        for source, target in both:
+            try:
+                link = Link(
+                    source=source, target=target, key=key, capacity_bps=capacity, delay_s=delay, attributes=dict(fields)
+                )
+            except TopologyError as error:
+                raise TopologyError(f"{place}: {error}") from error
+            if link.id in taken:
+                _wrong(
+                    place,
+                    f"link {link.label} is there already as {where}[{taken[link.id]}]; remove one or give each a 'key'",
+                )
+            links.append(link)
+        taken.update(dict.fromkeys(((s, t, key) for s, t in both), i))
+    return tuple(links)
+
+
+def _key(
+    place: str,
+    fields: dict[str, Any],
+    both: tuple[tuple[str, ...], ...],
+    taken: Mapping[tuple[str, str, int], int],
+    multigraph: bool,
+) -> int:
+    key = fields.pop("key", None)
+    if isinstance(key, int) and not isinstance(key, bool):
+        return key
+    if isinstance(key, str):
+        fields["key_name"] = key
+    elif key is not None:
+        _wrong(place, f"key {key!r} must be a whole number or text")
+    if key is None and not multigraph:
+        return 0
+    free = 0
+    while any((source, target, free) in taken for source, target in both):
+        free += 1
+    return free
+
+
+def _parse_node(i: int, entry: object) -> Node:
+    place = f"nodes[{i}]"
+    if not isinstance(entry, dict):
+        _wrong(place, f"must be an object with an id, not {_kind_of(entry)}")
+    fields = dict(entry)
+    node_id = _identifier(place, "id", fields.pop("id", None))
+    kind = fields.pop("kind", "switch")
+    position = _position(place, fields)
+    try:
+        return Node(id=node_id, kind=kind, position=position, attributes=fields)
+    except TopologyError as error:
+        raise TopologyError(f"{place}: {error}") from error
+
+
+def _position(place: str, fields: dict[str, Any]) -> tuple[float, float] | None:
+    """Takes the position out of the fields; only our own ``position`` is checked, foreign ones are left where they do not fit."""
+    for keys in _POSITION_KEYS:
+        if not all(k in fields for k in keys):
+            continue
+        value = fields[keys[0]] if len(keys) == 1 else [fields[k] for k in keys]
+        fits = isinstance(value, list) and len(value) == 2 and all(_is_number(v) for v in value)
+        if fits:
+            for k in keys:
+                del fields[k]
+            return (float(value[0]), float(value[1]))
+        if keys == ("position",):
+            if value is None:
+                del fields["position"]
+                return None
+            _wrong(place, f"position {value!r} must be two numbers [x, y]")
+    return None
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _identifier(place: str, what: str, value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        _wrong(place, f"{what} is missing" if value is None else f"{what} {value!r} must be text or a whole number")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise TopologyError(f"{place}: {what} {value!r} is not valid text; rename it") from error
+    return value
+
+
+def _each_once(nodes: tuple[Node, ...]) -> dict[str, int]:
+    first: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        if node.id in first:
+            _wrong(f"nodes[{i}]", f"the id {node.id!r} is that of nodes[{first[node.id]}] too; rename one")
+        first[node.id] = i
+    return first
+
+
+def _links_key(document: Mapping[str, Any]) -> str:
+    there = [k for k in ("links", "edges") if k in document]
+    if len(there) != 1:
+        raise TopologyError(
+            "both 'links' and 'edges' are there; keep one" if there else "'links' is missing; add the list of links"
+        )
+    return there[0]
+
+
+def _entries(document: Mapping[str, Any], key: str) -> list[object]:
+    value = document.get(key)
+    if not isinstance(value, list):
+        raise TopologyError(
+            f"'{key}' is missing; add the list" if value is None else f"'{key}' must be a list, not {_kind_of(value)}"
+        )
+    return value
+
+
+def _truth(document: Mapping[str, Any], key: str) -> bool:
+    value = document.get(key, False)
+    if not isinstance(value, bool):
+        raise TopologyError(f"'{key}' must be true or false, not {value!r}")
+    return value
+
+
+def _kind_of(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def _wrong(place: str, what: str) -> NoReturn:
+    raise TopologyError(f"{place}: {what}")

@@ -1,0 +1,134 @@
+"""Optical clouds: edge routers around a cloud of optical cross-connects that are joined by fibres of many wavelengths.
+
+Source: 000, subsection 3.2.2 (Figure 27); the default cloud is the NSFNET backbone, 14 sites and 21 fibres.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topologies.assembly import refuse_absurd, two_way, whole
+from topologies.errors import TopologyError
+from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
+
+CONVERSIONS = ("wsxc", "wixc")
+"""Wavelength-selective cross-connects keep a lightpath's colour; wavelength-interchanging ones may change it."""
+
+NSFNET_SITES = (
+    ("Seattle WA", -122.3, 47.6),
+    ("Palo Alto CA", -122.1, 37.4),
+    ("San Diego CA", -117.2, 32.7),
+    ("Salt Lake City UT", -111.9, 40.8),
+    ("Boulder CO", -105.3, 40.0),
+    ("Houston TX", -95.4, 29.8),
+    ("Lincoln NE", -96.7, 40.8),
+    ("Champaign IL", -88.2, 40.1),
+    ("Pittsburgh PA", -80.0, 40.4),
+    ("Atlanta GA", -84.4, 33.7),
+    ("Ann Arbor MI", -83.7, 42.3),
+    ("Ithaca NY", -76.5, 42.4),
+    ("Princeton NJ", -74.7, 40.3),
+    ("College Park MD", -76.9, 39.0),
+)
+"""Site i + 1: its name, longitude and latitude in degrees."""
+
+NSFNET_FIBRES = (
+    *((1, 2), (1, 3), (1, 8), (2, 3), (2, 4), (3, 6), (4, 5), (4, 11), (5, 6), (5, 7), (6, 10)),
+    *((6, 14), (7, 8), (8, 9), (9, 10), (9, 12), (9, 13), (11, 12), (11, 13), (12, 14), (13, 14)),
+)
+
+
+def optical_cloud(
+    *,
+    graph: Network | None = None,
+    wavelengths: int = 8,
+    conversion: str = "wsxc",
+    access: int = 2,
+    capacity_bps: float = DEFAULT_CAPACITY_BPS,
+    delay_s: float = 0.0,
+) -> Network:
+    """Per site i: a cross-connect x<i>, an edge router e<i> (both switches) and a host h<i> behind the router.
+
+    The switches of ``graph`` and the cables between them are the sites and fibres (its hosts are left out; its
+    capacities and delays are kept); without it, the sites are NSFNET's, 1 to 14. ``access`` parallel fibres, keys 0,
+    1, ..., join a router to its cross-connect: two by default, a working and a protecting one, so that a stream
+    between routers can outlive the loss of any one fibre. Each fibre has the attribute ``wavelengths``, each
+    cross-connect ``conversion`` ("wsxc" or "wixc"). Raises TopologyError for a graph without switches or values out of
+    bounds.
+
+    >>> net = optical_cloud()
+    >>> len([link for link in net.links if link.source[0] == "x" and link.target[0] == "x"]) // 2
+    21
+    """
+    whole("optical-cloud: wavelengths", wavelengths, 1, 10_000)
+    whole("optical-cloud: access", access, 1, 64)
+    if conversion not in CONVERSIONS:
+        raise TopologyError(
+            f"optical-cloud: conversion {conversion!r} is neither {CONVERSIONS[0]!r} nor {CONVERSIONS[1]!r}"
+        )
+    cloud = nsfnet(capacity_bps=capacity_bps, delay_s=delay_s) if graph is None else graph
+    sites = cloud.switches
+    if not sites:
+        raise TopologyError(f"optical-cloud: the graph {cloud.name!r} has no switch; give one whose nodes are switches")
+    refuse_absurd(3 * len(sites), len(cloud.links) + 2 * (access + 1) * len(sites))
+    light = {"wavelengths": wavelengths}
+    links = _fibres(cloud, wavelengths)
+    for site in sites:
+        x, e, h = (letter + site.id for letter in "xeh")
+        for key in range(access):
+            links += two_way(
+                e, x, key=key, capacity_bps=capacity_bps, delay_s=delay_s, attributes={"medium": "fibre", **light}
+            )
+        links += two_way(h, e, capacity_bps=capacity_bps, delay_s=delay_s)
+    return Network(
+        name="optical-cloud" if graph is None else f"optical-cloud:graph={graph.name}",
+        nodes=_nodes(sites, conversion),
+        links=tuple(links),
+        attributes={"family": "optical-cloud", "conversion": conversion, **light, "routing": "shortest-path"},
+    )
+
+
+def nsfnet(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+    """The NSFNET backbone as a graph of switches 1..14, positions in degrees.
+
+    >>> len(nsfnet().nodes), len(nsfnet().links)
+    (14, 42)
+    """
+    links: list[Link] = []
+    for a, b in NSFNET_FIBRES:
+        links += two_way(str(a), str(b), capacity_bps=capacity_bps, delay_s=delay_s)
+    nodes = (
+        Node(id=str(i), kind="switch", position=(east, north), attributes={"site": site})
+        for i, (site, east, north) in enumerate(NSFNET_SITES, start=1)
+    )
+    return Network(name="nsfnet", nodes=tuple(nodes), links=tuple(links))
+
+
+def _fibres(cloud: Network, wavelengths: int) -> list[Link]:
+    inside = {site.id for site in cloud.switches}
+    return [
+        Link(
+            source="x" + link.source,
+            target="x" + link.target,
+            key=link.key,
+            capacity_bps=link.capacity_bps,
+            delay_s=link.delay_s,
+            attributes={**link.attributes, "medium": "fibre", "wavelengths": wavelengths},
+        )
+        for link in cloud.links
+        if link.source in inside and link.target in inside
+    ]
+
+
+def _nodes(sites: Sequence[Node], conversion: str) -> tuple[Node, ...]:
+    connects = (
+        Node(
+            id="x" + site.id,
+            kind="switch",
+            position=site.position,
+            attributes={**site.attributes, "role": "cross-connect", "conversion": conversion},
+        )
+        for site in sites
+    )
+    routers = (Node(id="e" + s.id, kind="switch", attributes={**s.attributes, "role": "edge-router"}) for s in sites)
+    return (*connects, *routers, *(Node(id="h" + site.id, kind="host") for site in sites))
