@@ -48,9 +48,15 @@ def nice_top(value: float, most: int = 5, *, whole: bool = False) -> float:
     """The smallest end of a scale from 0 that is a tick of its own and not below the value."""
     if not value > 0:
         return 1.0
-    marks = ticks(0.0, value, most, whole=whole)
-    step = marks[1] - marks[0] if len(marks) > 1 else value
-    return round(math.ceil(value / step - 1e-9) * step, 12)
+    top = value
+    for _ in range(3):  # a rounder end may call for a coarser step, which may call for a rounder end
+        marks = ticks(0.0, top, most, whole=whole)
+        step = marks[1] - marks[0] if len(marks) > 1 else top
+        rounded = round(math.ceil(top / step - 1e-9) * step, 12)
+        if rounded == top:
+            break
+        top = rounded
+    return top
 
 
 def percent(share: float | None, digits: int = 2) -> str:

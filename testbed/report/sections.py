@@ -190,8 +190,10 @@ def _timeline(part: SessionRun) -> Markup | None:
     )
 
 
+_AGREES = {True: "agrees", False: "does not agree", None: "skipped"}
 FAULT_COLUMNS = (
     ("Fault", ""),
+    ("Agrees", "hidden-words"),
     ("Link", ""),
     ("Kind", ""),
     ("Loss predicted", "n"),
@@ -203,14 +205,13 @@ FAULT_COLUMNS = (
     ("Undecodable blocks", "n"),
     ("Lost in transient", "n"),
     ("Late packets", "n"),
-    ("Agrees", ""),
 )
 
 
 def _fault_table(part: SessionRun) -> Markup | None:
     if not part.faults:
         return None
-    head = tag("tr", [tag("th", name, class_=kind or None, scope="col") for name, kind in FAULT_COLUMNS])
+    head = tag("tr", [tag("th", tag("span", name), class_=kind or None, scope="col") for name, kind in FAULT_COLUMNS])
     rows = [_fault_row(number, fault) for number, fault in enumerate(part.faults, start=1)]
     table = tag("table", tag("thead", head), tag("tbody", rows), class_="faults")
     label = f"Faults of {part.session.title}"
@@ -220,10 +221,13 @@ def _fault_table(part: SessionRun) -> Markup | None:
 def _fault_row(number: int, fault: FaultRecord) -> Markup:
     name = f"{fault.session}-{number}"
     first = tag("a", number, href=f"#drawing-{fault.session}", data_fault=name, aria_label=f"fault {number}")
-    cells = [tag("td", first), tag("td", fault.link), tag("td", fault.kind)]
+    holds = fault.holds
+    mark = tag("span", NOTHING if holds is None else "✓" if holds else "✗", aria_label=_AGREES[holds], role="img")
+    name_of = {True: "ok", False: "no", None: "soft"}[holds]
+    cells = [tag("td", first), tag("td", mark, class_=name_of), tag("td", fault.link), tag("td", fault.kind)]
     if fault.skipped is not None:
         cells.append(tag("td", percent(fault.predicted_loss), class_="n"))
-        cells.append(tag("td", f"skipped: {fault.skipped}", colspan=len(FAULT_COLUMNS) - 4, class_="soft"))
+        cells.append(tag("td", f"skipped: {fault.skipped}", colspan=len(FAULT_COLUMNS) - 5, class_="soft"))
         return tag("tr", cells, data_fault=name)
     port = None if fault.port_status_s is None else fault.port_status_s - fault.start_s
     reaction = milliseconds(fault.reaction_s) if fault.reacted else "none"
@@ -241,8 +245,6 @@ def _fault_row(number: int, fault: FaultRecord) -> Markup:
         fault.late_packets,
     )
     cells += [tag("td", value, class_="n") for value in figures]
-    holds = fault.holds
-    cells.append(tag("td", "✓ yes" if holds else "✗ no", class_="ok" if holds else "no"))
     return tag("tr", cells, data_fault=name)
 
 
@@ -307,8 +309,15 @@ def checks_block(verdict: Verdict) -> Markup:
 
 
 def _check_table(checks: Sequence[Check]) -> Markup:
-    columns = (("", ""), ("Check", ""), ("Predicted", "n"), ("Measured", "n"), ("Tolerance", "n"), ("Detail", ""))
-    head = tag("tr", [tag("th", name, class_=kind or None, scope="col") for name, kind in columns])
+    columns = (
+        ("Outcome", "hidden-words"),
+        ("Check", ""),
+        ("Predicted", "n"),
+        ("Measured", "n"),
+        ("Tolerance", "n"),
+        ("Detail", ""),
+    )
+    head = tag("tr", [tag("th", tag("span", name), class_=kind or None, scope="col") for name, kind in columns])
     rows = [
         tag(
             "tr",

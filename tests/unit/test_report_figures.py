@@ -184,8 +184,13 @@ def test_ticks_are_round_few_and_inside(low: float, high: float) -> None:
     assert all(low - 1e-9 <= t <= high + 1e-9 for t in found)
 
 
-def test_nice_top_is_a_tick_not_below_the_value() -> None:
-    assert nice_top(0.36) >= 0.36 and nice_top(0.36) in ticks(0, nice_top(0.36), 5)
+@pytest.mark.parametrize("value", [0.36, 0.41, 0.46, 0.051, 0.9, 1.0, 1.7, 63.0, 1e-5])
+def test_nice_top_is_a_tick_not_below_the_value(value: float) -> None:
+    top = nice_top(value)
+    assert value <= top <= 2 * value and top == ticks(0, top, 5)[-1]
+
+
+def test_nice_top_of_nothing_is_one() -> None:
     assert nice_top(0.0) == 1.0
 
 
