@@ -1,0 +1,102 @@
+"""The network namespaces of emulated hosts, and sockets opened inside them by a process that stays outside.
+
+A socket belongs for life to the namespace it was opened in: one process can own sockets in every host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from testbed.errors import CapabilityError
+
+_CLONE_NEWNET = 0x40000000
+_HOLDER = Path(__file__).with_name("namespace_holder.py")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class HostNamespaces:
+    """One network namespace a name, each held by a sleeping process, until ``close``."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """Make them all. Raises CapabilityError where the kernel refuses (too many, or no rights)."""
+        self._holder: subprocess.Popen[str] | None = None
+        self._descriptors: dict[str, int] = {}
+        self.pids: dict[str, int] = {}
+        if not names:
+            return
+        self._holder = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_HOLDER), str(len(names))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert self._holder.stdout is not None
+        for name in names:
+            line = self._holder.stdout.readline()
+            if not line.strip().isdigit():
+                self.close()
+                raise CapabilityError(_refusal(line, len(names)))
+            self.pids[name] = int(line)
+            self._descriptors[name] = os.open(f"/proc/{int(line)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+    def descriptor(self, name: str) -> int:
+        """An open file that stands for the namespace."""
+        return self._descriptors[name]
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        """This thread acts in the namespace for the time of the block."""
+        with inside(self._descriptors[name]):
+            yield
+
+    def open_socket(self, name: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """A socket in the host's network."""
+        with self.inside(name):
+            return socket.socket(family, kind, protocol)
+
+    def close(self) -> None:
+        """Let go: the kernel removes the namespaces, with every interface in them, in its own time."""
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+        if self._holder is not None:
+            self._holder.kill()
+            self._holder.communicate()
+            self._holder = None
+
+
+@contextmanager
+def inside(descriptor: int) -> Iterator[None]:
+    """This thread acts in the network namespace that the open file stands for; other threads stay where they are."""
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _enter(descriptor)
+        try:
+            yield
+        finally:
+            _enter(home)
+    finally:
+        os.close(home)
+
+
+def _enter(descriptor: int) -> None:
+    if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
+        code = ctypes.get_errno()
+        raise CapabilityError(f"cannot enter a host's network namespace ({os.strerror(code)}); run inside the sandbox")
+
+
+def _refusal(line: str, count: int) -> str:
+    words = line.split()
+    why = os.strerror(int(words[1])) if len(words) == 2 and words[1].isdigit() else "the holder process died"
+    return (
+        f"the kernel refuses network namespaces for {count} hosts ({why}); "
+        "raise the limits: sysctl user.max_net_namespaces, ulimit -u"
+    )

@@ -1,0 +1,63 @@
+"""Holds the network namespaces of emulated hosts: a stand-alone program, one sleeping process a namespace.
+
+``host_namespaces`` runs it with ``python -I -S``; it prints the process ids, one a line, and lives until its input closes.
+
+    namespace_holder.py COUNT
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+CLONE_NEWNET = 0x40000000
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(count: int) -> int:
+    """Fork the holders, tell their process ids, wait; the kernel ends them with this process."""
+    sys.stdout.flush()
+    ready, tell = os.pipe()
+    holders = []
+    for _ in range(count):
+        pid = os.fork()
+        if pid == 0:
+            os.close(ready)
+            _hold(tell)
+        holders.append(pid)
+    os.close(tell)
+    answers = b""
+    while part := os.read(ready, 4096):
+        answers += part
+    if answers != b"+" * count:
+        print(f"refused {max(answers.replace(b'+', b''), default=0)}", flush=True)
+        return 3
+    print("\n".join(map(str, holders)), flush=True)
+    sys.stdin.read()
+    return 0
+
+
+def _hold(tell: int) -> None:
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if _libc.unshare(CLONE_NEWNET) != 0:
+        os.write(tell, bytes([ctypes.get_errno()]))
+        os._exit(3)
+    for scope in ("default", "all"):
+        try:
+            with open(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", "w") as file:  # noqa: PTH123
+                file.write("1")
+        except OSError:
+            break  # a kernel without IPv6 has nothing to switch off
+    os.write(tell, b"+")
+    os.close(tell)
+    for descriptor in (0, 1):
+        os.close(descriptor)
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

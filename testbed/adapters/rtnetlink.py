@@ -1,0 +1,333 @@
+"""The kernel's own language for interfaces, addresses and queues (rtnetlink), written as batches of ready-made messages.
+
+One system call carries hundreds of settings and says which one failed; a shell command a setting takes milliseconds each.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Message = tuple[int, int, bytes]
+"""(message type, extra flags, body): one request, without the header that ``Netlink`` puts before it."""
+
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 1, 4, 0x300
+NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
+RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_NEWADDR, RTM_NEWNEIGH = 16, 17, 18, 20, 28
+RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC, RTM_NEWTFILTER, RTM_DELTFILTER = 36, 37, 38, 44, 45
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+IFF_UP = 1
+ROOT, CLSACT_PARENT, CLSACT_EGRESS = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFFFFF3
+CLSACT_HANDLE = 0xFFFF0000
+_BATCH_BYTES = 60_000
+
+
+class NetlinkError(OSError):
+    """The kernel refused one message of a batch; ``position`` is its index in the batch."""
+
+    def __init__(self, code: int, detail: str, position: int) -> None:
+        super().__init__(code, detail or os.strerror(code))
+        self.position = position
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterfaceCounters:
+    """What one interface has sent since it was made; ``queue_drops`` counts its queues' drops, clsact's included."""
+
+    name: str
+    sent_packets: int
+    sent_bytes: int
+    queue_drops: int = 0
+
+
+class Netlink:
+    """One rtnetlink socket, bound for life to the network namespace in which it is made."""
+
+    def __init__(self, sock: socket.socket | None = None) -> None:
+        self._sock = sock or socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            self._sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
+        self._sock.settimeout(20)
+        sol_netlink, netlink_ext_ack, netlink_cap_ack = 270, 11, 10
+        self._sock.setsockopt(sol_netlink, netlink_cap_ack, 1)
+        self._sock.setsockopt(sol_netlink, netlink_ext_ack, 1)
+        self._sequence = 0
+
+    def apply(self, messages: Sequence[Message]) -> None:
+        """Carry the messages out in order and wait until all are done. Raises NetlinkError for the first refused one."""
+        start = 0
+        while start < len(messages):
+            size, stop = 0, start
+            while stop < len(messages) and (stop == start or size + len(messages[stop][2]) + 16 <= _BATCH_BYTES):
+                size += len(messages[stop][2]) + 16
+                stop += 1
+            self._apply_batch(messages[start:stop], start)
+            start = stop
+
+    def _apply_batch(self, messages: Sequence[Message], offset: int) -> None:
+        first = self._sequence + 1
+        parts = []
+        for kind, flags, body in messages:
+            self._sequence += 1
+            # Errors always answer; only the last message asks for an answer to success as well.
+            asks = NLM_F_ACK if self._sequence == first + len(messages) - 1 else 0
+            parts.append(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags | asks, self._sequence, 0))
+            parts.append(body + bytes(-len(body) % 4))
+        self._sock.send(b"".join(parts))
+        failure: NetlinkError | None = None
+        for kind, sequence, body in self._answers():
+            if kind != NLMSG_ERROR or sequence < first:
+                continue
+            code = -struct.unpack_from("=i", body)[0]
+            if code and failure is None:
+                failure = NetlinkError(code, _extended_text(body), offset + sequence - first)
+            if sequence == self._sequence:
+                break
+        if failure is not None:
+            raise failure
+
+    def dump(self, kind: int, body: bytes) -> Iterator[tuple[int, bytes]]:
+        """(message type, body) of every object that the kernel lists for a GET request."""
+        self._sequence += 1
+        header = struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, self._sequence, 0)
+        self._sock.send(header + body)
+        for answer, sequence, content in self._answers():
+            if sequence != self._sequence:
+                continue
+            if answer == NLMSG_DONE:
+                return
+            if answer == NLMSG_ERROR:
+                raise NetlinkError(-struct.unpack_from("=i", content)[0], _extended_text(content), 0)
+            yield answer, content
+
+    def _answers(self) -> Iterator[tuple[int, int, bytes]]:
+        while True:
+            received = self._sock.recv(1 << 18)
+            at = 0
+            while at + 16 <= len(received):
+                size, kind, _, sequence, _ = struct.unpack_from("=IHHII", received, at)
+                yield kind, sequence, received[at + 16 : at + size]
+                at += size + 3 & ~3
+
+    def interfaces(self) -> dict[str, int]:
+        """Interface name -> index, of this socket's namespace."""
+        found = {}
+        for _, body in self.dump(RTM_GETLINK, bytes(16)):
+            name = _attributes(body[16:]).get(3)
+            if name is not None:
+                found[name.rstrip(b"\0").decode()] = struct.unpack_from("=i", body, 4)[0]
+        return found
+
+    def counters(self) -> dict[str, InterfaceCounters]:
+        """What every interface of this socket's namespace has sent and its queues have dropped."""
+        drops: dict[int, int] = {}
+        for _, body in self.dump(RTM_GETQDISC, bytes(20)):
+            index, parent = struct.unpack_from("=i4xI", body, 4)
+            stats = _attributes(body[20:]).get(3)  # TCA_STATS: bytes u64, packets u32, drops u32
+            if stats is not None and (parent in (ROOT, CLSACT_PARENT)):
+                drops[index] = drops.get(index, 0) + struct.unpack_from("=I", stats, 12)[0]
+        found = {}
+        for _, body in self.dump(RTM_GETLINK, bytes(16)):
+            index, attributes = struct.unpack_from("=i", body, 4)[0], _attributes(body[16:])
+            if 3 not in attributes or 23 not in attributes:
+                continue
+            name = attributes[3].rstrip(b"\0").decode()
+            _, sent, _, sent_bytes = struct.unpack_from(
+                "=4Q", attributes[23]
+            )  # IFLA_STATS64: rx, tx packets; rx, tx bytes
+            found[name] = InterfaceCounters(
+                name=name, sent_packets=sent, sent_bytes=sent_bytes, queue_drops=drops.get(index, 0)
+            )
+        return found
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def __enter__(self) -> Netlink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _extended_text(body: bytes) -> str:
+    """The kernel's own words on an error (NLMSGERR_ATTR_MSG); NETLINK_CAP_ACK leaves out the echo of the request."""
+    return _attributes(body[20:]).get(1, b"").rstrip(b"\0").decode(errors="replace")
+
+
+def _attributes(blob: bytes) -> dict[int, bytes]:
+    found, at = {}, 0
+    while at + 4 <= len(blob):
+        size, kind = struct.unpack_from("=HH", blob, at)
+        if size < 4:
+            break
+        found[kind & 0x3FFF] = blob[at + 4 : at + size]
+        at += size + 3 & ~3
+    return found
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def _text(kind: int, value: str) -> bytes:
+    return _attribute(kind, value.encode() + b"\0")
+
+
+def _number(kind: int, value: int) -> bytes:
+    return _attribute(kind, struct.pack("=I", value))
+
+
+def _link_header(index: int = 0, *, up: bool | None = None) -> bytes:
+    return struct.pack("=BxHiII", 0, 0, index, IFF_UP if up else 0, 0 if up is None else IFF_UP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VethEnd:
+    """One end of a veth pair to be made. ``index``: the interface index it gets (0: the kernel's choice);
+    ``namespace``: open file of a network namespace, None for the socket's own; ``mac``: six bytes, None: random."""
+
+    name: str
+    index: int = 0
+    mac: bytes | None = None
+    namespace: int | None = None
+
+    def _attributes(self, mtu: int, group: int) -> bytes:
+        parts = [_text(3, self.name), _number(4, mtu), _number(31, 1), _number(32, 1)]
+        if self.mac is not None:
+            parts.append(_attribute(1, self.mac))
+        if self.namespace is None:
+            parts.append(_number(27, group))
+        else:
+            parts.append(_number(28, self.namespace))
+        return b"".join(parts)
+
+
+def make_veth(a: VethEnd, b: VethEnd, *, mtu: int, group: int = 0) -> Message:
+    """A veth pair, each end with one queue and in its namespace. ``group`` marks ends in the socket's own namespace.
+
+    ``a`` is up at once; ``b`` cannot be (the kernel configures it before the two know of each other): ``set_up`` it.
+    """
+    peer = _link_header(b.index) + b._attributes(mtu, group)
+    kind = _text(1, "veth") + _attribute(2, _attribute(1, peer))
+    body = _link_header(a.index, up=True) + a._attributes(mtu, group) + _attribute(18, kind)
+    return RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body
+
+
+def set_up(index: int, up: bool) -> Message:
+    """Bring an interface up or down; a veth's other end loses its carrier with it."""
+    return RTM_NEWLINK, 0, _link_header(index, up=up)
+
+
+def set_group(index: int, group: int) -> Message:
+    """Put an interface into a group."""
+    return RTM_NEWLINK, 0, _link_header(index) + _number(27, group)
+
+
+def delete_group(group: int) -> Message:
+    """Remove every interface of the group, and the other ends of its veth pairs, in one go."""
+    return RTM_DELLINK, 0, _link_header() + _number(27, group)
+
+
+def add_address(index: int, ip: str, prefix: int) -> Message:
+    """Give an interface an IPv4 address."""
+    packed = socket.inet_aton(ip)
+    broadcast = int.from_bytes(packed) | (1 << 32 - prefix) - 1
+    body = struct.pack("=BBBBi", socket.AF_INET, prefix, 0, 0, index)
+    body += _attribute(1, packed) + _attribute(2, packed) + _attribute(4, broadcast.to_bytes(4))
+    return RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, body
+
+
+def add_neighbour(index: int, ip: bytes, mac: bytes) -> Message:
+    """A permanent neighbour (static ARP entry)."""
+    permanent = 0x80
+    body = struct.pack("=BxxxiHBB", socket.AF_INET, index, permanent, 0, 0)
+    return RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body + _attribute(1, ip) + _attribute(2, mac)
+
+
+def _tc_header(index: int, handle: int, parent: int, info: int = 0) -> bytes:
+    return struct.pack("=BxxxiIII", 0, index, handle, parent, info)
+
+
+def token_bucket(
+    index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, parent: int = ROOT, handle: int = 0x100000
+) -> Message:
+    """Shape what the interface sends to ``rate_bps`` (tbf), with a queue of ``queue_bytes`` before packets are dropped."""
+    rate = max(1, round(rate_bps / 8))
+    short = min(rate, 0xFFFFFFFF)
+    ticks = min(0xFFFFFFFF, round(burst_bytes / rate * 1e9 / _tick_ns()))
+    ethernet = 1
+    spec = struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, short)
+    parameters = spec + bytes(12) + struct.pack("=III", queue_bytes, ticks, 0)
+    options = _attribute(1, parameters) + _number(6, burst_bytes)
+    if rate > 0xFFFFFFFF:
+        options += _attribute(4, struct.pack("=Q", rate))
+    body = _tc_header(index, handle, parent) + _text(1, "tbf") + _attribute(2, options)
+    return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
+
+
+def delay_line(index: int, *, delay_s: float, loss_fraction: float = 0.0, limit_packets: int = 100_000) -> Message:
+    """Hold (and lose) what the interface sends (netem), as its root queue 1:; a shaper may follow at parent 1:1."""
+    loss = round(loss_fraction * 0xFFFFFFFF)
+    ticks = min(0xFFFFFFFF, round(delay_s * 1e9 / _tick_ns()))
+    options = struct.pack("=6I", ticks, limit_packets, loss, 0, 0, 0)
+    options += _attribute(10, struct.pack("=q", round(delay_s * 1e9)))
+    body = _tc_header(index, 0x10000, ROOT) + _text(1, "netem") + _attribute(2, options)
+    return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
+
+
+def delete_queue(index: int) -> Message:
+    """Remove the interface's root queue."""
+    return RTM_DELQDISC, 0, _tc_header(index, 0, ROOT)
+
+
+def packet_gate(index: int) -> Message:
+    """The hook (clsact) before an interface's queues, to which a drop rule can be added without touching them."""
+    return RTM_NEWQDISC, NLM_F_CREATE, _tc_header(index, CLSACT_HANDLE, CLSACT_PARENT) + _text(1, "clsact")
+
+
+def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"] = "add") -> Message:
+    """Drop what the interface sends, each packet with that probability, before its queues (a classic BPF classifier).
+
+    The program returns TC_ACT_SHOT (2) or TC_ACT_UNSPEC (-1); its random numbers are the kernel's own.
+    """
+    priority, everything = 1, socket.htons(3)
+    header = _tc_header(index, 1, CLSACT_EGRESS, priority << 16 | everything)
+    if action == "remove":
+        return RTM_DELTFILTER, 0, header + _text(1, "bpf")
+    program = _drop_program(loss_fraction)
+    direct_action = 1
+    options = _attribute(4, struct.pack("=H", len(program) // 8)) + _attribute(5, program) + _number(8, direct_action)
+    return RTM_NEWTFILTER, NLM_F_CREATE, header + _text(1, "bpf") + _attribute(2, options)
+
+
+def _drop_program(loss_fraction: float) -> bytes:
+    load_random, jump_if_at_least, answer = 0x20, 0x35, 0x06
+    ancillary_random = 0xFFFFF000 + 56
+    shot, unspecified = 2, 0xFFFFFFFF
+    if loss_fraction >= 1:
+        return struct.pack("=HBBI", answer, 0, 0, shot)
+    threshold = round(loss_fraction * 2**32)
+    steps = (
+        (load_random, 0, 0, ancillary_random),
+        (jump_if_at_least, 1, 0, min(threshold, 0xFFFFFFFF)),
+        (answer, 0, 0, shot),
+        (answer, 0, 0, unspecified),
+    )
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+_TICK: list[float] = []
+
+
+def _tick_ns() -> float:
+    """Nanoseconds a tick of the packet scheduler's clock (/proc/net/psched)."""
+    if not _TICK:
+        with open("/proc/net/psched") as file:
+            words = file.read().split()
+        _TICK.append(int(words[0], 16) / int(words[1], 16))
+    return _TICK[0]

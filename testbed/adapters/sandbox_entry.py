@@ -1,0 +1,253 @@
+"""The door of the sandbox: a stand-alone program that makes the namespaces, runs one command in them and passes its end on.
+
+``sandbox`` executes this file with ``python -I -S`` in place of the running command; it imports only the standard library.
+
+    sandbox_entry.py OPTIONS COMMAND...        OPTIONS: JSON, see ``Options``
+
+Three processes: the outer one (the caller's own process id) waits outside; the first process inside is the namespaces'
+init (it collects orphans); the command is its child. The kernel kills init when the outer one dies in any way, and
+everything inside with init, so that no way of ending leaves anything: no process, interface, mount or file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
+PR_SET_PDEATHSIG = 1
+SI_KERNEL = 0x80  # the terminal sent the signal to the whole process group; anything else was sent to one process
+EXIT_REFUSED = 3
+GRACE_S = 5.0
+PRIVATE_MOUNT = "/dev/shm"  # exists on every Linux system, holds nothing that a command would be given as an argument
+SOCKET_MEMORY_BYTES = {"wmem_default": 4 << 20, "wmem_max": 16 << 20, "rmem_max": 32 << 20}
+
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class RefusedError(Exception):
+    """The kernel refused a step; the text says which, and how to allow it."""
+
+
+def main(words: list[str]) -> int:
+    """Run the command of ``words`` in fresh namespaces and return its exit code (128 + signal where a signal ended it)."""
+    options, command = json.loads(words[0]), words[1:]
+    if options.get("die_with_parent"):
+        _die_with_parent()
+    _raise_socket_memory()
+    try:
+        _unshare()
+    except RefusedError as refused:
+        print(f"testbed: {refused}", file=sys.stderr, flush=True)
+        return EXIT_REFUSED
+    signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
+    alive, ours = os.pipe()
+    init = os.fork()
+    if init == 0:
+        os.close(ours)
+        _become_init(alive)
+        os._exit(_run_inside(options, command))
+    os.close(alive)
+    return _supervise(init)
+
+
+def _unshare() -> None:
+    """Enter new network, mount and (for children) process namespaces; a user namespace too where the user is not root."""
+    flags = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID
+    if os.geteuid() == 0 and _libc.unshare(flags) == 0:
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    if _libc.unshare(flags | CLONE_NEWUSER) != 0:
+        raise RefusedError(f"the kernel refuses new namespaces ({os.strerror(ctypes.get_errno())}); {_how_to_allow()}")
+    try:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 - pathlib costs a third of this program's start
+                file.write(text)
+    except OSError as error:
+        raise RefusedError(f"the user namespace cannot be set up ({error.strerror}); {_how_to_allow()}") from error
+
+
+def _how_to_allow() -> str:
+    for path, asks in (
+        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
+        ("/proc/sys/kernel/unprivileged_userns_clone", "0"),
+        ("/proc/sys/user/max_user_namespaces", "0"),
+    ):
+        if _read(path) == asks:
+            setting = path.removeprefix("/proc/sys/").replace("/", ".")
+            value = {"1": "0", "0": "1"}[asks] if "max" not in setting else "10000"
+            return f"run the command with sudo, or allow them: sudo sysctl -w {setting}={value}"
+    return "run the command with sudo; in a container, start the container with --privileged"
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path) as file:  # noqa: PTH123
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def _raise_socket_memory() -> None:
+    """All ports of the user-space switch share one send socket: with shaped ports its default memory is too little.
+
+    The kernel lets only the machine's root set it, outside the sandbox; where it refuses, ``doctor`` says so.
+    """
+    if os.geteuid() != 0:
+        return
+    for name, wanted in SOCKET_MEMORY_BYTES.items():
+        path = f"/proc/sys/net/core/{name}"
+        have = _read(path)
+        if have is None or int(have) >= wanted:
+            continue
+        try:
+            with open(path, "w") as file:  # noqa: PTH123
+                file.write(str(wanted))
+        except OSError:
+            return
+
+
+def _become_init(alive: int) -> None:
+    _die_with_parent()
+    # The outer process may have died before the line above: then nobody holds the pipe's other end any more.
+    fcntl.fcntl(alive, fcntl.F_SETFL, os.O_NONBLOCK)
+    try:
+        if os.read(alive, 1) == b"":
+            os._exit(EXIT_REFUSED)
+    except BlockingIOError:
+        pass
+    os.close(alive)
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _run_inside(options: dict[str, str], command: list[str]) -> int:
+    try:
+        run_directory = _prepare(options)
+    except RefusedError as refused:
+        print(f"testbed: {refused}", file=sys.stderr, flush=True)
+        return EXIT_REFUSED
+    os.environ.update(_environment(run_directory))
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_FORWARDED, signal.SIGCHLD))
+        try:
+            os.execvp(command[0], command)
+        except OSError as error:
+            print(f"testbed: cannot run {command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+            os._exit(127)
+    return _supervise(child)
+
+
+def _prepare(options: dict[str, str]) -> str:
+    """Mounts and loopback of the new namespaces; returns the private directory, on a tmpfs that vanishes with them."""
+    _mount("none", "/", None, MS_REC | MS_PRIVATE, "make mounts private")
+    try:
+        _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /proc")
+    except RefusedError as refused:
+        raise RefusedError(f"{refused}; in a container, start it with --privileged (its /proc is masked)") from refused
+    _mount("tmpfs", PRIVATE_MOUNT, "tmpfs", MS_NOSUID | MS_NODEV, f"mount a tmpfs on {PRIVATE_MOUNT}", "mode=1777")
+    run_directory = f"{PRIVATE_MOUNT}/testbed"
+    for part in ("run", "log", "db", "etc", "tmp"):
+        os.makedirs(f"{run_directory}/{part}")
+    for scope in ("default", "all"):
+        try:
+            with open(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", "w") as file:  # noqa: PTH123
+                file.write("1")
+        except OSError:
+            break  # a kernel without IPv6 has nothing to switch off
+    _loopback_up()
+    if options.get("probe"):
+        _probe_interfaces()
+    return run_directory
+
+
+def _environment(run_directory: str) -> dict[str, str]:
+    path = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")
+    path += [d for d in ("/usr/local/sbin", "/usr/sbin", "/sbin") if d not in path]
+    return {
+        "TESTBED_SANDBOX": run_directory,
+        "OVS_RUNDIR": f"{run_directory}/run",
+        "OVS_LOGDIR": f"{run_directory}/log",
+        "OVS_DBDIR": f"{run_directory}/db",
+        "OVS_SYSCONFDIR": f"{run_directory}/etc",
+        "TMPDIR": f"{run_directory}/tmp",
+        "PATH": ":".join(path),
+    }
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, doing: str, data: str | None = None) -> None:
+    encoded = [None if word is None else word.encode() for word in (source, target, kind)]
+    if _libc.mount(*encoded, ctypes.c_ulong(flags), None if data is None else data.encode()) != 0:
+        raise RefusedError(f"cannot {doing} in the sandbox ({os.strerror(ctypes.get_errno())})")
+
+
+def _loopback_up() -> None:
+    siocgifflags, siocsifflags, iff_up = 0x8913, 0x8914, 1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            answer = fcntl.ioctl(sock, siocgifflags, struct.pack("16sH14x", b"lo", 0))
+            flags = struct.unpack("16sH14x", answer)[1]
+            fcntl.ioctl(sock, siocsifflags, struct.pack("16sH14x", b"lo", flags | iff_up))
+        except OSError as error:
+            # AppArmor lets an ordinary user make namespaces but gives no rights in them.
+            raise RefusedError(f"no rights over the sandbox's network ({error.strerror}); {_how_to_allow()}") from error
+
+
+def _probe_interfaces() -> None:
+    """Create a veth pair for real: namespaces alone prove nothing where AppArmor takes the rights away inside them."""
+    header = struct.pack("=BxHiII", 0, 0, 0, 0, 0)
+    kind = _attribute(1, b"veth\0")
+    body = header + _attribute(3, b"probe0\0") + _attribute(18, kind)
+    message = struct.pack("=IHHII", 16 + len(body), 16, 0x1 | 0x4 | 0x400 | 0x200, 1, 0) + body
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as sock:
+        sock.send(message)
+        code = -struct.unpack_from("=i", sock.recv(8192), 16)[0]
+    if code == errno.EOPNOTSUPP:
+        raise RefusedError("the kernel has no veth interfaces; load or build the veth module")
+    if code:
+        raise RefusedError(f"a veth interface cannot be made in the sandbox ({os.strerror(code)}); {_how_to_allow()}")
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def _supervise(child: int) -> int:
+    """Wait for the child, collect orphans, pass signals on; a child that ignores SIGTERM for GRACE_S is given up."""
+    patience: float | None = None
+    while True:
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == child:
+                    code = os.waitstatus_to_exitcode(ended[1])
+                    return code if code >= 0 else 128 - code
+        except ChildProcessError:
+            return EXIT_REFUSED
+        left = 3600.0 if patience is None else patience - time.monotonic()
+        if left <= 0:
+            os.kill(child, signal.SIGKILL)
+            patience = None
+            continue
+        got = signal.sigtimedwait((*_FORWARDED, signal.SIGCHLD), left)
+        if got is None or got.si_signo == signal.SIGCHLD or got.si_code == SI_KERNEL:
+            continue
+        os.kill(child, got.si_signo)
+        if got.si_signo in (signal.SIGTERM, signal.SIGHUP) and patience is None:
+            patience = time.monotonic() + GRACE_S
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
