@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from topologies.errors import TopologyError
 from topologies.network import Network
-from topologies.node_link import network_document, parse_document
+from topologies.node_link import POSITION_LIKE, network_document, parse_document
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _JSON_KEY = "json_attributes"
@@ -37,11 +37,9 @@ def write_graphml(network: Network) -> str:
     for entry in document["nodes"]:
         fields = dict(entry)
         element = ElementTree.SubElement(graph, "node", {"id": _xml_text(fields.pop("id"))})
-        position = fields.pop("position", None)
-        if position is not None and not {"x", "y"} & fields.keys():
-            fields |= {"x": float(position[0]), "y": float(position[1])}
-        elif position is not None:
-            fields["position"] = position
+        if "position" in fields and not POSITION_LIKE & fields.keys():
+            x, y = fields.pop("position")
+            fields |= {"x": float(x), "y": float(y)}
         _write_data(element, "node", fields, keys)
     for entry in document["links"]:
         fields = dict(entry)
@@ -119,28 +117,27 @@ def read_graphml(text: str, name: str) -> Network:
     if default not in ("directed", "undirected"):
         raise TopologyError(f"edgedefault {default!r} is neither 'directed' nor 'undirected'")
     attributes = _read_data(graphs[0], "graph", keys, "graph")
-    nodes, edges = [], []
+    nodes = []
     for i, e in enumerate(child for child in graphs[0] if _local(child) == "node"):
         nodes.append({**_read_data(e, "node", keys, f"nodes[{i}]"), "id": e.get("id")})
-    for i, e in enumerate(child for child in graphs[0] if _local(child) == "edge"):
-        edges.append(_read_edge(e, i, keys, default))
+    edges = [child for child in graphs[0] if _local(child) == "edge"]
+    ends = [{"source": e.get("source"), "target": e.get("target")} for e in edges]
+    links = [_read_data(e, "edge", keys, f"edges[{i}]") | ends[i] for i, e in enumerate(edges)]
     for node in nodes:
         if "kind" in node and node["kind"] not in ("host", "switch"):
             node["type_name"] = node.pop("kind")  # another program's word for something else
     return parse_document(
-        {"directed": default == "directed", "multigraph": True, "graph": attributes, "nodes": nodes, "edges": edges},
+        {"directed": default == "directed", "multigraph": True, "graph": attributes, "nodes": nodes, "edges": links},
         name,
+        [_is_one_way(e, i, default) for i, e in enumerate(edges)],
     )
 
 
-def _read_edge(
-    edge: ElementTree.Element, i: int, keys: Mapping[str, ElementTree.Element], default: str
-) -> dict[str, Any]:
-    fields = _read_data(edge, "edge", keys, f"edges[{i}]")
+def _is_one_way(edge: ElementTree.Element, i: int, default: str) -> bool:
     directed = edge.get("directed", str(default == "directed").lower())
     if directed not in ("true", "false"):
         raise TopologyError(f"edges[{i}]: directed {directed!r} is neither 'true' nor 'false'")
-    return {**fields, "source": edge.get("source"), "target": edge.get("target"), "__directed": directed == "true"}
+    return directed == "true"
 
 
 def _read_data(

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from topologies.errors import TopologyError
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
 _POSITION_KEYS = (("position",), ("pos",), ("x", "y"), ("Longitude", "Latitude"))
+POSITION_LIKE = frozenset({"pos", "x", "y", "Longitude", "Latitude"})
+"""Attributes that reading takes for a position; where one is none, the written ``position`` says so."""
 
 
 def network_document(network: Network) -> dict[str, Any]:
@@ -34,8 +36,8 @@ def network_document(network: Network) -> dict[str, Any]:
 
 def _node_entry(node: Node) -> dict[str, Any]:
     entry: dict[str, Any] = {"id": node.id, "kind": node.kind}
-    if node.position is not None:
-        entry["position"] = list(node.position)
+    if node.position is not None or POSITION_LIKE & node.attributes.keys():
+        entry["position"] = None if node.position is None else list(node.position)
     return {**entry, **node.attributes}
 
 
@@ -77,13 +79,14 @@ def read_document(text: str, name: str) -> Network:
     return parse_document(document, name)
 
 
-def parse_document(document: object, name: str = "network") -> Network:
+def parse_document(document: object, name: str = "network", one_way: Sequence[bool] | None = None) -> Network:
     """The network of a node-link document.
 
     ``directed`` missing or false: each link stands for both directions. Missing: ``kind`` is "switch",
     ``capacity_bps`` 10 Mbit/s, ``delay_s`` 0, ``key`` 0 (in a multigraph the next free one). Ids that are whole numbers
     become text; keys that are text are numbered in order and kept as the attribute ``key_name``. Positions are read
-    from ``position``, ``pos``, ``x`` and ``y``, or ``Longitude`` and ``Latitude``. Raises TopologyError, naming the entry.
+    from ``position``, ``pos``, ``x`` and ``y``, or ``Longitude`` and ``Latitude``. ``one_way`` says link by link what
+    ``directed`` says for all (GraphML mixes them). Raises TopologyError, naming the entry.
 
     >>> net = parse_document({"nodes": [{"id": 1}, {"id": 2}], "edges": [{"source": 1, "target": 2}]})
     >>> [link.label for link in net.links]
@@ -100,7 +103,8 @@ def parse_document(document: object, name: str = "network") -> Network:
     multigraph = _truth(document, "multigraph")
     nodes = tuple(_parse_node(i, entry) for i, entry in enumerate(_entries(document, "nodes")))
     kind = _links_key(document)
-    links = parse_links(kind, _entries(document, kind), nodes, directed=directed, multigraph=multigraph)
+    entries = _entries(document, kind)
+    links = _parse_links(kind, entries, nodes, one_way or [directed] * len(entries), multigraph)
     own_name = graph.get("name")
     return Network(
         name=own_name if isinstance(own_name, str) and own_name else name,
@@ -110,10 +114,10 @@ def parse_document(document: object, name: str = "network") -> Network:
     )
 
 
-def parse_links(
-    where: str, entries: Iterable[object], nodes: tuple[Node, ...], *, directed: bool, multigraph: bool
+def _parse_links(
+    where: str, entries: Sequence[object], nodes: tuple[Node, ...], one_way: Sequence[bool], multigraph: bool
 ) -> tuple[Link, ...]:
-    """Links of link entries (``where`` names their list in errors); each entry may override ``directed``, as GraphML does."""
+    """Links of link entries; ``where`` names their list in errors."""
     known = _each_once(nodes)
     links: list[Link] = []
     taken: dict[tuple[str, str, int], int] = {}
@@ -129,8 +133,7 @@ def parse_links(
                     place,
                     f"link {ends[0]!r} -> {ends[1]!r} names the unknown node {end!r}; add the node or mend the link",
                 )
-        one_way = bool(fields.pop("__directed", directed))
-        both = (ends,) if one_way else (ends, ends[::-1])
+        both = (ends,) if one_way[i] else (ends, ends[::-1])
         key = _key(place, fields, both, taken, multigraph)
         capacity, delay = fields.pop("capacity_bps", DEFAULT_CAPACITY_BPS), fields.pop("delay_s", 0.0)
         for source, target in both:

@@ -1,0 +1,300 @@
+"""Static single-path routing: one path for each (source, destination), by table, dimension order, d-mod-k or distance.
+
+``static_routing(network)`` takes the one that the network names; all are deterministic.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from topologies.errors import NoPathError, TopologyError
+from topologies.fat_tree import switch_name, with_digit
+from topologies.network import LinkId, Network
+from topologies.torus import grid_name
+
+Path = tuple[LinkId, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticRouting:
+    """A routing of one network: call it with source and destination for the path, the ids of its links in order.
+
+    The path of a node to itself is empty. Raises TopologyError for an unknown node, NoPathError where none leads.
+
+    >>> from topologies import load_network
+    >>> [f"{s}->{t}" for s, t, _ in static_routing(load_network("swiss-t1"))("t0", "r8")]
+    ['t0->s1', 's1->s2', 's2->s3', 's3->r8']
+    """
+
+    method: str
+    network: Network
+    find: Callable[[str, str], Path] = field(repr=False, hash=False, compare=False)
+
+    def __call__(self, source: str, destination: str) -> Path:
+        for end in (source, destination):
+            self.network.node(end)
+        return () if source == destination else self.find(source, destination)
+
+
+def static_routing(network: Network, method: str | None = None) -> StaticRouting:
+    """The routing of that method, or the network's own (its attribute ``routing``; shortest paths where it names none).
+
+    Methods: table, dimension-order, d-mod-k, shortest-path. Raises TopologyError for another, or one that the network
+    has no data for.
+    """
+    if method is None:
+        named = network.attributes.get("routing")
+        method = named if isinstance(named, str) and named in METHODS else "shortest-path"
+    build = METHODS.get(method)
+    if build is None:
+        near = difflib.get_close_matches(method, METHODS, n=1) or list(METHODS)
+        raise TopologyError(f"routing {method!r} is unknown; did you mean {' or '.join(near)}?")
+    return build(network)
+
+
+def shortest_path_routing(network: Network) -> StaticRouting:
+    """Fewest links; of equals, at every node the next node that comes first in the network's order, then the lowest key.
+
+    Hosts forward nothing. The next node depends on node and destination alone, so the paths to a destination form a
+    tree. O(nodes + links) for the first path to a destination, O(path) after it.
+    """
+    distances: dict[str, dict[str, int]] = {}
+
+    def find(source: str, destination: str) -> Path:
+        if destination not in distances:
+            distances[destination] = _distances_to(network, destination)
+        left = distances[destination]
+        if source not in left:
+            raise NoPathError(
+                f"no path from {source!r} to {destination!r} in network {network.name!r}; join them by links"
+            )
+        path: list[LinkId] = []
+        at = source
+        while at != destination:
+            closer = (
+                network.links[i] for i in network.out_links(at) if left.get(network.links[i].target) == left[at] - 1
+            )
+            usable = (
+                link for link in closer if link.target == destination or network.node(link.target).kind == "switch"
+            )
+            link = min(usable, key=lambda link: (network.node_index[link.target], link.key))
+            path.append(link.id)
+            at = link.target
+        return tuple(path)
+
+    return StaticRouting(method="shortest-path", network=network, find=find)
+
+
+def _distances_to(network: Network, destination: str) -> dict[str, int]:
+    """Links to the destination from every node that reaches it over switches; breadth first, backwards."""
+    distance = {destination: 0}
+    ring = [destination]
+    while ring:
+        further: list[str] = []
+        for node in ring:
+            if node != destination and network.node(node).kind == "host":
+                continue
+            for i in network.in_links(node):
+                source = network.links[i].source
+                if source not in distance:
+                    distance[source] = distance[node] + 1
+                    further.append(source)
+        ring = further
+    return distance
+
+
+def table_routing(network: Network, via: Mapping[str, Mapping[str, str]] | None = None) -> StaticRouting:
+    """By table (000, Table 2): from switch i to switch j through ``via[i][j]``, or directly where there is no entry.
+
+    Without ``via``, the network's attribute ``routing_table``. Hosts use the switch that they are on. Raises
+    TopologyError for a table that names an unknown switch.
+    """
+    table = network.attributes.get("routing_table") if via is None else via
+    if not isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in table.values()):
+        raise TopologyError(
+            f"network {network.name!r} has no routing_table of the form {{from: {{to: via}}}}; give one"
+        )
+    switches = {switch.id for switch in network.switches}
+    for start, row in table.items():
+        for end, middle in row.items():
+            for switch in (start, end, middle):
+                if switch not in switches:
+                    raise TopologyError(
+                        f"routing_table[{start!r}][{end!r}]: {switch!r} is no switch of {network.name!r}; mend it"
+                    )
+
+    def between(first: str, last: str) -> Sequence[str]:
+        middle = table.get(first, {}).get(last)
+        return (first, last) if middle is None else (first, middle, last)
+
+    return StaticRouting(method="table", network=network, find=_over_switches(network, between))
+
+
+def dimension_order_routing(network: Network) -> StaticRouting:
+    """On tori, meshes and rings: first all steps of dimension 0, then of 1, ...; the shorter way round, ties to +.
+
+    Reads the network's attributes ``shape`` and ``wraps``. Raises TopologyError where they are missing.
+    """
+    shape: Any = network.attributes.get("shape")
+    wraps = network.attributes.get("wraps")
+    sizes_fit = isinstance(shape, list) and all(isinstance(size, int) and size >= 1 for size in shape)
+    if not sizes_fit or not isinstance(wraps, bool):
+        raise TopologyError(f"network {network.name!r} is no torus, mesh or ring; route it by shortest-path")
+
+    def between(first: str, last: str) -> Sequence[str]:
+        at, goal = _coordinates(first, len(shape)), _coordinates(last, len(shape))
+        walked = [first]
+        for dimension, size in enumerate(shape):
+            ahead = (goal[dimension] - at[dimension]) % size
+            forward = 2 * ahead <= size if wraps else goal[dimension] >= at[dimension]
+            steps = abs(goal[dimension] - at[dimension]) if not wraps else ahead if forward else size - ahead
+            for _ in range(steps):
+                at[dimension] = (at[dimension] + (1 if forward else -1)) % size
+                walked.append(grid_name("s", at))
+        return walked
+
+    return StaticRouting(method="dimension-order", network=network, find=_over_switches(network, between))
+
+
+def _coordinates(switch: str, dimensions: int) -> list[int]:
+    parts = switch[1:].split("_")
+    if len(parts) != dimensions or not all(part.isdigit() for part in parts):
+        raise TopologyError(
+            f"switch {switch!r} is no point of a grid of {dimensions} dimensions; route by shortest-path"
+        )
+    return [int(part) for part in parts]
+
+
+def d_mod_k_routing(network: Network) -> StaticRouting:
+    """On fat trees: up to the nearest level that holds host d too, by the port that is digit l of d at level l; then down.
+
+    So all paths to one host share one switch of each level. Digits are to the base k on ``fat-tree:k,n``, k/2 on
+    ``clos:k``. Between switches, and up to one, the path is the shortest. Raises TopologyError for another network.
+    """
+    family, k = network.attributes.get("family"), network.attributes.get("k")
+    if family not in ("fat-tree", "clos") or not isinstance(k, int) or k < 2:
+        raise TopologyError(f"network {network.name!r} is no fat tree; route it by shortest-path")
+    climb = _climb_tree if family == "fat-tree" else _climb_clos
+    shortest, joins = shortest_path_routing(network), _lowest_keys(network)
+
+    def find(source: str, destination: str) -> Path:
+        goal, start = network.node(destination), network.node(source)
+        if goal.kind != "host":
+            return shortest.find(source, destination)
+        on_host = start.kind == "host"
+        radix = k if family == "fat-tree" else k // 2
+        level, index = (0, _attribute(start, "index") // radix) if on_host else _place(start)
+        walked = [source] if on_host else []
+        walked += [switch_name(*place) for place in climb(level, index, _attribute(goal, "index"), k)]
+        return _links_along(network, joins, [*walked, destination])
+
+    return StaticRouting(method="d-mod-k", network=network, find=find)
+
+
+def _climb_tree(level: int, index: int, host: int, k: int) -> list[tuple[int, int]]:
+    """Places (level, index) from a switch of the k-ary n-tree to the host's own, both included."""
+    leaf = host // k
+    places = [(level, index)]
+    while index // k**level != leaf // k**level:
+        index = with_digit(index, level, host // k**level % k, k)
+        level += 1
+        places.append((level, index))
+    while level:
+        level -= 1
+        index = with_digit(index, level, leaf // k**level % k, k)
+        places.append((level, index))
+    return places
+
+
+def _climb_clos(level: int, index: int, host: int, k: int) -> list[tuple[int, int]]:
+    """Places (level, index) from a switch of the three-level tree to the host's own, both included."""
+    half = k // 2
+    leaf, pod = host // half, host // half**2
+    places = [(level, index)]
+    if level == 0 and index != leaf:
+        level, index = 1, index // half * half + host % half
+        places.append((level, index))
+    if level == 1 and index // half != pod:
+        level, index = 2, index % half * half + host // half % half
+        places.append((level, index))
+    if level == 2:
+        level, index = 1, pod * half + index // half
+        places.append((level, index))
+    if level == 1:
+        places.append((0, leaf))
+    return places
+
+
+def _place(switch: Any) -> tuple[int, int]:
+    return _attribute(switch, "level"), _attribute(switch, "index")
+
+
+def _attribute(node: Any, name: str) -> int:
+    value = node.attributes.get(name)
+    if not isinstance(value, int):
+        raise TopologyError(f"node {node.id!r} has no whole-number attribute {name!r}; d-mod-k needs it")
+    return value
+
+
+def _over_switches(network: Network, between: Callable[[str, str], Sequence[str]]) -> Callable[[str, str], Path]:
+    """A search that takes each end's switch and the switches between the two; hosts hang on one switch each way."""
+    joins = _lowest_keys(network)
+
+    def find(source: str, destination: str) -> Path:
+        walked: list[str] = [source] if network.node(source).kind == "host" else []
+        first = _switch_of(network, source, outwards=True)
+        last = _switch_of(network, destination, outwards=False)
+        walked += between(first, last) if first != last else (first,)
+        if network.node(destination).kind == "host":
+            walked.append(destination)
+        return _links_along(network, joins, walked)
+
+    return find
+
+
+def _switch_of(network: Network, node_id: str, *, outwards: bool) -> str:
+    if network.node(node_id).kind == "switch":
+        return node_id
+    links = [network.links[i] for i in (network.out_links(node_id) if outwards else network.in_links(node_id))]
+    ends = {link.target if outwards else link.source for link in links}
+    if len(ends) != 1:
+        way = "out of" if outwards else "into"
+        raise NoPathError(
+            f"host {node_id!r} has {len(ends)} neighbours on links {way} it in network {network.name!r}; it needs one switch"
+        )
+    return ends.pop()
+
+
+def _links_along(network: Network, joins: Mapping[tuple[str, str], LinkId], nodes: Sequence[str]) -> Path:
+    """The links between each node and the next; NoPathError where there is none."""
+    try:
+        return tuple([joins[pair] for pair in itertools.pairwise(nodes)])
+    except KeyError as error:
+        source, target = error.args[0]
+        raise NoPathError(
+            f"no path from {nodes[0]!r} to {nodes[-1]!r} in network {network.name!r}: "
+            f"its routing takes the link {source}->{target}, which is not there"
+        ) from error
+
+
+def _lowest_keys(network: Network) -> dict[tuple[str, str], LinkId]:
+    """(source, target) -> the lowest-keyed link between the two."""
+    joins: dict[tuple[str, str], LinkId] = {}
+    for link in network.links:
+        known = joins.get((link.source, link.target))
+        if known is None or link.key < known[2]:
+            joins[link.source, link.target] = link.id
+    return joins
+
+
+METHODS: Mapping[str, Callable[[Network], StaticRouting]] = {
+    "table": table_routing,
+    "dimension-order": dimension_order_routing,
+    "d-mod-k": d_mod_k_routing,
+    "shortest-path": shortest_path_routing,
+}
+"""Routing method -> its builder, which takes the network."""
