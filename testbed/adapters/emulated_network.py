@@ -5,6 +5,7 @@ Mininet's objects stand over it, so that its prompt and its Python interface wor
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import time
@@ -18,7 +19,16 @@ from testbed.adapters.cables import CablePlan, plan_cables
 from testbed.adapters.host_namespaces import HostNamespaces
 from testbed.adapters.links import LinkControl
 from testbed.adapters.packet_capture import Capture
-from testbed.adapters.rtnetlink import Message, Netlink, NetlinkError, add_address, add_neighbour, delete_group, set_up
+from testbed.adapters.rtnetlink import (
+    Message,
+    Netlink,
+    NetlinkError,
+    add_address,
+    add_neighbour,
+    delete_group,
+    set_group,
+    set_up,
+)
 from testbed.adapters.sandbox import require_sandbox
 from testbed.adapters.switches import Datapath, PrivateSwitches, choose_datapath
 from testbed.errors import CapabilityError, InputError
@@ -102,23 +112,34 @@ class EmulatedNetwork:
 
     def _build(self) -> None:
         began = time.monotonic()
+        self._namespaces = HostNamespaces([host.name for host in self.wiring.hosts])
         self._switches = PrivateSwitches(self.datapath)
         self._switches.start()
         began = self._note("switch daemons", began)
-        self._namespaces = HostNamespaces([host.name for host in self.wiring.hosts])
+        self._namespaces.wait()
         began = self._note("host namespaces", began)
         cables = plan_cables(self.wiring, self._namespaces, mtu=self.mtu)
         with Netlink() as netlink:
             netlink.apply(cables.messages)
         self._links = LinkControl(cables, self._namespaces, shape=self.shape, mtu=self.mtu)
         self._links.shape_all()
+        self._links.prepare_faults()
         self._address_hosts(cables)
         began = self._note("cables", began)
         self._switches.transact(bridge_operations(self.wiring, self.datapath, self.controller_port))
         wrong = self._switches.errors()
         if wrong:
             raise CapabilityError(f"Open vSwitch could not set up {len(wrong)} ports, the first {wrong[0]}")
+        self._mark_bridge_interfaces()
         self._note("bridges", began)
+
+    def _mark_bridge_interfaces(self) -> None:
+        """User-space bridges' own interfaces go into the group that ``stop`` removes (the kernel's go with its datapath)."""
+        if self.datapath == "user":
+            own = {switch.name for switch in self.wiring.switches} | {"ovs-netdev"}
+            with Netlink() as netlink:
+                found = netlink.interfaces()
+                netlink.apply([set_group(found[name], CablePlan.GROUP) for name in sorted(own & found.keys())])
 
     def _note(self, step: str, began: float) -> float:
         now = time.monotonic()
@@ -154,13 +175,15 @@ class EmulatedNetwork:
             self._links.close()
             self._links = None
         if self._switches is not None:
+            self._switches.pause()
+        with Netlink() as netlink, contextlib.suppress(NetlinkError):  # ENODEV: nothing was made yet
+            netlink.apply([delete_group(CablePlan.GROUP)])
+        if self._switches is not None:
             self._switches.stop()
             self._switches = None
         if self._namespaces is not None:
             self._namespaces.close()
             self._namespaces = None
-            with Netlink() as netlink:
-                netlink.apply([delete_group(CablePlan.GROUP)])
 
     @property
     def mininet(self) -> BuiltMininet:

@@ -25,7 +25,8 @@ class HostNamespaces:
     """One network namespace a name, each held by a sleeping process, until ``close``."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Make them all. Raises CapabilityError where the kernel refuses (too many, or no rights)."""
+        """Begin to make them all; ``wait`` before use."""
+        self._names = tuple(names)
         self._holder: subprocess.Popen[str] | None = None
         self._descriptors: dict[str, int] = {}
         self.pids: dict[str, int] = {}
@@ -38,12 +39,17 @@ class HostNamespaces:
             text=True,
             start_new_session=True,
         )
+
+    def wait(self) -> None:
+        """Return when all are made. Raises CapabilityError where the kernel refuses (too many, or no rights)."""
+        if self._holder is None:
+            return
         assert self._holder.stdout is not None
-        for name in names:
+        for name in self._names:
             line = self._holder.stdout.readline()
             if not line.strip().isdigit():
                 self.close()
-                raise CapabilityError(_refusal(line, len(names)))
+                raise CapabilityError(_refusal(line, len(self._names)))
             self.pids[name] = int(line)
             self._descriptors[name] = os.open(f"/proc/{int(line)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 

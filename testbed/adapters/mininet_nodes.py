@@ -14,10 +14,9 @@ import termios
 from collections.abc import Callable
 from typing import Any
 
+from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Node, OVSSwitch
-
-from mininet.link import Intf, Link
 
 SetLink = Callable[[str, str, bool], None]
 
@@ -49,7 +48,7 @@ class BuiltLink(Link):  # type: ignore[misc]
 class _LateShell:
     """Mixed into Mininet's nodes: the shell starts at the first command."""
 
-    isSetup = True  # Mininet's name: nothing is to be checked
+    isSetup = True  # noqa: N815 - Mininet's name: nothing is to be checked
     name: str
     _namespace_pid: int | None = None
     _started: Any = None

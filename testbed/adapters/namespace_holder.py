@@ -47,7 +47,7 @@ def _hold(tell: int) -> None:
         os._exit(3)
     for scope in ("default", "all"):
         try:
-            with open(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", "w") as file:  # noqa: PTH123
+            with open(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", "w") as file:
                 file.write("1")
         except OSError:
             break  # a kernel without IPv6 has nothing to switch off
