@@ -1,0 +1,299 @@
+"""The steps of one piece of the capillary recursion: levels, augmentation, cut, components of the residual graph.
+
+One text for two arithmetics: plain Python (lists of integers, exact) and compiled (arrays of floats, with tolerances).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+UNMET, PUSHABLE, MET = 1, 2, 0
+
+
+class Residual(NamedTuple):
+    """All pieces of a wave over one network; the nodes of a piece are ``order[low] .. order[high - 1]``.
+
+    Node n's arcs are ``first[n] .. last[n] - 1``; arc a runs along link ``arc_link[a]`` to node ``arc_node[a]``, with
+    the link where ``arc_out[a]``, against it otherwise. ``weight`` is a link's capacity (0 once its load is final),
+    ``capacity`` that times the load tried. ``need`` is what a node still has to send (positive) or to receive
+    (negative). The fields are lists or arrays; one entry a link: weight, capacity, flow; one a node: the others.
+    """
+
+    order: Any
+    first: Any
+    last: Any
+    arc_link: Any
+    arc_node: Any
+    arc_out: Any
+    weight: Any
+    capacity: Any
+    flow: Any
+    demand: Any
+    need: Any
+    component: Any
+    level: Any
+    lowest: Any
+    cursor: Any
+    queue: Any
+    path_arc: Any
+    path_node: Any
+
+
+def build_residual(nodes: int, links: int, number: Callable[[int], Any], amount: Callable[[int], Any]) -> Residual:
+    """An empty one: ``number(n)`` gives n integer zeros (indices), ``amount(n)`` n zeros of the flow's arithmetic."""
+    return Residual(
+        order=number(nodes),
+        first=number(nodes),
+        last=number(nodes),
+        arc_link=number(2 * links),
+        arc_node=number(2 * links),
+        arc_out=number(2 * links),
+        weight=amount(links),
+        capacity=amount(links),
+        flow=amount(links),
+        demand=amount(nodes),
+        need=amount(nodes),
+        component=number(nodes),
+        level=number(nodes),
+        lowest=number(nodes),
+        cursor=number(nodes),
+        queue=number(nodes),
+        path_arc=number(nodes),
+        path_node=number(nodes + 1),
+    )
+
+
+def integer_zeros(count: int) -> list[int]:
+    """Zeros of plain Python, which never overflow."""
+    return [0] * count
+
+
+def index_arcs(graph: Residual, tail: Any, head: Any) -> None:
+    """Fill ``first``, ``last`` (zeros before) and the arcs, each node's in the order of the links."""
+    for link in range(len(tail)):
+        graph.cursor[tail[link]] += 1
+        graph.cursor[head[link]] += 1
+    at = 0
+    for node in range(len(graph.first)):
+        graph.first[node] = graph.last[node] = at
+        at += graph.cursor[node]
+    for link in range(len(tail)):
+        add_arc(graph, tail[link], head[link], link, 1)
+        add_arc(graph, head[link], tail[link], link, 0)
+
+
+def add_arc(graph: Residual, node: Any, other: Any, link: Any, outward: Any) -> None:
+    """One more arc at the node."""
+    at = graph.last[node]
+    graph.arc_link[at], graph.arc_node[at], graph.arc_out[at] = link, other, outward
+    graph.last[node] = at + 1
+
+
+def drop_final_arcs(graph: Residual, low: Any, high: Any) -> None:
+    """Forget the arcs of links whose load is final (weight 0); the others keep their order."""
+    for at in range(low, high):
+        node = graph.order[at]
+        kept = graph.first[node]
+        for arc in range(graph.first[node], graph.last[node]):
+            link = graph.arc_link[arc]
+            if graph.weight[link] > 0:
+                graph.arc_link[kept], graph.arc_node[kept] = link, graph.arc_node[arc]
+                graph.arc_out[kept] = graph.arc_out[arc]
+                kept += 1
+        graph.last[node] = kept
+
+
+def is_open(graph: Residual, arc: Any, tolerance: Any) -> Any:
+    """Can more be sent along the arc, beyond that fraction of its link's capacity?"""
+    link = graph.arc_link[arc]
+    if graph.arc_out[arc]:
+        return graph.capacity[link] - graph.flow[link] > tolerance * graph.capacity[link]
+    return graph.flow[link] > tolerance * graph.capacity[link]
+
+
+def first_share(graph: Residual, low: Any, high: Any) -> Any:
+    """(demand, weight) of the node whose links must be loaded most: a first lower bound demand / weight of the load."""
+    best, best_weight = 0 * graph.demand[graph.order[low]], 0 * graph.demand[graph.order[low]] + 1
+    for at in range(low, high):
+        node = graph.order[at]
+        asked = abs(graph.demand[node])
+        if asked == 0:
+            continue
+        outward = graph.demand[node] > 0
+        weight = 0 * asked
+        for arc in range(graph.first[node], graph.last[node]):
+            if (graph.arc_out[arc] == 1) == outward:
+                weight += graph.weight[graph.arc_link[arc]]
+        if asked * best_weight > best * weight:
+            best, best_weight = asked, weight
+    return best, best_weight
+
+
+def cut_share(graph: Residual, low: Any, high: Any) -> Any:
+    """(demand, weight) of the cut around the nodes that ``spread_levels`` reached: a lower bound demand / weight."""
+    demand, weight = 0 * graph.demand[graph.order[low]], 0 * graph.demand[graph.order[low]]
+    for at in range(low, high):
+        node = graph.order[at]
+        if graph.level[node] < 0:
+            continue
+        demand += graph.demand[node]
+        for arc in range(graph.first[node], graph.last[node]):
+            if graph.arc_out[arc] and graph.level[graph.arc_node[arc]] < 0:
+                weight += graph.weight[graph.arc_link[arc]]
+    return demand, weight
+
+
+def spread_levels(graph: Residual, low: Any, high: Any, tolerance: Any, least: Any) -> Any:
+    """Breadth-first levels from the nodes that still send; MET, PUSHABLE (a receiver was reached) or UNMET."""
+    count, taken, last = 0, 0, -1
+    for at in range(low, high):
+        node = graph.order[at]
+        graph.level[node] = -1
+        if graph.need[node] > least:
+            graph.level[node] = 0
+            graph.queue[low + count] = node
+            count += 1
+    if count == 0:
+        return MET
+    while taken < count:
+        node = graph.queue[low + taken]
+        taken += 1
+        if last >= 0 and graph.level[node] >= last:
+            break
+        for arc in range(graph.first[node], graph.last[node]):
+            other = graph.arc_node[arc]
+            if graph.level[other] < 0 and is_open(graph, arc, tolerance):
+                graph.level[other] = graph.level[node] + 1
+                graph.queue[low + count] = other
+                count += 1
+                if graph.need[other] < -least:
+                    last = graph.level[other]
+    return PUSHABLE if last >= 0 else UNMET
+
+
+def push_path(graph: Residual, root: Any, end: Any, depth: Any, low: Any) -> Any:
+    """Send what the path of ``depth`` arcs bears from ``root`` to ``end``; the depth of the first link it fills."""
+    amount = min(graph.need[root], -graph.need[end])
+    for step in range(depth):
+        arc = graph.path_arc[low + step]
+        link = graph.arc_link[arc]
+        rest = graph.capacity[link] - graph.flow[link] if graph.arc_out[arc] else graph.flow[link]
+        amount = min(amount, rest)
+    keep = depth
+    for step in range(depth - 1, -1, -1):
+        arc = graph.path_arc[low + step]
+        link = graph.arc_link[arc]
+        if graph.arc_out[arc]:
+            graph.flow[link] = min(graph.flow[link] + amount, graph.capacity[link])
+            full = graph.flow[link] >= graph.capacity[link]
+        else:
+            graph.flow[link] -= amount
+            full = graph.flow[link] <= 0
+        if full:
+            keep = step
+    graph.need[root] -= amount
+    graph.need[end] += amount
+    return keep if keep < depth else 0
+
+
+def drain_node(graph: Residual, root: Any, low: Any, tolerance: Any, least: Any) -> None:
+    """Depth-first along rising levels: send what ``root`` still has until it has none or no way is left."""
+    depth = 0
+    graph.path_node[low] = root
+    while graph.need[root] > least:
+        node = graph.path_node[low + depth]
+        if graph.need[node] < -least:
+            depth = push_path(graph, root, node, depth, low)
+            continue
+        arc = graph.cursor[node]
+        if arc < graph.last[node]:
+            other = graph.arc_node[arc]
+            if graph.level[other] == graph.level[node] + 1 and is_open(graph, arc, tolerance):
+                graph.path_arc[low + depth] = arc
+                depth += 1
+                graph.path_node[low + depth] = other
+            else:
+                graph.cursor[node] = arc + 1
+            continue
+        if depth == 0:
+            return
+        depth -= 1
+        graph.cursor[graph.path_node[low + depth]] += 1
+
+
+def push_flow(graph: Residual, low: Any, high: Any, tolerance: Any, least: Any) -> None:
+    """A blocking flow over the levels (one phase of Dinic's algorithm)."""
+    for at in range(low, high):
+        node = graph.order[at]
+        graph.cursor[node] = graph.first[node]
+    for at in range(low, high):
+        node = graph.order[at]
+        if graph.level[node] == 0:
+            drain_node(graph, node, low, tolerance, least)
+
+
+def label_components(graph: Residual, low: Any, high: Any, tolerance: Any) -> Any:
+    """Strongly connected components of the residual graph (Tarjan, without recursion); how many there are.
+
+    ``component`` counts from 0 in the order they are closed: open arcs lead from higher to lower numbers only.
+    """
+    for at in range(low, high):
+        node = graph.order[at]
+        graph.component[node], graph.level[node], graph.cursor[node] = -1, 0, graph.first[node]
+    seen, held, labels = 0, 0, 0
+    for at in range(low, high):
+        root = graph.order[at]
+        if graph.level[root] > 0:
+            continue
+        depth = 0
+        graph.path_node[low] = root
+        while depth >= 0:
+            node = graph.path_node[low + depth]
+            if graph.level[node] == 0:
+                seen += 1
+                graph.level[node] = graph.lowest[node] = seen
+                graph.queue[low + held] = node
+                held += 1
+            arc = graph.cursor[node]
+            if arc < graph.last[node]:
+                graph.cursor[node] = arc + 1
+                other = graph.arc_node[arc]
+                if graph.component[other] < 0 and is_open(graph, arc, tolerance):
+                    if graph.level[other] == 0:
+                        depth += 1
+                        graph.path_node[low + depth] = other
+                    else:
+                        graph.lowest[node] = min(graph.lowest[node], graph.level[other])
+                continue
+            if graph.lowest[node] == graph.level[node]:
+                held = close_component(graph, node, low, held, labels)
+                labels += 1
+            depth -= 1
+            if depth >= 0:
+                parent = graph.path_node[low + depth]
+                graph.lowest[parent] = min(graph.lowest[parent], graph.lowest[node])
+    return labels
+
+
+def close_component(graph: Residual, node: Any, low: Any, held: Any, label: Any) -> Any:
+    """Take the component of ``node`` off Tarjan's stack; the height left."""
+    while True:
+        held -= 1
+        other = graph.queue[low + held]
+        graph.component[other] = label
+        if other == node:
+            return held
+
+
+def list_crossing(graph: Residual, low: Any, high: Any, crossing: Any, full: Any, count: Any) -> Any:
+    """Append the links between components, whose load is final, saturated (``full`` 1) or empty; the new count."""
+    for at in range(low, high):
+        node = graph.order[at]
+        for arc in range(graph.first[node], graph.last[node]):
+            if graph.arc_out[arc] and graph.component[node] != graph.component[graph.arc_node[arc]]:
+                link = graph.arc_link[arc]
+                crossing[count] = link
+                full[count] = 1 if 2 * graph.flow[link] > graph.capacity[link] else 0
+                count += 1
+    return count
