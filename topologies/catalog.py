@@ -294,7 +294,7 @@ _ENTRIES = (
     CatalogueEntry(
         name="manet",
         pattern="manet:nodes=115,seed=3,frame=0",
-        description="Random walk on the unit square: switches s0.. with hosts h0.., links between those in range",
+        description="Random walk on the unit square: switches n0.. with hosts h0.., links between those in range",
         parameters=(
             _parameter("nodes", "whole", "115", "mobile nodes"),
             _parameter("degree", "number", "6.1", "mean number of neighbours, which sets the range"),

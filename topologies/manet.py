@@ -77,7 +77,7 @@ def manet(
     capacity_bps: float = DEFAULT_CAPACITY_BPS,
     delay_s: float = 0.0,
 ) -> Network:
-    """One frame: switches s0, s1, ... with their positions, a host h0, h1, ... on each, links between those in range.
+    """One frame: switches n0, n1, ... with their positions, a host h0, h1, ... on each, links between those in range.
 
     The same walk gives the same frame, whether reached here or through ``manet_frames``. A frame may fall into parts
     without a path between them. O(frames * nodes + links).
@@ -190,15 +190,15 @@ def _network(walk: Walk, frame: int, positions: NDArray[np.float64], capacity_bp
         refuse_absurd(2 * walk.nodes, 2 * len(pairs) + 2 * walk.nodes)
     links: list[Link] = []
     for i, j in pairs.tolist():
-        links += two_way(f"s{i}", f"s{j}", capacity_bps=capacity_bps, delay_s=delay_s)
+        links += two_way(f"n{i}", f"n{j}", capacity_bps=capacity_bps, delay_s=delay_s)
     for i in range(walk.nodes):
-        links += two_way(f"s{i}", f"h{i}", capacity_bps=capacity_bps, delay_s=delay_s)
+        links += two_way(f"n{i}", f"h{i}", capacity_bps=capacity_bps, delay_s=delay_s)
     places = [(float(x), float(y)) for x, y in positions.tolist()]
     spread = f"range={radius:g}" if walk.range_units is not None else f"degree={walk.degree:g}"
     return Network(
         name=f"manet:nodes={walk.nodes},{spread},step={walk.step:g},seed={walk.seed},frame={frame}",
         nodes=(
-            *(Node(id=f"s{i}", kind="switch", position=place) for i, place in enumerate(places)),
+            *(Node(id=f"n{i}", kind="switch", position=place) for i, place in enumerate(places)),
             *(Node(id=f"h{i}", kind="host") for i in range(walk.nodes)),
         ),
         links=tuple(links),
