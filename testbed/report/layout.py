@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import networkx as nx
 
 Point = tuple[float, float]
-MOST_STRETCH = 1.8
+MOST_STRETCH = 4.0
 """How much wider than high (or the reverse) the drawing may be pulled to use the room that there is."""
 CHARACTER_WIDTH = 0.58
 """Mean width of a character over its font size, on the generous side."""
@@ -43,6 +44,51 @@ class Box:
 def around(at: Point, radius: float) -> Box:
     """The square of that half side around a point."""
     return Box(left=at[0] - radius, top=at[1] - radius, right=at[0] + radius, bottom=at[1] + radius)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """From ``a`` to ``b``, straight, or bent towards ``control`` (a quadratic Bezier curve)."""
+
+    a: Point
+    b: Point
+    control: Point | None = None
+
+    def at(self, t: float) -> Point:
+        """The point at t in [0, 1]."""
+        c = self.control or ((self.a[0] + self.b[0]) / 2, (self.a[1] + self.b[1]) / 2)
+        u = 1 - t
+        return tuple(u * u * p + 2 * u * t * q + t * t * r for p, q, r in zip(self.a, c, self.b, strict=True))  # type: ignore[return-value]
+
+    def segments(self) -> tuple[tuple[Point, Point], ...]:
+        """The line as straight pieces."""
+        if self.control is None:
+            return ((self.a, self.b),)
+        points = [self.at(k / 8) for k in range(9)]
+        return tuple(itertools.pairwise(points))
+
+
+def bend_around(line: Line, nodes: Iterable[Point], middle: Point) -> Line:
+    """The line bent away from the drawing's middle where another node lies on it (wrap-around links of a torus), so that
+    it is not taken for links from node to node."""
+    (x0, y0), (x1, y1) = line.a, line.b
+    length = math.dist(line.a, line.b)
+    if length < 1 or not any(_lies_on(node, line, length) for node in nodes):
+        return line
+    normal = (-(y1 - y0) / length, (x1 - x0) / length)
+    half = ((x0 + x1) / 2, (y0 + y1) / 2)
+    outwards = normal[0] * (half[0] - middle[0]) + normal[1] * (half[1] - middle[1])
+    # The same side for both directions of a link through the middle: the sign of the normal alone would swap it.
+    side = math.copysign(1.0, outwards) if abs(outwards) > 1 else math.copysign(1.0, normal[0] + normal[1] / 2)
+    reach = side * min(0.2 * length, 46.0)
+    return Line(a=line.a, b=line.b, control=(half[0] + normal[0] * reach, half[1] + normal[1] * reach))
+
+
+def _lies_on(node: Point, line: Line, length: float) -> bool:
+    dx, dy = (line.b[0] - line.a[0]) / length, (line.b[1] - line.a[1]) / length
+    px, py = node[0] - line.a[0], node[1] - line.a[1]
+    along = px * dx + py * dy
+    return 3 < along < length - 3 and abs(px * dy - py * dx) < 2.5
 
 
 def place_nodes(document: Mapping[str, Any], drawn: Sequence[str], source: str, sink: str) -> dict[str, Point]:
@@ -258,13 +304,14 @@ def _crosses(box: Box, line: tuple[Point, Point]) -> bool:
     return enter <= leave
 
 
-def place_badges(lines: Sequence[tuple[Point, Point]], taken: Sequence[Box], radius: float) -> tuple[Point, ...]:
-    """One point on each line, near its middle where nothing else lies, deterministic."""
+def place_badges(lines: Sequence[Line], taken: Sequence[Box], radius: float) -> tuple[tuple[Point, bool], ...]:
+    """One point on each line, near its middle, and whether a badge of that radius has room there; deterministic."""
     busy = list(taken)
-    found: list[Point] = []
-    for (x0, y0), (x1, y1) in lines:
-        options = [(x0 + (x1 - x0) * t, y0 + (y1 - y0) * t) for t in (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74)]
-        at = next((p for p in options if not any(around(p, radius).meets(b) for b in busy)), options[0])
-        found.append(at)
-        busy.append(around(at, radius))
+    found: list[tuple[Point, bool]] = []
+    for line in lines:
+        options = [line.at(t) for t in (0.5, 0.44, 0.56, 0.38, 0.62, 0.32, 0.68, 0.26, 0.74)]
+        at = next((p for p in options if not any(around(p, radius).meets(b) for b in busy)), None)
+        found.append((options[0] if at is None else at, at is not None))
+        if at is not None:
+            busy.append(around(at, radius))
     return tuple(found)

@@ -12,8 +12,10 @@ from testbed.report.axes import percent
 from testbed.report.colours import layer_class
 from testbed.report.layout import (
     Box,
+    Line,
     Point,
     around,
+    bend_around,
     fit,
     place_badges,
     place_labels,
@@ -25,6 +27,7 @@ from testbed.report.markup import Markup, tag
 
 FONT_PX = 12.0
 BADGE_PX = 8.5
+DOT_PX = 3.5
 THICKEST_PX = 8.0
 THINNEST_PX = 1.4
 CROWD = 60
@@ -40,8 +43,8 @@ class _Drawing:
     height: int
     places: Mapping[str, Point]
     hosts: frozenset[str]
-    lines: tuple[tuple[LinkLoad, Point, Point], ...]
-    idle: tuple[tuple[Point, Point], ...]
+    lines: tuple[tuple[LinkLoad, Line], ...]
+    idle: tuple[Line, ...]
     crowded: bool
 
     def radius(self, node: str) -> float:
@@ -50,7 +53,7 @@ class _Drawing:
             return 9.0
         if node in self.hosts:
             return 4.0
-        busy = any(node in (load.source, load.target) for load, _, _ in self.lines)
+        busy = any(node in (load.source, load.target) for load, _ in self.lines)
         return (6.5 if busy else 3.0) if not self.crowded else (4.5 if busy else 2.2)
 
 
@@ -79,14 +82,16 @@ def network_figure(run: SessionRun, *, width: int, height: int, layout: NetworkL
     """The drawing as one SVG of that size in pixels; every loaded link has a title with its figures."""
     drawing = _place(run, layout or lay_out(run), width, height)
     session = run.session
+    ends = (session.source, session.sink)
     badges = _badges(drawing)
     return tag(
         "svg",
         [
-            tag("g", [_idle_line(a, b) for a, b in drawing.idle]),
-            tag("g", [_link(drawing, load, a, b) for load, a, b in drawing.lines]),
-            tag("g", [_node(drawing, node) for node in drawing.places]),
+            tag("g", [tag("path", class_="idle", d=_path(line)) for line in drawing.idle]),
+            tag("g", [_link(drawing, load, line) for load, line in drawing.lines]),
+            tag("g", [_node(drawing, node) for node in drawing.places if node not in ends]),
             tag("g", [mark for mark, _ in badges]),
+            tag("g", [_node(drawing, node) for node in drawing.places if node in ends]),
             tag("g", _labels(drawing, [box for _, box in badges])),
         ],
         class_="network",
@@ -149,14 +154,15 @@ def _place(run: SessionRun, layout: NetworkLayout, width: int, height: int) -> _
     busy_pairs = {frozenset((load.source, load.target)) for load in loaded}
     idle_pairs = dict.fromkeys(frozenset((li["source"], li["target"])) for li in links)
     idle = [sorted(pair) for pair in idle_pairs if pair not in busy_pairs and len(pair) == 2]
+    middle = (width / 2, height / 2)
     return _Drawing(
         run=run,
         width=width,
         height=height,
         places=places,
         hosts=frozenset(hosts),
-        lines=_parallel_lines(loaded, places),
-        idle=tuple((places[a], places[b]) for a, b in idle),
+        lines=tuple((load, bend_around(line, places.values(), middle)) for load, line in _lines(loaded, places)),
+        idle=tuple(bend_around(Line(a=places[a], b=places[b]), places.values(), middle) for a, b in idle),
         crowded=len(near) > CROWD,
     )
 
@@ -165,10 +171,8 @@ def _both(a: str, b: str) -> tuple[tuple[str, str], tuple[str, str]]:
     return (a, b), (b, a)
 
 
-def _parallel_lines(
-    loads: Sequence[LinkLoad], places: Mapping[str, Point]
-) -> tuple[tuple[LinkLoad, Point, Point], ...]:
-    """Lines of loaded links; those between the same two nodes lie side by side."""
+def _lines(loads: Sequence[LinkLoad], places: Mapping[str, Point]) -> list[tuple[LinkLoad, Line]]:
+    """Lines of loaded links, light ones first; those between the same two nodes lie side by side."""
     groups: dict[frozenset[str], list[LinkLoad]] = {}
     for load in loads:
         groups.setdefault(frozenset((load.source, load.target)), []).append(load)
@@ -180,18 +184,22 @@ def _parallel_lines(
         normal = (-(y1 - y0) / length, (x1 - x0) / length)
         for k, load in enumerate(members):
             aside = (k - (len(members) - 1) / 2) * 11.0
-            shift = (normal[0] * aside, normal[1] * aside)
-            a, b = places[load.source], places[load.target]
-            found.append((load, (a[0] + shift[0], a[1] + shift[1]), (b[0] + shift[0], b[1] + shift[1])))
-    return tuple(sorted(found, key=lambda line: line[0].load))
+            a, b = (
+                (x + normal[0] * aside, y + normal[1] * aside) for x, y in (places[load.source], places[load.target])
+            )
+            found.append((load, Line(a=a, b=b)))
+    return sorted(found, key=lambda pair: pair[0].load)
 
 
 def _numbered(run: SessionRun) -> list[tuple[int, FaultRecord]]:
     return list(enumerate(run.faults, start=1))
 
 
-def _idle_line(a: Point, b: Point) -> Markup:
-    return tag("line", class_="idle", x1=a[0], y1=a[1], x2=b[0], y2=b[1])
+def _path(line: Line, end: Point | None = None) -> str:
+    """SVG path data of a line, up to ``end`` where that is given."""
+    (x0, y0), (x1, y1) = line.a, end or line.b
+    bend = "L" if line.control is None else f"Q{line.control[0]:.1f} {line.control[1]:.1f} "
+    return f"M{x0:.1f} {y0:.1f}{bend}{x1:.1f} {y1:.1f}"
 
 
 def line_width(load: float, largest: float) -> float:
@@ -199,19 +207,19 @@ def line_width(load: float, largest: float) -> float:
     return THINNEST_PX + (THICKEST_PX - THINNEST_PX) * (load / largest if largest else 0.0)
 
 
-def _link(drawing: _Drawing, load: LinkLoad, a: Point, b: Point) -> Markup:
+def _link(drawing: _Drawing, load: LinkLoad, line: Line) -> Markup:
     session = drawing.run.session
     largest = max((float(li.load) for li in session.links), default=1.0)
     layers = max((li.layer for li in session.links), default=0)
     thick = line_width(float(load.load), largest)
     mine = [(n, f) for n, f in _numbered(drawing.run) if f.link == load.label]
-    arrow, end = _arrow(a, b, thick, drawing.radius(load.target))
-    ends = {"x1": a[0], "y1": a[1], "x2": end[0], "y2": end[1]}
+    arrow, end = _arrow(line.control or line.a, line.b, thick, drawing.radius(load.target))
+    path = _path(line, end)
     return tag(
         "g",
         tag("title", link_title(load, mine, layers)),
-        tag("line", class_="hit", **ends),
-        tag("line", class_="load", stroke_width=thick, **ends),
+        tag("path", class_="hit", d=path),
+        tag("path", class_="load", stroke_width=thick, d=path),
         arrow,
         class_=f"link {layer_class(load.layer, layers)}",
     )
@@ -254,35 +262,45 @@ def _role_mark(role: str, x: float, y: float) -> Markup:
 
 
 def _badges(drawing: _Drawing) -> list[tuple[Markup, Box]]:
-    lines = {load.label: (a, b) for load, a, b in drawing.lines}
+    lines = {load.label: line for load, line in drawing.lines}
     shown: dict[str, list[tuple[int, FaultRecord]]] = {}
     for number, fault in _numbered(drawing.run):
         if fault.skipped is None and fault.link in lines:
             shown.setdefault(fault.link, []).append((number, fault))
-    nodes = [around(p, drawing.radius(n)) for n, p in drawing.places.items()]
-    points = place_badges([lines[label] for label in shown], nodes, BADGE_PX)
-    layers = max((li.layer for li in drawing.run.session.links), default=0)
-    loads = {li.label: li for li in drawing.run.session.links}
+    session = drawing.run.session
+    # In a crowd a badge may cover a node that is not an end of the stream; elsewhere none.
+    clear = [n for n in drawing.places if not drawing.crowded or n in (session.source, session.sink)]
+    taken = [around(drawing.places[n], drawing.radius(n)) for n in clear]
+    points = place_badges([lines[label] for label in shown], taken, BADGE_PX)
+    layers = max((li.layer for li in session.links), default=0)
+    loads = {li.label: li for li in session.links}
     marks = []
-    for (label, faults), (x, y) in zip(shown.items(), points, strict=True):
-        number, fault = faults[0]
-        words = str(number) + ("+" if len(faults) > 1 else "")
-        mark = tag(
-            "g",
-            tag("title", link_title(loads[label], faults, layers)),
-            tag("circle", cx=x, cy=y, r=BADGE_PX),
-            tag("text", words, x=x, y=y, font_size=10.0 if len(words) < 3 else 8.5),
-            class_="badge" + (" bad" if fault.holds is False else ""),
-            data_fault=" ".join(f"{fault.session}-{n}" for n, _ in faults),
-        )
-        marks.append((mark, around((x, y), BADGE_PX)))
+    for (label, faults), (at, roomy) in zip(shown.items(), points, strict=True):
+        title = link_title(loads[label], faults, layers)
+        mark = (_badge(faults, at, title, roomy=roomy), around(at, BADGE_PX if roomy else DOT_PX))
+        marks.insert(len(marks) if roomy else 0, mark)  # rings below, numbers on top
     return marks
+
+
+def _badge(faults: Sequence[tuple[int, FaultRecord]], at: Point, title: str, *, roomy: bool) -> Markup:
+    """A disc with the number of the link's first fault; a dot without it where there is no room."""
+    words = str(faults[0][0]) + ("+" if len(faults) > 1 else "")
+    bad = any(fault.holds is False for _, fault in faults)
+    number = tag("text", words, x=at[0], y=at[1], font_size=10.0 if len(words) < 3 else 8.5)
+    return tag(
+        "g",
+        tag("title", title),
+        tag("circle", cx=at[0], cy=at[1], r=BADGE_PX if roomy else DOT_PX),
+        number if roomy else None,
+        class_="badge" + (" bad" if bad else ""),
+        data_fault=" ".join(f"{fault.session}-{n}" for n, fault in faults),
+    )
 
 
 def _labels(drawing: _Drawing, badges: Sequence[Box]) -> list[Markup]:
     session = drawing.run.session
     through: dict[str, float] = {}
-    for load, _, _ in drawing.lines:
+    for load, _ in drawing.lines:
         for node in (load.source, load.target):
             through[node] = through.get(node, 0.0) + float(load.load)
     ends = (session.source, session.sink)
@@ -290,11 +308,12 @@ def _labels(drawing: _Drawing, badges: Sequence[Box]) -> list[Markup]:
     ordered += sorted((n for n in through if n not in ends and n in drawing.places), key=lambda n: (-through[n], n))
     if not drawing.crowded:
         ordered += [n for n in drawing.places if n not in through and n not in ends]
+    lines = [line for _, line in drawing.lines] + (list(drawing.idle) if len(drawing.idle) <= 40 else [])
     labels = place_labels(
         [(n, drawing.radius(n)) for n in ordered],
         drawing.places,
         taken=[*(around(p, drawing.radius(n)) for n, p in drawing.places.items()), *badges],
-        lines=[(a, b) for _, a, b in drawing.lines] + (list(drawing.idle) if len(drawing.idle) <= 40 else []),
+        lines=[piece for line in lines for piece in line.segments()],
         frame=Box(left=2, top=2, right=drawing.width - 2, bottom=drawing.height - 2),
         font_px=FONT_PX,
         must=frozenset(ends),

@@ -109,7 +109,8 @@ def _network(part: SessionRun) -> Markup:
     caption = "Width: share of the stream on the link."
     if any(link.layer for link in session.links):
         caption += " Colour: the capillary layer whose bottleneck it is."
-    caption += " Numbers: faults, as in the table and above the timeline."
+    caption += " Numbers: faults, as in the table and above the timeline"
+    caption += " (a small ring: no room for the number)." if len(part.faults) > 20 else "."
     if hidden:
         caption += f" {counted(hidden, 'host')} that carr{'y' if hidden > 1 else 'ies'} nothing of it not drawn."
     layout = lay_out(part)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import runpy
 from dataclasses import replace
@@ -16,7 +15,18 @@ import pytest
 from testbed.model.run_records import LinkLoad, SessionRun
 from testbed.report.axes import nice_top, plain, ticks
 from testbed.report.colours import DARK, LAYER_STEPS, LIGHT, contrast, layer_class
-from testbed.report.layout import Box, fit, place_badges, place_labels, place_nodes, surroundings, text_box
+from testbed.report.layout import (
+    Box,
+    Line,
+    around,
+    bend_around,
+    fit,
+    place_badges,
+    place_labels,
+    place_nodes,
+    surroundings,
+    text_box,
+)
 from testbed.report.network_svg import hidden_hosts, line_width, network_figure
 from testbed.report.scatter_svg import loss_scatter, size_scatter
 from testbed.report.timeline_svg import gathered, timeline_figure
@@ -113,7 +123,7 @@ def test_parallel_links_lie_side_by_side() -> None:
     pair = tuple(LinkLoad(source="x0", target="x1", key=k, load=Fraction(1, 2)) for k in range(2))
     svg = network_figure(SessionRun(session=replace(session, links=pair)), width=720, height=560)
     lines = [e for e in ElementTree.fromstring(svg).iter() if e.get("class") == "load"]
-    starts = {(e.get("x1"), e.get("y1")) for e in lines}
+    starts = {e.get("d", "").split("L")[0] for e in lines}
     assert len(starts) == 2
 
 
@@ -146,8 +156,23 @@ def test_label_that_fits_nowhere_is_left_out_unless_it_must_be_there() -> None:
 
 
 def test_badges_on_crossing_lines_step_aside() -> None:
-    first, second = place_badges([((0, 0), (100, 100)), ((0, 100), (100, 0))], [], 8.0)
-    assert math.dist(first, second) >= 16.0 / math.sqrt(2)
+    crossing = [Line(a=(0, 0), b=(100, 100)), Line(a=(0, 100), b=(100, 0))]
+    (first, _), (second, roomy) = place_badges(crossing, [], 8.0)
+    assert roomy and not around(first, 8.0).meets(around(second, 8.0))
+
+
+def test_badge_without_room_is_a_dot() -> None:
+    taken = [around((50.0, 50.0), 60.0)]
+    assert place_badges([Line(a=(0, 0), b=(100, 100))], taken, 8.0) == (((50.0, 50.0), False),)
+
+
+def test_link_that_runs_over_another_node_is_bent_around_it() -> None:
+    along = Line(a=(0.0, 0.0), b=(100.0, 0.0))
+    assert bend_around(along, [(0.0, 0.0), (100.0, 0.0), (50.0, 20.0)], (50.0, 50.0)) == along
+    bent = bend_around(along, [(50.0, 0.0)], (50.0, 50.0))
+    back = bend_around(Line(a=along.b, b=along.a), [(50.0, 0.0)], (50.0, 50.0))
+    assert bent.at(0.5)[1] < -5 and bent.at(0.5) == pytest.approx(back.at(0.5))
+    assert bent.segments()[0][0] == along.a and bent.segments()[-1][1] == along.b
 
 
 def test_grid_names_lie_on_a_grid_and_a_graph_without_places_has_its_sink_to_the_right() -> None:
