@@ -274,7 +274,7 @@ def _badges(drawing: _Drawing) -> list[tuple[Markup, Box]]:
     points = place_badges([lines[label] for label in shown], taken, BADGE_PX)
     layers = max((li.layer for li in session.links), default=0)
     loads = {li.label: li for li in session.links}
-    marks = []
+    marks: list[tuple[Markup, Box]] = []
     for (label, faults), (at, roomy) in zip(shown.items(), points, strict=True):
         title = link_title(loads[label], faults, layers)
         mark = (_badge(faults, at, title, roomy=roomy), around(at, BADGE_PX if roomy else DOT_PX))

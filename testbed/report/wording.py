@@ -73,7 +73,15 @@ def what_session_was(part: SessionRun) -> str:
     faults = f"{counted(len(part.faults) - skipped, 'fault')} one after another" if part.faults else "No fault"
     if skipped:
         faults += f", {skipped} skipped"
-    return " ".join(filter(None, (words, coding, faults + ".")))
+    return " ".join(filter(None, (words, coding, faults + ".", _beyond_repair(part))))
+
+
+def _beyond_repair(part: SessionRun) -> str:
+    links = part.summary.infinite_links if part.summary else ()
+    if not links:
+        return ""
+    verb = "carries" if len(links) == 1 else "carry"
+    return f"{counted(len(links), 'link')} ({listed(links, 4)}) {verb} every packet: no code makes up for that."
 
 
 def _coding(part: SessionRun) -> str:

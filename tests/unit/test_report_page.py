@@ -116,6 +116,7 @@ def test_names_that_look_like_markup_stay_names() -> None:
 def test_infinite_ror_is_written_with_the_reason() -> None:
     page = build_page(sample_run())
     assert "infinite" in page and "1 link carries every packet" in page
+    assert "1 link (t0-&gt;s1) carries every packet: no code makes up for that." in page
 
 
 def test_run_without_sessions_is_a_page_all_the_same() -> None:
