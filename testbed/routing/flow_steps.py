@@ -104,10 +104,10 @@ def drop_final_arcs(graph: Residual, low: Any, high: Any) -> None:
         graph.last[node] = kept
 
 
-def is_open(graph: Residual, arc: Any, tolerance: Any) -> Any:
-    """Can more be sent along the arc, beyond that fraction of its link's capacity?"""
+def is_open(graph: Residual, arc: Any, onward: Any, tolerance: Any) -> Any:
+    """Can more be sent along the arc (``onward`` 1) or against it (0), beyond that fraction of its link's capacity?"""
     link = graph.arc_link[arc]
-    if graph.arc_out[arc]:
+    if graph.arc_out[arc] == onward:
         return graph.capacity[link] - graph.flow[link] > tolerance * graph.capacity[link]
     return graph.flow[link] > tolerance * graph.capacity[link]
 
@@ -131,45 +131,48 @@ def first_share(graph: Residual, low: Any, high: Any) -> Any:
 
 
 def cut_share(graph: Residual, low: Any, high: Any) -> Any:
-    """(demand, weight) of the cut around the nodes that ``spread_levels`` reached: a lower bound demand / weight."""
+    """(demand, weight) of the cut around the nodes that ``spread_levels`` left out: a lower bound demand / weight."""
     demand, weight = 0 * graph.demand[graph.order[low]], 0 * graph.demand[graph.order[low]]
     for at in range(low, high):
         node = graph.order[at]
-        if graph.level[node] < 0:
+        if graph.level[node] >= 0:
             continue
         demand += graph.demand[node]
         for arc in range(graph.first[node], graph.last[node]):
-            if graph.arc_out[arc] and graph.level[graph.arc_node[arc]] < 0:
+            if graph.arc_out[arc] and graph.level[graph.arc_node[arc]] >= 0:
                 weight += graph.weight[graph.arc_link[arc]]
     return demand, weight
 
 
 def spread_levels(graph: Residual, low: Any, high: Any, tolerance: Any, least: Any) -> Any:
-    """Breadth-first levels from the nodes that still send; MET, PUSHABLE (a receiver was reached) or UNMET."""
-    count, taken, last = 0, 0, -1
+    """Levels: the distance over open arcs to the nearest node that still receives, -1 where there is no way to one.
+
+    MET where no node has anything left to send, PUSHABLE where one that has is within reach of a receiver, else UNMET.
+    """
+    count, taken, senders, within = 0, 0, 0, 0
     for at in range(low, high):
         node = graph.order[at]
         graph.level[node] = -1
         if graph.need[node] > least:
+            senders += 1
+        elif graph.need[node] < -least:
             graph.level[node] = 0
             graph.queue[low + count] = node
             count += 1
-    if count == 0:
+    if senders == 0:
         return MET
-    while taken < count:
+    while taken < count and within < senders:
         node = graph.queue[low + taken]
         taken += 1
-        if last >= 0 and graph.level[node] >= last:
-            break
         for arc in range(graph.first[node], graph.last[node]):
             other = graph.arc_node[arc]
-            if graph.level[other] < 0 and is_open(graph, arc, tolerance):
+            if graph.level[other] < 0 and is_open(graph, arc, 0, tolerance):
                 graph.level[other] = graph.level[node] + 1
                 graph.queue[low + count] = other
                 count += 1
-                if graph.need[other] < -least:
-                    last = graph.level[other]
-    return PUSHABLE if last >= 0 else UNMET
+                if graph.need[other] > least:
+                    within += 1
+    return PUSHABLE if within > 0 else UNMET
 
 
 def push_path(graph: Residual, root: Any, end: Any, depth: Any, low: Any) -> Any:
@@ -198,7 +201,7 @@ def push_path(graph: Residual, root: Any, end: Any, depth: Any, low: Any) -> Any
 
 
 def drain_node(graph: Residual, root: Any, low: Any, tolerance: Any, least: Any) -> None:
-    """Depth-first along rising levels: send what ``root`` still has until it has none or no way is left."""
+    """Depth-first along falling levels: send what ``root`` still has until it has none or no way is left."""
     depth = 0
     graph.path_node[low] = root
     while graph.need[root] > least:
@@ -209,7 +212,7 @@ def drain_node(graph: Residual, root: Any, low: Any, tolerance: Any, least: Any)
         arc = graph.cursor[node]
         if arc < graph.last[node]:
             other = graph.arc_node[arc]
-            if graph.level[other] == graph.level[node] + 1 and is_open(graph, arc, tolerance):
+            if graph.level[other] == graph.level[node] - 1 and is_open(graph, arc, 1, tolerance):
                 graph.path_arc[low + depth] = arc
                 depth += 1
                 graph.path_node[low + depth] = other
@@ -229,7 +232,7 @@ def push_flow(graph: Residual, low: Any, high: Any, tolerance: Any, least: Any) 
         graph.cursor[node] = graph.first[node]
     for at in range(low, high):
         node = graph.order[at]
-        if graph.level[node] == 0:
+        if graph.level[node] > 0 and graph.need[node] > least:
             drain_node(graph, node, low, tolerance, least)
 
 
@@ -259,7 +262,7 @@ def label_components(graph: Residual, low: Any, high: Any, tolerance: Any) -> An
             if arc < graph.last[node]:
                 graph.cursor[node] = arc + 1
                 other = graph.arc_node[arc]
-                if graph.component[other] < 0 and is_open(graph, arc, tolerance):
+                if graph.component[other] < 0 and is_open(graph, arc, 1, tolerance):
                     if graph.level[other] == 0:
                         depth += 1
                         graph.path_node[low + depth] = other
