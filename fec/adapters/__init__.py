@@ -1,0 +1,1 @@
+"""Where fec meets the outside: shared libraries, compiled kernels, Scapy, sockets."""
