@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from topologies.errors import TopologyError
-from topologies.formats import read_network_file, read_topohub
+from topologies.formats import is_there, read_network_file, read_topohub, shortened
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
 
 ValueKind = Literal["whole", "number", "shape", "allocation", "text"]
@@ -69,19 +69,21 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
     family, colon, words = name_or_path.partition(":")
     entry = _BY_NAME.get(family)
     if entry is None:
-        if Path(name_or_path).exists() or _looks_like_a_file(name_or_path):
+        if is_there(name_or_path) or _looks_like_a_file(name_or_path):
             return read_network_file(name_or_path)
         raise TopologyError(
-            f"network {name_or_path!r}: neither a catalogue name nor a file; {_nearest(family, _BY_NAME, 'testbed topology list shows all names')}"
+            f"network {shortened(name_or_path)!r}: neither a catalogue name nor a file; {_nearest(family, _BY_NAME, 'testbed topology list shows all names')}"
         )
     if family == "topohub":
         return read_topohub(words)
     if colon and not words:
-        raise TopologyError(f"network {name_or_path!r}: nothing follows the colon; write {family} or {entry.pattern}")
+        raise TopologyError(
+            f"network {shortened(name_or_path)!r}: nothing follows the colon; write {family} or {entry.pattern}"
+        )
     try:
         return entry.build(_parse_values(entry, words))
     except TopologyError as error:
-        raise TopologyError(f"network {name_or_path!r}: {error}") from error
+        raise TopologyError(f"network {shortened(name_or_path)!r}: {error}") from error
 
 
 def catalogue() -> tuple[CatalogueEntry, ...]:
@@ -100,11 +102,11 @@ def _parse_values(entry: CatalogueEntry, words: str) -> Values:
                 written[last] += "," + word  # the graph of a cloud may be a name with commas, as fat-tree:4,3
                 continue
             if position >= entry.positional:
-                raise TopologyError(f"{word!r} is not of the form parameter=value; write {entry.pattern}")
+                raise TopologyError(f"{shortened(word)!r} is not of the form parameter=value; write {entry.pattern}")
             name, value = entry.parameters[position].name, word
         if name not in known:
             raise TopologyError(
-                f"{entry.name} has no parameter {name!r}; {_nearest(name, known, 'it has ' + ', '.join(known))}"
+                f"{entry.name} has no parameter {shortened(name)!r}; {_nearest(name, known, 'it has ' + ', '.join(known))}"
             )
         if name in written:
             raise TopologyError(f"{name} is given twice; keep one")

@@ -21,12 +21,12 @@ def read_network_file(path: str | Path) -> Network:
     path = Path(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise TopologyError(
-            f"{path}: cannot be read ({error.strerror or error}); check the name and its permissions"
-        ) from error
     except UnicodeDecodeError as error:
-        raise TopologyError(f"{path}: not text in UTF-8 (byte {error.start}); save it as UTF-8") from error
+        raise TopologyError(f"{shortened(path)}: not text in UTF-8 (byte {error.start}); save it as UTF-8") from error
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise TopologyError(
+            f"{shortened(path)}: cannot be read ({_reason(error)}); check the name and its permissions"
+        ) from error
     name = path.stem or "network"
     try:
         if text.lstrip().startswith("<"):
@@ -85,8 +85,26 @@ def write_whole(path: str | Path, content: bytes) -> None:
             with contextlib.suppress(OSError):
                 Path(draft).unlink()
             raise
-    except OSError as error:
-        raise TopologyError(f"{path}: cannot be written ({error.strerror or error}); choose another place") from error
+    except (OSError, ValueError) as error:
+        raise TopologyError(f"{shortened(path)}: cannot be written ({_reason(error)}); choose another place") from error
+
+
+def is_there(path: str) -> bool:
+    """Whether the path names anything; False for one that no file system would take."""
+    try:
+        return bool(path) and Path(path).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def shortened(name: object) -> str:
+    """A name as errors quote it, cut where it is absurdly long."""
+    text = str(name)
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _umask() -> int:
@@ -106,8 +124,8 @@ def read_topohub(key: str) -> Network:
     folder = Path(topohub.__file__).parent / "data"
     path = folder / f"{key}.json"
     plain = bool(key) and ".." not in Path(key).parts and not Path(key).is_absolute()
-    if not plain or not path.is_file():
-        raise TopologyError(f"topohub:{key}: topohub has no such network; {_nearest_keys(folder, key)}")
+    if not plain or not is_there(str(path)) or not path.is_file():
+        raise TopologyError(f"topohub:{shortened(key)}: topohub has no such network; {_nearest_keys(folder, key)}")
     document = json.loads(path.read_text(encoding="utf-8"))
     document["graph"] = {"name": f"topohub:{key}", "family": "topohub", "routing": "shortest-path"}
     for link in document["edges"]:

@@ -60,12 +60,7 @@ def optical_cloud(
     >>> len([link for link in net.links if link.source[0] == "x" and link.target[0] == "x"]) // 2
     21
     """
-    whole("optical-cloud: wavelengths", wavelengths, 1, 10_000)
-    whole("optical-cloud: access", access, 1, 64)
-    if conversion not in CONVERSIONS:
-        raise TopologyError(
-            f"optical-cloud: conversion {conversion!r} is neither {CONVERSIONS[0]!r} nor {CONVERSIONS[1]!r}"
-        )
+    _check(wavelengths, conversion, access)
     cloud = nsfnet(capacity_bps=capacity_bps, delay_s=delay_s) if graph is None else graph
     sites = cloud.switches
     if not sites:
@@ -86,6 +81,15 @@ def optical_cloud(
         links=tuple(links),
         attributes={"family": "optical-cloud", "conversion": conversion, **light, "routing": "shortest-path"},
     )
+
+
+def _check(wavelengths: int, conversion: str, access: int) -> None:
+    whole("optical-cloud: wavelengths", wavelengths, 1, 10_000)
+    whole("optical-cloud: access", access, 1, 64)
+    if conversion not in CONVERSIONS:
+        raise TopologyError(
+            f"optical-cloud: conversion {conversion!r} is neither {CONVERSIONS[0]!r} nor {CONVERSIONS[1]!r}"
+        )
 
 
 def nsfnet(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:

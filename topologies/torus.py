@@ -38,7 +38,7 @@ def ring(*, switches: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: 
     """A ring of three switches or more, s0, s1, ..., each with one host h0, h1, ...
 
     >>> [link.label for link in ring(switches=3).links if link.source == "s0"]
-    ['s0->s1', 's0->s2', 's0->h0']
+    ['s0->s1', 's0->h0', 's0->s2']
     """
     whole("ring: the number of switches", switches, 3, 50_000)
     return _grid("ring", (switches,), wraps=True, capacity_bps=capacity_bps, delay_s=delay_s)
