@@ -181,5 +181,5 @@ def _parts(network: Network) -> str:
         for node in reached:
             del left[node]
     if len(sizes) <= 1:
-        return "1: every node is joined to every other" if sizes else "none"
+        return "1: all nodes hang together" if sizes else "none"
     return f"{len(sizes)}, without a path between them; the largest has {max(sizes)} of {len(network.nodes)} nodes"
