@@ -1,0 +1,156 @@
+"""A flow table that evaluates rules as a switch would, and walks packets through a wiring: rules tested without a switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.errors import InputError
+from testbed.model.label_split import LABELS
+from testbed.model.wiring import Wiring
+from testbed.openflow.rules import ETH_IPV4, PROTOCOL_UDP, FlowRule, by_switch
+from topologies.network import LinkId
+
+Packet = Mapping[str, int | str]
+"""Header fields in OpenFlow's names."""
+_MOST_HOPS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk:
+    """Where one packet went: the links it crossed and the host it reached, or None with the switch that dropped it."""
+
+    links: tuple[LinkId, ...]
+    host: str | None
+    dropped_at: str | None
+
+
+class FlowTable:
+    """The rules of one switch; the highest priority that matches wins, nothing matching drops.
+
+    Two rules of one priority that both match a packet are an error of the plan, not of the packet: InputError.
+    """
+
+    def __init__(self, rules: Iterable[FlowRule]) -> None:
+        self.rules = tuple(sorted(rules, key=lambda r: -r.priority))
+
+    def out_port(self, packet: Packet) -> int | None:
+        """The port through which the packet leaves, None where it is dropped."""
+        found: FlowRule | None = None
+        for rule in self.rules:
+            if found is not None and rule.priority < found.priority:
+                break
+            if all(_field_matches(packet.get(name), want) for name, want in rule.match):
+                if found is not None and found.out_port != rule.out_port:
+                    raise InputError(f"switch {rule.dpid}: two rules of priority {rule.priority} match {dict(packet)}")
+                found = rule
+        return None if found is None else found.out_port
+
+    def out_ports(self, packet: Packet) -> npt.NDArray[np.int64]:
+        """Shape (65536,): the port for each label in ``udp_src`` of the packet, -1 where it is dropped."""
+        labels = np.arange(LABELS)
+        ports = np.full(LABELS, -1, dtype=np.int64)
+        rank = np.full(LABELS, -1, dtype=np.int64)
+        for rule in self.rules:
+            rest = [(n, w) for n, w in rule.match if n != "udp_src"]
+            if not all(_field_matches(packet.get(name), want) for name, want in rest):
+                continue
+            hit = np.ones(LABELS, dtype=bool)
+            for name, want in rule.match:
+                if name == "udp_src":
+                    value, mask = want if isinstance(want, tuple) else (want, 0xFFFF)
+                    hit = (labels & mask) == value
+            clash = hit & (rank == rule.priority) & (ports != rule.out_port)
+            if clash.any():
+                raise InputError(
+                    f"switch {rule.dpid}: two rules of priority {rule.priority} match label {clash.argmax()}"
+                )
+            new = hit & (rank < rule.priority)
+            ports[new], rank[new] = rule.out_port, rule.priority
+        return ports
+
+
+def _field_matches(value: int | str | None, want: int | str | tuple[int, int]) -> bool:
+    if isinstance(want, tuple):
+        return isinstance(value, int) and value & want[1] == want[0]
+    return value == want
+
+
+class RuleWalker:
+    """All switches of a wiring with their rules."""
+
+    def __init__(self, wiring: Wiring, rules: Iterable[FlowRule]) -> None:
+        self.wiring = wiring
+        self.tables = {dpid: FlowTable(listed) for dpid, listed in by_switch(rules).items()}
+        self._switches = {s.name: s for s in wiring.switches}
+        self._far: dict[tuple[str, int], tuple[str, LinkId | None]] = {}
+        for cable in wiring.cables:
+            self._far[cable.a, cable.a_port] = (cable.b, cable.forward)
+            self._far[cable.b, cable.b_port] = (cable.a, cable.backward)
+
+    def stream_packet(self, source: str, sink: str, udp_port: int) -> dict[str, int | str]:
+        """The header of a stream packet between two end points, without its label."""
+        a, b = self.wiring.host_at(source), self.wiring.host_at(sink)
+        return {
+            "eth_type": ETH_IPV4,
+            "ip_proto": PROTOCOL_UDP,
+            "ipv4_src": a.ip,
+            "ipv4_dst": b.ip,
+            "udp_dst": udp_port,
+        }
+
+    def walk(self, source: str, packet: Packet) -> Walk:
+        """Follow one packet from the host of ``source``. InputError where it goes round in a circle."""
+        device, links = self._enter(source, [])
+        for _ in range(_MOST_HOPS):
+            switch = self._switches.get(device)
+            if switch is None:
+                return Walk(links=tuple(links), host=device, dropped_at=None)
+            table = self.tables.get(switch.dpid)
+            port = table.out_port(packet) if table is not None else None
+            if port is None or (device, port) not in self._far:
+                return Walk(links=tuple(links), host=None, dropped_at=switch.node)
+            device, link = self._far[device, port]
+            if link is not None:
+                links.append(link)
+        raise InputError(f"packet from {source!r} goes round in a circle: {links[-4:]}")
+
+    def label_loads(self, source: str, sink: str, udp_port: int) -> tuple[dict[LinkId, int], int]:
+        """Every label at once: labels on each link, and how many of the 65,536 reach the sink's host."""
+        packet = self.stream_packet(source, sink, udp_port)
+        target = self.wiring.host_at(sink).name
+        device, first = self._enter(source, [])
+        loads: dict[LinkId, int] = dict.fromkeys(first, LABELS)
+        at = {device: np.ones(LABELS, dtype=bool)}
+        arrived = 0
+        for _ in range(_MOST_HOPS):
+            nxt: dict[str, npt.NDArray[np.bool_]] = {}
+            for name, labels in at.items():
+                if name not in self._switches:
+                    arrived += int(labels.sum()) if name == target else 0
+                    continue
+                table = self.tables.get(self._switches[name].dpid)
+                if table is None:
+                    continue
+                ports = table.out_ports(packet)
+                for port in np.unique(ports[labels]).tolist():
+                    far = self._far.get((name, port))
+                    if far is None:
+                        continue
+                    moved = labels & (ports == port)
+                    if far[1] is not None:
+                        loads[far[1]] = loads.get(far[1], 0) + int(moved.sum())
+                    nxt[far[0]] = nxt.get(far[0], np.zeros(LABELS, dtype=bool)) | moved
+            if not nxt:
+                return loads, arrived
+            at = nxt
+        raise InputError(f"stream from {source!r} goes round in a circle")
+
+    def _enter(self, source: str, links: list[LinkId]) -> tuple[str, list[LinkId]]:
+        """The first switch behind the source's host, and the link to it where it is one of the model."""
+        host = self.wiring.host_at(source)
+        device, link = self._far[host.name, 0]
+        return device, [*links, link] if link is not None else links

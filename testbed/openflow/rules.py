@@ -1,0 +1,141 @@
+"""From label splits to OpenFlow 1.3 rules, switch by switch: label prefixes of a pair's stream, one path for the rest.
+
+A rule is a plain value; ``flow_table`` evaluates it, the controller sends it. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.errors import InputError
+from testbed.model.label_split import LABELS, Interval, LabelSplit
+from testbed.model.wiring import WiredHost, Wiring
+from topologies.network import LinkId
+
+STREAM_PRIORITY = 300
+OTHER_PRIORITY = 200
+STATIC_PRIORITY = 100
+ETH_IPV4, ETH_ARP, PROTOCOL_UDP = 0x0800, 0x0806, 17
+
+Match = tuple[tuple[str, int | str | tuple[int, int]], ...]
+"""(field, value) or (field, (value, mask)) in OpenFlow's names, in ascending order of the names' dependencies."""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class FlowRule:
+    """One rule of one switch (``dpid``): packets that match leave through ``out_port``. Higher priorities first."""
+
+    dpid: int
+    priority: int
+    match: Match
+    out_port: int
+
+
+def label_prefixes(start: int, stop: int) -> tuple[tuple[int, int], ...]:
+    """[start, stop) as (value, mask) prefixes of 16 bits, fewest there are (at most 30), ascending.
+
+    >>> label_prefixes(0, 49152)
+    ((0, 32768), (32768, 49152))
+    """
+    if not 0 <= start < stop <= LABELS:
+        raise InputError(f"labels [{start}, {stop}) lie outside [0, {LABELS}) or are none")
+    prefixes = []
+    while start < stop:
+        size = start & -start or LABELS
+        while size > stop - start:
+            size >>= 1
+        prefixes.append((start, LABELS - size))
+        start += size
+    return tuple(prefixes)
+
+
+def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[FlowRule, ...]:
+    """Rules that carry the pair's labelled stream (UDP to ``udp_port``) over the split, and everything else of the pair
+    (ARP, TCP, ICMP, other UDP) over the path of label 0.
+
+    A label that the split sends another way matches nothing at a switch and is dropped there. Rules of different pairs never
+    overlap. Raises InputError where an end point has no host.
+    """
+    source, sink = _host(wiring, split.source), _host(wiring, split.sink)
+    stream: Match = (
+        ("eth_type", ETH_IPV4),
+        ("ip_proto", PROTOCOL_UDP),
+        ("ipv4_src", source.ip),
+        ("ipv4_dst", sink.ip),
+        ("udp_dst", udp_port),
+    )
+    rules = []
+    for (dpid, port), intervals in sorted(_exits(wiring, split, sink).items()):
+        for start, stop in intervals:
+            if (start, stop) == (0, LABELS):
+                rules.append(FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=stream, out_port=port))
+                continue
+            for prefix in label_prefixes(start, stop):
+                match = (*stream, ("udp_src", prefix))
+                rules.append(FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=match, out_port=port))
+    links = [wiring.network.links[i].id for i in split.path_of(0).links]
+    return (*rules, *pair_rules(wiring, split.source, split.sink, links, priority=OTHER_PRIORITY))
+
+
+def pair_rules(
+    wiring: Wiring, source: str, sink: str, path: Sequence[LinkId], *, priority: int = STATIC_PRIORITY
+) -> tuple[FlowRule, ...]:
+    """All IPv4 and ARP packets from one end point to another along one path of links."""
+    sender, receiver = _host(wiring, source), _host(wiring, sink)
+    matches: tuple[Match, ...] = (
+        (("eth_type", ETH_IPV4), ("ipv4_src", sender.ip), ("ipv4_dst", receiver.ip)),
+        (("eth_type", ETH_ARP), ("arp_spa", sender.ip), ("arp_tpa", receiver.ip)),
+    )
+    exits = [(wiring.switch_at(link[0]).dpid, wiring.out_port(link)) for link in path if _is_switch(wiring, link[0])]
+    if receiver.outside:
+        exits.append((wiring.switch_at(sink).dpid, _access_port(wiring, receiver)))
+    return tuple(
+        FlowRule(dpid=dpid, priority=priority, match=match, out_port=port) for dpid, port in exits for match in matches
+    )
+
+
+def static_rules(wiring: Wiring, paths: Mapping[tuple[str, str], Sequence[LinkId]]) -> tuple[FlowRule, ...]:
+    """Single-path rules of many pairs: ``paths[source, sink]`` lists the links; both must be end points with a host."""
+    return tuple(
+        rule for (source, sink), path in sorted(paths.items()) for rule in pair_rules(wiring, source, sink, path)
+    )
+
+
+def by_switch(rules: Iterable[FlowRule]) -> dict[int, tuple[FlowRule, ...]]:
+    """Datapath id -> its rules, in their order."""
+    found: dict[int, list[FlowRule]] = {}
+    for rule in rules:
+        found.setdefault(rule.dpid, []).append(rule)
+    return {dpid: tuple(listed) for dpid, listed in sorted(found.items())}
+
+
+def _exits(wiring: Wiring, split: LabelSplit, sink: WiredHost) -> dict[tuple[int, int], list[Interval]]:
+    """(dpid, port) -> label intervals that leave there."""
+    exits: dict[tuple[int, int], list[Interval]] = {}
+    for i in split.loaded:
+        link = wiring.network.links[i]
+        if _is_switch(wiring, link.source):
+            key = (wiring.switch_at(link.source).dpid, wiring.out_port(link.id))
+            exits[key] = list(split.intervals(i))
+    if sink.outside:
+        exits[(wiring.switch_at(sink.node).dpid, _access_port(wiring, sink))] = [(0, LABELS)]
+    return exits
+
+
+def _is_switch(wiring: Wiring, node: str) -> bool:
+    return wiring.network.node(node).kind == "switch"
+
+
+def _access_port(wiring: Wiring, host: WiredHost) -> int:
+    port = wiring.access_port(host)
+    if port is None:
+        raise InputError(f"host of {host.node!r} hangs on no switch port of its own; wire it as an end point")
+    return port
+
+
+def _host(wiring: Wiring, node: str) -> WiredHost:
+    try:
+        return wiring.host_at(node)
+    except KeyError:
+        raise InputError(f"node {node!r} has no host to send or receive; name it as an end point when wiring") from None
