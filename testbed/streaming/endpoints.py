@@ -1,0 +1,72 @@
+"""The two ends of a planned stream, configured from the plan; the same for either fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fec.labels import LabelOrder, RandomLabels, StratifiedLabels
+from fec.receiver import Event, ReceiverParameters, SourceDelivered, StreamReceiver
+from fec.reed_solomon import ReedSolomonCode
+from fec.sender import SenderParameters, StreamSender
+from testbed.model.plan import StreamPlan
+from testbed.streaming.payload import payload_source
+from testbed.streaming.policy import block_size_policy, is_deterministic
+
+
+def label_sequence(plan: StreamPlan) -> LabelOrder:
+    return StratifiedLabels() if plan.stream.labels == "stratified" else RandomLabels(plan.seed)
+
+
+def build_sender(plan: StreamPlan) -> StreamSender:
+    """A sender whose content, labels and policy follow from the plan alone."""
+    stream, policy = plan.stream, block_size_policy(plan)
+    parameters = SenderParameters(
+        source_packets=stream.source_packets,
+        symbol_bytes=stream.symbol_bytes,
+        rate_pps=stream.rate_pps,
+        base_block_size=policy.base,
+        playback_s=stream.playback_s,
+        hold_s=stream.hold_s,
+        block_size=stream.block_size,
+        deterministic=is_deterministic(plan),
+    )
+    code = ReedSolomonCode(source_packets=stream.source_packets)
+    return StreamSender(parameters, code, label_sequence(plan), policy, payload_source(plan.seed, stream.symbol_bytes))
+
+
+def build_receiver(plan: StreamPlan) -> StreamReceiver:
+    stream = plan.stream
+    parameters = ReceiverParameters(
+        source_packets=stream.source_packets,
+        symbol_bytes=stream.symbol_bytes,
+        playback_s=stream.playback_s,
+        report_interval_s=stream.report_interval_s,
+        report_packets=stream.report_packets,
+    )
+    return StreamReceiver(parameters, ReedSolomonCode(source_packets=stream.source_packets))
+
+
+class ContentCheck:
+    """Holds every delivered payload against what was sent, and counts."""
+
+    def __init__(self, plan: StreamPlan) -> None:
+        self._expected = payload_source(plan.seed, plan.stream.symbol_bytes)
+        self.corrupted = 0
+        self.recovered = 0
+
+    def take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if isinstance(event, SourceDelivered):
+                self.corrupted += event.payload != self._expected(event.index)
+                self.recovered += event.recovered
+
+    def counters(self, receiver: StreamReceiver) -> dict[str, Any]:
+        """What the receiving end counted, JSON-ready."""
+        rejected = {f"rejected_{reason}": n for reason, n in sorted(receiver.rejected.items())}
+        return {**dict(sorted(receiver.counters.items())), **rejected, "corrupted": self.corrupted}
+
+
+def sender_counters(sender: StreamSender) -> dict[str, Any]:
+    """What the sending end counted, JSON-ready, each name with ``sent_`` in front."""
+    return {f"sent_{name}": n for name, n in sender.counters.items()}

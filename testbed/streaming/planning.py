@@ -1,0 +1,215 @@
+"""From a network, two nodes and options to a streaming plan: route, label splits there and back, a schedule of faults.
+
+Pure: the same arguments and seed give the same plan on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fec.block_size import binomial_window_for, stratified_window_for
+from testbed.errors import InputError
+from testbed.model.label_split import LabelSplit
+from testbed.model.plan import Direction, Fault, FaultKind, StreamParameters, StreamPlan
+from testbed.model.routes import SplitRoute
+from testbed.routing.spraying import disjoint_return_split, spray
+from testbed.streaming.policy import block_size_policy
+from topologies.network import LinkId, Network
+
+WARM_UP_S = 0.8
+REACTION_S = 0.45
+"""Allowed from a failure to redundancy that answers it: a report interval, the way back, a block; measured: see docs."""
+HEADERS_BYTES = 14 + 20 + 8 + 24
+"""Ethernet, IPv4, UDP and stream header around each symbol."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EachLink:
+    """Every loaded link fails in turn, long enough to measure its loss to ``precision`` (a fraction, not per cent).
+
+    ``most``: at most so many links, the most loaded and the least loaded ones alike (evenly over the order by load).
+    """
+
+    kind: FaultKind = "down"
+    direction: Direction = "both"
+    loss_fraction: float = 1.0
+    precision: float = 0.01
+    most: int | None = None
+
+
+def build_plan(
+    network: Network,
+    source: str,
+    sink: str,
+    *,
+    method: str = "capillary",
+    layers: int | None = None,
+    stream: StreamParameters | None = None,
+    faults: EachLink | Sequence[Fault] = (),
+    duration_s: float | None = None,
+    seed: int = 1,
+) -> tuple[StreamPlan, SplitRoute]:
+    """Route, split and schedule; returns the plan and the exact route that its predictions come from.
+
+    Raises InputError or TopologyError where the nodes, the method or the rates cannot be used.
+    """
+    from testbed.routing import route_by_name  # networks that only carry given splits never need the solvers
+
+    parameters = stream or StreamParameters()
+    route = route_by_name(network, source, sink, method, layers=layers)
+    forward, backward = spray(route), disjoint_return_split(network, source, sink)
+    plan = StreamPlan(
+        network=network, method=method, forward=forward, backward=backward, stream=parameters, duration_s=1.0, seed=seed
+    )
+    if isinstance(faults, EachLink):
+        scheduled = schedule_each_link(plan, faults)
+    else:
+        scheduled = tuple(faults)
+    end = max([f.stop_s for f in scheduled], default=WARM_UP_S + 1.0) + parameters.playback_s + 0.4
+    plan = replace(plan, faults=scheduled, duration_s=duration_s or end)
+    check_rates(plan)
+    return plan, route
+
+
+def protectable_links(plan: StreamPlan) -> tuple[int, ...]:
+    """Loaded links whose failure a code can repair: those that do not carry every label (equation 23 skips the others)."""
+    return tuple(i for i in plan.forward.loaded if plan.forward.load(i) < 1)
+
+
+def choose_links(plan: StreamPlan, most: int | None) -> tuple[int, ...]:
+    """The links that fail: all protectable ones, or ``most`` of them spread evenly over their order by load.
+
+    A route that has none (a single path) fails all the same, link by link, to show that nothing arrives.
+    """
+    links = protectable_links(plan) or plan.forward.loaded
+    if most is None or len(links) <= most:
+        return links
+    ordered = sorted(links, key=lambda i: (-plan.forward.load(i), i))
+    step = (len(ordered) - 1) / max(1, most - 1)
+    return tuple(sorted({ordered[round(k * step)] for k in range(most)}))
+
+
+def steady_packets(plan: StreamPlan, link: int, each: EachLink) -> int:
+    """Packets that must be seen for the share of one link to be known to ``precision``."""
+    share = float(plan.forward.load(link)) * each.loss_fraction
+    if plan.stream.labels == "stratified" and each.loss_fraction == 1:
+        return max(200, stratified_window_for(plan.forward.intervals(link), each.precision))
+    return max(400, binomial_window_for(share, each.precision))
+
+
+def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
+    """Faults one after another: reaction, steady window, then recovery (hold and two reports) before the next."""
+    if not 0 < each.precision < 0.5:
+        raise InputError(f"precision {each.precision} lies outside (0, 0.5); 0.01 is one point of loss")
+    parameters = plan.stream
+    draft = Fault(
+        link=(plan.network.links[0].id), kind=each.kind, start_s=0.0, stop_s=1.0, loss_fraction=each.loss_fraction
+    )
+    policy = block_size_policy(replace(plan, faults=(draft,)))
+    block_s = parameters.source_packets / parameters.rate_pps
+    at, faults = WARM_UP_S, []
+    for link in choose_links(plan, each.most):
+        share = float(plan.forward.load(link)) * each.loss_fraction
+        size = parameters.block_size or (policy(share) if share < 1 else policy.base)
+        wire_pps = parameters.rate_pps * size / parameters.source_packets
+        lasts = REACTION_S + 3 * block_s + steady_packets(plan, link, each) / wire_pps
+        faults.append(
+            Fault(
+                link=plan.network.links[link].id,
+                kind=each.kind,
+                start_s=round(at, 4),
+                stop_s=round(at + lasts, 4),
+                direction=each.direction,
+                loss_fraction=each.loss_fraction,
+            )
+        )
+        at += lasts + recovery_s(parameters)
+    return tuple(faults)
+
+
+def recovery_s(parameters: StreamParameters) -> float:
+    """Time after a repair until the stream is at rest again: hold, two reports, two blocks."""
+    if parameters.block_size is not None:
+        return 2 * parameters.report_interval_s
+    block_s = parameters.source_packets / parameters.rate_pps
+    return parameters.hold_s + 2 * parameters.report_interval_s + 4 * block_s
+
+
+def check_rates(plan: StreamPlan) -> None:
+    """Raise InputError where the coded stream, at the largest N that its faults call for, fills a link past 90 %."""
+    parameters = plan.stream
+    policy = block_size_policy(plan)
+    worst = max(
+        [policy(predicted_loss(plan, f)) for f in plan.faults if predicted_loss(plan, f) < 1], default=policy.base
+    )
+    size = parameters.block_size or worst
+    bits = (parameters.symbol_bytes + HEADERS_BYTES) * 8
+    wire_bps = parameters.rate_pps * size / parameters.source_packets * bits
+    for i in plan.forward.loaded:
+        link, need = plan.network.links[i], wire_bps * float(plan.forward.load(i))
+        if need > 0.9 * link.capacity_bps:
+            raise InputError(
+                f"stream at {parameters.rate_pps:g} packets/s and N = {size} puts {need / 1e6:.2f} Mbit/s on {link.label}, "
+                f"which carries {link.capacity_bps / 1e6:g}; lower the rate or the symbol size, or raise the capacity"
+            )
+
+
+def predicted_loss(plan: StreamPlan, fault: Fault) -> float:
+    """Fraction of the stream that the fault takes: the share of labels on the failed cable's loaded direction(s)."""
+    return float(faulty_share(plan.forward, fault)) * fault.loss_fraction
+
+
+def faulty_share(split: LabelSplit, fault: Fault) -> float:
+    """Exact share of labels whose path crosses the faulty link, either way for a fault of both directions."""
+    ids = {fault.link}
+    if fault.direction == "both":
+        ids.add((fault.link[1], fault.link[0], fault.link[2]))
+    hit = {split.network.link_index[i] for i in ids if i in split.network.link_index}
+    return sum(p.stop - p.start for p in split.paths if hit.intersection(p.links)) / 65536
+
+
+def parse_faults(document: Any, network: Network, where: str) -> tuple[Fault, ...]:
+    """Faults from a JSON document: a list (or {"faults": list}) of {"link": "a->b", "kind", "start_s", "stop_s", ...}.
+
+    Raises InputError naming the entry and the key that is wrong.
+    """
+    entries = document.get("faults") if isinstance(document, dict) else document
+    if not isinstance(entries, list):
+        raise InputError(f'{where}: give a list of faults, or {{"faults": [...]}}')
+    allowed = {"link", "kind", "start_s", "stop_s", "direction", "loss_fraction"}
+    faults = []
+    for number, entry in enumerate(entries):
+        spot = f"{where}, fault {number}"
+        if not isinstance(entry, dict):
+            raise InputError(f"{spot}: not an object; give link, kind, start_s and stop_s")
+        unknown = sorted(set(entry) - allowed)
+        if unknown:
+            raise InputError(f"{spot}: unknown key {unknown[0]!r}; the keys are {', '.join(sorted(allowed))}")
+        missing = sorted({"link", "start_s", "stop_s"} - set(entry))
+        if missing:
+            raise InputError(f"{spot}: {missing[0]} is missing")
+        values = {k: v for k, v in entry.items() if k != "link"}
+        for key in ("start_s", "stop_s", "loss_fraction"):
+            value = values.get(key, 1.0)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) > 1e9:
+                raise InputError(f"{spot}: {key} {value!r} is not a number of use")
+        try:
+            faults.append(Fault(link=parse_link(entry["link"], network), **values))
+        except InputError as error:
+            raise InputError(f"{spot}: {error}") from None
+    return tuple(sorted(faults, key=lambda f: f.start_s))
+
+
+def parse_link(text: Any, network: Network) -> LinkId:
+    """``a->b`` or ``a->b#key`` to a link of the network; InputError where there is none."""
+    if isinstance(text, str) and "->" in text:
+        source, _, rest = text.partition("->")
+        target, _, key = rest.partition("#")
+        found = (source.strip(), target.strip(), int(key) if key.isdigit() else 0)
+        if found in network.link_index:
+            return found
+    raise InputError(
+        f"link {text!r} is no link of {network.name!r}; write it a->b, as testbed topology show lists them"
+    )

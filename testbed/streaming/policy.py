@@ -1,0 +1,77 @@
+"""Which block size N the sender answers a measured loss with, and which one theory predicts for each link's failure.
+
+Two policies: equation 25 of 000 (random labels, random loss) and the exact worst window of the route's label intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fec.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
+from testbed.model.label_split import LabelSplit
+from testbed.model.plan import StreamPlan
+
+LARGEST_BLOCK = 255
+"""Symbols in one Reed-Solomon block over GF(2^8)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockSizePolicy:
+    """``base`` is FEC_t, the block size at rest; calling the policy with a loss fraction gives N in [M, 255].
+
+    ``slack``: two losses nearer than this are not told apart by a short measurement, so the larger N of both is taken.
+    ``name`` is "equation 25" or "worst window".
+    """
+
+    name: str
+    base: int
+    slack: float
+    size_for: Callable[[float], int]
+
+    def __call__(self, loss: float) -> int:
+        return max(self.base, self.size_for(loss))
+
+
+def is_deterministic(plan: StreamPlan) -> bool:
+    """True where losses follow from labels alone: stratified labels and no fault that drops packets at random."""
+    return plan.stream.labels == "stratified" and all(f.kind != "loss" or f.loss_fraction == 1 for f in plan.faults)
+
+
+def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:
+    """The policy that the plan's sender follows. Cost: one pass over 65,536 labels for each loaded link."""
+    if is_deterministic(plan):
+        return _worst_window_policy(plan)
+    m, der = plan.stream.source_packets, plan.stream.decoding_error_rate
+
+    def size_for(loss: float) -> int:
+        return min(LARGEST_BLOCK, fec_block_size(m, round(min(loss, 0.9), 4), der))
+
+    return BlockSizePolicy(name="equation 25", base=size_for(plan.stream.tolerance), slack=0.0, size_for=size_for)
+
+
+def link_block_size(split: LabelSplit, link: int, source_packets: int) -> int | None:
+    """Exact worst-window N when the link (index) carries nothing more; None where it carries every label."""
+    if split.load(link) >= 1:
+        return None
+    return stratified_block_size(split.intervals(link), source_packets)
+
+
+def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePolicy:
+    m = plan.stream.source_packets
+    stairs = sorted(
+        (float(plan.forward.load(link)), size)
+        for link in plan.forward.loaded
+        if (size := link_block_size(plan.forward, link, m)) is not None
+    )
+
+    # What no single link of the route can cause (failures that overlap): one interval of that width, in steps of 5 points.
+    single = [stratified_tolerance_block_size(step / 20, m) for step in range(19)]
+
+    def size_for(loss: float) -> int:
+        known = max((n for share, n in stairs if share <= loss + slack), default=m)
+        return min(LARGEST_BLOCK, max(known, single[min(18, int(loss * 20 + 1e-9))]))
+
+    weak = [n for share, n in stairs if share <= plan.stream.tolerance]
+    base = max([stratified_tolerance_block_size(plan.stream.tolerance, m), *weak])
+    return BlockSizePolicy(name="worst window", base=min(LARGEST_BLOCK, base), slack=slack, size_for=size_for)
