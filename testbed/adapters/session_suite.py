@@ -1,0 +1,85 @@
+"""Several sessions as one run: stored as they end, judged together, closed with a table and a page."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.adapters.provenance import describe_run
+from testbed.adapters.result_store import ResultStore
+from testbed.adapters.stream_session import Session, SessionRequest, open_fabric, progress_bar, run_session
+from testbed.model.run_records import LoadedRun
+from testbed.model.verdict import Verdict
+from testbed.streaming.records import stream_document
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """What to run under one name; ``titles`` name the sessions for the reader, one each."""
+
+    name: str
+    command: str
+    requests: tuple[SessionRequest, ...]
+    titles: tuple[str, ...]
+    seed: int = 1
+    repeats_if_invalid: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteResult:
+    """``run`` as the result store would load it; ``directory`` is where it lies."""
+
+    sessions: tuple[Session, ...]
+    run: LoadedRun
+    verdict: Verdict
+    directory: Path
+
+    def documents(self) -> list[dict[str, Any]]:
+        """One ``testbed stream --json`` object a session."""
+        return [stream_document(s.plan, s.run, s.analysis, s.verdict) for s in self.sessions]
+
+
+def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: Any) -> SuiteResult:
+    """Run the sessions in turn. A session that cannot be run ends the suite; what was measured until then is kept."""
+    fabric = open_fabric(fabric_name, **fabric_options)
+    manifest = describe_run(command=suite.command, seed=suite.seed)
+    sessions: list[Session] = []
+    with ResultStore(results).new_run(suite.name, manifest) as run:
+        for index, (request, title) in enumerate(zip(suite.requests, suite.titles, strict=True)):
+            with progress_bar(f"{index + 1}/{len(suite.requests)} {title}") as tell:
+                session = run_session(request, fabric, tell, repeats_if_invalid=suite.repeats_if_invalid)
+            sessions.append(session)
+            for record in session.records(index, title):
+                run.add(record)
+        directory = run.finish()
+        loaded = run.loaded()
+    verdict = _combined(loaded)
+    return SuiteResult(sessions=tuple(sessions), run=loaded, verdict=verdict, directory=directory)
+
+
+def _combined(run: LoadedRun) -> Verdict:
+    from testbed.model.run_records import combined_verdict
+
+    return combined_verdict(run.sessions)
+
+
+def show_result(result: SuiteResult) -> None:
+    """The closing table and where the page lies, for a reader at a terminal (or in a log)."""
+    from rich.console import Console
+
+    from testbed.report.tables import closing_table
+
+    console = Console()
+    for part in result.run.sessions:
+        console.print(closing_table(part))
+    verdict = result.verdict
+    for check in verdict.checks:
+        if not check.passed:
+            print(f"failed: {check.name}: predicted {check.predicted}, measured {check.measured}; {check.detail}")
+    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
+    print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
+    print(f"results: {result.directory}")
+    print(f"page:    {result.directory / 'page.html'}")
+    sys.stdout.flush()

@@ -1,0 +1,134 @@
+"""One streaming session from request to verdict on a chosen fabric; what stream, demo and the experiments share."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.errors import CapabilityError
+from testbed.fabric import Progress, StreamFabric
+from testbed.model.measurements import StreamMeasurements
+from testbed.model.plan import Fault, StreamParameters, StreamPlan
+from testbed.model.routes import SplitRoute
+from testbed.model.run_records import Record
+from testbed.model.verdict import Verdict
+from testbed.streaming.analysis import SessionAnalysis, analyse
+from testbed.streaming.judgement import judge
+from testbed.streaming.planning import EachLink, build_plan
+from testbed.streaming.records import session_records
+from topologies import load_network
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRequest:
+    """What a user asks of one stream; ``network`` is a catalogue name or a file."""
+
+    network: str
+    source: str
+    sink: str
+    method: str = "capillary"
+    layers: int | None = None
+    stream: StreamParameters = field(default_factory=StreamParameters)
+    faults: EachLink | Sequence[Fault] = ()
+    duration_s: float | None = None
+    seed: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """A finished session. ``attempts`` counts runs, the invalid ones that were repeated included."""
+
+    plan: StreamPlan
+    route: SplitRoute
+    run: StreamMeasurements
+    analysis: SessionAnalysis
+    verdict: Verdict
+    attempts: int = 1
+
+    def records(self, index: int, title: str) -> list[Record]:
+        return session_records(index, title, self.plan, self.route, self.run, self.analysis, self.verdict)
+
+
+def run_session(
+    request: SessionRequest, fabric: StreamFabric, tell: Tell | None = None, *, repeats_if_invalid: int = 0
+) -> Session:
+    """Plan, run, analyse, judge. An invalid run (the machine could not keep up) is repeated at most so many times."""
+    network = load_network(request.network)
+    plan, route = build_plan(
+        network,
+        request.source,
+        request.sink,
+        method=request.method,
+        layers=request.layers,
+        stream=request.stream,
+        faults=request.faults,
+        duration_s=request.duration_s,
+        seed=request.seed,
+    )
+    for attempt in range(1, repeats_if_invalid + 2):
+        run = fabric.run(plan, tell)
+        analysis = analyse(plan, run)
+        verdict = judge(plan, run, analysis)
+        if verdict.invalid is None:
+            break
+    return Session(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict, attempts=attempt)
+
+
+def choose_fabric(asked: str | None, *, quiet: bool = False) -> str:
+    """``emulation`` or ``simulator``: as asked, else emulation where this machine can; says so in one line where not.
+
+    Raises CapabilityError where emulation was asked for and cannot be had.
+    """
+    from testbed.adapters.capabilities import emulation_obstacle
+
+    if asked == "simulator":
+        return "simulator"
+    obstacle = emulation_obstacle()
+    if obstacle is None:
+        return "emulation"
+    if asked == "emulation":
+        raise CapabilityError(f"emulation is not possible here: {obstacle}")
+    if not quiet:
+        print(f"testbed: running on the simulated fabric: {' '.join(obstacle.split())}", file=sys.stderr)
+    return "simulator"
+
+
+def open_fabric(name: str, **options: Any) -> StreamFabric:
+    """The fabric of that name; emulation must be called inside the sandbox."""
+    if name == "simulator":
+        from testbed.simulator.stream_fabric import SimulatedStreamFabric
+
+        return SimulatedStreamFabric()
+    from testbed.adapters.emulated_stream import EmulatedStreamFabric
+
+    return EmulatedStreamFabric(**options)
+
+
+@contextlib.contextmanager
+def progress_bar(title: str) -> Iterator[Tell | None]:
+    """A rich progress bar on a terminal's stderr; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=1.0)
+
+        def tell(progress: Progress) -> None:
+            bar.update(task, completed=progress.done_s / progress.total_s, description=f"{title}: {progress.doing}")
+
+        yield tell

@@ -1,0 +1,67 @@
+"""``testbed demo``: the whole idea on three networks: Swiss-T1, an optical cloud, a frame of a mobile network."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from testbed.commands.stream_options import add_fabric_options
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "demo", help="coded streams over capillary routes on three networks while links fail (under 2 minutes)"
+    )
+    parser.add_argument("--quick", action="store_true", help="two links a network instead of six")
+    add_fabric_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: the verdict's."""
+    from testbed.adapters.sandbox import enter_sandbox, in_sandbox
+    from testbed.adapters.session_suite import Suite, run_suite, show_result
+    from testbed.adapters.stream_session import choose_fabric
+
+    fabric = choose_fabric(args.fabric)
+    if fabric == "emulation" and not in_sandbox():
+        enter_sandbox(sys.argv[1:])
+    requests = demo_requests(quick=args.quick, seed=args.seed)
+    suite = Suite(
+        name="demo",
+        command="testbed " + " ".join(sys.argv[1:]),
+        requests=tuple(r for _, r in requests),
+        titles=tuple(t for t, _ in requests),
+        seed=args.seed,
+        repeats_if_invalid=1,
+    )
+    result = run_suite(suite, fabric, args.results)
+    if args.json:
+        failed = [c.name for c in result.verdict.checks if not c.passed]
+        verdict = {"passed": result.verdict.passed, "invalid": result.verdict.invalid, "failed": failed}
+        document = {"fabric": fabric, "sessions": result.documents(), "verdict": verdict}
+        print(json.dumps(document | {"results": str(result.directory)}))
+    else:
+        show_result(result)
+    return result.verdict.exit_code
+
+
+def demo_requests(*, quick: bool, seed: int) -> list[tuple[str, Any]]:
+    """(title, request) of the demo's sessions; six links (two when quick) fail on each network."""
+    from testbed.adapters.stream_session import SessionRequest
+    from testbed.model.plan import StreamParameters
+    from testbed.streaming.planning import EachLink
+
+    stream = StreamParameters(hold_s=1.0)
+    faults = EachLink(most=2 if quick else 6)
+    networks = (
+        ("Swiss-T1", "swiss-t1", "s1", "s6"),
+        ("Optical cloud (NSFNET)", "optical-cloud", "x1", "x14"),
+        ("Mobile network, 40 nodes", f"manet:nodes=40,seed={seed}", "n0", "n39"),
+    )
+    return [
+        (title, SessionRequest(network=net, source=a, sink=b, stream=stream, faults=faults, seed=seed))
+        for title, net, a, b in networks
+    ]

@@ -1,0 +1,84 @@
+"""``testbed stream``: one coded stream over one network, links failing, prediction against measurement."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from testbed.commands.stream_options import (
+    add_fabric_options,
+    add_fault_options,
+    add_stream_options,
+    session_request,
+)
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "stream", help="stream coded packets over a network while links fail; verdict on every prediction"
+    )
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="catalogue name or file (testbed topology list)")
+    add("--from", dest="source", required=True, metavar="NODE")
+    add("--to", dest="sink", required=True, metavar="NODE")
+    add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
+    add("--layers", type=int, metavar="K", help="capillary: only the first K layers")
+    add("--duration", type=float, metavar="S", help="default: until the last fault has been answered")
+    add("--pcap", action="append", default=[], metavar="LINK=FILE", help="record a link, a->b=FILE (emulation)")
+    add("--mtu", type=int, default=1500, help="of every interface, bytes (default 1500)")
+    add_stream_options(parser)
+    add_fault_options(parser)
+    add("--probe-block-size", action="store_true", help="fix N, count decoding failures at N and N-1 over --blocks")
+    add("--blocks", type=int, default=10_000, help="of --probe-block-size, for each N (default 10000)")
+    add("--probe-link", metavar="LINK", help="a->b that is down while probing (default: the most loaded one)")
+    add_fabric_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: the verdict's."""
+    from testbed.adapters.sandbox import enter_sandbox, in_sandbox
+    from testbed.adapters.stream_session import choose_fabric
+
+    fabric = choose_fabric(args.fabric)
+    if fabric == "emulation" and not in_sandbox():
+        enter_sandbox(sys.argv[1:])
+    request = session_request(args)
+    if args.probe_block_size:
+        from testbed.adapters.probe_session import run_probe
+
+        return run_probe(request, fabric, blocks=args.blocks, link=args.probe_link, as_json=args.json)
+    return _stream(args, request, fabric)
+
+
+def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
+    from testbed.adapters.session_suite import Suite, run_suite, show_result
+
+    options = {"mtu": args.mtu, "pcap": _captures(args.pcap)} if fabric == "emulation" else {}
+    suite = Suite(
+        name="stream",
+        command="testbed " + " ".join(sys.argv[1:]),
+        requests=(request,),
+        titles=(f"{args.network} {args.source} to {args.sink}",),
+        seed=args.seed,
+    )
+    result = run_suite(suite, fabric, args.results, **options)
+    if args.json:
+        print(json.dumps(result.documents()[0] | {"results": str(result.directory)}))
+    else:
+        show_result(result)
+    return result.verdict.exit_code
+
+
+def _captures(words: list[str]) -> dict[str, str]:
+    from testbed.errors import InputError
+
+    captures = {}
+    for word in words:
+        link, separator, path = word.partition("=")
+        if not separator or not path:
+            raise InputError(f"--pcap {word!r}: write LINK=FILE, for example 's1->s2=link.pcap'")
+        captures[link] = path
+    return captures

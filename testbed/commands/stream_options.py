@@ -1,0 +1,98 @@
+"""Options that stream, demo and experiments share, and their way from arguments to a session request."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from testbed.adapters.stream_session import SessionRequest
+from testbed.errors import InputError
+from testbed.model.plan import Fault, StreamParameters
+from testbed.streaming.planning import EachLink, parse_faults
+from topologies import load_network
+
+FABRICS = ("emulation", "simulator")
+
+
+def add_fabric_options(parser: argparse.ArgumentParser) -> None:
+    """--fabric, --seed, --results, --json."""
+    parser.add_argument("--fabric", choices=FABRICS, help="default: emulation where this machine can, else simulator")
+    parser.add_argument("--seed", type=int, default=1, help="seed of labels, faults and content (default 1)")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+
+
+def add_stream_options(parser: argparse.ArgumentParser) -> None:
+    """Coding, pacing and reporting; defaults are those of StreamParameters."""
+    usual = StreamParameters()
+    add = parser.add_argument
+    add("--rate-pps", type=float, default=usual.rate_pps, help="source packets a second (default %(default)g)")
+    add("--m", type=int, default=usual.source_packets, help="source packets a block (default %(default)s)")
+    add("--tolerance", type=float, default=usual.tolerance, help="loss tolerated at rest (default %(default)g)")
+    add("--der", type=float, default=usual.decoding_error_rate, help="decoding error rate (default %(default)g)")
+    add("--labels", choices=("stratified", "random"), default=usual.labels)
+    add("--symbol-bytes", type=int, default=usual.symbol_bytes, help="bytes of a coded symbol (default %(default)s)")
+    add("--playback", type=float, default=usual.playback_s, metavar="S", help="playback buffer (default %(default)g s)")
+    add("--hold", type=float, default=usual.hold_s, metavar="S", help="before redundancy falls (default %(default)g s)")
+
+
+def add_fault_options(parser: argparse.ArgumentParser) -> None:
+    """--faults and how each-link breaks and measures."""
+    add = parser.add_argument
+    add("--faults", default="each-link", metavar="each-link|none|FILE", help="default each-link")
+    add("--fault-kind", choices=("down", "blackhole", "loss"), default="down", help="of each-link (default down)")
+    add("--fault-loss", type=float, default=0.5, metavar="FRACTION", help="of --fault-kind loss (default 0.5)")
+    add("--one-way", action="store_true", help="each-link: break only the loaded direction")
+    add("--precision", type=float, default=1.0, metavar="POINTS", help="of measured loss, in points (default 1)")
+    add("--links", type=int, metavar="N", help="each-link: at most N links, evenly over their loads")
+
+
+def stream_parameters(args: argparse.Namespace) -> StreamParameters:
+    return StreamParameters(
+        rate_pps=args.rate_pps,
+        source_packets=args.m,
+        symbol_bytes=args.symbol_bytes,
+        tolerance=args.tolerance,
+        decoding_error_rate=args.der,
+        labels=args.labels,
+        playback_s=args.playback,
+        hold_s=args.hold,
+    )
+
+
+def session_request(args: argparse.Namespace) -> SessionRequest:
+    """Raises InputError where an option or the faults' file cannot be used."""
+    return SessionRequest(
+        network=args.network,
+        source=args.source,
+        sink=args.sink,
+        method=args.method,
+        layers=args.layers,
+        stream=stream_parameters(args),
+        faults=_faults(args),
+        duration_s=args.duration,
+        seed=args.seed,
+    )
+
+
+def _faults(args: argparse.Namespace) -> EachLink | tuple[Fault, ...]:
+    if args.faults == "none":
+        return ()
+    if args.faults == "each-link":
+        if args.links is not None and args.links < 1:
+            raise InputError(f"--links {args.links}: give 1 or more")
+        return EachLink(
+            kind=args.fault_kind,
+            direction="forward" if args.one_way else "both",
+            loss_fraction=args.fault_loss if args.fault_kind == "loss" else 1.0,
+            precision=args.precision / 100,
+            most=args.links,
+        )
+    try:
+        document = json.loads(Path(args.faults).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"faults {args.faults!r}: {error.strerror}; give each-link, none or a JSON file") from None
+    except ValueError as error:
+        raise InputError(f"faults {args.faults!r}: not JSON ({error})") from None
+    return parse_faults(document, load_network(args.network), f"faults {args.faults!r}")
