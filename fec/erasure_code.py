@@ -5,7 +5,7 @@ Protocols only, so that a large-block code (RaptorQ) or another engine fits in w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -48,6 +48,9 @@ class Engine(Protocol):
         """Whatever the engine wants to keep for giving the ``wanted`` symbols from the ``known`` M (cached by the code)."""
         ...
 
-    def apply(self, prepared: Any, source: Symbols, out: Symbols) -> None:
-        """Write the wanted symbols to ``out`` from the known ones in ``source`` (rows in the orders prepared for)."""
+    def bind(self, prepared: Any, source: Symbols, out: Symbols) -> Callable[[], None]:
+        """A call that writes the wanted symbols to ``out`` from the known ones in ``source`` (rows in those orders).
+
+        It may be called again whenever the buffers' contents have changed.
+        """
         ...

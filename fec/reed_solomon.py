@@ -5,7 +5,7 @@ Any M of a block's symbols decode it, and parity can be added to a block at any 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -93,26 +93,33 @@ class ReedSolomonCode:
     def encode_into(self, source: Symbols, parity: Symbols, first: int | None = None) -> None:
         """``encode`` without a copy: symbols first, first + 1, ... (default M) into the rows of ``parity``.
 
-        ``source`` is uint8 (M, length), ``parity`` uint8 (symbols wanted, length), both C-contiguous and writable.
+        ``source`` is uint8 (M, length), ``parity`` uint8 (symbols wanted, length), both C-contiguous.
         """
         start = self.source_packets if first is None else first
-        stop = start + len(parity)
-        if not self.source_packets <= start or stop > LARGEST_BLOCK:
-            raise FecError(self._outside(f"parity symbols {start} up to", stop))
-        self._check_arrays(source, parity)
-        self._engine.apply(self._prepared(self._own, tuple(range(start, stop))), source, parity)
+        self.bind(self._own, range(start, start + len(parity)), source, parity)()
 
     def recover_into(self, known: Sequence[int], received: Symbols, wanted: Sequence[int], recovered: Symbols) -> None:
         """``decode`` without a copy: the ``wanted`` symbols from M ``known`` ones, row by row in the orders given."""
+        self.bind(known, wanted, received, recovered)()
+
+    def bind(self, known: Sequence[int], wanted: Sequence[int], source: Symbols, out: Symbols) -> Callable[[], None]:
+        """A call that computes the ``wanted`` symbols (rows of ``out``) from M ``known`` ones (rows of ``source``).
+
+        For buffers used again and again (a ring of blocks): all checks and tables are done here, the call only
+        multiplies, over whatever the buffers hold then. NotDecodable for fewer than M known symbols, FecError for ids
+        or arrays that do not fit.
+        """
         known, wanted = tuple(known), tuple(wanted)
         if len(known) < self.source_packets:
             raise NotDecodable(len(known), self.source_packets)
-        if len(set(known)) != self.source_packets or not all(0 <= i < LARGEST_BLOCK for i in (*known, *wanted)):
-            raise FecError(f"known symbols {known}: give {self.source_packets} different ids within 0..254")
-        self._check_arrays(received, recovered)
-        if len(recovered) != len(wanted):
-            raise FecError(f"recovered has {len(recovered)} rows for {len(wanted)} wanted symbols; give one each")
-        self._engine.apply(self._prepared(known, wanted), received, recovered)
+        if len(known) > self.source_packets or len(set(known)) < len(known):
+            raise FecError(f"known symbols {known}: give {self.source_packets} different ids")
+        if not all(0 <= i < LARGEST_BLOCK for i in (*known, *wanted)):
+            raise FecError(self._outside("symbol", max(*known, *wanted, key=abs)))
+        self._check_arrays(source, out)
+        if len(out) != len(wanted):
+            raise FecError(f"{len(out)} rows for {len(wanted)} wanted symbols: give one each")
+        return self._engine.bind(self._prepared(known, wanted), source, out)
 
     def _rows(self, known: tuple[int, ...], wanted: tuple[int, ...], source: Symbols) -> list[bytes]:
         if not wanted:
@@ -120,7 +127,7 @@ class ReedSolomonCode:
         length = source.shape[1]
         out = np.empty((len(wanted), length), dtype=np.uint8)
         prepared: Any = self._prepared(known, wanted)
-        self._engine.apply(prepared, source, out)
+        self._engine.bind(prepared, source, out)()
         joined = out.tobytes()
         return [joined[at : at + length] for at in range(0, len(joined), length)]
 
@@ -130,10 +137,12 @@ class ReedSolomonCode:
             raise FecError(
                 f"{len(packets)} packets given to a code of {m} source packets; give {m} (pad the last block)"
             )
-        length = len(packets[0])
-        if length == 0 or any(len(p) != length for p in packets):
-            lengths = sorted({len(p) for p in packets})
-            raise FecError(f"packets of {lengths} bytes in one block: pad them to one length of at least 1 byte")
+        lengths = set(map(len, packets))
+        length = min(lengths)
+        if len(lengths) > 1 or length == 0:
+            raise FecError(
+                f"packets of {sorted(lengths)} bytes in one block: pad them to one length of at least 1 byte"
+            )
         # a bytearray, because its array is writable: compiled kernels are then built for one kind of array only
         return np.frombuffer(bytearray().join(packets), dtype=np.uint8).reshape(m, length)
 

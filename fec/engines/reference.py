@@ -5,6 +5,8 @@ It shares no arithmetic with the other engines, which is what makes it their jud
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import reedsolo
@@ -23,8 +25,13 @@ class ReedsoloEngine:
         code = reedsolo.RSCodec(ORDER - m, nsize=ORDER, fcr=m, prim=POLYNOMIAL, generator=2, c_exp=8)
         return code, known, wanted
 
-    def apply(self, prepared: tuple[Any, tuple[int, ...], tuple[int, ...]], source: Symbols, out: Symbols) -> None:
-        code, known, wanted = prepared
+    def bind(
+        self, prepared: tuple[Any, tuple[int, ...], tuple[int, ...]], source: Symbols, out: Symbols
+    ) -> Callable[[], None]:
+        return partial(self._apply, *prepared, source, out)
+
+    @staticmethod
+    def _apply(code: Any, known: tuple[int, ...], wanted: tuple[int, ...], source: Symbols, out: Symbols) -> None:
         erased = sorted(set(range(ORDER)) - set(known))
         systematic = known == tuple(range(len(known)))
         for column in range(source.shape[1]):
