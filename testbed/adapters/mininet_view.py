@@ -31,13 +31,13 @@ def mininet_view(network: EmulatedNetwork) -> BuiltMininet:
         view.take(BuiltSwitch(switch.name, dpid=switch.dpid, datapath=network.datapath))
     addresses = {host.name: host for host in wiring.hosts}
     for cable in wiring.cables:
-        ends = []
+        ends: list[BuiltInterface] = []
         for device, port, name in (
             (cable.a, cable.a_port, cable.a_interface),
             (cable.b, cable.b_port, cable.b_interface),
         ):
-            host = addresses.get(device) if port == 0 else None
-            mac, ip = (None, None) if host is None else (host.mac, host.ip)
+            known = addresses.get(device) if port == 0 else None
+            mac, ip = (None, None) if known is None else (known.mac, known.ip)
             ends.append(BuiltInterface(name, view[device], port, mac=mac, ip=ip))
         view.links.append(BuiltLink(*ends))
     for node, device in _second_names(wiring).items():
