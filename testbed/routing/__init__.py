@@ -3,6 +3,18 @@
 Importing this package imports neither numba nor numpy; large networks do, when they are first routed.
 """
 
+from testbed.routing.baselines import disjoint_paths, ecmp, max_flow, single_path
 from testbed.routing.capillary import capillary_route
+from testbed.routing.methods import METHOD_NAMES, ROUTING_METHODS, route_by_name, routing_method
 
-__all__ = ["capillary_route"]
+__all__ = [
+    "METHOD_NAMES",
+    "ROUTING_METHODS",
+    "capillary_route",
+    "disjoint_paths",
+    "ecmp",
+    "max_flow",
+    "route_by_name",
+    "routing_method",
+    "single_path",
+]

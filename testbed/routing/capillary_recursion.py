@@ -59,6 +59,8 @@ def final_loads(links: LinkArrays, source: int, sink: int, *, compiled: bool | N
     flow a piece; there are as many waves as the deepest chain of nested components. Raises DisconnectedError.
     """
     global _solved_in_integers
+    if not links.tail:
+        raise DisconnectedError
     if compiled is None:
         compiled = _solved_in_integers + len(links.tail) > COMPILE_FROM_LINKS
     if compiled:

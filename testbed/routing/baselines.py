@@ -1,0 +1,160 @@
+"""The routings that capillary routing is compared with: one path, equal-cost paths, disjoint paths, maximum flow.
+
+Each sends one unit, is deterministic and exact; ties are broken by the network's order of links.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from fractions import Fraction
+
+from testbed.errors import InputError
+from testbed.model.routes import SplitRoute
+from testbed.routing.end_points import FlowProblem, flow_problem
+from testbed.routing.flow_steps import (
+    PUSHABLE,
+    build_residual,
+    index_arcs,
+    integer_zeros,
+    push_flow,
+    spread_levels,
+)
+from testbed.routing.min_cost import fewest_links_flow
+from topologies.network import Network
+
+
+def single_path(network: Network, source: str, sink: str) -> SplitRoute:
+    """One path of the fewest links; of equally short ones the one that takes the earliest link at each node.
+
+    Raises InputError (unknown node, source equal to sink) and NoPathError, as all routings of this module do.
+
+    >>> from topologies.network import Link, Node
+    >>> ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+    >>> square = Network(name="square", nodes=tuple(Node(id=i, kind="switch") for i in "abcd"),
+    ...                  links=tuple(Link(source=s, target=t) for s, t in ends))
+    >>> [int(load) for load in single_path(square, "a", "d").loads]
+    [1, 0, 1, 0]
+    """
+    problem = flow_problem(network, source, sink)
+    ways = _shortest_ways(problem)
+    shares = [Fraction(0)] * len(problem.links)
+    node = problem.source
+    while node != problem.sink:
+        shares[ways[node][0]] = Fraction(1)
+        node = problem.head[ways[node][0]]
+    return problem.route("single", shares)
+
+
+def ecmp(network: Network, source: str, sink: str) -> SplitRoute:
+    """Equal-cost multi-path: every node splits equally over its links on shortest paths (by number of links)."""
+    problem = flow_problem(network, source, sink)
+    ways = _shortest_ways(problem)
+    shares = [Fraction(0)] * len(problem.links)
+    arriving = {problem.source: Fraction(1)}
+    while arriving.keys() != {problem.sink}:  # a wave of nodes equally far from the sink
+        following: dict[int, Fraction] = {}
+        for node, amount in arriving.items():
+            for link in ways[node]:
+                shares[link] = amount / len(ways[node])
+                head = problem.head[link]
+                following[head] = following.get(head, Fraction(0)) + shares[link]
+        arriving = following
+    return problem.route("ecmp", shares)
+
+
+def disjoint_paths(network: Network, source: str, sink: str, k: int) -> SplitRoute:
+    """Equal split over ``k`` paths without a common link that have the fewest links in sum.
+
+    Where fewer exist, over as many as there are: ``method`` says how many, "disjoint:3". Parallel links are links of
+    their own. Raises InputError for k below 1.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise InputError(f"disjoint paths: k {k!r} must be a whole number of at least 1")
+    problem = flow_problem(network, source, sink)
+    demand = [0] * problem.nodes
+    demand[problem.source], demand[problem.sink] = k, -k
+    flow, unmet = fewest_links_flow(problem.nodes, problem.tail, problem.head, [1] * len(problem.links), demand)
+    paths = k - unmet[problem.source]
+    if paths == 0:
+        raise problem.no_path()
+    return problem.route(f"disjoint:{paths}", [Fraction(amount, paths) for amount in flow])
+
+
+def max_flow(network: Network, source: str, sink: str) -> SplitRoute:
+    """The maximum flow within the links' capacities, scaled to one unit; circulations are taken out.
+
+    Its greatest utilisation is that of the first capillary layer; which of the many maximum flows it is depends on the
+    order of the links (Dinic's algorithm, not the fewest links).
+    """
+    problem = flow_problem(network, source, sink)
+    flow = _greatest_flow(problem)
+    _drop_circulations(problem, flow)
+    total = sum(amount for amount, tail in zip(flow, problem.tail, strict=True) if tail == problem.source)
+    if total == 0:
+        raise problem.no_path()
+    return problem.route("max-flow", [Fraction(amount, total) for amount in flow])
+
+
+def _shortest_ways(problem: FlowProblem) -> list[list[int]]:
+    """For each node its usable links that lead one step nearer to the sink, in the network's order."""
+    entering: list[list[int]] = [[] for _ in range(problem.nodes)]
+    for link, head in enumerate(problem.head):
+        entering[head].append(link)
+    distance: list[int | None] = [None] * problem.nodes
+    distance[problem.sink] = 0
+    ways: list[list[int]] = [[] for _ in range(problem.nodes)]
+    queue = deque([problem.sink])
+    while queue:
+        node = queue.popleft()
+        here = distance[node] or 0
+        for link in entering[node]:
+            tail = problem.tail[link]
+            if distance[tail] is None:
+                distance[tail] = here + 1
+                queue.append(tail)
+            if distance[tail] == here + 1:
+                ways[tail].append(link)
+    if distance[problem.source] is None:
+        raise problem.no_path()
+    return [sorted(links) for links in ways]
+
+
+def _greatest_flow(problem: FlowProblem) -> list[int]:
+    graph = build_residual(problem.nodes, len(problem.links), integer_zeros, integer_zeros)
+    graph.order[:] = range(problem.nodes)
+    graph.capacity[:] = problem.weight
+    index_arcs(graph, problem.tail, problem.head)
+    graph.need[problem.source] = sum(problem.weight)
+    graph.need[problem.sink] = -graph.need[problem.source]
+    while spread_levels(graph, 0, problem.nodes, 0, 0) == PUSHABLE:
+        push_flow(graph, 0, problem.nodes, 0, 0)
+    return [int(amount) for amount in graph.flow]
+
+
+def _drop_circulations(problem: FlowProblem, flow: list[int]) -> None:
+    """Walk along loaded links; where the walk meets itself, take the least load off that circle and start again."""
+    leaving: list[list[int]] = [[] for _ in range(problem.nodes)]
+    for link, tail in enumerate(problem.tail):
+        leaving[tail].append(link)
+    clear: set[int] = set()  # nodes from which no circle can be reached
+    for start in range(problem.nodes):
+        walk: list[int] = []
+        place = {start: 0}
+        node = start
+        while node not in clear:
+            onward = [i for i in leaving[node] if flow[i] and problem.head[i] not in clear]
+            if not onward:
+                clear.add(node)
+                del place[node]
+                node = problem.tail[walk.pop()] if walk else node
+                continue
+            walk.append(onward[0])
+            node = problem.head[onward[0]]
+            if node in place:
+                circle = walk[place[node] :]
+                least = min(flow[i] for i in circle)
+                for i in circle:
+                    flow[i] -= least
+                walk, place, node = [], {start: 0}, start
+            else:
+                place[node] = len(walk)

@@ -1,0 +1,134 @@
+"""A certificate that loads are the capillary route: flow conservation, and no bottleneck that could be relieved.
+
+It shares no code with the algorithm that it judges; it works for loads of any origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from testbed.errors import InputError
+from topologies.network import Network
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """``valid`` where ``violations`` is empty; each violation is one line that names a node or a link.
+
+    ``levels``: the distinct loads over capacity (relative to the largest capacity), highest first.
+    """
+
+    levels: tuple[Fraction, ...]
+    violations: tuple[str, ...]
+
+    @property
+    def valid(self) -> bool:
+        return not self.violations
+
+
+def check_certificate(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> Certificate:
+    """Are the ``loads`` (one a link) the capillary route of one unit from ``source`` to ``sink``?
+
+    They are if, and only if, flow is conserved and, for every level v of load over capacity, no link at level v has both
+    ends in one strongly connected component of the graph of what can be changed: links below level v forward, links with
+    any load backward. (Inside a component, flow could be led around the link without loading another one to v.)
+    Levels are taken one a component and all components at once: as many rounds as components nest. Hosts other than the
+    two ends do not forward. Raises InputError for a wrong number of loads and for nodes that are not in the network.
+
+    >>> from topologies.network import Link, Node
+    >>> ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+    >>> square = Network(name="square", nodes=tuple(Node(id=i, kind="switch") for i in "abcd"),
+    ...                  links=tuple(Link(source=s, target=t) for s, t in ends))
+    >>> check_certificate(square, "a", "d", [Fraction(1, 2)] * 4).valid
+    True
+    >>> check_certificate(square, "a", "d", [Fraction(1, 3), Fraction(2, 3)] * 2).violations
+    ('link a->c: its load 2/3 can be lowered', 'link c->d: its load 2/3 can be lowered')
+    """
+    _check_question(network, source, sink, loads)
+    reference = Fraction(max((link.capacity_bps for link in network.links), default=1))
+    capacity = {c: Fraction(c) / reference for c in {link.capacity_bps for link in network.links}}
+    exact = [Fraction(load) for load in loads]
+    ratios = [load / capacity[link.capacity_bps] for load, link in zip(exact, network.links, strict=True)]
+    levels = sorted({ratio for ratio in ratios if ratio > 0})
+    violations = _unsound_loads(network, source, sink, exact) + _unbalanced_nodes(network, source, sink, exact)
+    if not violations:
+        rank = {ratio: at for at, ratio in enumerate(levels, 1)}
+        violations = [
+            f"link {network.links[i].label}: its load {exact[i]} can be lowered"
+            for i in _relievable(network, source, sink, [rank.get(ratio, 0) for ratio in ratios])
+        ]
+    return Certificate(levels=tuple(reversed(levels)), violations=tuple(violations))
+
+
+def _check_question(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> None:
+    if len(loads) != len(network.links):
+        raise InputError(f"certificate: {len(loads)} loads for {len(network.links)} links; give one a link")
+    for node in (source, sink):
+        if node not in network.node_index:
+            raise InputError(f"certificate: network {network.name!r} has no node {node!r}; name one that it has")
+    if source == sink:
+        raise InputError(f"certificate: source and sink are both {source!r}; name two nodes")
+
+
+def _is_barred(network: Network, link: int, source: str, sink: str) -> bool:
+    """Does the link leave or enter a host that is neither end? Such a host would have to forward."""
+    ends = (network.links[link].source, network.links[link].target)
+    return any(end not in (source, sink) and network.node(end).kind == "host" for end in ends)
+
+
+def _unsound_loads(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> list[str]:
+    found = [f"link {network.links[i].label}: negative load {load}" for i, load in enumerate(loads) if load < 0]
+    for i, load in enumerate(loads):
+        if load > 0 and _is_barred(network, i, source, sink):
+            found.append(f"link {network.links[i].label}: load {load} through a host, which does not forward")
+    return found
+
+
+def _unbalanced_nodes(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> list[str]:
+    balance = {node.id: Fraction(0) for node in network.nodes}
+    for link, load in zip(network.links, loads, strict=True):
+        if load:
+            balance[link.source] += load
+            balance[link.target] -= load
+    wanted = {source: 1, sink: -1}
+    return [
+        f"node {node}: sends out {net} more than it takes in instead of {wanted.get(node, 0)}"
+        for node, net in balance.items()
+        if net != wanted.get(node, 0)
+    ]
+
+
+def _relievable(network: Network, source: str, sink: str, ranks: Sequence[int]) -> list[int]:
+    """Links whose level can be lowered; ``ranks[i]`` orders the levels, 0 for no load. Int arrays of length links."""
+    index, count = network.node_index, len(network.nodes)
+    tail = np.array([index[link.source] for link in network.links], dtype=np.int64)
+    head = np.array([index[link.target] for link in network.links], dtype=np.int64)
+    rank = np.array(ranks, dtype=np.int64)
+    alive = np.array([not _is_barred(network, i, source, sink) for i in range(len(tail))], dtype=bool)
+    component = np.zeros(count, dtype=np.int64)
+    found: list[int] = []
+    while bool(np.any(rank[alive])):
+        top = np.zeros(count, dtype=np.int64)  # one a component: the highest level inside it
+        np.maximum.at(top, component[tail[alive]], rank[alive])
+        limit = top[component[tail]]
+        component = _changeable_components(tail, head, alive & (rank < limit), alive & (rank > 0), count)
+        inside = component[tail] == component[head]
+        highest = alive & (rank > 0) & (rank == limit)
+        found += np.flatnonzero(highest & inside).tolist()
+        alive &= inside & ~highest
+    return sorted(found)
+
+
+def _changeable_components(tail: Any, head: Any, forward: Any, backward: Any, count: int) -> Any:
+    """Component of each node (int array of length ``count``) in the graph of links that can take more or give back."""
+    rows = np.concatenate([tail[forward], head[backward]])
+    columns = np.concatenate([head[forward], tail[backward]])
+    graph = csr_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(count, count))
+    return connected_components(graph, directed=True, connection="strong")[1]
