@@ -1,0 +1,110 @@
+"""``testbed route`` from the command line: its JSON, its table, its errors."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.cli import main
+
+LINKS = ["sa", "sb", "ac", "ad", "bc", "bd", "bt", "ct", "dt"]
+
+
+@pytest.fixture
+def thesis(tmp_path: Path) -> str:
+    document = {
+        "directed": True,
+        "multigraph": False,
+        "graph": {},
+        "nodes": [{"id": n, "kind": "switch"} for n in "sabcdt"],
+        "links": [{"source": n[0], "target": n[1], "capacity_bps": 1e7, "delay_s": 0.0} for n in LINKS],
+    }
+    path = tmp_path / "thesis.json"
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def route(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    code = main(["route", *words, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_json_holds_exact_loads_and_layers(thesis: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, document = route(capsys, thesis, "--from", "s", "--to", "t", "--method", "capillary", "--certify")
+    assert code == 0
+    assert document["method"] == "capillary"
+    assert [link["load"] for link in document["links"]] == [
+        "1/2", "1/2", "1/4", "1/4", "1/12", "1/12", "1/3", "1/3", "1/3",
+    ]  # fmt: skip
+    assert document["links"][4] == {
+        "source": "b", "target": "c", "key": 0, "load": "1/12",
+        "load_float": pytest.approx(1 / 12), "utilisation": pytest.approx(1 / 12), "layer": 4,
+    }  # fmt: skip
+    assert document["layers"][1]["factor"] == "3/2"
+    assert document["layers"][0]["bottlenecks"] == [
+        {"source": "s", "target": "a", "key": 0},
+        {"source": "s", "target": "b", "key": 0},
+    ]
+    assert document["certificate"] == {"valid": True, "levels": 4, "violations": []}
+
+
+@pytest.mark.parametrize("method", ["single", "ecmp", "disjoint-2", "disjoint:2", "max-flow", "capillary:2"])
+def test_every_method_sends_the_whole_flow(thesis: str, method: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, document = route(capsys, thesis, "--from", "s", "--to", "t", "--method", method)
+    assert code == 0
+    assert document["method"] == method
+    assert sum(Fraction(link["load"]) for link in document["links"] if link["source"] == "s") == 1
+
+
+def test_layers_are_an_option_of_capillary(thesis: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, document = route(capsys, thesis, "--from", "s", "--to", "t", "--layers", "2")
+    assert document["method"] == "capillary:2"
+    assert len(document["layers"]) == 2
+
+
+def test_missing_disjoint_paths_are_said(thesis: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, document = route(capsys, thesis, "--from", "s", "--to", "t", "--method", "disjoint:3")
+    assert document["note"] == "only 2 link-disjoint paths exist"
+
+
+def test_the_table_names_links_layers_and_certificate(thesis: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["route", thesis, "--from", "s", "--to", "t", "--certify"]) == 0
+    shown = capsys.readouterr().out
+    for text in ("s->a", "1/12", "factor F", "3/2", "certificate: holds (4 levels)"):
+        assert text in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--from", "s", "--to", "x"], "no node 'x'"),
+        (["--from", "s", "--to", "s"], "both 's'"),
+        (["--from", "t", "--to", "s"], "no path leads from 't' to 's'"),
+        (["--from", "s", "--to", "t", "--method", "fastest"], "choose one of single"),
+        (["--from", "s", "--to", "t", "--method", "ecmp", "--layers", "2"], "takes no layers"),
+        (["--from", "s", "--to", "t", "--method", "disjoint:0"], "at least 1"),
+        (["--from", "s", "--to", "t", "--method", "ecmp", "--certify"], "leave it out"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    thesis: str, words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["route", thesis, *words]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert complaint in shown.err
+    assert shown.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("layers", ["0", "-1", "two"])
+def test_wrong_layers_are_one_line_and_exit_code_2(
+    thesis: str, layers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["route", thesis, "--from", "s", "--to", "t", "--layers", layers])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
