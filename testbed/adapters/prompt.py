@@ -35,6 +35,13 @@ class Prompt(CLI):  # type: ignore[misc]
             self.prompt = ""
         super().__init__(network.mininet, stdin=source)
 
+    def run(self) -> None:
+        """Ctrl-C ends the running command at a terminal, and everything where commands come from a pipe."""
+        if self.isatty():
+            super().run()
+        else:
+            self.cmdloop()
+
     @classmethod
     def initReadline(cls) -> None:  # noqa: N802 - Mininet's name
         """Line editing, but no history file: a run leaves nothing behind."""
