@@ -1,0 +1,156 @@
+"""The emulated fabric: runs a streaming plan on real switches, one process at each end of the stream, faults in between.
+
+Nothing is decided here: rules come from testbed.openflow, packets from fec.sender, faults from the plan.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from fec.wire import STREAM_UDP_PORT
+from testbed.adapters.controller_link import ControllerLink
+from testbed.adapters.emulated_network import EmulatedNetwork
+from testbed.adapters.faults import FaultSchedule
+from testbed.adapters.stream_endpoints import EndpointProcess, receiver_process, sender_process
+from testbed.errors import InvalidRunError
+from testbed.fabric import Progress
+from testbed.model.measurements import FaultTimes, RunHealth, StreamMeasurements
+from testbed.model.plan import StreamPlan
+from testbed.model.wiring import Wiring, wire
+from testbed.openflow.rules import FlowRule, stream_rules
+from testbed.streaming.recording import block_outcomes
+from topologies.network import LinkId
+
+Tell = Callable[[Progress], None]
+_LEAD_S = 0.15
+"""Between the end points' being ready and the stream's time zero."""
+
+
+def plan_rules(plan: StreamPlan, wiring: Wiring) -> tuple[FlowRule, ...]:
+    """The rules of the stream there and of its loss reports back."""
+    return (
+        *stream_rules(wiring, plan.forward, udp_port=STREAM_UDP_PORT),
+        *stream_rules(wiring, plan.backward, udp_port=STREAM_UDP_PORT),
+    )
+
+
+class EmulatedStreamFabric:
+    """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox only.
+
+    ``mtu`` in bytes; ``pcap``: files to record, one a link.
+    """
+
+    name = "emulation"
+
+    def __init__(self, *, mtu: int = 1500, pcap: dict[LinkId, Path] | None = None) -> None:
+        self.mtu = mtu
+        self.pcap = pcap or {}
+
+    def run(self, plan: StreamPlan, progress: Tell | None = None) -> StreamMeasurements:
+        """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks."""
+        tell = progress or (lambda _: None)
+        tell(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
+        with running_network(plan, mtu=self.mtu) as (net, controller, wiring):
+            controller.install(plan_rules(plan, wiring), plan_id=1)
+            for link, path in self.pcap.items():
+                net.start_capture(link, path)
+            return stream_over(net, controller, wiring, plan, tell)
+
+
+@contextmanager
+def running_network(plan: StreamPlan, *, mtu: int = 1500) -> Iterator[tuple[EmulatedNetwork, ControllerLink, Wiring]]:
+    """The plan's network, up, with every switch connected to its controller."""
+    wiring = wire(plan.network, [plan.source, plan.sink])
+    with ExitStack() as stack:
+        controller = ControllerLink()
+        controller.start()
+        stack.callback(controller.stop)
+        net = stack.enter_context(EmulatedNetwork(wiring, mtu=mtu, controller_port=controller.port))
+        controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
+        yield net, controller, wiring
+
+
+def stream_over(
+    net: EmulatedNetwork, controller: ControllerLink, wiring: Wiring, plan: StreamPlan, tell: Tell
+) -> StreamMeasurements:
+    """Run the plan's stream and faults on a network whose rules are installed."""
+    before = _processor_times()
+    with ExitStack() as stack:
+        receiver = stack.enter_context(receiver_process(net, wiring, plan))
+        sender = stack.enter_context(sender_process(net, wiring, plan))
+        receiver.wait_until_ready()
+        sender.wait_until_ready()
+        start = time.monotonic() + _LEAD_S
+        receiver.begin(start)
+        sender.begin(start)
+        schedule = FaultSchedule(net, plan.faults, start)
+        stack.callback(schedule.stop)
+        schedule.start()
+        _watch(plan, start, (sender, receiver), tell)
+        sent = sender.result()
+        received = receiver.result()
+        schedule.join()
+    faults = tuple(_with_port_status(t, controller, wiring, start) for t in schedule.times())
+    packets, arrivals = sent.log, received.log
+    return StreamMeasurements(
+        fabric="emulation",
+        sent=packets,
+        received=arrivals,
+        blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
+        faults=faults,
+        health=RunHealth(
+            sender_lag_s=sent.worst_lag_s,
+            unplanned_drops=received.socket_drops,
+            cpu_fraction=_busy_share(before, _processor_times()),
+        ),
+        counters={**sent.counters, **received.counters, "datapath": net.datapath},
+    )
+
+
+def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], tell: Tell) -> None:
+    """Show progress until the stream's end; an end point that dies ends the run as invalid."""
+    while (now := time.monotonic() - start) < plan.duration_s:
+        for end in ends:
+            if not end.alive and now < plan.duration_s - 0.05 and not end.finished:
+                raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
+        failing = [f for f in plan.faults if f.start_s <= now < f.stop_s]
+        doing = f"{failing[0].link[0]}->{failing[0].link[1]} {failing[0].kind}" if failing else "streaming"
+        tell(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing=doing))
+        time.sleep(min(0.1, max(0.0, plan.duration_s - now)))
+
+
+def _with_port_status(times: FaultTimes, controller: ControllerLink, wiring: Wiring, start: float) -> FaultTimes:
+    """Add how long after the failure the controller heard of it from a switch (None: no port changed state)."""
+    cable = wiring.cable_of(times.fault.link)
+    ports = {
+        (s.dpid, p)
+        for s in wiring.switches
+        for n, p in ((cable.a, cable.a_port), (cable.b, cable.b_port))
+        if s.name == n
+    }
+    heard = [
+        e.at_s - start
+        for e in controller.port_events()
+        if (e.dpid, e.port) in ports and not e.up and e.at_s - start >= times.start_s - 0.05
+    ]
+    first = min(heard, default=None)
+    return (
+        times
+        if first is None or first > times.stop_s
+        else replace(times, port_status_s=max(0.0, first - times.start_s))
+    )
+
+
+def _processor_times() -> tuple[float, float]:
+    """(busy, total) jiffies of all processors since boot."""
+    fields = [float(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(fields) - fields[3] - fields[4], sum(fields)
+
+
+def _busy_share(before: tuple[float, float], after: tuple[float, float]) -> float:
+    total = after[1] - before[1]
+    return round((after[0] - before[0]) / total, 3) if total > 0 else 0.0

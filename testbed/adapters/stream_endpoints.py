@@ -1,0 +1,220 @@
+"""The processes at the two ends of an emulated stream: sockets of a host, a state machine, and logs handed back at the end."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import multiprocessing
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+from fec.adapters.raw_sockets import FrameSender, socket_drops, waiting_datagrams
+from fec.wire import HEADER_BYTES, STREAM_UDP_PORT
+from testbed.adapters.emulated_network import EmulatedNetwork
+from testbed.errors import InvalidRunError
+from testbed.model.measurements import ReceivedPackets, SentPackets
+from testbed.model.plan import StreamPlan
+from testbed.model.wiring import WiredHost, Wiring
+from testbed.streaming.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
+from testbed.streaming.recording import ReceivedLog, SentLog
+
+RETURN_LABELS = (16384, 49152)
+"""One label in each half of the label space: every loss report goes both ways."""
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SenderResult:
+    log: SentPackets
+    worst_lag_s: float
+    counters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceiverResult:
+    log: ReceivedPackets
+    socket_drops: int
+    counters: dict[str, Any] = field(default_factory=dict)
+
+
+Run = Callable[[float], Any]
+"""Runs one end of the stream from the given time zero (monotonic clock) and returns its result."""
+_READY = "ready"
+
+
+class EndpointProcess:
+    """A forked process that makes its end ready, waits for time zero, runs it and sends the result back."""
+
+    def __init__(self, role: str, prepare: Callable[[], Run]) -> None:
+        context = multiprocessing.get_context("fork")
+        self.role = role
+        self._pipe, child = context.Pipe()
+        self._process = context.Process(target=_child, args=(child, prepare), daemon=True)
+        self._process.start()
+        child.close()
+        self._answer: Any = None
+
+    def wait_until_ready(self, timeout_s: float = 30.0) -> None:
+        """Return when the end can begin at once. InvalidRunError where it cannot."""
+        if not self._pipe.poll(timeout_s):
+            raise InvalidRunError(f"the {self.role} was not ready within {timeout_s:g} s")
+        answer = self._receive()
+        if answer != _READY:
+            raise InvalidRunError(f"the {self.role} failed: {answer}")
+
+    def begin(self, start_s: float) -> None:
+        """Time zero of the stream on the monotonic clock."""
+        self._pipe.send(start_s)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    @property
+    def finished(self) -> bool:
+        return self._answer is not None or self._pipe.poll()
+
+    def error(self) -> str:
+        return f"exit code {self._process.exitcode}"
+
+    def result(self, timeout_s: float = 30.0) -> Any:
+        """The end's result; InvalidRunError where it failed or does not answer."""
+        if self._answer is None:
+            if not self._pipe.poll(timeout_s):
+                raise InvalidRunError(f"the {self.role} gave no result within {timeout_s:g} s of the stream's end")
+            self._answer = self._receive()
+        if isinstance(self._answer, str):
+            raise InvalidRunError(f"the {self.role} failed: {self._answer}")
+        return self._answer
+
+    def _receive(self) -> Any:
+        try:
+            return self._pipe.recv()
+        except EOFError:
+            raise InvalidRunError(f"the {self.role} died: {self.error()}") from None
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join(2)
+        self._pipe.close()
+
+
+def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
+    """Die with the parent, wait for the start, answer with the result or the error's text."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        run = prepare()
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # a collection in mid-stream would show up as lag
+        pipe.send(_READY)
+        pipe.send(run(pipe.recv()))
+    except Exception as error:  # noqa: BLE001 - whatever went wrong must reach the parent, which names the end point
+        pipe.send(f"{type(error).__name__}: {error}")
+    os._exit(0)
+
+
+def _raw_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+    sock = net.open_socket(host.name, socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sock.bind((net.interface_of(host.name), 0))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    return sock
+
+
+def _datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+    sock = net.open_socket(host.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+    sock.bind(("0.0.0.0", STREAM_UDP_PORT))
+    sock.setblocking(False)
+    return sock
+
+
+@contextmanager
+def sender_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> Iterator[EndpointProcess]:
+    """The source's end: coded packets out of a raw socket, loss reports in."""
+    source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
+    raw, reports = _raw_socket(net, source), _datagram_socket(net, source)
+    frames = _frame_sender(raw, source, sink)
+    with raw, reports:
+        process = EndpointProcess("sender", lambda: _prepare_sender(plan, frames, reports))
+        try:
+            yield process
+        finally:
+            process.close()
+
+
+@contextmanager
+def receiver_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> Iterator[EndpointProcess]:
+    """The sink's end: packets in, loss reports out on both return paths."""
+    source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
+    raw, stream = _raw_socket(net, sink), _datagram_socket(net, sink)
+    frames = _frame_sender(raw, sink, source)
+    with raw, stream:
+        process = EndpointProcess("receiver", lambda: _prepare_receiver(plan, frames, stream))
+        try:
+            yield process
+        finally:
+            process.close()
+
+
+def _frame_sender(sock: socket.socket, sender: WiredHost, receiver: WiredHost) -> FrameSender:
+    return FrameSender(sock, src_mac=sender.mac, dst_mac=receiver.mac, src_ip=sender.ip, dst_ip=receiver.ip)
+
+
+def _prepare_sender(plan: StreamPlan, frames: FrameSender, reports: socket.socket) -> Run:
+    sender, log = build_sender(plan), SentLog()
+    frames.prepare(HEADER_BYTES + plan.stream.symbol_bytes)
+    source_ends = plan.duration_s - plan.stream.playback_s
+
+    def run(start_s: float) -> SenderResult:
+        time.sleep(max(0.0, start_s - time.monotonic()))
+        while (now := time.monotonic() - start_s) < plan.duration_s:
+            if now >= source_ends:
+                sender.finish_source()
+            for packet in sender.packets_due(now):
+                frames.send(packet.label, packet.data)
+                at = time.monotonic() - start_s
+                log.add(at, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
+            wait = min(sender.next_due_s(), plan.duration_s, now + 0.05) - (time.monotonic() - start_s)
+            if select.select((reports,), (), (), max(0.0, wait))[0]:
+                for data in waiting_datagrams(reports):
+                    sender.receive(data, time.monotonic() - start_s)
+        return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, counters=sender_counters(sender))
+
+    return run
+
+
+def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.socket) -> Run:
+    receiver, log, content = build_receiver(plan), ReceivedLog(), ContentCheck(plan)
+    frames.prepare(HEADER_BYTES)
+
+    def run(start_s: float) -> ReceiverResult:
+        while (now := time.monotonic() - start_s) < plan.duration_s:
+            wait = min(receiver.next_deadline_s() - now, 0.02)
+            if select.select((stream,), (), (), max(0.0, wait))[0]:
+                for data in waiting_datagrams(stream):
+                    at = time.monotonic() - start_s
+                    content.take(receiver.receive(data, at))
+                    log.add_datagram(at, data)
+            now = time.monotonic() - start_s
+            content.take(receiver.advance(now))
+            for report in receiver.reports_due(now):
+                for label in RETURN_LABELS:
+                    frames.send(label, report)
+        content.take(receiver.advance(plan.duration_s))
+        return ReceiverResult(
+            log=log.packets(), socket_drops=socket_drops(stream), counters=content.counters(receiver)
+        )
+
+    return run
