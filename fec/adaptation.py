@@ -1,115 +1,195 @@
-"""From loss reports to a loss estimate and a block size: up within one report, down after a hold.
+"""From the fates of packets to a loss estimate and a block size: up within one report, down after a hold.
 
-The estimate restarts when the loss changes, so that after a failure only packets sent since then count.
+The estimate restarts where the loss changes, so that after a failure only packets sent since then count.
 """
 
 from __future__ import annotations
 
-import math
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-_MOST_BATCHES = 400
-_LONGEST_SUFFIX = 1000
-"""Packets over which a change is looked for."""
+import numpy as np
+from numpy.typing import NDArray
+
+from fec.errors import FecError
+
+LARGEST_BLOCK = 255
+LONGEST_MEMORY = 2048
+"""Packets that an estimate rests on at most."""
+CONVERGING = 1024
+"""Packets after a change during which an estimate is still told more exactly: N follows it down without a hold."""
+
+_LEAST_GAP = 0.02
+"""Stratified shares nearer than this are not told apart: the windows in between err by as much."""
+_SURE = 12.0
+"""Log likelihood ratio at which chance no longer explains a change of a random loss (e^-12, for some 10^3 places)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptationParameters:
-    """``base``: block size at rest; ``largest``: cap; ``hold_s``: a lower loss must last so long; ``jump``: a change of loss
-    by so much (and by more than chance explains) restarts the estimate; ``deterministic``: losses carry no chance
-    (stratified labels), so that a few packets tell a change."""
+    """``base``: block size at rest; ``largest``: cap; ``hold_s``: how long a lower loss must last before N falls.
+
+    ``report_timeout_s``: after a silence this long the hold begins anew. ``deterministic``: losses follow from labels
+    (stratified), so that a few packets tell a change; otherwise they are judged as independent random ones.
+    """
 
     base: int
-    largest: int = 255
+    largest: int = LARGEST_BLOCK
     hold_s: float = 2.0
-    jump: float = 0.02
+    report_timeout_s: float = 1.0
     deterministic: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.base <= self.largest <= LARGEST_BLOCK:
+            raise FecError(f"block sizes: base {self.base}, largest {self.largest}; give 1 <= base <= largest <= 255")
+        if not (self.hold_s >= 0 and self.report_timeout_s > 0):
+            raise FecError(f"hold {self.hold_s} s, report timeout {self.report_timeout_s} s: 0 or more, above 0")
 
 
 class LossEstimator:
-    """Loss of the packets since the last change. Fed with counts of packets whose fate is known, in order of sending."""
+    """Loss since the last change, from packets whose fate is known, in the order in which they were sent.
 
-    def __init__(self, parameters: AdaptationParameters) -> None:
-        self._parameters = parameters
-        self._batches: deque[tuple[int, int]] = deque()
-        self._lost = self._sent = 0
+    A change is the place that splits the remembered packets best into two losses (largest likelihood ratio), where the
+    two differ by more than stratified labels (``deterministic``) or chance can explain. Cost: O(packets remembered) a call.
 
-    @property
-    def loss(self) -> float:
-        return self._lost / self._sent if self._sent else 0.0
+    >>> estimator = LossEstimator(deterministic=True)
+    >>> estimator.add([False] * 100, [0.01 * i for i in range(100)])
+    >>> estimator.add([True, False, False, False] * 5, [1 + 0.01 * i for i in range(20)])
+    1.0
+    >>> estimator.packets, round(estimator.loss, 3)
+    (20, 0.225)
+    """
+
+    def __init__(self, *, deterministic: bool) -> None:
+        self._deterministic = deterministic
+        self._lost: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._sent_s: NDArray[np.float64] = np.empty(0, dtype=np.float64)
+        self._rose = False
+        self.fell = False
+        """Whether the change that the last ``add`` found was a fall."""
 
     @property
     def packets(self) -> int:
         """How many packets the estimate rests on."""
-        return self._sent
+        return len(self._lost)
 
-    def add(self, lost: int, sent: int) -> int:
-        """A batch of ``sent`` packets of which ``lost`` never arrived; returns +1 or -1 where the loss rose or fell."""
-        before = self.loss
-        self._batches.append((lost, sent))
-        self._lost, self._sent = self._lost + lost, self._sent + sent
-        keep = self._changed_since()
-        if keep is None:
-            while len(self._batches) > _MOST_BATCHES:
-                self._forget_oldest()
-            return 0
-        while len(self._batches) > keep:
-            self._forget_oldest()
-        return 1 if self.loss > before else -1
+    @property
+    def loss(self) -> float:
+        """Fraction lost since the last change (0 where nothing is known)."""
+        if not len(self._lost):
+            return 0.0
+        lost = float(self._lost.sum())
+        # A window that begins with the first loss after a change is half a gap between losses too short.
+        return max(0.0, lost - 0.5 * self._rose) / len(self._lost)
 
-    def _forget_oldest(self) -> None:
-        lost, sent = self._batches.popleft()
-        self._lost, self._sent = self._lost - lost, self._sent - sent
+    @property
+    def margin(self) -> float:
+        """How far above the estimate the loss may well be: a packet in stratified order, half a deviation at random."""
+        count = len(self._lost)
+        if not count:
+            return 1.0
+        loss = max(self.loss, 1 / count)
+        return 1 / count if self._deterministic else float(0.5 * np.sqrt(loss * max(0.0, 1 - loss) / count))
 
-    def _changed_since(self) -> int | None:
-        """How many of the latest batches differ from all before them by more than chance, or None."""
-        lost = sent = 0
-        for count, (more_lost, more_sent) in enumerate(reversed(self._batches), start=1):
-            lost, sent = lost + more_lost, sent + more_sent
-            if sent == self._sent or sent > _LONGEST_SUFFIX:
-                return None
-            if self._differs(lost, sent, self._lost - lost, self._sent - sent):
-                return count
-        return None
+    def restart(self) -> None:
+        """Forget everything: what was added turned out wrong."""
+        self._lost, self._sent_s, self._rose = self._lost[:0], self._sent_s[:0], False
 
-    def _differs(self, lost: int, sent: int, old_lost: int, old_sent: int) -> bool:
-        gap = abs(lost / sent - old_lost / old_sent)
-        if gap <= self._parameters.jump:
-            return False
-        if self._parameters.deterministic:
-            # The packets of a batch come from two windows of labels; each misses an interval's share by about a packet.
-            return gap > 2 / sent + 2 / old_sent
-        middle = (old_lost + lost) / (old_sent + sent)
-        spread = math.sqrt(max(middle * (1 - middle), 1e-4) * (1 / sent + 1 / old_sent))
-        return gap > 4 * spread
+    def add(self, lost: Sequence[bool], sent_s: Sequence[float]) -> float | None:
+        """Fates and send times of more packets; the send time of the first packet after a change, or None."""
+        self._lost = np.concatenate((self._lost, np.asarray(lost, dtype=np.int64)))[-LONGEST_MEMORY:]
+        self._sent_s = np.concatenate((self._sent_s, np.asarray(sent_s, dtype=np.float64)))[-LONGEST_MEMORY:]
+        changed_s: float | None = None
+        while (split := self._best_split()) is not None:
+            before, after = self._lost[:split].mean(), self._lost[split:].mean()
+            self.fell, self._rose = bool(after < before), bool(after > before)
+            self._lost, self._sent_s = self._lost[split:], self._sent_s[split:]
+            changed_s = float(self._sent_s[0])
+        return changed_s
+
+    def _best_split(self) -> int | None:
+        """How many packets lie before the change, or None where there is none."""
+        count = len(self._lost)
+        total = int(self._lost.sum())
+        if total in (0, count):
+            return None
+        n1 = np.arange(1, count)
+        k1 = np.cumsum(self._lost)[:-1]
+        n2, k2 = count - n1, total - k1
+        gap = np.abs(k2 / n2 - k1 / n1)
+        ratio = _log_likelihood(k1, n1) + _log_likelihood(k2, n2) - _log_likelihood(np.array(total), np.array(count))
+        if self._deterministic:
+            # Two packets over a window that lost none are a change; two windows of a known loss may differ by four.
+            enough = np.where(k1 == 0, 2 + 1.5 * n2 / n1, 4 + 4 * n2 / n1)
+            found = (n2 * gap > enough) & (gap > _LEAST_GAP)
+        else:
+            found = ratio > _SURE
+        return int(n1[np.argmax(np.where(found, ratio, -1.0))]) if found.any() else None
+
+
+def _log_likelihood(lost: NDArray[np.int64], sent: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Of ``lost`` among ``sent`` packets at the loss that explains them best."""
+    kept = sent - lost
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(lost > 0, lost * np.log(lost / sent), 0.0) + np.where(
+            kept > 0, kept * np.log(kept / sent), 0.0
+        )
+    return np.asarray(terms, dtype=np.float64)
 
 
 class BlockSizeController:
-    """Holds N. ``policy`` maps a loss to a block size, never below the base.
+    """Holds N. ``policy`` maps a loss to a block size; N stays within [base, largest].
 
-    A loss that rises, or is only told more exactly, is answered at once; when it falls, N is kept for ``hold_s`` first.
+    A loss that rose is answered at once. After a loss that fell, N is kept until ``hold_s`` after the first packet of
+    lower loss. Where the loss is only told more exactly, N follows the estimate (with its margin, against flapping) down
+    while it converges, later once it has called for less throughout ``hold_s``. N is kept while no report comes.
     """
 
     def __init__(self, parameters: AdaptationParameters, policy: Callable[[float], int]) -> None:
         self._parameters = parameters
         self._policy = policy
-        self._estimator = LossEstimator(parameters)
+        self._estimator = LossEstimator(deterministic=parameters.deterministic)
         self._hold_until_s = 0.0
+        self._needed_s = 0.0
+        self._heard_s: float | None = None
         self.block_size = parameters.base
 
     @property
     def loss(self) -> float:
+        """Present estimate of the loss, a fraction."""
         return self._estimator.loss
 
-    def add(self, lost: int, sent: int, now_s: float) -> bool:
-        """One report's news; True where N rose. N is kept where nothing is known."""
-        if not sent:
-            return False
-        if self._estimator.add(lost, sent) < 0:
+    def restart_estimate(self) -> None:
+        """Losses that were reported were none; N is kept until something else is known."""
+        self._estimator.restart()
+
+    def add(self, lost: Sequence[bool], sent_s: Sequence[float], now_s: float) -> bool:
+        """One report's news in the order of sending; True where N rose."""
+        if self._heard_s is not None and now_s - self._heard_s > self._parameters.report_timeout_s:
             self._hold_until_s = now_s + self._parameters.hold_s
+        self._heard_s = now_s
+        if not len(lost):
+            return False
+        changed_s = self._estimator.add(lost, sent_s)
+        if changed_s is not None and self._estimator.fell:
+            self._hold_until_s = max(self._hold_until_s, changed_s + self._parameters.hold_s)
         before = self.block_size
-        wanted = min(self._parameters.largest, max(self._parameters.base, self._policy(self._estimator.loss)))
-        self.block_size = max(before, wanted) if now_s < self._hold_until_s else wanted
+        wanted = self._bounded(self._estimator.loss)
+        if wanted >= before:
+            self._needed_s = now_s
+            self.block_size = wanted
+        else:
+            self._lower(now_s)
         return self.block_size > before
+
+    def _lower(self, now_s: float) -> None:
+        cautious = self._bounded(self._estimator.loss + self._estimator.margin)
+        if cautious >= self.block_size:
+            self._needed_s = now_s
+        converging = self._estimator.packets <= CONVERGING
+        if now_s >= self._hold_until_s and (converging or now_s - self._needed_s >= self._parameters.hold_s):
+            self.block_size = min(self.block_size, cautious)
+
+    def _bounded(self, loss: float) -> int:
+        # No block size answers a loss of everything, so no policy is asked for it.
+        return min(self._parameters.largest, max(self._parameters.base, self._policy(min(loss, 0.99))))

@@ -5,22 +5,59 @@ Source packets are handed on at once, recovered ones as soon as M symbols of the
 
 from __future__ import annotations
 
+import math
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 
 from fec.erasure_code import ErasureCode
 from fec.errors import FecError, MalformedPacket
-from fec.wire import LossReport, PacketHeader, decode_header, symbol_of, unprotect
+from fec.stream_events import BlockComplete, BlocksSkipped, BlockUndecodable, Event, SourceDelivered
+from fec.wire import (
+    BLOCK_NUMBERS,
+    CRC_OFFSET,
+    HEADER,
+    HEADER_BYTES,
+    LARGEST_SYMBOL_ID,
+    MOST_BLOCKS,
+    VERSION,
+    LossReport,
+    PacketType,
+    decode_header,
+    unprotect,
+)
 
-_FARTHEST_AHEAD = 4096
-_REPORTED_BLOCKS = 24
-_WORD = 1 << 32
+__all__ = [
+    "BlockComplete",
+    "BlockUndecodable",
+    "BlocksSkipped",
+    "Event",
+    "ReceiverParameters",
+    "SourceDelivered",
+    "StreamReceiver",
+]
+
+FARTHEST_AHEAD = 4096
+"""Blocks that one packet may be ahead of all before it; more is taken for damage until several agree."""
+_AGREEING = 8
+_CLOCK_JUMP_S = 5.0
+"""A packet that seems to have been sent this much later than it arrived is not of this stream's clock."""
+_ALERT_S = 0.3
+"""After a block that its own packets could not repair, reports come at the urgent rate for so long."""
+_STAMPS = 1 << 32
+_WORD = (1 << 32) - 1
+_FIRST_BYTES = (VERSION << 4 | PacketType.PARITY, VERSION << 4 | PacketType.DATA)
+_NO_CRC = bytes(4)
+_S_PER_US = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReceiverParameters:
-    """``report_interval_s`` and ``report_packets``: a report is due at the earlier of both; ``urgent_s``: least time between
-    reports that a block which cannot be repaired calls for."""
+    """FecError for values that cannot be used.
+
+    ``playback_s``: a block is over so long after its first packet was sent. A report is due every ``report_interval_s`` or
+    ``report_packets`` packets, and ``urgent_s`` after the last one when a block cannot be repaired by what was sent of it.
+    """
 
     source_packets: int
     symbol_bytes: int
@@ -30,213 +67,310 @@ class ReceiverParameters:
     urgent_s: float = 0.02
     stream_id: int = 1
 
-
-@dataclass(frozen=True, slots=True)
-class SourceDelivered:
-    """Source packet ``index`` is there for the listener; ``recovered``: by the code, not by arriving itself."""
-
-    index: int
-    payload: bytes
-    at_s: float
-    recovered: bool
+    def __post_init__(self) -> None:
+        if not 1 <= self.source_packets <= LARGEST_SYMBOL_ID or not 3 <= self.symbol_bytes <= 65535:
+            raise FecError(f"M = {self.source_packets} (1..254), symbols of {self.symbol_bytes} bytes (3..65535)")
+        if min(self.playback_s, self.report_interval_s, self.report_packets, self.urgent_s) <= 0:
+            raise FecError("playback, report interval, report packets and urgent interval must all be above 0")
 
 
-@dataclass(frozen=True, slots=True)
-class BlockUndecodable:
-    """A block's playback deadline passed with fewer than M symbols; ``missing`` source packets are lost."""
-
-    block: int
-    arrived: int
-    missing: int
-    at_s: float
-
-
-Event = SourceDelivered | BlockUndecodable
-
-
-class UnexpectedPacket(MalformedPacket):
-    """A packet of the protocol that does not belong to this stream, or not yet; ``reason`` says which."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason = reason  # type: ignore[misc]
-
-
-@dataclass
+@dataclass(slots=True)
 class _Block:
     number: int
-    deadline_s: float
+    start_us: int
+    size: int
     symbols: dict[int, bytes] = field(default_factory=dict)
     bitmap: int = 0
     complete: bool = False
-    size: int = 0
 
 
 class StreamReceiver:
-    """Decodes one stream. ``events`` of a call are returned by ``receive`` and ``advance`` in order.
+    """Decodes one stream; ``receive`` and ``advance`` return what happened, in order.
 
-    ``counters``: accepted, duplicate, late, recovered, delivered, decoded_blocks, undecodable_blocks, unused_parity, and
-    ``rejected`` by reason; every datagram is in exactly one of accepted, duplicate, late and rejected.
+    Every datagram is counted once: accepted, duplicate, late (its block is over) or, by reason, in ``rejected``. A block's
+    deadline is the sender's time stamp of its first packet (of those that came, of it or of later blocks) plus
+    ``playback_s``, in this end's clock by the smallest difference seen between arrival and time stamp.
+    Block numbers in events count on beyond 2^24. Memory: at most 2 * 4096 open blocks of at most M symbols.
+
+    >>> from fec.reed_solomon import ReedSolomonCode
+    >>> from fec.wire import PacketHeader, protect
+    >>> code = ReedSolomonCode(2, "reedsolo")
+    >>> symbols = code.encode([protect(b"one", 8), protect(b"two", 8)], 3)
+    >>> receiver = StreamReceiver(ReceiverParameters(source_packets=2, symbol_bytes=8), code)
+    >>> def packet(symbol):
+    ...     header = PacketHeader(stream_id=1, source_block_number=0, encoding_symbol_id=symbol, source_packets=2,
+    ...                           block_size=3, symbol_length=8, timestamp_us=symbol)
+    ...     return header.encode(symbols[symbol]) + symbols[symbol]
+    >>> [(e.index, e.payload, e.recovered) for e in receiver.receive(packet(0), 0.0)]
+    [(0, b'one', False)]
+    >>> receiver.receive(packet(2), 0.1)[0].payload
+    b'two'
     """
 
     def __init__(self, parameters: ReceiverParameters, code: ErasureCode) -> None:
+        if code.source_packets != parameters.source_packets:
+            raise FecError(
+                f"a code of {code.source_packets} source packets for a stream of {parameters.source_packets}"
+            )
         self.parameters = parameters
-        self._code = code
-        self.counters: Counter[str] = Counter()
         self.rejected: Counter[str] = Counter()
+        self.worst_reordering_s = 0.0
+        """How much later than a packet that was already there another one was sent that came after it, at most."""
+        self._code, self._m = code, parameters.source_packets
+        self._counts: Counter[str] = Counter()
+        self._accepted = self._delivered = 0
         self._blocks: dict[int, _Block] = {}
         self._recent: dict[int, int] = {}
         self._highest = -1
-        self._closed_below = 0
-        self._newest_us = 0
-        self._newest_at_s = float("-inf")
-        self._reports = 0
-        self._since_report = 0
-        self._last_report_s = 0.0
+        self._stray, self._strays = 0, 0
+        self._newest_us: int | None = None
+        self._newest_at_s = 0.0
+        self._offset_s = math.inf
+        self._closing_s = math.inf
+        self._reports = self._since_report = 0
+        self._last_report_s = -math.inf
+        self._alert_until_s = -math.inf
         self._urgent = False
+
+    @property
+    def counters(self) -> Counter[str]:
+        """Totals: accepted, duplicate, late, reordered, delivered, recovered, decoded_blocks, undecodable_blocks,
+        lost_sources, unused_parity, unused_sources, unreadable, reports, urgent_reports, skipped_blocks."""
+        return self._counts + Counter(accepted=self._accepted, delivered=self._delivered)
+
+    @property
+    def open_blocks(self) -> int:
+        """Blocks whose deadline is still to come."""
+        return len(self._blocks)
 
     def receive(self, data: bytes, now_s: float) -> list[Event]:
         """One datagram. Whatever its bytes are, it is accepted or counted; nothing is raised."""
-        try:
-            header = decode_header(data)
-            self._check(header)
-        except MalformedPacket as error:
-            self.rejected[error.reason] += 1
-            return []
-        number, symbol = header.source_block_number, header.encoding_symbol_id
+        events: list[Event] = self.advance(now_s) if now_s >= self._closing_s else []
+        fields = self._parsed(data)
+        if fields is None:
+            return events
+        number, symbol, size, stamp = fields
+        sent_us = stamp if self._newest_us is None else self._newest_us + _signed(stamp - self._newest_us, _STAMPS)
+        if number > self._highest + FARTHEST_AHEAD and not self._agreed(number):
+            self.rejected["far-ahead"] += 1
+            return events
+        if now_s - sent_us * _S_PER_US < self._offset_s - _CLOCK_JUMP_S and self._newest_us is not None:
+            self.rejected["timestamp"] += 1
+            return events
         self._since_report += 1
         if number > self._highest:
-            self._open_until(number, now_s)
-        if not self._newest_us or (header.timestamp_us - self._newest_us) % _WORD < _WORD // 2:
-            self._newest_us, self._newest_at_s = header.timestamp_us, now_s
+            events += self._open_until(number, sent_us, now_s)
+        self._clock(sent_us, now_s)
         block = self._blocks.get(number)
         if block is None:
-            self.counters["late"] += 1
-            self._note(number, symbol)
-            return []
+            self._counts["late"] += 1
+            self._note(number, 1 << symbol)
+            return events
         if block.bitmap >> symbol & 1:
-            self.counters["duplicate"] += 1
-            return []
+            self._counts["duplicate"] += 1
+            return events
+        self._accepted += 1
         block.bitmap |= 1 << symbol
-        block.size = max(block.size, header.block_size)
-        self._recent[number] = block.bitmap
-        self.counters["accepted"] += 1
-        return self._use(block, symbol, symbol_of(data, header), now_s)
+        if number in self._recent:
+            self._recent[number] = block.bitmap
+        if size > block.size:
+            block.size = size
+        if sent_us < block.start_us:
+            self._began(number, sent_us)
+        self._use(block, symbol, data[HEADER_BYTES:], now_s, events)
+        return events
 
     def advance(self, now_s: float) -> list[Event]:
         """Close the blocks whose playback deadline has passed."""
         events: list[Event] = []
-        while self._blocks:
-            block = next(iter(self._blocks.values()))
-            if block.deadline_s > now_s:
-                break
-            del self._blocks[block.number]
-            self._closed_below = block.number + 1
-            if not block.complete:
-                self.counters["undecodable_blocks"] += 1
-                have = (block.bitmap & ((1 << self.parameters.source_packets) - 1)).bit_count()
-                missing = self.parameters.source_packets - have
-                events.append(BlockUndecodable(block.number, block.bitmap.bit_count(), missing, now_s))
+        while self._closing_s <= now_s:
+            self._close(next(iter(self._blocks.values())), now_s, events)
         return events
 
     def next_deadline_s(self) -> float:
         """When ``advance`` or ``reports_due`` has something to do, whatever arrives (inf: never)."""
-        block = next(iter(self._blocks.values()), None)
-        closing = block.deadline_s if block is not None else float("inf")
-        report = self._last_report_s + self.parameters.report_interval_s if self._since_report else float("inf")
-        urgent = self._last_report_s + self.parameters.urgent_s if self._urgent else float("inf")
-        return min(closing, report, urgent)
+        if not self._since_report:
+            return self._closing_s
+        return min(self._closing_s, self._last_report_s + self._report_after_s())
 
     def reports_due(self, now_s: float) -> list[bytes]:
         """The report that is due now, if any; send it over every return path."""
-        p = self.parameters
-        # The same sums as in next_deadline_s: a caller that sleeps until then must find the report due.
-        timely = now_s >= self._last_report_s + p.report_interval_s
-        due = self._since_report > 0 and (timely or self._since_report >= p.report_packets)
-        if not due and not (self._urgent and now_s >= self._last_report_s + p.urgent_s):
+        full = self._since_report >= self.parameters.report_packets
+        if not self._since_report or not (full or now_s >= self._last_report_s + self._report_after_s()):
             return []
+        if self._urgent:
+            self._counts["urgent_reports"] += 1
+        self._counts["reports"] += 1
+        counts = self._counts
         report = LossReport(
-            stream_id=p.stream_id,
-            number=self._reports % _WORD,
-            newest_us=self._newest_us,
-            newest_age_us=max(0, int((now_s - self._newest_at_s) * 1e6)) % _WORD,
-            highest_block=max(0, self._highest),
-            received=self.counters["accepted"] % _WORD,
-            decoded_blocks=self.counters["decoded_blocks"] % _WORD,
-            undecodable_blocks=self.counters["undecodable_blocks"] % _WORD,
-            unused_parity=self.counters["unused_parity"] % _WORD,
-            blocks=tuple(sorted(self._recent.items())),
+            stream_id=self.parameters.stream_id,
+            number=self._reports & _WORD,
+            newest_us=(self._newest_us or 0) % _STAMPS,
+            newest_age_us=min(_WORD, max(0, int((now_s - self._newest_at_s) * 1e6))),
+            highest_block=max(0, self._highest) % BLOCK_NUMBERS,
+            received=(self._accepted + counts["duplicate"] + counts["late"]) & _WORD,
+            decoded_blocks=counts["decoded_blocks"] & _WORD,
+            undecodable_blocks=counts["undecodable_blocks"] & _WORD,
+            unused_parity=counts["unused_parity"] & _WORD,
+            blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in sorted(self._recent.items())),
         )
         self._reports += 1
         self._since_report, self._last_report_s, self._urgent = 0, now_s, False
         return [report.encode()]
 
-    def _check(self, header: PacketHeader) -> None:
+    def _parsed(self, data: bytes) -> tuple[int, int, int, int] | None:
+        """(block number, symbol, N, time stamp) of a packet of this stream; anything else is counted by reason."""
         p = self.parameters
-        if header.stream_id != p.stream_id:
-            raise UnexpectedPacket("stream", f"{header.stream_id} is not {p.stream_id}")
-        if header.source_packets != p.source_packets or header.symbol_length != p.symbol_bytes:
-            raise UnexpectedPacket("shape", f"k = {header.source_packets}, symbols of {header.symbol_length} bytes")
-        if header.encoding_symbol_id > 254:
-            raise UnexpectedPacket("symbol", "id 255 is beyond the code")
-        if header.source_block_number > max(0, self._highest) + _FARTHEST_AHEAD:
-            raise UnexpectedPacket("block", f"{header.source_block_number} lies far ahead of {self._highest}")
+        if len(data) == HEADER_BYTES + p.symbol_bytes:
+            first, flags, stream, ids, k, n, _, _, length, stamp, crc = HEADER.unpack_from(data)
+            symbol = ids & 0xFF
+            if (
+                (flags, stream, k, length) == (0, p.stream_id, self._m, p.symbol_bytes)
+                and first == _FIRST_BYTES[symbol < k]
+                and symbol <= LARGEST_SYMBOL_ID
+                and n >= k
+                and zlib.crc32(data[HEADER_BYTES:], zlib.crc32(_NO_CRC, zlib.crc32(data[:CRC_OFFSET]))) == crc
+            ):
+                reference = max(0, self._highest)
+                return reference + _signed((ids >> 8) - reference, BLOCK_NUMBERS), symbol, n, stamp
+        self.rejected[self._reason(data)] += 1
+        return None
 
-    def _open_until(self, number: int, now_s: float) -> None:
+    def _reason(self, data: bytes) -> str:
+        """Why a datagram is no packet of this stream, in a word."""
+        try:
+            header = decode_header(data)
+        except MalformedPacket as error:
+            return error.reason
+        if header.stream_id != self.parameters.stream_id:
+            return "stream"
+        # Without a time stamp a packet has no deadline and its loss cannot be told.
+        return "compact" if header.compact else "shape"
+
+    def _agreed(self, number: int) -> bool:
+        """Whether so many packets in a row were as far ahead that the stream itself must have moved on."""
+        near = self._strays > 0 and abs(number - self._stray) <= FARTHEST_AHEAD // 64
+        self._strays = self._strays + 1 if near else 1
+        self._stray = number
+        return self._strays >= _AGREEING
+
+    def _clock(self, sent_us: int, now_s: float) -> None:
+        self._strays = 0
+        if self._newest_us is None or sent_us >= self._newest_us:
+            self._newest_us, self._newest_at_s = sent_us, now_s
+        else:
+            self._counts["reordered"] += 1
+            self.worst_reordering_s = max(self.worst_reordering_s, (self._newest_us - sent_us) * _S_PER_US)
+        if now_s - sent_us * _S_PER_US < self._offset_s:
+            self._offset_s = now_s - sent_us * _S_PER_US
+            self._plan_closing()
+
+    def _plan_closing(self) -> None:
+        block = next(iter(self._blocks.values()), None)
+        if block is None:
+            self._closing_s = math.inf
+        else:
+            self._closing_s = block.start_us * _S_PER_US + self._offset_s + self.parameters.playback_s
+
+    def _report_after_s(self) -> float:
+        """Time from one report to the next, as things are."""
+        if self._urgent or self._last_report_s < self._alert_until_s:
+            return min(self.parameters.urgent_s, self.parameters.report_interval_s)
+        return self.parameters.report_interval_s
+
+    def _alarm(self, now_s: float) -> None:
+        self._urgent, self._alert_until_s = True, now_s + _ALERT_S
+
+    def _open_until(self, number: int, sent_us: int, now_s: float) -> list[Event]:
         """A block later than all before: it and those skipped (all their packets lost, or late) await their deadlines."""
-        for n in range(max(self._highest + 1, self._closed_below), number + 1):
-            self._blocks[n] = _Block(number=n, deadline_s=now_s + self.parameters.playback_s)
-            self._note(n, None)
-        if self._highest >= 0:
-            before = self._blocks.get(number - 2)
-            self._urgent |= before is not None and not before.complete
-        self._highest = number
-
-    def _note(self, number: int, symbol: int | None) -> None:
-        self._recent.setdefault(number, 0)
-        if symbol is not None:
-            self._recent[number] |= 1 << symbol
-        while len(self._recent) > _REPORTED_BLOCKS:
-            del self._recent[min(self._recent)]
-
-    def _use(self, block: _Block, symbol: int, body: bytes, now_s: float) -> list[Event]:
-        m = self.parameters.source_packets
-        if block.complete:
-            self.counters["unused_parity"] += symbol >= m
-            return self._deliver(block, symbol, body, now_s) if symbol < m and symbol not in block.symbols else []
-        block.symbols[symbol] = body
-        events = self._deliver(block, symbol, body, now_s) if symbol < m else []
-        if len(block.symbols) >= m:
-            events += self._recover(block, now_s)
-        elif symbol == block.size - 1:
-            self._urgent = True  # the last one of the block came, and too few before it
-        return events
-
-    def _recover(self, block: _Block, now_s: float) -> list[Event]:
-        block.complete = True
-        self.counters["decoded_blocks"] += 1
-        missing = [i for i in range(self.parameters.source_packets) if i not in block.symbols]
         events: list[Event] = []
-        if missing:
-            try:
-                sources = self._code.decode(block.symbols)
-            except FecError:
-                self.rejected["undecodable"] += 1
-                return []
-            for i in missing:
-                self.counters["recovered"] += 1
-                events += self._deliver(block, i, sources[i], now_s, recovered=True)
-        block.symbols = dict.fromkeys(range(self.parameters.source_packets), b"")
+        first = self._highest + 1
+        if number > self._highest + FARTHEST_AHEAD:
+            for block in list(self._blocks.values()):
+                self._close(block, now_s, events)
+            if number > first:
+                events.append(BlocksSkipped(first, number, now_s))
+                self._counts["skipped_blocks"] += number - first
+                self._counts["lost_sources"] += (number - first) * self._m
+            first = number
+        for n in range(first, number + 1):
+            self._blocks[n] = _Block(n, sent_us, self._m)
+            if number - n < MOST_BLOCKS:
+                self._note(n, 0)
+        before = self._blocks.get(number - 2)
+        self._highest = number
+        while len(self._blocks) > 2 * FARTHEST_AHEAD:
+            self._close(next(iter(self._blocks.values())), now_s, events)
+        self._began(first - 1, sent_us)
+        if before is not None and not before.complete:
+            self._alarm(now_s)  # its parity was due before this block began
         return events
+
+    def _began(self, number: int, sent_us: int) -> None:
+        """A block began no later than its earliest packet was sent, and the blocks before it no later than it did."""
+        while (block := self._blocks.get(number)) is not None and block.start_us > sent_us:
+            block.start_us = sent_us
+            number -= 1
+        self._plan_closing()
+
+    def _note(self, number: int, bits: int) -> None:
+        """Have a block's symbols in the next reports, if it is among the latest."""
+        if number in self._recent:
+            self._recent[number] |= bits
+        elif number > max(-1, self._highest - MOST_BLOCKS):
+            self._recent[number] = bits
+            for old in [n for n in self._recent if n <= max(self._highest, number) - MOST_BLOCKS]:
+                del self._recent[old]
+
+    def _use(self, block: _Block, symbol: int, body: bytes, now_s: float, events: list[Event]) -> None:
+        m = self._m
+        if block.complete:
+            self._counts["unused_parity" if symbol >= m else "unused_sources"] += 1
+            return
+        block.symbols[symbol] = body
+        if symbol < m:
+            self._deliver(block.number, symbol, body, now_s, False, events)
+        if len(block.symbols) >= m:
+            self._complete(block, now_s, events)
+        elif block.bitmap.bit_length() - len(block.symbols) > block.size - m and not self._urgent:
+            self._alarm(now_s)  # more than the code can repair is missing among what was sent before
+
+    def _complete(self, block: _Block, now_s: float, events: list[Event]) -> None:
+        block.complete = True
+        self._counts["decoded_blocks"] += 1
+        missing = [i for i in range(self._m) if i not in block.symbols]
+        if missing:
+            sources = self._code.decode(block.symbols)
+            for i in missing:
+                self._deliver(block.number, i, sources[i], now_s, True, events)
+            self._counts["recovered"] += len(missing)
+        block.symbols.clear()
+        events.append(BlockComplete(block.number, block.bitmap.bit_count(), len(missing), now_s))
 
     def _deliver(
-        self, block: _Block, symbol: int, body: bytes, now_s: float, *, recovered: bool = False
-    ) -> list[Event]:
+        self, number: int, symbol: int, body: bytes, now_s: float, recovered: bool, events: list[Event]
+    ) -> None:
         try:
             payload = unprotect(body)
-        except MalformedPacket as error:
-            self.rejected[error.reason] += 1
-            return []
-        self.counters["delivered"] += 1
-        index = block.number * self.parameters.source_packets + symbol
-        return [SourceDelivered(index, payload, now_s, recovered)]
+        except MalformedPacket:
+            self._counts["unreadable"] += 1  # the sender itself protected it wrongly
+            return
+        self._delivered += 1
+        events.append(SourceDelivered(number * self._m + symbol, payload, now_s, recovered))
+
+    def _close(self, block: _Block, now_s: float, events: list[Event]) -> None:
+        del self._blocks[block.number]
+        self._plan_closing()
+        if block.complete:
+            return
+        parity = sum(symbol >= self._m for symbol in block.symbols)
+        missing = self._m - (len(block.symbols) - parity)
+        self._counts["undecodable_blocks"] += 1
+        self._counts["unused_parity"] += parity
+        self._counts["lost_sources"] += missing
+        events.append(BlockUndecodable(block.number, len(block.symbols), missing, now_s))
+
+
+def _signed(difference: int, modulus: int) -> int:
+    """The number congruent to ``difference`` in [-modulus / 2, modulus / 2)."""
+    return (difference + modulus // 2) % modulus - modulus // 2
