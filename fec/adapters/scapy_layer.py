@@ -1,0 +1,180 @@
+"""The stream's packets as Scapy layers: to design, dissect and print them, and to build the template the data path patches.
+
+Same bytes as ``fec.wire``; importing this module binds both layers to the stream's UDP port.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from typing import Any
+
+from scapy.fields import (
+    BitEnumField,
+    BitField,
+    ByteField,
+    ConditionalField,
+    FieldLenField,
+    FlagsField,
+    IntField,
+    PacketListField,
+    ShortField,
+    ThreeBytesField,
+    XIntField,
+    XStrFixedLenField,
+)
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet, bind_bottom_up, bind_layers, bind_top_down
+
+from fec.framing import FrameTemplate
+from fec.wire import CRC_OFFSET, HEADER_BYTES, STREAM_UDP_PORT, VERSION, PacketType
+
+_KINDS = {int(kind): kind.name.lower() for kind in PacketType}
+_KIND_MASK = 0x0F
+_LENGTH_OFFSET = 14
+
+
+def _has_tail(packet: Any) -> bool:
+    """The compact form has neither time stamp nor CRC."""
+    return not packet.flags.compact
+
+
+class StreamPacket(Packet):  # type: ignore[misc,unused-ignore]
+    """Coded packet; the symbol is its payload. ``kind``, ``symbol_length`` and ``crc`` are filled in when left None.
+
+    >>> packet = StreamPacket(stream_id=7, encoding_symbol_id=21, source_packets=20, block_size=24) / b"symbol"
+    >>> StreamPacket(bytes(packet)).kind
+    2
+    """
+
+    name = "StreamPacket"
+    fields_desc = (
+        BitField("version", VERSION, 4),
+        BitEnumField("kind", None, 4, _KINDS),
+        FlagsField("flags", 0, 8, ["compact"]),
+        ShortField("stream_id", 0),
+        ThreeBytesField("source_block_number", 0),
+        ByteField("encoding_symbol_id", 0),
+        ShortField("source_packets", 1),
+        ByteField("block_size", 1),
+        ByteField("path", 0),
+        ShortField("path_sequence", 0),
+        ShortField("symbol_length", None),
+        ConditionalField(IntField("timestamp_us", 0), _has_tail),
+        ConditionalField(XIntField("crc", None), _has_tail),
+    )
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        """Fill in what was left open, the CRC last."""
+        header = bytearray(pkt)
+        if self.kind is None:
+            data = self.encoding_symbol_id < self.source_packets
+            header[0] |= PacketType.DATA if data else PacketType.PARITY
+        if self.symbol_length is None:
+            header[_LENGTH_OFFSET : _LENGTH_OFFSET + 2] = len(pay).to_bytes(2, "big")
+        if _has_tail(self) and self.crc is None:
+            header[CRC_OFFSET : CRC_OFFSET + 4] = zlib.crc32(pay, zlib.crc32(header)).to_bytes(4, "big")
+        return bytes(header) + pay
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        """The symbol, and what follows it (Ethernet padding)."""
+        length = self.symbol_length if self.symbol_length is not None else len(s)
+        return s[:length], s[length:]
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *_: Any, **__: Any) -> type[Packet]:
+        """Loss reports come to the same port; the type in the first byte tells them apart."""
+        if _pkt and _pkt[0] & _KIND_MASK == PacketType.REPORT:
+            return StreamReport
+        return cls
+
+
+class ReportedBlock(Packet):  # type: ignore[misc,unused-ignore]
+    """One block of a loss report: bit e of ``received`` (32 bytes, big endian) is set where symbol e arrived."""
+
+    name = "ReportedBlock"
+    fields_desc = (IntField("block", 0), XStrFixedLenField("received", bytes(32), 32))
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        """Nothing of the next block belongs to this one."""
+        return b"", s
+
+
+class StreamReport(Packet):  # type: ignore[misc,unused-ignore]
+    """Loss report; ``listed`` and ``crc`` are filled in when left None."""
+
+    name = "StreamReport"
+    fields_desc = (
+        BitField("version", VERSION, 4),
+        BitEnumField("kind", int(PacketType.REPORT), 4, _KINDS),
+        ByteField("flags", 0),
+        ShortField("stream_id", 0),
+        IntField("number", 0),
+        IntField("newest_us", 0),
+        IntField("newest_age_us", 0),
+        IntField("highest_block", 0),
+        IntField("received", 0),
+        IntField("decoded_blocks", 0),
+        IntField("undecodable_blocks", 0),
+        IntField("unused_parity", 0),
+        FieldLenField("listed", None, count_of="blocks", fmt="B"),
+        ThreeBytesField("spare", 0),
+        XIntField("crc", None),
+        PacketListField("blocks", [], ReportedBlock, count_from=lambda report: report.listed),
+    )
+    _CRC_AT = 40
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        """Fill in the CRC over everything, itself taken as zero."""
+        if self.crc is not None:
+            return pkt + pay
+        at = self._CRC_AT
+        return pkt[:at] + zlib.crc32(pkt).to_bytes(4, "big") + pkt[at + 4 :] + pay
+
+
+bind_layers(UDP, StreamPacket, dport=STREAM_UDP_PORT)
+bind_top_down(UDP, StreamReport, dport=STREAM_UDP_PORT)
+
+
+def bind_port(udp_port: int) -> None:
+    """Dissect streams on another UDP destination port as well."""
+    bind_bottom_up(UDP, StreamPacket, dport=udp_port)
+
+
+def frame_template(
+    *,
+    src_mac: str,
+    dst_mac: str,
+    src_ip: str,
+    dst_ip: str,
+    udp_port: int = STREAM_UDP_PORT,
+    symbol_bytes: int | None = None,
+) -> FrameTemplate:
+    """The frame of a stream's packets from one host to another, ready to be patched (label, lengths).
+
+    ``symbol_bytes``: the size that most packets' symbols have; ``headers`` then carries the lengths of such a packet
+    already, and only the label is to be written.
+
+    >>> template = frame_template(src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1",
+    ...                           dst_ip="10.0.0.2")
+    >>> frame = Ether(template.frame(40503, b"payload"))
+    >>> frame[UDP].sport, frame[UDP].len, frame[IP].len
+    (40503, 15, 35)
+    """
+    ethernet = Ether(src=src_mac, dst=dst_mac)
+    ip = IP(src=src_ip, dst=dst_ip, flags="DF", id=0, ttl=64)
+    headers = bytes(ethernet / ip / UDP(sport=0, dport=udp_port, chksum=0))
+    ip_at = len(bytes(ethernet))
+    udp_at = len(headers) - len(bytes(UDP(chksum=0)))
+    template = FrameTemplate(
+        headers=headers,
+        label_offset=udp_at,
+        ip_offset=ip_at,
+        ip_length_offset=ip_at + 2,
+        ip_checksum_offset=ip_at + 10,
+        udp_length_offset=udp_at + 4,
+    )
+    if symbol_bytes is None:
+        return template
+    return replace(template, headers=template.headers_for(HEADER_BYTES + symbol_bytes))
