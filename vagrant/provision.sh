@@ -170,7 +170,7 @@ provide_environment() {
     : >"$unfinished" # outlives an interruption: a half-copied package looks installed, so the next run starts anew
     say "installing Python packages into $venv (a minute or two)"
     if ! "$venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$root/constraints.txt" -e "$root${names:+[${names#,}]}" >&2; then
-        rm -f "$unfinished" # pip has undone its own failure
+        rm -f "$unfinished" # what fails, other than by interruption, fails before anything is copied: no index, no build
         fail 3 "installing the Python packages failed (is a package index reachable?); what is above says why"
     fi
     for name in "${extra_names[@]}"; do fingerprint >"$venv/.testbed-$name"; done
@@ -191,6 +191,7 @@ provide_virtual_machine() {
 if [ -z "$(missing_packages)" ] && environment_is_complete && { [ $vm = no ] || virtual_machine_is_ready; }; then exit 0; fi
 mkdir -p "$venv" 2>/dev/null && [ -w "$venv" ] || { can_become_root && as_root install -d -o "$(id -u)" -g "$(id -g)" "$venv"; } ||
     fail 3 "cannot write to $venv; name another folder in TESTBED_VENV"
+trap 'say interrupted; exit 130' INT TERM
 exec 9<"$venv"
 flock 9 # pip inherits it: were this script killed, the next one would wait until pip is done
 provide_packages

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 import tomllib
@@ -77,6 +78,12 @@ class Machine:
         return [line for line in self.calls_file.read_text().splitlines() if line.startswith(word)]
 
 
+def wait_for_call(machine: Machine, word: str) -> None:
+    deadline_s = time.monotonic() + 20
+    while not machine.calls(word) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
@@ -119,13 +126,22 @@ def test_interrupted_installation_is_started_anew(machine: Machine) -> None:
 
 def test_killed_run_leaves_a_set_up_that_the_next_run_mends(machine: Machine) -> None:
     process = machine.start(PIP_SECONDS="2")
-    deadline_s = time.monotonic() + 20
-    while not machine.calls("pip start") and time.monotonic() < deadline_s:
-        time.sleep(0.01)
+    wait_for_call(machine, "pip start")
     process.kill()
     process.communicate(timeout=20)
     assert machine.provision().returncode == 0
     assert (machine.venv / ".testbed-base").exists()
+    assert len(machine.calls("venv")) == 2
+
+
+def test_interrupted_run_exits_130_and_is_started_anew(machine: Machine) -> None:
+    process = machine.start(PIP_SECONDS="1", PIP_EXIT="1")
+    wait_for_call(machine, "pip start")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert stderr.splitlines()[-1] == "setup: interrupted"
+    assert machine.provision().returncode == 0
     assert len(machine.calls("venv")) == 2
 
 
