@@ -21,6 +21,10 @@ CONVERGING = 1024
 
 _LEAST_GAP = 0.02
 """Stratified shares nearer than this are not told apart: the windows in between err by as much."""
+_SURE_OF_FIRST, _SURE_OF_OTHER = 7.0, 10.0
+"""Log likelihood ratios at which a change of a stratified share is believed: after no loss at all, and between two losses.
+Stratified labels vary less than chance does; over 25 random placements of 1 to 8 intervals each, shares from 0.06 to 0.7 and
+3,000 packets, the second gave no false alarm but with eight intervals (one in ten runs)."""
 _SURE = 12.0
 """Log likelihood ratio at which chance no longer explains a change of a random loss (e^-12, for some 10^3 places)."""
 
@@ -119,9 +123,7 @@ class LossEstimator:
         gap = np.abs(k2 / n2 - k1 / n1)
         ratio = _log_likelihood(k1, n1) + _log_likelihood(k2, n2) - _log_likelihood(np.array(total), np.array(count))
         if self._deterministic:
-            # Two packets over a window that lost none are a change; two windows of a known loss may differ by four.
-            enough = np.where(k1 == 0, 2 + 1.5 * n2 / n1, 4 + 4 * n2 / n1)
-            found = (n2 * gap > enough) & (gap > _LEAST_GAP)
+            found = (ratio > np.where(k1 == 0, _SURE_OF_FIRST, _SURE_OF_OTHER)) & (gap > _LEAST_GAP)
         else:
             found = ratio > _SURE
         return int(n1[np.argmax(np.where(found, ratio, -1.0))]) if found.any() else None
