@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -23,10 +24,7 @@ _ONE = np.uint64(1)
 _SEVEN = np.uint64(7)
 
 
-@numba.njit(  # type: ignore[untyped-decorator,unused-ignore]
-    "void(uint64[:, ::1], int32[::1], int32[::1], uint64[:, ::1])", cache=True, nogil=True
-)
-def multiply_words(
+def _multiply_words(
     source: NDArray[np.uint64], sources: NDArray[np.int32], starts: NDArray[np.int32], out: NDArray[np.uint64]
 ) -> None:
     """Each row of ``out`` by Horner over the bits 7..0 of its coefficients: double, then XOR the symbols with that bit.
@@ -61,3 +59,15 @@ def multiply_words(
                 for w in range(words):
                     total[w] ^= a[w]
                 at += 1
+
+
+def _compiled(function: Any) -> Any:
+    """Compiled for one kind of array; uncached where neither cache directory nor package can be written to."""
+    signature = "void(uint64[:, ::1], int32[::1], int32[::1], uint64[:, ::1])"
+    try:
+        return numba.njit(signature, cache=True, nogil=True)(function)
+    except RuntimeError:
+        return numba.njit(signature, nogil=True)(function)
+
+
+multiply_words = _compiled(_multiply_words)
