@@ -122,8 +122,6 @@ class EmulatedNetwork:
         with Netlink() as netlink:
             netlink.apply(cables.messages)
         self._links = LinkControl(cables, self._namespaces, shape=self.shape, mtu=self.mtu)
-        self._links.shape_all()
-        self._links.prepare_faults()
         self._address_hosts(cables)
         began = self._note("cables", began)
         self._switches.transact(bridge_operations(self.wiring, self.datapath, self.controller_port))
@@ -131,7 +129,11 @@ class EmulatedNetwork:
         if wrong:
             raise CapabilityError(f"Open vSwitch could not set up {len(wrong)} ports, the first {wrong[0]}")
         self._mark_bridge_interfaces()
-        self._note("bridges", began)
+        began = self._note("bridges", began)
+        # Only now: a bridge that takes an interface over removes the queues and hooks that it finds there.
+        self._links.shape_all()
+        self._links.prepare_faults()
+        self._note("shaping", began)
 
     def _mark_bridge_interfaces(self) -> None:
         """User-space bridges' own interfaces go into the group that ``stop`` removes (the kernel's go with its datapath)."""
@@ -203,7 +205,8 @@ class EmulatedNetwork:
 
     def host_pid(self, name: str) -> int:
         """A process that sleeps in the host's network namespace."""
-        return self._running_namespaces.pids[self.host(name).name]
+        known = self.host(name).name
+        return self._running_namespaces.pids[known]
 
     def interface_of(self, host: str, port: int = 0) -> str:
         """Name of the host's interface."""

@@ -7,6 +7,7 @@ before any hook at the receiving end would see them.
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import socket
 import struct
@@ -138,17 +139,20 @@ class LinkControl:
             return self._delay_and_lose(end, fraction)
 
     def _classify(self, end: CableEnd, fraction: float) -> float:
-        before = self._losing.get(end.interface, 0.0)
-        messages: list[Message] = []
+        netlink, gate = self.netlink_of(end.host), packet_gate(end.index)
         if fraction > 0:
+            rule = drop_rule(end.index, fraction)
             if end.interface not in self._gated:
-                messages.append(packet_gate(end.index))
-            messages.append(drop_rule(end.index, fraction))
-        elif before > 0:
-            messages.append(drop_rule(end.index, before, "remove"))
-        if messages:
-            self.netlink_of(end.host).apply(messages)
+                netlink.apply([gate, rule])
+            else:
+                try:
+                    netlink.apply([rule])
+                except NetlinkError:  # a bridge that was configured anew has removed the hook
+                    netlink.apply([gate, rule])
             self._gated.add(end.interface)
+        elif self._losing.get(end.interface, 0.0) > 0:
+            with contextlib.suppress(NetlinkError):  # gone with its hook: what was asked for
+                netlink.apply([drop_rule(end.index, 1.0, "remove")])
         self._losing[end.interface] = fraction
         return time.monotonic()
 
