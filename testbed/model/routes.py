@@ -5,6 +5,7 @@ The value that routing computes, spraying turns into label intervals and verdict
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -44,19 +45,28 @@ class SplitRoute:
             )
         if self.source == self.sink:
             raise InputError(f"split route: source and sink are both {self.source!r}; choose two nodes")
-        balance: dict[str, Fraction] = {}
-        for link, load in zip(self.network.links, self.loads, strict=True):
-            if not 0 <= load <= 1:
-                raise InputError(f"split route: load {load} of {link.label} lies outside [0, 1]")
+        scale, whole = self._whole_loads()
+        balance: dict[str, int] = {}
+        for link, load in zip(self.network.links, whole, strict=True):
+            if not 0 <= load <= scale:
+                raise InputError(f"split route: load {Fraction(load, scale)} of {link.label} lies outside [0, 1]")
             if load:
-                balance[link.source] = balance.get(link.source, Fraction(0)) + load
-                balance[link.target] = balance.get(link.target, Fraction(0)) - load
+                balance[link.source] = balance.get(link.source, 0) + load
+                balance[link.target] = balance.get(link.target, 0) - load
         for node, net in balance.items():
             want = {self.source: 1, self.sink: -1}.get(node, 0)
-            if net != want:
+            if net != want * scale:
                 raise InputError(
-                    f"split route: node {node!r} sends out {net} more than it takes in; it should be {want}"
+                    f"split route: node {node!r} sends out {Fraction(net, scale)} more than it takes in; "
+                    f"it should be {want}"
                 )
+
+    def _whole_loads(self) -> tuple[int, list[int]]:
+        """A common denominator and the loads as multiples of its inverse: adding integers is much faster."""
+        distinct = {id(load): load for load in self.loads}  # equal loads are mostly one object; hashing them is slow
+        scale = math.lcm(*(load.denominator for load in distinct.values()))
+        whole = {key: load.numerator * (scale // load.denominator) for key, load in distinct.items()}
+        return scale, [whole[id(load)] for load in self.loads]
 
     def load(self, link: LinkId) -> Fraction:
         return self.loads[self.network.link_index[link]]

@@ -73,6 +73,7 @@ class FaultRecord:
     packets: int = 0
     predicted_block_size: float | None = None
     measured_block_size: float | None = None
+    mean_block_size: float | None = None
     size_range: tuple[float, float] | None = None
     reacted: bool = True
     reaction_s: float | None = None

@@ -24,7 +24,9 @@ BoolArray = npt.NDArray[np.bool_]
 class FaultResult:
     """One fault, prediction beside measurement. Losses are fractions; ``interval`` is where the predicted loss must lie.
 
-    ``size_range``: block sizes that the sender may settle at, given how well a loss can be told from a measurement.
+    ``measured_block_size`` is where N settled: the median over the blocks of the steady part (``mean_block_size`` holds what
+    the first, rough estimate overshot as well). ``size_range``: block sizes that the sender may settle at, given how well
+    a loss can be told from a measurement.
     ``reaction_s``: from the failure to the first packet sent under the larger N (None: no larger N was called for, or
     none came: then ``reacted`` is false). Transient blocks were started before the reaction.
     """
@@ -39,6 +41,7 @@ class FaultResult:
     packets: int
     predicted_block_size: int | None
     measured_block_size: float | None
+    mean_block_size: float | None
     size_range: tuple[int, int]
     reacted: bool
     reaction_s: float | None
@@ -129,8 +132,9 @@ def _fault_result(
         measured_loss=measured,
         interval=loss_interval(plan, times, packets, lost[mask]),
         packets=packets,
-        predicted_block_size=predicted_block_size(plan, times, loss),
-        measured_block_size=float(sizes.mean()) if len(sizes) else None,
+        predicted_block_size=predicted_block_size(plan, times, loss, policy.base),
+        measured_block_size=float(np.median(sizes)) if len(sizes) else None,
+        mean_block_size=float(sizes.mean()) if len(sizes) else None,
         size_range=(low, high),
         reacted=not needs_more or reaction is not None,
         reaction_s=reaction,
@@ -156,7 +160,7 @@ def size_range(plan: StreamPlan, loss: float, policy: BlockSizePolicy) -> tuple[
     return policy(max(0.0, loss - spread)), policy(min(0.99, loss + spread))
 
 
-def predicted_block_size(plan: StreamPlan, times: FaultTimes, loss: float) -> int | None:
+def predicted_block_size(plan: StreamPlan, times: FaultTimes, loss: float, base: int) -> int | None:
     """FEC_r(l): equation 25, or the exact worst window of what the failed cable carries; None where nothing gets by."""
     if loss >= 1:
         return None
@@ -164,8 +168,8 @@ def predicted_block_size(plan: StreamPlan, times: FaultTimes, loss: float) -> in
     if is_deterministic(plan):
         index = plan.network.link_index[times.fault.link]
         size = link_block_size(plan.forward, index, m)
-        return max(size or 0, block_size_policy(plan).base)
-    return max(fec_block_size(m, loss, plan.stream.decoding_error_rate), block_size_policy(plan).base)
+        return max(size or 0, base)
+    return max(fec_block_size(m, loss, plan.stream.decoding_error_rate), base)
 
 
 def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolArray) -> tuple[float, float]:
@@ -254,9 +258,8 @@ def timeline(plan: StreamPlan, run: StreamMeasurements, bin_s: float = 0.1) -> d
     }
 
 
-def whole_route_ror(plan: StreamPlan) -> tuple[float, tuple[str, ...]]:
+def whole_route_ror(plan: StreamPlan, policy: BlockSizePolicy) -> tuple[float, tuple[str, ...]]:
     """Predicted ROR over every loaded link of the route (infinite when one carries everything), and those links."""
-    policy = block_size_policy(plan)
     total, infinite = 0.0, []
     m = plan.stream.source_packets
     for i in plan.forward.loaded:

@@ -33,7 +33,7 @@ def session_records(
         parameters=asdict(plan.stream) | {"seed": plan.seed, "tolerated": analysis.policy.base},
         duration_s=plan.duration_s,
     )
-    _, infinite = whole_route_ror(plan)
+    _, infinite = whole_route_ror(plan, analysis.policy)
     ending = SummaryRecord(
         session=index,
         verdict=verdict,
@@ -58,7 +58,7 @@ def stream_document(
     plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis, verdict: Verdict
 ) -> dict[str, Any]:
     """The object that ``testbed stream --json`` prints; infinite values are null, with the links named."""
-    whole, infinite = whole_route_ror(plan)
+    whole, infinite = whole_route_ror(plan, analysis.policy)
     return {
         "fabric": run.fabric,
         "network": plan.network.name,
