@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -106,6 +107,6 @@ def test_steps_are_in_time_order_and_each_fault_begins_before_it_ends(faults: li
 @given(st.lists(fault_values, max_size=8))
 def test_at_one_moment_ends_come_before_beginnings(faults: list[Fault]) -> None:
     steps = fault_steps(faults)
-    for earlier, later in zip(steps, steps[1:], strict=False):
+    for earlier, later in itertools.pairwise(steps):
         if earlier.at_s == later.at_s:
             assert (earlier.begins, later.begins) != (True, False)
