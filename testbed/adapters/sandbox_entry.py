@@ -154,10 +154,7 @@ def _run_inside(options: dict[str, str], command: list[str]) -> int:
 def _prepare(options: dict[str, str]) -> str:
     """Mounts and loopback of the new namespaces; returns the private directory, on a tmpfs that vanishes with them."""
     _mount("none", "/", None, MS_REC | MS_PRIVATE, "make mounts private")
-    try:
-        _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /proc")
-    except RefusedError as refused:
-        raise RefusedError(f"{refused}; in a container, start it with --privileged (its /proc is masked)") from refused
+    _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /proc")  # refused where /proc is masked
     _mount("tmpfs", PRIVATE_MOUNT, "tmpfs", MS_NOSUID | MS_NODEV, f"mount a tmpfs on {PRIVATE_MOUNT}", "mode=1777")
     run_directory = f"{PRIVATE_MOUNT}/testbed"
     for part in ("run", "log", "db", "etc", "tmp"):
@@ -191,7 +188,7 @@ def _environment(run_directory: str) -> dict[str, str]:
 def _mount(source: str, target: str, kind: str | None, flags: int, doing: str, data: str | None = None) -> None:
     encoded = [None if word is None else word.encode() for word in (source, target, kind)]
     if _libc.mount(*encoded, ctypes.c_ulong(flags), None if data is None else data.encode()) != 0:
-        raise RefusedError(f"cannot {doing} in the sandbox ({os.strerror(ctypes.get_errno())})")
+        raise RefusedError(f"cannot {doing} in the sandbox ({os.strerror(ctypes.get_errno())}); {_how_to_allow()}")
 
 
 def _loopback_up() -> None:
