@@ -14,7 +14,7 @@ from testbed.model.routes import Layer, SplitRoute
 from testbed.routing.capillary_recursion import DisconnectedError, FinalLoads, LinkArrays, final_loads
 from testbed.routing.end_points import FlowProblem, flow_problem
 from testbed.routing.min_cost import fewest_links_flow
-from topologies.network import Network
+from topologies.network import LinkId, Network
 
 
 def capillary_route(network: Network, source: str, sink: str, layers: int | None = None) -> SplitRoute:
@@ -46,28 +46,28 @@ def capillary_route(network: Network, source: str, sink: str, layers: int | None
         final = final_loads(arrays, problem.source, problem.sink)
     except DisconnectedError:
         raise problem.no_path() from None
-    levels = final.layer_levels
-    if layers is None or layers >= len(levels):
-        return _with_layers(problem, final, _full_shares(problem, final), levels, "capillary")
-    shares = _shares_after(problem, final, levels[layers - 1])
-    return _with_layers(problem, final, shares, levels[:layers], f"capillary:{layers}")
+    if layers is None or layers >= len(final.levels):
+        return _with_layers(problem, final, _full_shares(problem, final), len(final.levels), "capillary")
+    return _with_layers(problem, final, _shares_after(problem, final, layers), layers, f"capillary:{layers}")
 
 
 def _full_shares(problem: FlowProblem, final: FinalLoads) -> list[Fraction]:
     nothing = Fraction(0)
-    rows = zip(final.levels, final.saturated, problem.weight, strict=True)
-    return [(level if weight == 1 else level * weight) if full else nothing for level, full, weight in rows]
+    rows = zip(final.rank, final.saturated, problem.weight, strict=True)
+    levels = final.levels
+    return [(levels[at] if weight == 1 else levels[at] * weight) if full else nothing for at, full, weight in rows]
 
 
-def _shares_after(problem: FlowProblem, final: FinalLoads, lowest: Fraction) -> list[Fraction]:
-    """What links carry when only the levels down to ``lowest`` are fixed and the rest goes over the fewest links."""
+def _shares_after(problem: FlowProblem, final: FinalLoads, layers: int) -> list[Fraction]:
+    """What links carry when only the first ``layers`` levels are fixed and the rest goes over the fewest links."""
     shares = _full_shares(problem, final)
-    free = [i for i, level in enumerate(final.levels) if level < lowest]
-    scale = math.lcm(lowest.denominator, *(level.denominator for level in final.levels if level >= lowest))
+    lowest = final.levels[layers - 1]
+    free = [i for i, rank in enumerate(final.rank) if rank >= layers]
+    scale = math.lcm(*(level.denominator for level in final.levels[:layers]))
     demand = [0] * problem.nodes
     demand[problem.source], demand[problem.sink] = scale, -scale
-    for i, level in enumerate(final.levels):
-        if level >= lowest and final.saturated[i]:
+    for i, rank in enumerate(final.rank):
+        if rank < layers and final.saturated[i]:
             demand[problem.tail[i]] -= int(shares[i] * scale)
             demand[problem.head[i]] += int(shares[i] * scale)
     flow, _ = fewest_links_flow(
@@ -83,21 +83,18 @@ def _shares_after(problem: FlowProblem, final: FinalLoads, lowest: Fraction) -> 
 
 
 def _with_layers(
-    problem: FlowProblem, final: FinalLoads, shares: list[Fraction], levels: tuple[Fraction, ...], method: str
+    problem: FlowProblem, final: FinalLoads, shares: list[Fraction], layers: int, method: str
 ) -> SplitRoute:
-    number = {level: at for at, level in enumerate(levels, 1)}
     link_layers = [0] * len(problem.network.links)
-    bottlenecks: list[list[int]] = [[] for _ in levels]
-    for i, link in enumerate(problem.links):
-        layer = number.get(final.levels[i], 0) if final.saturated[i] else 0
-        if layer:
-            link_layers[link] = layer
-            bottlenecks[layer - 1].append(link)
-    loads = [level * problem.largest_weight for level in levels]
+    bottlenecks: list[list[LinkId]] = [[] for _ in range(layers)]
+    for link, rank, full in zip(problem.links, final.rank, final.saturated, strict=True):
+        if full and rank < layers:
+            link_layers[link] = rank + 1
+            bottlenecks[rank].append(problem.network.links[link].id)
+    loads = [level * problem.largest_weight for level in final.levels[:layers]]
     factors = [1 / loads[0], *(before / after for before, after in pairwise(loads))]
-    links = problem.network.links
     found = tuple(
-        Layer(load=load, factor=factor, bottlenecks=tuple(links[i].id for i in part))
+        Layer(load=load, factor=factor, bottlenecks=tuple(part))
         for load, factor, part in zip(loads, factors, bottlenecks, strict=True)
     )
     return problem.route(method, shares, found, tuple(link_layers))

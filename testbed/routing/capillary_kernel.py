@@ -40,6 +40,7 @@ STEPS: tuple[Callable[..., Any], ...] = (
     flow_steps.push_path,
     flow_steps.drain_node,
     flow_steps.close_component,
+    flow_steps.forget_visits,
     flow_steps.add_arc,
     drop_final_arcs,
     first_share,
@@ -109,11 +110,6 @@ def use_cache_directory() -> None:
 
 
 _compiled: list[tuple[Callable[..., None], Callable[..., None]]] = []
-
-
-def is_compiled() -> bool:
-    """Has this process the kernel ready?"""
-    return bool(_compiled)
 
 
 def compiled_steps() -> tuple[Callable[..., None], Callable[..., None]]:

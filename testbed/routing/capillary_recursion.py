@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from testbed.routing.pieces import IntegerSolver, Piece, PieceSolver, Split
@@ -16,7 +16,6 @@ from testbed.routing.pieces import IntegerSolver, Piece, PieceSolver, Split
 COMPILE_FROM_LINKS = 3000
 """Links solved in integers by this process before it turns to numba, which takes about as long to import."""
 
-ZERO = Fraction(0)
 _solved_in_integers = 0
 
 
@@ -30,15 +29,14 @@ class MisjudgedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class FinalLoads:
-    """For each link the level (load over weight) at which it became final, and whether it is saturated or empty."""
+    """The levels (load over weight) at which links are saturated, highest first, and each link's share in them.
+
+    Link i became final at ``levels[rank[i]]`` (``len(levels)``: it never carries anything), saturated or empty.
+    """
 
     levels: tuple[Fraction, ...]
+    rank: tuple[int, ...]
     saturated: tuple[bool, ...]
-
-    @property
-    def layer_levels(self) -> tuple[Fraction, ...]:
-        """The levels at which links are saturated, highest first."""
-        return tuple(sorted({v for v, full in zip(self.levels, self.saturated, strict=True) if full}, reverse=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,50 +71,74 @@ def final_loads(links: LinkArrays, source: int, sink: int, *, compiled: bool | N
 
 
 def _run(links: LinkArrays, source: int, sink: int, *, compiled: bool) -> FinalLoads:
-    count = len(links.tail)
-    levels, saturated, final = [ZERO] * count, [False] * count, [False] * count
     demand = [0] * links.nodes
     demand[source], demand[sink] = 1, -1
     whole = Piece(nodes=list(range(links.nodes)), demand=demand, denominator=1, bound=None, in_integers=not compiled)
-    pieces, solvers = [whole], {not compiled: _solver(links, compiled=compiled)}
+    recursion = _Recursion(links)
+    pieces = [whole]
     while pieces:
-        if pieces[-1].in_integers and True not in solvers:
-            remaining = [0 if done else weight for done, weight in zip(final, links.weight, strict=True)]
-            left = LinkArrays(nodes=links.nodes, tail=links.tail, head=links.head, weight=remaining)
-            solvers[True] = _solver(left, compiled=False)
+        in_floats = recursion.advance([piece for piece in pieces if not piece.in_integers], in_integers=False)
+        pieces = in_floats + recursion.advance([piece for piece in pieces if piece.in_integers], in_integers=True)
+    return recursion.final_loads()
+
+
+class _Recursion:
+    """What is final so far, and the solvers that know it."""
+
+    def __init__(self, links: LinkArrays) -> None:
+        self._links = links
+        self._solvers: dict[bool, PieceSolver] = {}
+        self._level_number: dict[Fraction, int] = {}
+        self._final = [-1] * len(links.tail)  # the number of its level, a link
+        self._saturated = [False] * len(links.tail)
+
+    def advance(self, pieces: list[Piece], *, in_integers: bool) -> list[Piece]:
+        """Split the pieces, which share no node; what is left of them for the next wave."""
         following: list[Piece] = []
+        if not pieces:
+            return following
         finished: list[int] = []
-        for in_integers, solver in solvers.items():
-            group = [piece for piece in pieces if piece.in_integers == in_integers]
-            for piece, split in zip(group, solver.split(group) if group else (), strict=True):
-                settled = settle(piece, split, links)
-                if settled is None or split is None:
-                    following.append(_again(piece))
-                    continue
-                for link, full in zip(split.crossing, split.full, strict=True):
-                    levels[link], saturated[link], final[link] = settled.level, full == 1, True
-                finished += split.crossing
-                following += settled.children
-        for solver in solvers.values():
+        for piece, split in zip(pieces, self._solver(in_integers).split(pieces), strict=True):
+            settled = settle(piece, split, self._links)
+            if settled is None or split is None:
+                following.append(_again(piece))
+                continue
+            number = self._level_number.setdefault(settled.level, len(self._level_number))
+            for link, full in zip(split.crossing, split.full, strict=True):
+                self._final[link], self._saturated[link] = number, full == 1
+            finished += split.crossing
+            following += settled.children
+        for solver in self._solvers.values():
             solver.finish(finished)
-        pieces = sorted(following, key=lambda piece: piece.in_integers)
-    return FinalLoads(levels=tuple(levels), saturated=tuple(saturated))
+        return following
 
+    def _solver(self, in_integers: bool) -> PieceSolver:
+        if in_integers not in self._solvers:
+            links = self._links
+            weight = [w if number < 0 else 0 for number, w in zip(self._final, links.weight, strict=True)]
+            if in_integers:
+                self._solvers[True] = IntegerSolver(links.nodes, links.tail, links.head, weight)
+            else:
+                from testbed.routing.capillary_kernel import CompiledSolver
 
-def _solver(links: LinkArrays, *, compiled: bool) -> PieceSolver:
-    if not compiled:
-        return IntegerSolver(links.nodes, links.tail, links.head, links.weight)
-    from testbed.routing.capillary_kernel import CompiledSolver
+                self._solvers[False] = CompiledSolver(links.nodes, links.tail, links.head, weight)
+        return self._solvers[in_integers]
 
-    return CompiledSolver(links.nodes, links.tail, links.head, links.weight)
+    def final_loads(self) -> FinalLoads:
+        """Once no pieces are left."""
+        levels = sorted(self._level_number, reverse=True)
+        rank = [0] * len(levels) + [len(levels)]  # by number; the last, -1, for links that no piece made final
+        for at, level in enumerate(levels):
+            rank[self._level_number[level]] = at
+        ranks = tuple(rank[number] for number in self._final)
+        return FinalLoads(levels=tuple(levels), rank=ranks, saturated=tuple(self._saturated))
 
 
 def _again(piece: Piece) -> Piece:
     """The piece for another wave, in integers; where those do not balance either, the floats erred above it."""
     if piece.in_integers:
         raise DisconnectedError if piece.bound is None else MisjudgedError
-    piece.in_integers = True
-    return piece
+    return replace(piece, in_integers=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,7 +93,7 @@ def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
 
 def integer_capacities(network: Network) -> list[int]:
     """The links' capacities as exact integers without a common factor: all 1 where they are equal."""
-    exact = {link.capacity_bps: Fraction(link.capacity_bps) for link in network.links}
+    exact = {capacity: Fraction(capacity) for capacity in {link.capacity_bps for link in network.links}}
     if not exact:
         return []
     scale = math.lcm(*(value.denominator for value in exact.values()))

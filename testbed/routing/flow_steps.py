@@ -104,12 +104,10 @@ def drop_final_arcs(graph: Residual, low: Any, high: Any) -> None:
         graph.last[node] = kept
 
 
-def is_open(graph: Residual, arc: Any, onward: Any, tolerance: Any) -> Any:
-    """Can more be sent along the arc (``onward`` 1) or against it (0), beyond that fraction of its link's capacity?"""
-    link = graph.arc_link[arc]
-    if graph.arc_out[arc] == onward:
-        return graph.capacity[link] - graph.flow[link] > tolerance * graph.capacity[link]
-    return graph.flow[link] > tolerance * graph.capacity[link]
+def is_open(capacity: Any, flow: Any, along: Any, tolerance: Any) -> Any:
+    """Can more be sent along the link (or against it), beyond that fraction of its capacity?"""
+    # Numbers, not the graph: compiled code would hand on its eighteen arrays at every call.
+    return (capacity - flow if along else flow) > tolerance * capacity
 
 
 def first_share(graph: Residual, low: Any, high: Any) -> Any:
@@ -165,8 +163,10 @@ def spread_levels(graph: Residual, low: Any, high: Any, tolerance: Any, least: A
         node = graph.queue[low + taken]
         taken += 1
         for arc in range(graph.first[node], graph.last[node]):
-            other = graph.arc_node[arc]
-            if graph.level[other] < 0 and is_open(graph, arc, 0, tolerance):
+            other, link = graph.arc_node[arc], graph.arc_link[arc]
+            if graph.level[other] < 0 and is_open(
+                graph.capacity[link], graph.flow[link], graph.arc_out[arc] == 0, tolerance
+            ):
                 graph.level[other] = graph.level[node] + 1
                 graph.queue[low + count] = other
                 count += 1
@@ -211,8 +211,10 @@ def drain_node(graph: Residual, root: Any, low: Any, tolerance: Any, least: Any)
             continue
         arc = graph.cursor[node]
         if arc < graph.last[node]:
-            other = graph.arc_node[arc]
-            if graph.level[other] == graph.level[node] - 1 and is_open(graph, arc, 1, tolerance):
+            other, link = graph.arc_node[arc], graph.arc_link[arc]
+            if graph.level[other] == graph.level[node] - 1 and is_open(
+                graph.capacity[link], graph.flow[link], graph.arc_out[arc] == 1, tolerance
+            ):
                 graph.path_arc[low + depth] = arc
                 depth += 1
                 graph.path_node[low + depth] = other
@@ -241,9 +243,7 @@ def label_components(graph: Residual, low: Any, high: Any, tolerance: Any) -> An
 
     ``component`` counts from 0 in the order they are closed: open arcs lead from higher to lower numbers only.
     """
-    for at in range(low, high):
-        node = graph.order[at]
-        graph.component[node], graph.level[node], graph.cursor[node] = -1, 0, graph.first[node]
+    forget_visits(graph, low, high)
     seen, held, labels = 0, 0, 0
     for at in range(low, high):
         root = graph.order[at]
@@ -261,8 +261,10 @@ def label_components(graph: Residual, low: Any, high: Any, tolerance: Any) -> An
             arc = graph.cursor[node]
             if arc < graph.last[node]:
                 graph.cursor[node] = arc + 1
-                other = graph.arc_node[arc]
-                if graph.component[other] < 0 and is_open(graph, arc, 1, tolerance):
+                other, link = graph.arc_node[arc], graph.arc_link[arc]
+                if graph.component[other] < 0 and is_open(
+                    graph.capacity[link], graph.flow[link], graph.arc_out[arc] == 1, tolerance
+                ):
                     if graph.level[other] == 0:
                         depth += 1
                         graph.path_node[low + depth] = other
@@ -277,6 +279,13 @@ def label_components(graph: Residual, low: Any, high: Any, tolerance: Any) -> An
                 parent = graph.path_node[low + depth]
                 graph.lowest[parent] = min(graph.lowest[parent], graph.lowest[node])
     return labels
+
+
+def forget_visits(graph: Residual, low: Any, high: Any) -> None:
+    """No node has a component or a number, every node's arcs are still to be looked at."""
+    for at in range(low, high):
+        node = graph.order[at]
+        graph.component[node], graph.level[node], graph.cursor[node] = -1, 0, graph.first[node]
 
 
 def close_component(graph: Residual, node: Any, low: Any, held: Any, label: Any) -> Any:

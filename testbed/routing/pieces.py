@@ -28,7 +28,7 @@ from testbed.routing.flow_steps import (
 )
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
     """Nodes among which ``demand / denominator`` is to be moved; ``bound`` is the level of the piece it was cut from."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -145,8 +146,7 @@ def test_a_split_that_does_not_balance_is_refused() -> None:
     assert settle(piece, Split(parts=3, component=[2, 1, 0], crossing=[0, 1, 2], full=[1, 1, 0]), links) is None
     assert settle(piece, Split(parts=2, component=[1, 0, 0], crossing=[0, 1], full=[0, 0]), links) is None
     assert settle(piece, None, links) is None
-    piece.bound = Fraction(1, 2)
-    assert settle(piece, right, links) is None
+    assert settle(replace(piece, bound=Fraction(1, 2)), right, links) is None
 
 
 def test_importing_the_package_and_routing_a_small_network_need_no_numba() -> None:
