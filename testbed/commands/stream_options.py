@@ -34,6 +34,7 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
     add("--labels", choices=("stratified", "random"), default=usual.labels)
     add("--symbol-bytes", type=int, default=usual.symbol_bytes, help="bytes of a coded symbol (default %(default)s)")
     add("--playback", type=float, default=usual.playback_s, metavar="S", help="playback buffer (default %(default)g s)")
+    add("--most-overhead", type=float, help="cap of (N - M) / M (default: what the links can call for)")
     add("--hold", type=float, default=usual.hold_s, metavar="S", help="before redundancy falls (default %(default)g s)")
 
 
@@ -58,6 +59,7 @@ def stream_parameters(args: argparse.Namespace) -> StreamParameters:
         labels=args.labels,
         playback_s=args.playback,
         hold_s=args.hold,
+        most_overhead=args.most_overhead,
     )
 
 

@@ -53,6 +53,8 @@ class StreamParameters:
     ``rate_pps``: source packets a second (the wire carries rate * N / M). ``symbol_bytes``: bytes of one coded symbol.
     ``playback_s``: a source packet is late when it is not there this long after it was sent. ``hold_s``: how long a
     lower loss must last before redundancy is lowered. ``block_size``: N fixed for the whole run (no adaptation), or None.
+    ``most_overhead``: N - M is never more than so many times M, whatever the losses (None: what the plan's links can call for):
+    a sender that answered the losses of its own congestion with more packets would never stop.
     """
 
     rate_pps: float = 1000.0
@@ -66,6 +68,7 @@ class StreamParameters:
     report_packets: int = 100
     hold_s: float = 2.0
     block_size: int | None = None
+    most_overhead: float | None = None
 
     def __post_init__(self) -> None:
         checks = (
@@ -77,6 +80,10 @@ class StreamParameters:
             (self.labels in ("stratified", "random"), f"labels {self.labels!r}; give stratified or random"),
             (self.playback_s > 0, f"playback buffer of {self.playback_s} s; give one above 0"),
             (self.report_interval_s > 0 and self.report_packets > 0, "report interval and packets must be above 0"),
+            (
+                self.most_overhead is None or self.most_overhead > 0,
+                f"most overhead {self.most_overhead}; give one above 0",
+            ),
             (self.hold_s >= 0, f"hold of {self.hold_s} s; give 0 or more"),
             (
                 self.block_size is None or self.source_packets <= self.block_size <= 255,

@@ -29,6 +29,7 @@ def build_sender(plan: StreamPlan) -> StreamSender:
         playback_s=stream.playback_s,
         hold_s=stream.hold_s,
         block_size=stream.block_size,
+        largest_block=max(policy.largest, policy.base),
         deterministic=is_deterministic(plan),
     )
     code = ReedSolomonCode(source_packets=stream.source_packets)

@@ -12,20 +12,21 @@ from fec.block_size import fec_block_size, stratified_block_size, stratified_tol
 from testbed.model.label_split import LabelSplit
 from testbed.model.plan import StreamPlan
 
-LARGEST_BLOCK = 255
-"""Symbols in one Reed-Solomon block over GF(2^8)."""
+MOST_SYMBOLS = 255
+"""In one Reed-Solomon block over GF(2^8)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSizePolicy:
-    """``base`` is FEC_t, the block size at rest; calling the policy with a loss fraction gives N in [M, 255].
+    """``base`` is FEC_t, the block size at rest; calling the policy with a loss fraction gives N in [M, largest].
 
-    ``slack``: two losses nearer than this are not told apart by a short measurement, so the larger N of both is taken.
+    ``largest``: the cap. ``slack``: two losses nearer than this are not told apart by a short measurement, so the larger N of both is taken.
     ``name`` is "equation 25" or "worst window".
     """
 
     name: str
     base: int
+    largest: int
     slack: float
     size_for: Callable[[float], int]
 
@@ -38,16 +39,32 @@ def is_deterministic(plan: StreamPlan) -> bool:
     return plan.stream.labels == "stratified" and all(f.kind != "loss" or f.loss_fraction == 1 for f in plan.faults)
 
 
+def largest_block(plan: StreamPlan) -> int:
+    """N that the sender never exceeds: by ``most_overhead``, else a quarter more than the failure of any protectable link
+    calls for and 5 M at least; at most 255."""
+    stream = plan.stream
+    m = stream.source_packets
+    if stream.block_size is not None:
+        return stream.block_size
+    if stream.most_overhead is not None:
+        return min(MOST_SYMBOLS, max(m, int(m * (1 + stream.most_overhead))))
+    share = max((float(plan.forward.load(i)) for i in plan.forward.loaded if plan.forward.load(i) < 1), default=0.0)
+    worst = fec_block_size(m, round(min(share, 0.9), 4), stream.decoding_error_rate)
+    return min(MOST_SYMBOLS, max(5 * m, worst * 5 // 4))
+
+
 def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:
     """The policy that the plan's sender follows. Cost: one pass over 65,536 labels for each loaded link."""
     if is_deterministic(plan):
         return _worst_window_policy(plan)
-    m, der = plan.stream.source_packets, plan.stream.decoding_error_rate
+    m, der, largest = plan.stream.source_packets, plan.stream.decoding_error_rate, largest_block(plan)
 
     def size_for(loss: float) -> int:
-        return min(LARGEST_BLOCK, fec_block_size(m, round(min(loss, 0.9), 4), der))
+        return min(largest, fec_block_size(m, round(min(loss, 0.9), 4), der))
 
-    return BlockSizePolicy(name="equation 25", base=size_for(plan.stream.tolerance), slack=0.0, size_for=size_for)
+    return BlockSizePolicy(
+        name="equation 25", base=size_for(plan.stream.tolerance), largest=largest, slack=0.0, size_for=size_for
+    )
 
 
 def link_block_size(split: LabelSplit, link: int, source_packets: int) -> int | None:
@@ -58,7 +75,7 @@ def link_block_size(split: LabelSplit, link: int, source_packets: int) -> int | 
 
 
 def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePolicy:
-    m = plan.stream.source_packets
+    m, largest = plan.stream.source_packets, largest_block(plan)
     stairs = sorted(
         (float(plan.forward.load(link)), size)
         for link in plan.forward.loaded
@@ -70,8 +87,10 @@ def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePol
 
     def size_for(loss: float) -> int:
         known = max((n for share, n in stairs if share <= loss + slack), default=m)
-        return min(LARGEST_BLOCK, max(known, single[min(18, int(loss * 20 + 1e-9))]))
+        return min(largest, max(known, single[min(18, int(loss * 20 + 1e-9))]))
 
     weak = [n for share, n in stairs if share <= plan.stream.tolerance]
     base = max([stratified_tolerance_block_size(plan.stream.tolerance, m), *weak])
-    return BlockSizePolicy(name="worst window", base=min(LARGEST_BLOCK, base), slack=slack, size_for=size_for)
+    return BlockSizePolicy(
+        name="worst window", base=min(largest, base), largest=largest, slack=slack, size_for=size_for
+    )
