@@ -5,6 +5,7 @@ It shares no code with the algorithm that it judges; it works for loads of any o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -52,19 +53,30 @@ def check_certificate(network: Network, source: str, sink: str, loads: Sequence[
     ('link a->c: its load 2/3 can be lowered', 'link c->d: its load 2/3 can be lowered')
     """
     _check_question(network, source, sink, loads)
-    reference = Fraction(max((link.capacity_bps for link in network.links), default=1))
-    capacity = {c: Fraction(c) / reference for c in {link.capacity_bps for link in network.links}}
-    exact = [Fraction(load) for load in loads]
-    ratios = [load / capacity[link.capacity_bps] for load, link in zip(exact, network.links, strict=True)]
-    levels = sorted({ratio for ratio in ratios if ratio > 0})
-    violations = _unsound_loads(network, source, sink, exact) + _unbalanced_nodes(network, source, sink, exact)
+    violations = _unsound_loads(network, source, sink, loads) + _unbalanced_nodes(network, source, sink, loads)
+    levels, ranks = _rank_levels(network, loads)
     if not violations:
-        rank = {ratio: at for at, ratio in enumerate(levels, 1)}
         violations = [
-            f"link {network.links[i].label}: its load {exact[i]} can be lowered"
-            for i in _relievable(network, source, sink, [rank.get(ratio, 0) for ratio in ratios])
+            f"link {network.links[i].label}: its load {loads[i]} can be lowered"
+            for i in _relievable(network, source, sink, ranks)
         ]
-    return Certificate(levels=tuple(reversed(levels)), violations=tuple(violations))
+    return Certificate(levels=levels, violations=tuple(violations))
+
+
+def _rank_levels(network: Network, loads: Sequence[Fraction]) -> tuple[tuple[Fraction, ...], list[int]]:
+    """The levels, highest first, and each link's place among them from the lowest, 1; 0 for no load."""
+    reference = Fraction(max((link.capacity_bps for link in network.links), default=1))
+    # Equal loads are mostly one object: one division and one comparison for each, not for each link.
+    keys = [(id(load), link.capacity_bps) for load, link in zip(loads, network.links, strict=True)]
+    ratio = {
+        key: load * reference / Fraction(key[1])
+        for key, load in dict(zip(keys, loads, strict=True)).items()
+        if load > 0
+    }
+    levels = sorted(set(ratio.values()))
+    place = {level: at for at, level in enumerate(levels, 1)}
+    rank = {key: place[level] for key, level in ratio.items()}
+    return tuple(reversed(levels)), [rank.get(key, 0) for key in keys]
 
 
 def _check_question(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> None:
@@ -77,31 +89,35 @@ def _check_question(network: Network, source: str, sink: str, loads: Sequence[Fr
         raise InputError(f"certificate: source and sink are both {source!r}; name two nodes")
 
 
-def _is_barred(network: Network, link: int, source: str, sink: str) -> bool:
-    """Does the link leave or enter a host that is neither end? Such a host would have to forward."""
-    ends = (network.links[link].source, network.links[link].target)
-    return any(end not in (source, sink) and network.node(end).kind == "host" for end in ends)
+def _barred_links(network: Network, source: str, sink: str) -> list[bool]:
+    """Which links leave or enter a host that is neither end? Such a host would have to forward."""
+    silent = {node.id for node in network.hosts} - {source, sink}
+    return [link.source in silent or link.target in silent for link in network.links]
 
 
 def _unsound_loads(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> list[str]:
-    found = [f"link {network.links[i].label}: negative load {load}" for i, load in enumerate(loads) if load < 0]
-    for i, load in enumerate(loads):
-        if load > 0 and _is_barred(network, i, source, sink):
-            found.append(f"link {network.links[i].label}: load {load} through a host, which does not forward")
+    found = []
+    for link, load, barred in zip(network.links, loads, _barred_links(network, source, sink), strict=True):
+        if load.numerator < 0:
+            found.append(f"link {link.label}: negative load {load}")
+        elif barred and load.numerator > 0:
+            found.append(f"link {link.label}: load {load} through a host, which does not forward")
     return found
 
 
 def _unbalanced_nodes(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> list[str]:
-    balance = {node.id: Fraction(0) for node in network.nodes}
+    scale = math.lcm(*{load.denominator for load in loads})
+    balance = {node.id: 0 for node in network.nodes}  # in units of 1 / scale
     for link, load in zip(network.links, loads, strict=True):
         if load:
-            balance[link.source] += load
-            balance[link.target] -= load
+            amount = load.numerator * (scale // load.denominator)
+            balance[link.source] += amount
+            balance[link.target] -= amount
     wanted = {source: 1, sink: -1}
     return [
-        f"node {node}: sends out {net} more than it takes in instead of {wanted.get(node, 0)}"
+        f"node {node}: sends out {Fraction(net, scale)} more than it takes in instead of {wanted.get(node, 0)}"
         for node, net in balance.items()
-        if net != wanted.get(node, 0)
+        if net != wanted.get(node, 0) * scale
     ]
 
 
@@ -111,7 +127,7 @@ def _relievable(network: Network, source: str, sink: str, ranks: Sequence[int]) 
     tail = np.array([index[link.source] for link in network.links], dtype=np.int64)
     head = np.array([index[link.target] for link in network.links], dtype=np.int64)
     rank = np.array(ranks, dtype=np.int64)
-    alive = np.array([not _is_barred(network, i, source, sink) for i in range(len(tail))], dtype=bool)
+    alive = ~np.array(_barred_links(network, source, sink), dtype=bool)
     component = np.zeros(count, dtype=np.int64)
     found: list[int] = []
     while bool(np.any(rank[alive])):
