@@ -239,7 +239,7 @@ class EmulatedNetwork:
         return self._running_links.set_loss(link, fraction, direction)
 
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
-        """Link -> (packets, bytes, drops): sent onto the cable in that direction; dropped by fault or full queue."""
+        """Link -> (packets, bytes, drops): sent onto the cable in that direction; dropped by a full queue (what a fault takes is counted nowhere)."""
         return self._running_links.counters()
 
     def start_capture(self, link: LinkId, path: str | Path) -> Capture:

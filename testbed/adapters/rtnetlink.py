@@ -36,7 +36,7 @@ class NetlinkError(OSError):
 
 @dataclass(frozen=True, kw_only=True)
 class InterfaceCounters:
-    """What one interface has sent since it was made; ``queue_drops`` counts its queues' drops, clsact's included."""
+    """What one interface has sent since it was made; ``queue_drops`` counts its queues' drops."""
 
     name: str
     sent_packets: int
@@ -293,7 +293,8 @@ def packet_gate(index: int) -> Message:
 def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"] = "add") -> Message:
     """Drop what the interface sends, each packet with that probability, before its queues (a classic BPF classifier).
 
-    The program returns TC_ACT_SHOT (2) or TC_ACT_UNSPEC (-1); its random numbers are the kernel's own.
+    The program returns TC_ACT_STOLEN (4) or TC_ACT_UNSPEC (-1); its random numbers are the kernel's own. Not TC_ACT_SHOT:
+    that tells the sender of the drop, and a user-space switch then throws the rest of its batch away.
     """
     priority, everything = 1, socket.htons(3)
     header = _tc_header(index, 1, CLSACT_EGRESS, priority << 16 | everything)
@@ -308,14 +309,14 @@ def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"]
 def _drop_program(loss_fraction: float) -> bytes:
     load_random, jump_if_at_least, answer = 0x20, 0x35, 0x06
     ancillary_random = 0xFFFFF000 + 56
-    shot, unspecified = 2, 0xFFFFFFFF
+    stolen, unspecified = 4, 0xFFFFFFFF
     if loss_fraction >= 1:
-        return struct.pack("=HBBI", answer, 0, 0, shot)
+        return struct.pack("=HBBI", answer, 0, 0, stolen)
     threshold = round(loss_fraction * 2**32)
     steps = (
         (load_random, 0, 0, ancillary_random),
         (jump_if_at_least, 1, 0, min(threshold, 0xFFFFFFFF)),
-        (answer, 0, 0, shot),
+        (answer, 0, 0, stolen),
         (answer, 0, 0, unspecified),
     )
     return b"".join(struct.pack("=HBBI", *step) for step in steps)

@@ -238,7 +238,9 @@ def test_random_loss_has_the_asked_share_in_the_asked_direction(broken: dict[str
     assert 1 - there / 2000 == pytest.approx(0.3, abs=0.05)  # five standard deviations
     assert back == 200
     assert broken["after loss"] == [50, 50]
-    assert broken["drops"] >= 2000 - there
+    assert (
+        broken["drops"] == 0
+    )  # a sender that is told of a drop gives up the rest of its batch: what faults take is silent
 
 
 def test_links_are_still_shaped_after_all_faults(broken: dict[str, Any]) -> None:
