@@ -1,7 +1,7 @@
 """Sockets of the stream's ends: labelled frames out of a raw socket, datagrams in, many a call. Sockets come opened.
 
-A UDP socket has one source port, so labelled packets leave as whole Ethernet frames: Scapy designs the headers once for
-each length, the data path writes the label into them.
+A UDP socket has one source port, so labelled packets leave as whole Ethernet frames: Scapy designs the headers once,
+the data path writes label and lengths into them.
 """
 
 from __future__ import annotations
@@ -10,51 +10,30 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from fec.wire import STREAM_UDP_PORT
+from fec.framing import FrameTemplate
 
-HEADERS_BYTES = 14 + 20 + 8
-_LABEL_OFFSET = 14 + 20
 _LABEL = struct.Struct(">H")
 _SO_MEMINFO, _DROPS_INDEX = 55, 8
-
-
-def design_headers(
-    *, src_mac: str, dst_mac: str, src_ip: str, dst_ip: str, payload_bytes: int, udp_port: int = STREAM_UDP_PORT
-) -> bytearray:
-    """Ethernet, IPv4 and UDP headers (42 bytes) before a payload of that length, source port 0, no UDP checksum.
-
-    The IPv4 checksum does not cover the label, so a header serves every label.
-    """
-    from scapy.layers.inet import IP, UDP
-    from scapy.layers.l2 import Ether
-
-    udp = UDP(sport=0, dport=udp_port, chksum=0, len=8 + payload_bytes)
-    ip = IP(src=src_ip, dst=dst_ip, flags="DF", len=28 + payload_bytes)
-    return bytearray(bytes(Ether(src=src_mac, dst=dst_mac) / ip / udp)[:HEADERS_BYTES])
 
 
 class FrameSender:
     """Sends datagrams from one host to another as frames, each with a label as its UDP source port.
 
-    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface.
+    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface. ``template``: as Scapy designed it
+    (``fec.adapters.scapy_layer.frame_template``); headers are kept for each length of payload.
     """
 
-    def __init__(self, sock: socket.socket, *, src_mac: str, dst_mac: str, src_ip: str, dst_ip: str) -> None:
+    def __init__(self, sock: socket.socket, template: FrameTemplate) -> None:
         self._sock = sock
-        self._ends = {"src_mac": src_mac, "dst_mac": dst_mac, "src_ip": src_ip, "dst_ip": dst_ip}
+        self._template = template
         self._headers: dict[int, bytearray] = {}
-
-    def prepare(self, payload_bytes: int) -> bytearray:
-        """Design the headers for payloads of that length beforehand (Scapy takes its time when first used)."""
-        headers = self._headers.get(payload_bytes)
-        if headers is None:
-            headers = self._headers[payload_bytes] = design_headers(payload_bytes=payload_bytes, **self._ends)
-        return headers
 
     def send(self, label: int, payload: bytes) -> None:
         """One datagram; blocks while the interface's queue is full."""
-        headers = self._headers.get(len(payload)) or self.prepare(len(payload))
-        _LABEL.pack_into(headers, _LABEL_OFFSET, label)
+        headers = self._headers.get(len(payload))
+        if headers is None:
+            headers = self._headers[len(payload)] = bytearray(self._template.headers_for(len(payload)))
+        _LABEL.pack_into(headers, self._template.label_offset, label)
         self._sock.sendmsg((headers, payload))
 
 

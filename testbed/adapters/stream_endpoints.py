@@ -17,7 +17,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from fec.adapters.raw_sockets import FrameSender, socket_drops, waiting_datagrams
-from fec.wire import HEADER_BYTES, STREAM_UDP_PORT
+from fec.adapters.scapy_layer import frame_template
+from fec.wire import STREAM_UDP_PORT
 from testbed.adapters.emulated_network import EmulatedNetwork
 from testbed.errors import InvalidRunError
 from testbed.model.measurements import ReceivedPackets, SentPackets
@@ -169,12 +170,12 @@ def receiver_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> 
 
 
 def _frame_sender(sock: socket.socket, sender: WiredHost, receiver: WiredHost) -> FrameSender:
-    return FrameSender(sock, src_mac=sender.mac, dst_mac=receiver.mac, src_ip=sender.ip, dst_ip=receiver.ip)
+    template = frame_template(src_mac=sender.mac, dst_mac=receiver.mac, src_ip=sender.ip, dst_ip=receiver.ip)
+    return FrameSender(sock, template)
 
 
 def _prepare_sender(plan: StreamPlan, frames: FrameSender, reports: socket.socket) -> Run:
     sender, log = build_sender(plan), SentLog()
-    frames.prepare(HEADER_BYTES + plan.stream.symbol_bytes)
     source_ends = plan.duration_s - plan.stream.playback_s
 
     def run(start_s: float) -> SenderResult:
@@ -197,7 +198,6 @@ def _prepare_sender(plan: StreamPlan, frames: FrameSender, reports: socket.socke
 
 def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.socket) -> Run:
     receiver, log, content = build_receiver(plan), ReceivedLog(), ContentCheck(plan)
-    frames.prepare(HEADER_BYTES)
 
     def run(start_s: float) -> ReceiverResult:
         while (now := time.monotonic() - start_s) < plan.duration_s:
@@ -213,8 +213,6 @@ def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.sock
                 for label in RETURN_LABELS:
                     frames.send(label, report)
         content.take(receiver.advance(plan.duration_s))
-        return ReceiverResult(
-            log=log.packets(), socket_drops=socket_drops(stream), counters=content.counters(receiver)
-        )
+        return ReceiverResult(log=log.packets(), socket_drops=socket_drops(stream), counters=content.counters(receiver))
 
     return run
