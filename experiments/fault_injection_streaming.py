@@ -10,10 +10,14 @@ import sys
 from experiments.networks import NETWORKS
 from testbed.adapters.stream_session import SessionRequest
 from testbed.commands.experiment_base import Experiment, Sessions
-from testbed.model.plan import StreamParameters
+from testbed.model.plan import FaultKind, StreamParameters
 from testbed.streaming.planning import EachLink
 
-KINDS = (("down", 1.0, "links down"), ("blackhole", 1.0, "silent blackholes"), ("loss", 0.5, "half the packets lost"))
+KINDS: tuple[tuple[FaultKind, float, str], ...] = (
+    ("down", 1.0, "links down"),
+    ("blackhole", 1.0, "silent blackholes"),
+    ("loss", 0.5, "half the packets lost"),
+)
 
 
 def sessions(quick: bool, seed: int) -> Sessions:
@@ -28,7 +32,7 @@ def sessions(quick: bool, seed: int) -> Sessions:
                 stream=StreamParameters(hold_s=1.0),
                 faults=EachLink(
                     kind=kind, loss_fraction=loss, precision=0.02 if quick else 0.01, most=2 if quick else 8
-                ),  # type: ignore[arg-type]
+                ),
                 seed=seed,
             ),
         )

@@ -11,11 +11,11 @@ from experiments.networks import NETWORKS
 from testbed.adapters.session_suite import SuiteResult
 from testbed.adapters.stream_session import SessionRequest
 from testbed.commands.experiment_base import Experiment, Sessions
-from testbed.model.plan import StreamParameters
+from testbed.model.plan import LabelOrder, StreamParameters
 from testbed.streaming.planning import EachLink
 
 METHODS = ("single", "disjoint-2", "capillary")
-LABELS = ("stratified", "random")
+LABELS: tuple[LabelOrder, ...] = ("stratified", "random")
 
 
 def sessions(quick: bool, seed: int) -> Sessions:
@@ -28,7 +28,7 @@ def sessions(quick: bool, seed: int) -> Sessions:
                 source=network.source,
                 sink=network.sink,
                 method=method,
-                stream=StreamParameters(labels=labels, hold_s=1.0),  # type: ignore[arg-type]
+                stream=StreamParameters(labels=labels, hold_s=1.0),
                 faults=EachLink(precision=0.02 if quick else 0.01, most=3 if quick else 12),
                 seed=seed,
             ),

@@ -52,11 +52,12 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
     @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])  # type: ignore[untyped-decorator]
     def _state_changed(self, event: Any) -> None:
+        datapath: Any = event.datapath  # os-ken declares it as none
         with self._changed:
             if event.state == MAIN_DISPATCHER:
-                self._switches[event.datapath.id] = event.datapath
-            elif self._switches.get(event.datapath.id) is event.datapath:
-                del self._switches[event.datapath.id]
+                self._switches[datapath.id] = datapath
+            elif self._switches.get(datapath.id) is datapath:
+                del self._switches[datapath.id]
             self._changed.notify_all()
 
     @set_ev_cls(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]

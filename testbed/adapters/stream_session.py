@@ -70,12 +70,13 @@ def run_session(
         duration_s=request.duration_s,
         seed=request.seed,
     )
-    for attempt in range(1, repeats_if_invalid + 2):
-        run = fabric.run(plan, tell)
+    attempt, run = 1, fabric.run(plan, tell)
+    analysis = analyse(plan, run)
+    verdict = judge(plan, run, analysis)
+    while verdict.invalid is not None and attempt <= repeats_if_invalid:
+        attempt, run = attempt + 1, fabric.run(plan, tell)
         analysis = analyse(plan, run)
         verdict = judge(plan, run, analysis)
-        if verdict.invalid is None:
-            break
     return Session(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict, attempts=attempt)
 
 

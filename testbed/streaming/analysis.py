@@ -14,7 +14,8 @@ import numpy.typing as npt
 from fec.block_size import binomial_interval, fec_block_size, window_share_error
 from testbed.model.measurements import FaultTimes, StreamMeasurements
 from testbed.model.plan import StreamPlan
-from testbed.streaming.planning import faulty_share, predicted_loss
+from testbed.model.run_records import TimelineRecord
+from testbed.streaming.planning import predicted_loss
 from testbed.streaming.policy import BlockSizePolicy, block_size_policy, is_deterministic, link_block_size
 
 BoolArray = npt.NDArray[np.bool_]
@@ -239,7 +240,7 @@ def _ror_terms(results: Sequence[FaultResult], base: int, measured_base: float) 
     return predicted, measured, slack
 
 
-def timeline(plan: StreamPlan, run: StreamMeasurements, bin_s: float = 0.1) -> dict[str, object]:
+def timeline(plan: StreamPlan, run: StreamMeasurements, session: int, bin_s: float = 0.1) -> TimelineRecord:
     """Per bin of time: packets sent a second, fraction lost, mean block size, redundancy N/M - 1 (None where idle)."""
     bins = max(1, int(np.ceil(plan.duration_s / bin_s)))
     index = np.clip((run.sent.time_s / bin_s).astype(int), 0, bins - 1)
@@ -248,14 +249,15 @@ def timeline(plan: StreamPlan, run: StreamMeasurements, bin_s: float = 0.1) -> d
     size = np.bincount(index, weights=run.sent.block_size, minlength=bins)
     m = plan.stream.source_packets
     busy = [int(n) for n in sent]
-    return {
-        "bin_s": bin_s,
-        "t_s": [round(k * bin_s, 6) for k in range(bins)],
-        "sent_pps": [round(n / bin_s, 3) for n in busy],
-        "loss": [round(float(lost[k]) / n, 6) if n else None for k, n in enumerate(busy)],
-        "block_size": [round(float(size[k]) / n, 3) if n else None for k, n in enumerate(busy)],
-        "redundancy": [round(float(size[k]) / n / m - 1, 6) if n else None for k, n in enumerate(busy)],
-    }
+    return TimelineRecord(
+        session=session,
+        bin_s=bin_s,
+        t_s=tuple(round(k * bin_s, 6) for k in range(bins)),
+        sent_pps=tuple(round(n / bin_s, 3) for n in busy),
+        loss=tuple(round(float(lost[k]) / n, 6) if n else None for k, n in enumerate(busy)),
+        block_size=tuple(round(float(size[k]) / n, 3) if n else None for k, n in enumerate(busy)),
+        redundancy=tuple(round(float(size[k]) / n / m - 1, 6) if n else None for k, n in enumerate(busy)),
+    )
 
 
 def whole_route_ror(plan: StreamPlan, policy: BlockSizePolicy) -> tuple[float, tuple[str, ...]]:
@@ -273,8 +275,3 @@ def whole_route_ror(plan: StreamPlan, policy: BlockSizePolicy) -> tuple[float, t
                 size = max(fec_block_size(m, share, plan.stream.decoding_error_rate), policy.base)
             total += size / policy.base - 1
     return (float("inf") if infinite else total), tuple(infinite)
-
-
-def overlap_share(plan: StreamPlan, times: Sequence[FaultTimes]) -> float:
-    """Largest exact share that any of the faults takes alone (0 where there is none)."""
-    return max((faulty_share(plan.forward, t.fault) for t in times), default=0.0)

@@ -63,10 +63,7 @@ def build_plan(
     plan = StreamPlan(
         network=network, method=method, forward=forward, backward=backward, stream=parameters, duration_s=1.0, seed=seed
     )
-    if isinstance(faults, EachLink):
-        scheduled = schedule_each_link(plan, faults)
-    else:
-        scheduled = tuple(faults)
+    scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
     end = max([f.stop_s for f in scheduled], default=WARM_UP_S + 1.0) + parameters.playback_s + 0.4
     plan = replace(plan, faults=scheduled, duration_s=duration_s or end)
     check_rates(plan)

@@ -9,7 +9,7 @@ from typing import Any
 from testbed.model.measurements import StreamMeasurements
 from testbed.model.plan import StreamPlan
 from testbed.model.routes import SplitRoute
-from testbed.model.run_records import FaultRecord, Record, SummaryRecord, TimelineRecord, session_record
+from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict
 from testbed.streaming.analysis import FaultResult, SessionAnalysis, timeline, whole_route_ror
 
@@ -44,7 +44,7 @@ def session_records(
         figures=summary_figures(plan, run, analysis),
     )
     faults = [fault_record(index, fault, verdict) for fault in analysis.faults]
-    return [session, *faults, TimelineRecord(session=index, **timeline(plan, run)), ending]
+    return [session, *faults, timeline(plan, run, index), ending]
 
 
 def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecord:
