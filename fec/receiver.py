@@ -45,6 +45,7 @@ _CLOCK_JUMP_S = 5.0
 _ALERT_S = 0.3
 """After a block that its own packets could not repair, reports come at the urgent rate for so long."""
 _STAMPS = 1 << 32
+_HALF_BLOCKS = BLOCK_NUMBERS // 2
 _WORD = (1 << 32) - 1
 _FIRST_BYTES = (VERSION << 4 | PacketType.PARITY, VERSION << 4 | PacketType.DATA)
 _NO_CRC = bytes(4)
@@ -113,6 +114,9 @@ class StreamReceiver:
                 f"a code of {code.source_packets} source packets for a stream of {parameters.source_packets}"
             )
         self.parameters = parameters
+        self._stream_id, self._symbol_bytes = parameters.stream_id, parameters.symbol_bytes
+        self._packet_bytes = HEADER_BYTES + parameters.symbol_bytes
+        self._all_sources = (1 << parameters.source_packets) - 1
         self.rejected: Counter[str] = Counter()
         self.worst_reordering_s = 0.0
         """How much later than a packet that was already there another one was sent that came after it, at most."""
@@ -149,12 +153,13 @@ class StreamReceiver:
         fields = self._parsed(data)
         if fields is None:
             return events
-        number, symbol, size, stamp = fields
-        sent_us = stamp if self._newest_us is None else self._newest_us + _signed(stamp - self._newest_us, _STAMPS)
+        number, symbol, size, stamp, body = fields
+        newest = self._newest_us
+        sent_us = stamp if newest is None else newest + (stamp - newest + _STAMPS // 2) % _STAMPS - _STAMPS // 2
         if number > self._highest + FARTHEST_AHEAD and not self._agreed(number):
             self.rejected["far-ahead"] += 1
             return events
-        if now_s - sent_us * _S_PER_US < self._offset_s - _CLOCK_JUMP_S and self._newest_us is not None:
+        if now_s - sent_us * _S_PER_US < self._offset_s - _CLOCK_JUMP_S and newest is not None:
             self.rejected["timestamp"] += 1
             return events
         self._since_report += 1
@@ -177,7 +182,7 @@ class StreamReceiver:
             block.size = size
         if sent_us < block.start_us:
             self._began(number, sent_us)
-        self._use(block, symbol, data[HEADER_BYTES:], now_s, events)
+        self._use(block, symbol, body, now_s, events)
         return events
 
     def advance(self, now_s: float) -> list[Event]:
@@ -218,21 +223,25 @@ class StreamReceiver:
         self._since_report, self._last_report_s, self._urgent = 0, now_s, False
         return [report.encode()]
 
-    def _parsed(self, data: bytes) -> tuple[int, int, int, int] | None:
-        """(block number, symbol, N, time stamp) of a packet of this stream; anything else is counted by reason."""
-        p = self.parameters
-        if len(data) == HEADER_BYTES + p.symbol_bytes:
+    def _parsed(self, data: bytes) -> tuple[int, int, int, int, bytes] | None:
+        """(block number, symbol, N, time stamp, the symbol's bytes) of a packet of this stream; anything else is counted by reason."""
+        if len(data) == self._packet_bytes:
             first, flags, stream, ids, k, n, _, _, length, stamp, crc = HEADER.unpack_from(data)
+            body = data[HEADER_BYTES:]
             symbol = ids & 0xFF
             if (
-                (flags, stream, k, length) == (0, p.stream_id, self._m, p.symbol_bytes)
+                zlib.crc32(body, zlib.crc32(_NO_CRC, zlib.crc32(data[:CRC_OFFSET]))) == crc
+                and k == self._m <= n
+                and stream == self._stream_id
+                and flags == 0
                 and first == _FIRST_BYTES[symbol < k]
                 and symbol <= LARGEST_SYMBOL_ID
-                and n >= k
-                and zlib.crc32(data[HEADER_BYTES:], zlib.crc32(_NO_CRC, zlib.crc32(data[:CRC_OFFSET]))) == crc
+                and length == self._symbol_bytes
             ):
-                reference = max(0, self._highest)
-                return reference + _signed((ids >> 8) - reference, BLOCK_NUMBERS), symbol, n, stamp
+                number = ids >> 8
+                if not -_HALF_BLOCKS <= number - self._highest < _HALF_BLOCKS and self._highest >= 0:
+                    number = self._highest + _signed(number - self._highest, BLOCK_NUMBERS)
+                return number, symbol, n, stamp, body
         self.rejected[self._reason(data)] += 1
         return None
 
@@ -338,8 +347,9 @@ class StreamReceiver:
     def _complete(self, block: _Block, now_s: float, events: list[Event]) -> None:
         block.complete = True
         self._counts["decoded_blocks"] += 1
-        missing = [i for i in range(self._m) if i not in block.symbols]
-        if missing:
+        missing: list[int] = []
+        if block.bitmap & self._all_sources != self._all_sources:
+            missing = [i for i in range(self._m) if i not in block.symbols]
             sources = self._code.decode(block.symbols)
             for i in missing:
                 self._deliver(block.number, i, sources[i], now_s, True, events)
@@ -356,7 +366,8 @@ class StreamReceiver:
             self._counts["unreadable"] += 1  # the sender itself protected it wrongly
             return
         self._delivered += 1
-        events.append(SourceDelivered(number * self._m + symbol, payload, now_s, recovered))
+        # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
+        events.append(tuple.__new__(SourceDelivered, (number * self._m + symbol, payload, now_s, recovered)))
 
     def _close(self, block: _Block, now_s: float, events: list[Event]) -> None:
         del self._blocks[block.number]

@@ -5,7 +5,6 @@ No clock, socket or thread: the caller asks what is due, sends it, and hands rep
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
 import zlib
@@ -22,8 +21,10 @@ from fec.wire import BLOCK_NUMBERS, CRC_OFFSET, HEADER, VERSION, LossReport, Pac
 
 _REORDERING_S = 0.005
 """A packet counts as lost when one sent this much later has arrived; doubled whenever that turns out wrong."""
-_LATE_SPREAD_S = 0.008
-"""Late parity of a block is spread over so much time."""
+_LATE_PER_SOURCE, _LONGEST_LATE_STEP_S = 8, 0.001
+"""Late parity leaves at so many times the rate of source packets, or one packet a millisecond where that is quicker."""
+_OUTAGE = 128
+"""So many packets lost one after another are an outage, which no block size answers: they do not count as a loss to code for."""
 _MOST_BLOCKS = 8192
 _MOST_UNJUDGED = 1 << 17
 _STAMPS = 1 << 32
@@ -130,12 +131,15 @@ class StreamSender:
             ),
             policy,
         )
-        self._interval = 1 / parameters.rate_pps
+        self._interval, self._symbol_bytes, self._stream_id = (
+            1 / parameters.rate_pps,
+            parameters.symbol_bytes,
+            parameters.stream_id,
+        )
         self._next_source, self._next_label = 0, 0
         self._blocks: dict[int, _Block] = {}
         self._parity: deque[tuple[float, _Block, int]] = deque()
-        self._late: list[tuple[float, int, int, _Block]] = []
-        self._order = 0
+        self._late: deque[tuple[float, _Block, int]] = deque()
         self._unjudged: deque[tuple[float, _Block, int]] = deque(maxlen=_MOST_UNJUDGED)
         self._reordering_s = _REORDERING_S
         self._ended = False
@@ -162,7 +166,7 @@ class StreamSender:
 
     def next_due_s(self) -> float:
         """When the next packet is due (inf where none waits)."""
-        due = math.inf if self._source_over() else self._next_source * self._interval
+        due = math.inf if self._ended and self._source_over() else self._next_source * self._interval
         if self._parity and self._parity[0][0] < due:
             due = self._parity[0][0]
         if self._late and self._late[0][0] < due:
@@ -173,12 +177,15 @@ class StreamSender:
         """At most ``limit`` packets due by now, in the order of their due times; the caller sends them at once."""
         out: list[OutgoingPacket] = []
         stamp = int(now_s * 1e6) % _STAMPS
+        late, parity = self._late, self._parity
         while len(out) < limit and (due := self.next_due_s()) <= now_s:
-            if self._late and self._late[0][0] <= due:
-                _, _, symbol, block = heapq.heappop(self._late)
+            if late and late[0][0] <= due:
+                _, block, symbol = late.popleft()
+                if now_s > block.started_s + self.parameters.playback_s:
+                    continue  # it would come in vain
                 self.counters["late_parity"] += 1
-            elif self._parity and self._parity[0][0] <= due:
-                _, block, symbol = self._parity.popleft()
+            elif parity and parity[0][0] <= due:
+                _, block, symbol = parity.popleft()
             else:
                 block, symbol = self._take_source(due)
             out.append(self._packet(block, symbol, due, now_s, stamp))
@@ -208,7 +215,7 @@ class StreamSender:
     def _take_source(self, due_s: float) -> tuple[_Block, int]:
         number, symbol = divmod(self._next_source, self._m)
         block = self._begin_block(number, due_s) if symbol == 0 else self._blocks[number]
-        block.sources.append(protect(self._source(self._next_source), self.parameters.symbol_bytes))
+        block.sources.append(protect(self._source(self._next_source), self._symbol_bytes))
         self._next_source += 1
         if symbol == self._m - 1 and block.size > self._m:
             block.parity = self._code.parity(block.sources, self._m, block.size)
@@ -237,11 +244,12 @@ class StreamSender:
         self._unjudged.append((now_s, block, symbol))
         # fec.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of the time.
         ids = (block.number % BLOCK_NUMBERS) << 8 | symbol
-        front = HEADER.pack(kind, 0, self.parameters.stream_id, ids, m, block.size, 0, 0, len(body), stamp, 0)
+        front = HEADER.pack(kind, 0, self._stream_id, ids, m, block.size, 0, 0, self._symbol_bytes, stamp, 0)
         crc = zlib.crc32(body, zlib.crc32(front))
         data = b"".join((front[:CRC_OFFSET], crc.to_bytes(4, "big"), body))
         label = self._labels.label(block.first_label + symbol)
-        return OutgoingPacket(due_s, label, data, block.number, symbol, block.size)
+        # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
+        return tuple.__new__(OutgoingPacket, (due_s, label, data, block.number, symbol, block.size))
 
     def _learn(self, report: LossReport, highest: int, now_s: float) -> None:
         """Judge what was sent before the newest packet that arrived, adapt N, and help blocks that can still be saved."""
@@ -261,7 +269,7 @@ class StreamSender:
             sent_s.append(at_s)
             block.judged += 1
             block.judged_lost |= gone << symbol
-        self._control.add(lost, sent_s, now_s)
+        self._control.add(*_without_outages(lost, sent_s), now_s)
         if self.parameters.block_size is None:
             recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
             for block in reversed(list(recent)):
@@ -297,10 +305,21 @@ class StreamSender:
             return  # still growing: its parity is made, of the new size, when it is whole
         self.counters["late_parity_blocks"] += 1
         block.parity += self._code.parity(block.sources, first, stop)
-        step = min(_LATE_SPREAD_S, self._m * self._interval) / (stop - first)
-        for k, symbol in enumerate(range(first, stop)):
-            self._order += 1
-            heapq.heappush(self._late, (now_s + k * step, self._order, symbol, block))
+        step = min(self._interval / _LATE_PER_SOURCE, _LONGEST_LATE_STEP_S)
+        start = max(now_s, self._late[-1][0] + step) if self._late else now_s
+        self._late.extend((start + k * step, block, symbol) for k, symbol in enumerate(range(first, stop)))
+
+
+def _without_outages(lost: list[bool], sent_s: list[float]) -> tuple[list[bool], list[float]]:
+    """Fates and times but for runs of ``_OUTAGE`` or more losses."""
+    if sum(lost) < _OUTAGE:
+        return lost, sent_s
+    kept: list[int] = []
+    for gone, run in itertools.groupby(range(len(lost)), key=lost.__getitem__):
+        places = list(run)
+        if not gone or len(places) < _OUTAGE:
+            kept += places
+    return [lost[i] for i in kept], [sent_s[i] for i in kept]
 
 
 def _near(number: int, reference: int) -> int:
