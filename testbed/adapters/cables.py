@@ -48,54 +48,53 @@ class CablePlan:
 
 def plan_cables(wiring: Wiring, namespaces: HostNamespaces, *, mtu: int) -> CablePlan:
     """Lay every cable of the wiring; a host's first interface has the host's MAC address."""
-    hosts = {host.name: host for host in wiring.hosts}
+    macs = {host.name: bytes.fromhex(host.mac.replace(":", "")) for host in wiring.hosts}
     next_index = _FIRST_INDEX
     ends: list[tuple[CableEnd, CableEnd]] = []
-    messages: list[Message] = []
-    by_host: dict[str, list[CableEnd]] = {name: [] for name in hosts}
+    by_host: dict[str, list[CableEnd]] = {name: [] for name in macs}
     sending: dict[LinkId, CableEnd] = {}
     receiving: dict[LinkId, CableEnd] = {}
     for cable in wiring.cables:
         pair = []
         for device, port, name, link in _sides(cable):
-            index = _FIRST_HOST_INDEX + port if device in hosts else next_index
-            next_index += device not in hosts
-            end = CableEnd(
-                interface=name,
-                index=index,
-                host=device if device in hosts else None,
-                link=None if link is None else wiring.network.links[wiring.network.link_index[link]],
-            )
-            pair.append(end)
-            if device in hosts:
-                by_host[device].append(end)
+            host = device if device in macs else None
+            index = next_index if host is None else _FIRST_HOST_INDEX + port
+            next_index += host is None
+            found = None if link is None else wiring.network.link(*link)
+            pair.append(CableEnd(interface=name, index=index, host=host, link=found))
+            if host is not None:
+                by_host[host].append(pair[-1])
         a, b = pair
         ends.append((a, b))
         for link, sender, receiver in ((cable.forward, a, b), (cable.backward, b, a)):
             if link is not None:
                 sending[link], receiving[link] = sender, receiver
-        first, second = (b, a) if a.host is not None else (a, b)  # the end beside the switches first: it is up at once
-        macs = [_mac(hosts[e.host].mac) if e.host and e.index == _FIRST_HOST_INDEX else None for e in (first, second)]
-        veths = [
-            VethEnd(
-                name=end.interface,
-                index=end.index,
-                mac=mac,
-                namespace=None if end.host is None else namespaces.descriptor(end.host),
-            )
-            for end, mac in zip((first, second), macs, strict=True)
-        ]
-        messages.append(make_veth(*veths, mtu=mtu, group=CablePlan.GROUP))
-        if second.host is None:
-            messages.append(set_up(second.index, True))
     return CablePlan(
         wiring=wiring,
         ends=tuple(ends),
         sending=sending,
         receiving=receiving,
         hosts={name: tuple(sorted(found, key=lambda e: e.index)) for name, found in by_host.items()},
-        messages=tuple(messages),
+        messages=tuple(m for a, b in ends for m in _cable_messages(a, b, macs, namespaces, mtu)),
     )
+
+
+def _cable_messages(
+    a: CableEnd, b: CableEnd, macs: Mapping[str, bytes], namespaces: HostNamespaces, mtu: int
+) -> list[Message]:
+    """Make the pair; the end beside the switches comes first, because the first one is up at once."""
+    first, second = (b, a) if a.host is not None else (a, b)
+    veths = [
+        VethEnd(
+            name=end.interface,
+            index=end.index,
+            mac=macs[end.host] if end.host is not None and end.index == _FIRST_HOST_INDEX else None,
+            namespace=None if end.host is None else namespaces.descriptor(end.host),
+        )
+        for end in (first, second)
+    ]
+    made = [make_veth(*veths, mtu=mtu, group=CablePlan.GROUP)]
+    return made if second.host is not None else [*made, set_up(second.index, True)]
 
 
 def _sides(cable: Cable) -> tuple[tuple[str, int, str, LinkId | None], ...]:
@@ -104,7 +103,3 @@ def _sides(cable: Cable) -> tuple[tuple[str, int, str, LinkId | None], ...]:
         (cable.a, cable.a_port, cable.a_interface, cable.forward),
         (cable.b, cable.b_port, cable.b_interface, cable.backward),
     )
-
-
-def _mac(text: str) -> bytes:
-    return bytes.fromhex(text.replace(":", ""))

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from testbed.adapters.bridges import bridge_operations
 from testbed.adapters.rtnetlink import (
     Message,
     Netlink,
@@ -27,6 +28,8 @@ from testbed.adapters.rtnetlink import (
 )
 from testbed.adapters.switches import PrivateSwitches, choose_datapath, probe_kernel_datapath
 from testbed.errors import CapabilityError
+from testbed.model.wiring import wire
+from topologies.network import Network, Node
 
 _A, _B = 101, 102
 _FRAMES = 400
@@ -128,38 +131,10 @@ def _datapath(_: Netlink) -> str:
     """A real bridge, on the datapath that a run would choose."""
     chosen = choose_datapath()
     switches = PrivateSwitches(chosen)
+    network = Network(name="trial", nodes=(Node(id="trial", kind="switch"),), links=())
     try:
         switches.start()
-        kind = "system" if chosen == "kernel" else "netdev"
-        names = {"interface": "i", "port": "p", "bridge": "b"}
-        switches.transact(
-            [
-                {
-                    "op": "insert",
-                    "table": "Interface",
-                    "uuid-name": names["interface"],
-                    "row": {"name": "trial", "type": "internal"},
-                },
-                {
-                    "op": "insert",
-                    "table": "Port",
-                    "uuid-name": names["port"],
-                    "row": {"name": "trial", "interfaces": ["named-uuid", "i"]},
-                },
-                {
-                    "op": "insert",
-                    "table": "Bridge",
-                    "uuid-name": names["bridge"],
-                    "row": {"name": "trial", "ports": ["named-uuid", "p"], "datapath_type": kind},
-                },
-                {
-                    "op": "mutate",
-                    "table": "Open_vSwitch",
-                    "where": [],
-                    "mutations": [["bridges", "insert", ["named-uuid", "b"]]],
-                },
-            ]
-        )
+        switches.transact(bridge_operations(wire(network), chosen, None))
         wrong = switches.errors()
         if wrong:
             raise CapabilityError(f"a bridge cannot be made: {wrong[0]}")
