@@ -176,7 +176,9 @@ class BlockSizeController:
         if changed_s is not None and self._estimator.fell:
             self._hold_until_s = max(self._hold_until_s, changed_s + self._parameters.hold_s)
         before = self.block_size
-        wanted = self._bounded(self._estimator.loss)
+        # A settled estimate has to move by its margin before N follows: without that every excursion would ratchet N up.
+        slack = self._estimator.margin if self._estimator.packets > CONVERGING else 0.0
+        wanted = self._bounded(max(0.0, self._estimator.loss - slack))
         if wanted >= before:
             self._needed_s = now_s
             self.block_size = wanted
