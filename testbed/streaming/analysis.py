@@ -90,7 +90,7 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     outside, block_outside = _outside_faults(plan, run)
     broken = _never_complete(run)
     resting = _first_of_block(run) & outside & ~_in_recovery(plan, run)
-    base = float(np.mean(run.sent.block_size[resting])) if resting.any() else float(policy.base)
+    base = float(np.median(run.sent.block_size[resting])) if resting.any() else float(policy.base)
     predicted, measured, slack = _ror_terms(results, policy.base, base)
     return SessionAnalysis(
         policy=policy,

@@ -13,6 +13,9 @@ from testbed.streaming.policy import is_deterministic
 MOST_LAG_S = 0.1
 """A sender this far behind its own schedule measured the machine, not the network."""
 
+MOST_UNPLANNED = 1e-4
+"""Share of packets that may be lost in no fault: two orders below the precision of a loss."""
+
 
 def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> Verdict:
     """All checks of the session; invalid, never passed, where the machine could not keep up."""
@@ -48,7 +51,7 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     if run.health.sender_lag_s > most:
         busy = f", processors {run.health.cpu_fraction:.0%} busy" if run.health.cpu_fraction is not None else ""
         return f"the sender lagged {run.health.sender_lag_s * 1000:.0f} ms behind its schedule (limit {most * 1000:.0f} ms{busy})"
-    if analysis.lost_outside:
+    if analysis.lost_outside > MOST_UNPLANNED * analysis.sent:
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
     if run.health.unplanned_drops:
         return f"{run.health.unplanned_drops} packets were dropped at a full socket or queue"
