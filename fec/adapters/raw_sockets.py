@@ -1,32 +1,38 @@
 """Sockets of the stream's ends: labelled frames out of a raw socket, datagrams in, many a call. Sockets come opened.
 
-A UDP socket has one source port, so labelled packets leave as whole Ethernet frames: Scapy designs the headers once,
-the data path writes label and lengths into them.
+A UDP socket has one source port, so labelled packets leave as whole Ethernet frames: Scapy designs the headers once for
+each length, the data path writes the label into them.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from fec.adapters.message_vectors import MessageVector, receive_many, send_many
+from fec.errors import FecError
 from fec.framing import FrameTemplate
+from fec.sender import OutgoingPacket
 
 _LABEL = struct.Struct(">H")
 _SO_MEMINFO, _DROPS_INDEX = 55, 8
+_SO_TIMESTAMPNS = 35
 
 
 class FrameSender:
     """Sends datagrams from one host to another as frames, each with a label as its UDP source port.
 
-    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface. ``template``: as Scapy designed it
-    (``fec.adapters.scapy_layer.frame_template``); headers are kept for each length of payload.
+    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface; ``template`` from
+    ``fec.adapters.scapy_layer.frame_template``; ``most``: frames handed to the kernel in one call of ``send_batch``.
     """
 
-    def __init__(self, sock: socket.socket, template: FrameTemplate) -> None:
-        self._sock = sock
-        self._template = template
+    def __init__(self, sock: socket.socket, template: FrameTemplate, *, most: int = 64) -> None:
+        self._sock, self._template, self._most = sock, template, most
         self._headers: dict[int, bytearray] = {}
+        self._batches: dict[int, MessageVector] = {}
 
     def send(self, label: int, payload: bytes) -> None:
         """One datagram; blocks while the interface's queue is full."""
@@ -35,6 +41,64 @@ class FrameSender:
             headers = self._headers[len(payload)] = bytearray(self._template.headers_for(len(payload)))
         _LABEL.pack_into(headers, self._template.label_offset, label)
         self._sock.sendmsg((headers, payload))
+
+    def send_batch(self, packets: Sequence[OutgoingPacket]) -> None:
+        """Packets of one length, in order, many a system call. OSError where the kernel refuses one."""
+        for first in range(0, len(packets), self._most):
+            self._send_some(packets[first : first + self._most])
+
+    def _send_some(self, packets: Sequence[OutgoingPacket]) -> None:
+        size = len(packets[0].data)
+        vector = self._batches.get(size) or self._batch_for(size)
+        front, stride, label_at = len(self._template.headers), vector.stride, self._template.label_offset
+        buffer, at = vector.buffer, 0
+        for packet in packets:
+            data = packet.data
+            if len(data) != size:
+                raise FecError(f"packets of {size} and {len(data)} bytes in one batch; give packets of one length")
+            _LABEL.pack_into(buffer, at + label_at, packet.label)
+            buffer[at + front : at + front + size] = data
+            at += stride
+        send_many(self._sock, vector, len(packets))
+
+    def _batch_for(self, payload_bytes: int) -> MessageVector:
+        """Frames whose headers stand already; label and payload are written into them."""
+        headers = self._template.headers_for(payload_bytes)
+        vector = self._batches[payload_bytes] = MessageVector(self._most, len(headers) + payload_bytes)
+        for row in range(self._most):
+            vector.buffer[row * vector.stride : row * vector.stride + len(headers)] = headers
+        return vector
+
+
+class DatagramReceiver:
+    """Takes what lies in a datagram socket, many a system call, without waiting.
+
+    ``largest``: bytes of the longest datagram expected (a longer one is cut off there, and fails its checks);
+    ``timestamps``: have the kernel stamp each datagram as it arrives (CLOCK_REALTIME), so that a receiver that was
+    kept waiting still knows when. Without loss of order; no copy but one into ``bytes``.
+    """
+
+    def __init__(self, sock: socket.socket, *, most: int = 64, largest: int = 2048, timestamps: bool = False) -> None:
+        self._sock, self._most = sock, most
+        self._vector = MessageVector(most, largest, control=timestamps)
+        if timestamps:
+            sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+
+    def receive(self) -> list[bytes]:
+        """At most ``most`` waiting datagrams, in order of arrival; empty where none waits."""
+        vector = self._vector
+        count = receive_many(self._sock, vector, self._most)
+        buffer, stride = vector.buffer, vector.stride
+        lengths = vector.lengths(count)
+        return [bytes(buffer[at : at + n]) for at, n in zip(range(0, count * stride, stride), lengths, strict=True)]
+
+    def arrival_times_s(self, count: int) -> list[float]:
+        """When the first ``count`` datagrams of the last ``receive`` reached the kernel: seconds of CLOCK_REALTIME.
+
+        Only with ``timestamps``. Take time.clock_gettime(CLOCK_REALTIME) - time.monotonic() for the other clock.
+        """
+        stamps = self._vector.stamps(count)
+        return [float(t) for t in stamps[:, 0] + stamps[:, 1] * np.float64(1e-9)]
 
 
 def waiting_datagrams(sock: socket.socket, most: int = 256) -> Iterator[bytes]:
