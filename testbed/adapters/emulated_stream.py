@@ -124,7 +124,7 @@ def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], te
 
 
 def _with_port_status(times: FaultTimes, controller: ControllerLink, wiring: Wiring, start: float) -> FaultTimes:
-    """Add how long after the failure the controller heard of it from a switch (None: no port changed state)."""
+    """Add when the controller heard of the failure from a switch (None: no port changed state)."""
     cable = wiring.cable_of(times.fault.link)
     ports = {
         (s.dpid, p)
@@ -138,11 +138,7 @@ def _with_port_status(times: FaultTimes, controller: ControllerLink, wiring: Wir
         if (e.dpid, e.port) in ports and not e.up and e.at_s - start >= times.start_s - 0.05
     ]
     first = min(heard, default=None)
-    return (
-        times
-        if first is None or first > times.stop_s
-        else replace(times, port_status_s=max(0.0, first - times.start_s))
-    )
+    return times if first is None or first > times.stop_s else replace(times, port_status_s=first)
 
 
 def _processor_times() -> tuple[float, float]:
