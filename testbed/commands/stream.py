@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from testbed.commands.stream_options import (
@@ -13,6 +14,10 @@ from testbed.commands.stream_options import (
     add_stream_options,
     session_request,
 )
+from testbed.errors import InputError
+from testbed.streaming.planning import parse_link
+from topologies import load_network
+from topologies.network import LinkId
 
 
 def add_parser(subparsers: Any) -> None:
@@ -56,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
     from testbed.adapters.session_suite import Suite, run_suite, show_result
 
-    options = {"mtu": args.mtu, "pcap": _captures(args.pcap)} if fabric == "emulation" else {}
+    options = {"mtu": args.mtu, "pcap": _captures(args.pcap, args.network)} if fabric == "emulation" else {}
     suite = Suite(
         name="stream",
         command="testbed " + " ".join(sys.argv[1:]),
@@ -72,13 +77,13 @@ def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
     return result.verdict.exit_code
 
 
-def _captures(words: list[str]) -> dict[str, str]:
-    from testbed.errors import InputError
-
+def _captures(words: list[str], network_name: str) -> dict[LinkId, Path]:
+    """``a->b=FILE`` of each --pcap; InputError where it is not of that form or the link is not there."""
+    network = load_network(network_name)
     captures = {}
     for word in words:
         link, separator, path = word.partition("=")
         if not separator or not path:
             raise InputError(f"--pcap {word!r}: write LINK=FILE, for example 's1->s2=link.pcap'")
-        captures[link] = path
+        captures[parse_link(link, network)] = Path(path)
     return captures
