@@ -28,10 +28,6 @@ _OUTAGE = 128
 _MOST_BLOCKS = 8192
 _MOST_UNJUDGED = 1 << 17
 _STAMPS = 1 << 32
-_COUNTERS = (
-    *("source", "parity", "late_parity", "late_parity_blocks"),
-    *("reports", "repeated_reports", "bad_reports", "misjudged"),
-)
 _DATA, _PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARITY
 
 
@@ -119,7 +115,8 @@ class StreamSender:
         source: Callable[[int], bytes],
     ) -> None:
         self.parameters = parameters
-        self.counters = dict.fromkeys(_COUNTERS, 0)
+        self._counts = {"late_parity_blocks": 0, "reports": 0, "repeated_reports": 0, "bad_reports": 0, "misjudged": 0}
+        self._parity_sent = self._late_sent = 0
         self._code, self._labels, self._source, self._m = code, labels, source, parameters.source_packets
         self._control = BlockSizeController(
             AdaptationParameters(
@@ -136,6 +133,8 @@ class StreamSender:
             parameters.symbol_bytes,
             parameters.stream_id,
         )
+        self._full_prefix = protect(bytes(parameters.symbol_bytes - 2))[:2]
+        """What ``protect`` writes before a payload that fills its symbol."""
         self._next_source, self._next_label = 0, 0
         self._blocks: dict[int, _Block] = {}
         self._parity: deque[tuple[float, _Block, int]] = deque()
@@ -144,6 +143,17 @@ class StreamSender:
         self._reordering_s = _REORDERING_S
         self._ended = False
         self._last_report = -1
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Totals: source, parity, late_parity (of the parity), late_parity_blocks, reports, repeated_reports, bad_reports,
+        misjudged (packets taken for lost that came after all)."""
+        return {
+            "source": self._next_source,
+            "parity": self._parity_sent,
+            "late_parity": self._late_sent,
+            **self._counts,
+        }
 
     @property
     def block_size(self) -> int:
@@ -177,17 +187,25 @@ class StreamSender:
         """At most ``limit`` packets due by now, in the order of their due times; the caller sends them at once."""
         out: list[OutgoingPacket] = []
         stamp = int(now_s * 1e6) % _STAMPS
-        late, parity = self._late, self._parity
-        while len(out) < limit and (due := self.next_due_s()) <= now_s:
+        late, parity, interval = self._late, self._parity, self._interval
+        while len(out) < limit:
+            due = math.inf if self._ended and self._source_over() else self._next_source * interval
+            queue = None
+            if parity and parity[0][0] <= due:
+                due, queue = parity[0][0], parity
             if late and late[0][0] <= due:
-                _, block, symbol = late.popleft()
-                if now_s > block.started_s + self.parameters.playback_s:
-                    continue  # it would come in vain
-                self.counters["late_parity"] += 1
-            elif parity and parity[0][0] <= due:
-                _, block, symbol = parity.popleft()
-            else:
+                due, queue = late[0][0], late
+            if due > now_s:
+                break
+            if queue is None:
                 block, symbol = self._take_source(due)
+            else:
+                _, block, symbol = queue.popleft()
+                if queue is late:
+                    if now_s > block.started_s + self.parameters.playback_s:
+                        continue  # it would come in vain
+                    self._late_sent += 1
+                self._parity_sent += 1
             out.append(self._packet(block, symbol, due, now_s, stamp))
         return out
 
@@ -196,17 +214,17 @@ class StreamSender:
         try:
             report = decode_report(data)
         except MalformedPacket:
-            self.counters["bad_reports"] += 1
+            self._counts["bad_reports"] += 1
             return
         begun = -(-self._next_source // self._m)
         highest = _near(report.highest_block, begun)
         if report.stream_id != self.parameters.stream_id or highest >= max(1, begun):
-            self.counters["bad_reports"] += 1
+            self._counts["bad_reports"] += 1
         elif report.number <= self._last_report:
-            self.counters["repeated_reports"] += 1
+            self._counts["repeated_reports"] += 1
         else:
             self._last_report = report.number
-            self.counters["reports"] += 1
+            self._counts["reports"] += 1
             self._learn(report, highest, now_s)
 
     def _source_over(self) -> bool:
@@ -215,13 +233,17 @@ class StreamSender:
     def _take_source(self, due_s: float) -> tuple[_Block, int]:
         number, symbol = divmod(self._next_source, self._m)
         block = self._begin_block(number, due_s) if symbol == 0 else self._blocks[number]
-        block.sources.append(protect(self._source(self._next_source), self._symbol_bytes))
+        payload = self._source(self._next_source)
+        block.sources.append(
+            self._full_prefix + payload
+            if len(payload) == self._symbol_bytes - 2
+            else protect(payload, self._symbol_bytes)
+        )
         self._next_source += 1
         if symbol == self._m - 1 and block.size > self._m:
             block.parity = self._code.parity(block.sources, self._m, block.size)
             step = self._m * self._interval / len(block.parity)
             self._parity.extend((due_s + (k + 0.5) * step, block, self._m + k) for k in range(len(block.parity)))
-        self.counters["source"] += 1
         return block, symbol
 
     def _begin_block(self, number: int, due_s: float) -> _Block:
@@ -239,7 +261,6 @@ class StreamSender:
             kind, body = _DATA, block.sources[symbol]
         else:
             kind, body = _PARITY, block.parity[symbol - m]
-            self.counters["parity"] += 1
         block.sent += 1
         self._unjudged.append((now_s, block, symbol))
         # fec.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of the time.
@@ -287,7 +308,7 @@ class StreamSender:
                 found += (block.judged_lost & bitmap).bit_count()
                 block.judged_lost &= ~bitmap
         if found:
-            self.counters["misjudged"] += found
+            self._counts["misjudged"] += found
             self._reordering_s = min(2 * self._reordering_s, self.parameters.playback_s / 2)
             self._control.restart_estimate()
 
@@ -303,7 +324,7 @@ class StreamSender:
         first, block.size = block.size, stop
         if len(block.sources) < self._m:
             return  # still growing: its parity is made, of the new size, when it is whole
-        self.counters["late_parity_blocks"] += 1
+        self._counts["late_parity_blocks"] += 1
         block.parity += self._code.parity(block.sources, first, stop)
         step = min(self._interval / _LATE_PER_SOURCE, _LONGEST_LATE_STEP_S)
         start = max(now_s, self._late[-1][0] + step) if self._late else now_s
