@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import zlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from zlib import crc32
 
 from fec.adaptation import LARGEST_BLOCK, AdaptationParameters, BlockSizeController
 from fec.erasure_code import ErasureCode
@@ -28,6 +28,7 @@ _OUTAGE = 128
 _MOST_BLOCKS = 8192
 _MOST_UNJUDGED = 1 << 17
 _STAMPS = 1 << 32
+_pack = HEADER.pack
 _DATA, _PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARITY
 
 
@@ -78,6 +79,7 @@ class OutgoingPacket(NamedTuple):
 @dataclass(slots=True)
 class _Block:
     number: int
+    wire_number: int
     first_label: int
     started_s: float
     size: int
@@ -117,7 +119,7 @@ class StreamSender:
         self.parameters = parameters
         self._counts = {"late_parity_blocks": 0, "reports": 0, "repeated_reports": 0, "bad_reports": 0, "misjudged": 0}
         self._parity_sent = self._late_sent = 0
-        self._code, self._labels, self._source, self._m = code, labels, source, parameters.source_packets
+        self._code, self._label_of, self._source, self._m = code, labels.label, source, parameters.source_packets
         self._control = BlockSizeController(
             AdaptationParameters(
                 base=parameters.base_block_size,
@@ -137,6 +139,7 @@ class StreamSender:
         """What ``protect`` writes before a payload that fills its symbol."""
         self._next_source, self._next_label = 0, 0
         self._blocks: dict[int, _Block] = {}
+        self._filling: _Block | None = None
         self._parity: deque[tuple[float, _Block, int]] = deque()
         self._late: deque[tuple[float, _Block, int]] = deque()
         self._unjudged: deque[tuple[float, _Block, int]] = deque(maxlen=_MOST_UNJUDGED)
@@ -231,25 +234,24 @@ class StreamSender:
         return self._ended and self._next_source % self._m == 0
 
     def _take_source(self, due_s: float) -> tuple[_Block, int]:
-        number, symbol = divmod(self._next_source, self._m)
-        block = self._begin_block(number, due_s) if symbol == 0 else self._blocks[number]
+        m, block = self._m, self._filling
+        symbol = len(block.sources) if block is not None else m
+        if block is None or symbol == m:
+            block, symbol = self._begin_block(self._next_source // m, due_s), 0
         payload = self._source(self._next_source)
-        block.sources.append(
-            self._full_prefix + payload
-            if len(payload) == self._symbol_bytes - 2
-            else protect(payload, self._symbol_bytes)
-        )
+        full = len(payload) == self._symbol_bytes - 2
+        block.sources.append(self._full_prefix + payload if full else protect(payload, self._symbol_bytes))
         self._next_source += 1
-        if symbol == self._m - 1 and block.size > self._m:
-            block.parity = self._code.parity(block.sources, self._m, block.size)
-            step = self._m * self._interval / len(block.parity)
-            self._parity.extend((due_s + (k + 0.5) * step, block, self._m + k) for k in range(len(block.parity)))
+        if symbol == m - 1 and block.size > m:
+            block.parity = self._code.parity(block.sources, m, block.size)
+            step = m * self._interval / len(block.parity)
+            self._parity.extend((due_s + (k + 0.5) * step, block, m + k) for k in range(len(block.parity)))
         return block, symbol
 
     def _begin_block(self, number: int, due_s: float) -> _Block:
-        block = _Block(number, self._next_label, due_s, self.block_size)
+        block = _Block(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, self.block_size)
         self._next_label += block.size
-        self._blocks[number] = block
+        self._blocks[number] = self._filling = block
         oldest_s = due_s - self.parameters.playback_s - 2 * self._m * self._interval
         while (first := next(iter(self._blocks.values()))).started_s < oldest_s or len(self._blocks) > _MOST_BLOCKS:
             del self._blocks[first.number]
@@ -264,13 +266,13 @@ class StreamSender:
         block.sent += 1
         self._unjudged.append((now_s, block, symbol))
         # fec.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of the time.
-        ids = (block.number % BLOCK_NUMBERS) << 8 | symbol
-        front = HEADER.pack(kind, 0, self._stream_id, ids, m, block.size, 0, 0, self._symbol_bytes, stamp, 0)
-        crc = zlib.crc32(body, zlib.crc32(front))
+        ids, size = block.wire_number | symbol, block.size
+        front = _pack(kind, 0, self._stream_id, ids, m, size, 0, 0, self._symbol_bytes, stamp, 0)
+        crc = crc32(body, crc32(front))
         data = b"".join((front[:CRC_OFFSET], crc.to_bytes(4, "big"), body))
-        label = self._labels.label(block.first_label + symbol)
+        label = self._label_of(block.first_label + symbol)
         # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
-        return tuple.__new__(OutgoingPacket, (due_s, label, data, block.number, symbol, block.size))
+        return tuple.__new__(OutgoingPacket, (due_s, label, data, block.number, symbol, size))
 
     def _learn(self, report: LossReport, highest: int, now_s: float) -> None:
         """Judge what was sent before the newest packet that arrived, adapt N, and help blocks that can still be saved."""

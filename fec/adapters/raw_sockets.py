@@ -50,14 +50,13 @@ class FrameSender:
     def _send_some(self, packets: Sequence[OutgoingPacket]) -> None:
         size = len(packets[0].data)
         vector = self._batches.get(size) or self._batch_for(size)
-        front, stride, label_at = len(self._template.headers), vector.stride, self._template.label_offset
-        buffer, at = vector.buffer, 0
-        for packet in packets:
-            data = packet.data
+        front, stride, buffer = len(self._template.headers), vector.stride, vector.buffer
+        label_at, at, write_label = self._template.label_offset - front, front, _LABEL.pack_into
+        for _, label, data, _, _, _ in packets:
             if len(data) != size:
                 raise FecError(f"packets of {size} and {len(data)} bytes in one batch; give packets of one length")
-            _LABEL.pack_into(buffer, at + label_at, packet.label)
-            buffer[at + front : at + front + size] = data
+            write_label(buffer, at + label_at, label)
+            buffer[at : at + size] = data
             at += stride
         send_many(self._sock, vector, len(packets))
 
