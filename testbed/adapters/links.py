@@ -37,6 +37,7 @@ from topologies.network import Link, LinkId
 _QUEUE_S = 0.05
 _LEAST_QUEUE_PACKETS = 20
 _BURST_S = 0.002
+_CARRIER_LIMIT_S = 1.0
 _NETEM_CHILD = 0x10001
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
 LossMeans = Literal["classifier", "netem"]
@@ -112,7 +113,17 @@ class LinkControl:
         messages = [set_up(end.index, up)]
         if up and end.host is not None:
             messages += self._neighbours(end)
-        return self._apply(end.host, messages)
+        with self._lock:
+            self.netlink_of(end.host).apply(messages)
+            if up:
+                self._await_carrier(far if end is near else near)
+            return time.monotonic()
+
+    def _await_carrier(self, end: CableEnd) -> None:
+        """The end whose carrier comes back sends nothing until the kernel, in its own time, has noticed."""
+        netlink, limit = self.netlink_of(end.host), time.monotonic() + _CARRIER_LIMIT_S
+        while not netlink.is_operational(end.index) and time.monotonic() < limit:
+            time.sleep(0.0002)
 
     def _neighbours(self, end: CableEnd) -> list[Message]:
         others = [h for h in self._cables.wiring.hosts if h.name != end.host]
@@ -170,11 +181,6 @@ class LinkControl:
             ) from error
         self._losing[end.interface] = fraction
         return time.monotonic()
-
-    def _apply(self, host: str | None, messages: list[Message]) -> float:
-        with self._lock:
-            self.netlink_of(host).apply(messages)
-            return time.monotonic()
 
     def counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """See EmulatedNetwork.link_counters."""

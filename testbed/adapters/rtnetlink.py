@@ -122,6 +122,16 @@ class Netlink:
                 found[name.rstrip(b"\0").decode()] = struct.unpack_from("=i", body, 4)[0]
         return found
 
+    def is_operational(self, index: int) -> bool:
+        """Whether the interface's state is UP: it has a carrier, and the kernel has set its queues to work."""
+        self._sequence += 1
+        header = struct.pack("=IHHII", 32, RTM_GETLINK, NLM_F_REQUEST, self._sequence, 0)
+        self._sock.send(header + _link_header(index))
+        for kind, sequence, body in self._answers():
+            if sequence == self._sequence:
+                return kind == RTM_NEWLINK and _attributes(body[16:]).get(16) == b"\x06"  # IFLA_OPERSTATE: IF_OPER_UP
+        return False
+
     def counters(self) -> dict[str, InterfaceCounters]:
         """What every interface of this socket's namespace has sent and its queues have dropped."""
         drops: dict[int, int] = {}

@@ -169,8 +169,8 @@ def faults() -> dict[str, Any]:
         install_shortest_paths(wiring)
         there, home = Pair(net, "h0", "h1"), Pair(net, "h1", "h0")
 
-        def both_ways() -> list[int]:
-            return [there.arrivals(), home.arrivals()]
+        def both_ways(wait_s: float = 2.0) -> list[int]:
+            return [there.arrivals(wait_s=wait_s), home.arrivals(wait_s=wait_s)]
 
         def timed(action: Callable[[], float]) -> None:
             began = time.monotonic()
@@ -189,7 +189,7 @@ def faults() -> dict[str, Any]:
             ("host link down", lambda: net.set_link(("a", "x", 0), False), lambda: net.set_link(("a", "x", 0), True)),
         ):
             timed(begin)
-            found[name] = both_ways()
+            found[name] = both_ways(0.4)
             found[name + " carrier"] = Path("/sys/class/net").exists() and "NO-CARRIER" in _said("ip link show s2-e2")
             timed(end)
             found[name + " mended"] = both_ways()
