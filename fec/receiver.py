@@ -116,6 +116,7 @@ class StreamReceiver:
         self.parameters = parameters
         self._stream_id, self._symbol_bytes = parameters.stream_id, parameters.symbol_bytes
         self._packet_bytes = HEADER_BYTES + parameters.symbol_bytes
+        self._full_prefix = (parameters.symbol_bytes - 2).to_bytes(2, "big")
         self._all_sources = (1 << parameters.source_packets) - 1
         self.rejected: Counter[str] = Counter()
         self.worst_reordering_s = 0.0
@@ -159,30 +160,23 @@ class StreamReceiver:
         if number > self._highest + FARTHEST_AHEAD and not self._agreed(number):
             self.rejected["far-ahead"] += 1
             return events
-        if now_s - sent_us * _S_PER_US < self._offset_s - _CLOCK_JUMP_S and newest is not None:
+        transit_s = now_s - sent_us * _S_PER_US
+        if transit_s < self._offset_s - _CLOCK_JUMP_S and newest is not None:
             self.rejected["timestamp"] += 1
             return events
         self._since_report += 1
         if number > self._highest:
             events += self._open_until(number, sent_us, now_s)
-        self._clock(sent_us, now_s)
-        block = self._blocks.get(number)
-        if block is None:
-            self._counts["late"] += 1
-            self._note(number, 1 << symbol)
-            return events
-        if block.bitmap >> symbol & 1:
-            self._counts["duplicate"] += 1
-            return events
-        self._accepted += 1
-        block.bitmap |= 1 << symbol
-        if number in self._recent:
-            self._recent[number] = block.bitmap
-        if size > block.size:
-            block.size = size
-        if sent_us < block.start_us:
-            self._began(number, sent_us)
-        self._use(block, symbol, body, now_s, events)
+        self._strays = 0
+        if newest is None or sent_us >= newest:
+            self._newest_us, self._newest_at_s = sent_us, now_s
+        else:
+            self._counts["reordered"] += 1
+            self.worst_reordering_s = max(self.worst_reordering_s, (newest - sent_us) * _S_PER_US)
+        if transit_s < self._offset_s:
+            self._offset_s = transit_s
+            self._plan_closing()
+        self._take(number, symbol, size, sent_us, body, now_s, events)
         return events
 
     def advance(self, now_s: float) -> list[Event]:
@@ -223,6 +217,28 @@ class StreamReceiver:
         self._since_report, self._last_report_s, self._urgent = 0, now_s, False
         return [report.encode()]
 
+    def _take(
+        self, number: int, symbol: int, size: int, sent_us: int, body: bytes, now_s: float, events: list[Event]
+    ) -> None:
+        """A packet of this stream, into its block."""
+        block = self._blocks.get(number)
+        if block is None:
+            self._counts["late"] += 1
+            self._note(number, 1 << symbol)
+            return
+        if block.bitmap >> symbol & 1:
+            self._counts["duplicate"] += 1
+            return
+        self._accepted += 1
+        block.bitmap |= 1 << symbol
+        if number in self._recent:
+            self._recent[number] = block.bitmap
+        if size > block.size:
+            block.size = size
+        if sent_us < block.start_us:
+            self._began(number, sent_us)
+        self._use(block, symbol, body, now_s, events)
+
     def _parsed(self, data: bytes) -> tuple[int, int, int, int, bytes] | None:
         """(block number, symbol, N, time stamp, the symbol's bytes) of a packet of this stream; anything else is counted by reason."""
         if len(data) == self._packet_bytes:
@@ -262,17 +278,6 @@ class StreamReceiver:
         self._strays = self._strays + 1 if near else 1
         self._stray = number
         return self._strays >= _AGREEING
-
-    def _clock(self, sent_us: int, now_s: float) -> None:
-        self._strays = 0
-        if self._newest_us is None or sent_us >= self._newest_us:
-            self._newest_us, self._newest_at_s = sent_us, now_s
-        else:
-            self._counts["reordered"] += 1
-            self.worst_reordering_s = max(self.worst_reordering_s, (self._newest_us - sent_us) * _S_PER_US)
-        if now_s - sent_us * _S_PER_US < self._offset_s:
-            self._offset_s = now_s - sent_us * _S_PER_US
-            self._plan_closing()
 
     def _plan_closing(self) -> None:
         block = next(iter(self._blocks.values()), None)
@@ -360,11 +365,14 @@ class StreamReceiver:
     def _deliver(
         self, number: int, symbol: int, body: bytes, now_s: float, recovered: bool, events: list[Event]
     ) -> None:
-        try:
-            payload = unprotect(body)
-        except MalformedPacket:
-            self._counts["unreadable"] += 1  # the sender itself protected it wrongly
-            return
+        if body[:2] == self._full_prefix:
+            payload = body[2:]
+        else:
+            try:
+                payload = unprotect(body)
+            except MalformedPacket:
+                self._counts["unreadable"] += 1  # the sender itself protected it wrongly
+                return
         self._delivered += 1
         # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
         events.append(tuple.__new__(SourceDelivered, (number * self._m + symbol, payload, now_s, recovered)))
