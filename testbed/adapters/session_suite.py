@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from testbed.adapters.capabilities import as_document, find_capabilities
 from testbed.adapters.provenance import describe_run
 from testbed.adapters.result_store import ResultStore
 from testbed.adapters.stream_session import Session, SessionRequest, open_fabric, progress_bar, run_session
-from testbed.model.run_records import LoadedRun
+from testbed.model.plan_json import plan_to_json
+from testbed.model.run_records import LoadedRun, combined_verdict
 from testbed.model.verdict import Verdict
 from testbed.streaming.records import stream_document
 
@@ -53,16 +55,15 @@ def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: A
             sessions.append(session)
             for record in session.records(index, title):
                 run.add(record)
+        run.manifest = replace(
+            run.manifest,
+            plans=tuple(plan_to_json(session.plan) for session in sessions),
+            capabilities=as_document(find_capabilities()),
+        )
         directory = run.finish()
         loaded = run.loaded()
-    verdict = _combined(loaded)
+    verdict = combined_verdict(loaded.sessions)
     return SuiteResult(sessions=tuple(sessions), run=loaded, verdict=verdict, directory=directory)
-
-
-def _combined(run: LoadedRun) -> Verdict:
-    from testbed.model.run_records import combined_verdict
-
-    return combined_verdict(run.sessions)
 
 
 def show_result(result: SuiteResult) -> None:

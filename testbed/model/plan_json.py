@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from topologies.node_link import network_document, parse_document
-
 from testbed.errors import InputError
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.model.plan import Fault, StreamParameters, StreamPlan
 from topologies.network import Network
+from topologies.node_link import network_document, parse_document
 
 FORMAT = 1
 
