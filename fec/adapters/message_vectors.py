@@ -25,6 +25,9 @@ _MESSAGE = np.dtype(
 _CONTROL_WORDS = 8
 """64 bytes for one control message: 16 of header, then a struct timespec."""
 
+REFUSALS = (errno.ENOBUFS, errno.ENETDOWN)
+"""A packet socket's answers where the interface drops the frame or is down."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 for _call in (_libc.sendmmsg, _libc.recvmmsg):
     _call.restype = ctypes.c_int
@@ -72,17 +75,23 @@ class MessageVector:
         return np.asarray(self._control[:count, 2:4], dtype=np.int64)
 
 
-def send_many(sock: socket.socket, vector: MessageVector, count: int) -> None:
-    """Send the first ``count`` messages; blocks as the socket does. OSError where the kernel refuses one."""
-    sent = 0
-    while sent < count:
-        done = _libc.sendmmsg(sock.fileno(), vector.address(sent), count - sent, 0)
-        if done < 0:
-            number = ctypes.get_errno()
-            if number != errno.EINTR:
-                raise OSError(number, f"sendmmsg after {sent} of {count} messages: {os.strerror(number)}")
-        else:
-            sent += done
+def send_many(sock: socket.socket, vector: MessageVector, count: int) -> int:
+    """Send the first ``count`` messages; blocks as the socket does. How many of them the interface refused.
+
+    OSError for what is no refusal of a single message.
+    """
+    done = refused = 0
+    while done < count:
+        sent = _libc.sendmmsg(sock.fileno(), vector.address(done), count - done, 0)
+        if sent >= 0:
+            done += sent
+            continue
+        number = ctypes.get_errno()
+        if number in REFUSALS:
+            done, refused = done + 1, refused + 1
+        elif number != errno.EINTR:
+            raise OSError(number, f"sendmmsg after {done} of {count} messages: {os.strerror(number)}")
+    return refused
 
 
 def receive_many(sock: socket.socket, vector: MessageVector, most: int) -> int:

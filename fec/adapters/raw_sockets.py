@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fec.adapters.message_vectors import MessageVector, receive_many, send_many
+from fec.adapters.message_vectors import REFUSALS, MessageVector, receive_many, send_many
 from fec.errors import FecError
 from fec.framing import FrameTemplate
 from fec.sender import OutgoingPacket
@@ -27,23 +27,31 @@ class FrameSender:
 
     ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface; ``template`` from
     ``fec.adapters.scapy_layer.frame_template``; ``most``: frames handed to the kernel in one call of ``send_batch``.
+    ``refused`` counts frames that the interface did not take: its queue was full, it dropped them (a fault on the host's
+    own cable), or it was down. They are lost like any other; a UDP socket would not even tell.
     """
 
     def __init__(self, sock: socket.socket, template: FrameTemplate, *, most: int = 64) -> None:
         self._sock, self._template, self._most = sock, template, most
+        self.refused = 0
         self._headers: dict[int, bytearray] = {}
         self._batches: dict[int, MessageVector] = {}
 
     def send(self, label: int, payload: bytes) -> None:
-        """One datagram; blocks while the interface's queue is full."""
+        """One datagram; blocks while the socket's own buffer is full."""
         headers = self._headers.get(len(payload))
         if headers is None:
             headers = self._headers[len(payload)] = bytearray(self._template.headers_for(len(payload)))
         _LABEL.pack_into(headers, self._template.label_offset, label)
-        self._sock.sendmsg((headers, payload))
+        try:
+            self._sock.sendmsg((headers, payload))
+        except OSError as error:
+            if error.errno not in REFUSALS:
+                raise
+            self.refused += 1
 
     def send_batch(self, packets: Sequence[OutgoingPacket]) -> None:
-        """Packets of one length, in order, many a system call. OSError where the kernel refuses one."""
+        """Packets of one length, in order, many a system call. OSError where the socket cannot send at all."""
         for first in range(0, len(packets), self._most):
             self._send_some(packets[first : first + self._most])
 
@@ -58,7 +66,7 @@ class FrameSender:
             write_label(buffer, at + label_at, label)
             buffer[at : at + size] = data
             at += stride
-        send_many(self._sock, vector, len(packets))
+        self.refused += send_many(self._sock, vector, len(packets))
 
     def _batch_for(self, payload_bytes: int) -> MessageVector:
         """Frames whose headers stand already; label and payload are written into them."""

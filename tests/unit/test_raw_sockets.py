@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 from collections.abc import Iterator
@@ -81,6 +82,25 @@ def test_a_refused_frame_is_an_error_that_says_how_many_were_sent(
     pair[1].close()
     with pytest.raises(OSError, match="after 0 of 2 messages"):
         FrameSender(pair[0], template).send_batch(packets(2))
+
+
+class RefusingSocket:
+    """Answers as a packet socket does while its interface drops or is down."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def sendmsg(self, buffers: object) -> int:
+        raise OSError(self._number, "refused")
+
+
+def test_a_frame_that_the_interface_drops_is_lost_and_counted(template: FrameTemplate) -> None:
+    for number in (errno.ENOBUFS, errno.ENETDOWN):
+        sender = FrameSender(RefusingSocket(number), template)  # type: ignore[arg-type]
+        sender.send(1, b"payload")
+        assert sender.refused == 1
+    with pytest.raises(OSError):
+        FrameSender(RefusingSocket(errno.ENXIO), template).send(1, b"payload")  # type: ignore[arg-type]
 
 
 def test_nothing_waiting_is_an_empty_list_at_once(pair: tuple[socket.socket, socket.socket]) -> None:
