@@ -10,8 +10,9 @@ from testbed.model.verdict import Check, Verdict
 from testbed.streaming.analysis import FaultResult, SessionAnalysis
 from testbed.streaming.policy import is_deterministic
 
-MOST_LAG_S = 0.1
-"""A sender this far behind its own schedule measured the machine, not the network."""
+MOST_LAG = 0.25
+"""Of the playback buffer (100 ms of the usual 400): a sender this far behind its own schedule measured the machine, not the
+network."""
 
 MOST_UNPLANNED = 1e-4
 """Share of packets that may be lost in no fault: two orders below the precision of a loss."""
@@ -47,7 +48,7 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     """Why the run says nothing, or None: sender lag, packets lost in no fault, nothing sent."""
     if analysis.sent == 0:
         return "no packet was sent"
-    most = min(MOST_LAG_S, plan.stream.playback_s / 2)
+    most = MOST_LAG * plan.stream.playback_s
     if run.health.sender_lag_s > most:
         busy = f", processors {run.health.cpu_fraction:.0%} busy" if run.health.cpu_fraction is not None else ""
         return f"the sender lagged {run.health.sender_lag_s * 1000:.0f} ms behind its schedule (limit {most * 1000:.0f} ms{busy})"
