@@ -8,7 +8,7 @@ usage() {
 usage: vagrant/provision.sh [--extras NAME,...] [--programs NAME,...] [--vm]
   --extras    also the package's extras: test, lint, bench
   --programs  also these programs of the system: chromium, shellcheck, ...
-  --vm        inside the virtual machine: load kernel modules and raise socket limits at boot, put `testbed` on every user's PATH
+  --vm        inside the virtual machine: kernel modules and limits that suit emulation, `testbed` on every user's PATH
 environment:
   TESTBED_VENV             folder of the virtual environment (default: .venv in the project)
   TESTBED_PYTHON           Python to build it with (default: python3, or the newest python3.x found)
@@ -102,10 +102,13 @@ environment_is_complete() {
 modules='openvswitch sch_netem sch_tbf sch_htb nf_tables tun'
 # an ordinary user's switches and senders cannot raise these themselves
 socket_limits='net.core.wmem_default=4194304 net.core.wmem_max=16777216 net.core.rmem_max=33554432'
+# senders ask for this priority; an ordinary user gets it only where a limit allows it
+priority_limit="$(id -un) - nice -10"
 virtual_machine_is_ready() {
     [ "$(readlink /usr/local/bin/testbed)" = "$venv/bin/testbed" ] && grep -qsx "TESTBED_VENV=$venv" /etc/environment &&
         [ "$(cat /etc/modules-load.d/testbed.conf 2>/dev/null)" = "${modules// /$'\n'}" ] &&
-        [ "$(cat /etc/sysctl.d/60-testbed.conf 2>/dev/null)" = "${socket_limits// /$'\n'}" ]
+        [ "$(cat /etc/sysctl.d/60-testbed.conf 2>/dev/null)" = "${socket_limits// /$'\n'}" ] &&
+        [ "$(cat /etc/security/limits.d/testbed.conf 2>/dev/null)" = "$priority_limit" ]
 }
 
 # --- what is done about it -------------------------------------------------------------------------------------------
@@ -188,6 +191,7 @@ provide_virtual_machine() {
     done
     as_root sh -c "printf '%s\n' $socket_limits >/etc/sysctl.d/60-testbed.conf"
     as_root sysctl -q -p /etc/sysctl.d/60-testbed.conf || say 'the socket limits could not be raised; testbed doctor says what that costs'
+    as_root sh -c "echo '$priority_limit' >/etc/security/limits.d/testbed.conf"
     as_root ln -sfn "$venv/bin/testbed" /usr/local/bin/testbed
     as_root sed -i '/^TESTBED_VENV=/d' /etc/environment
     as_root sh -c "echo 'TESTBED_VENV=$venv' >>/etc/environment"
