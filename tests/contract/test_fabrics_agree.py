@@ -213,8 +213,7 @@ def _bound(plan: StreamPlan, fault: Fault, result: FaultResult) -> float:
     """How far a measured loss may lie from the true one: the discrepancy of the labels' intervals, or chance."""
     if plan.stream.labels == "stratified" and fault.kind != "loss":
         intervals = plan.forward.intervals(plan.network.link_index[fault.link])
-        # A block at each edge, of which the fault took less or more than its share.
-        return window_share_error(intervals, result.packets) + plan.stream.source_packets / result.packets
+        return window_share_error(intervals, result.packets) + 2 / result.packets  # a packet on its way at each edge
     return (result.interval[1] - result.interval[0]) / 2
 
 
