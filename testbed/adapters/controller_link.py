@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import select
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import CapabilityError
 from testbed.openflow.rules import FlowRule
-from testbed.openflow.session import rules_to_json
+from testbed.openflow.session import DRAIN_S, rules_to_json
 
 DEFAULT_PORT = 6653
+_MOST_WAITING = 1024
+"""Switches that may be waiting to be accepted: all of a large network connect in the same moment."""
+_START_S = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,21 +50,38 @@ class FlowCounter:
 
 
 class ControllerLink:
-    """One controller process, listening on ``port`` of 127.0.0.1 of the sandbox.
+    """One controller process, listening on ``port`` of 127.0.0.1 of the sandbox (0: any that is free).
 
     Every call waits for the switches' confirmation and raises CapabilityError where they refuse or do not answer.
     """
 
     def __init__(self, port: int = DEFAULT_PORT) -> None:
         self.port = port
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count(1)
+        self._ready = False
+        self._heard = b""
 
     def start(self) -> None:
-        """Start the process; returns when it is about to listen."""
-        words = [sys.executable, "-m", "testbed.adapters.openflow_controller", "--listen-port", str(self.port)]
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-        self._answer(20.0)
+        """Start the process and return at once: switches may connect from now on, and are answered when it is ready.
+
+        The socket listens before the process does anything, so its start-up (half a second of imports) passes while the
+        network is being built. Raises CapabilityError where the port is taken.
+        """
+        try:
+            listening = socket.create_server(("127.0.0.1", self.port), backlog=_MOST_WAITING)
+        except OSError as error:
+            raise CapabilityError(
+                f"OpenFlow controller: port {self.port} of 127.0.0.1 cannot be had ({error.strerror}); choose another"
+            ) from None
+        with listening:
+            self.port = listening.getsockname()[1]
+            number = listening.fileno()
+            words = [sys.executable, "-m", "testbed.adapters.openflow_controller", "--listening-fd", str(number)]
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[number], bufsize=0
+            )
+        self._ready, self._heard = False, b""
 
     def stop(self) -> None:
         """End the process. The switches keep their rules."""
@@ -93,10 +116,18 @@ class ControllerLink:
         """Install a plan; returns the seconds until every switch had confirmed."""
         return float(self._ask(60, do="install", plan=plan_id, rules=rules_to_json(rules))["seconds"])
 
-    def replace(self, rules: Iterable[FlowRule], plan_id: int, order: Sequence[Sequence[int]] = ()) -> float:
-        """Replace a plan without losing packets; ``order``: datapath ids in groups, the sink's first."""
+    def replace(
+        self, rules: Iterable[FlowRule], plan_id: int, order: Sequence[Sequence[int]], *, drain_s: float = DRAIN_S
+    ) -> float:
+        """Replace a plan's one split by another of the same pair, without losing packets; returns the seconds it took.
+
+        ``order``: ``rules.downstream_order(wiring, split)`` of the new split. ``drain_s``: how long a packet may be under
+        way (the delays and queues of a path); it passes once a group of the order. Two directions that are to be replaced
+        are two plans.
+        """
         listed = [list(group) for group in order]
-        return float(self._ask(60, do="replace", plan=plan_id, rules=rules_to_json(rules), order=listed)["seconds"])
+        request = {"plan": plan_id, "rules": rules_to_json(rules), "order": listed, "drain_s": drain_s}
+        return float(self._ask(60 + drain_s * (len(listed) + 1), do="replace", **request)["seconds"])
 
     def remove(self, plan_id: int) -> None:
         """Take a plan's rules away."""
@@ -111,24 +142,37 @@ class ControllerLink:
         return tuple(FlowCounter(**flow) for flow in self._ask(30, do="flows")["flows"])
 
     def _ask(self, limit_s: float, **request: Any) -> dict[str, Any]:
+        if not self._ready:
+            self._answer(None, _START_S)
+            self._ready = True
         number = next(self._numbers)
         assert self._process is not None and self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps({"id": number, **request}) + "\n")
-            self._process.stdin.flush()
+            self._process.stdin.write((json.dumps({"id": number, **request}) + "\n").encode())
         except OSError:
             raise CapabilityError("the OpenFlow controller has died; the switches keep their rules") from None
-        answer = self._answer(limit_s)
+        answer = self._answer(number, limit_s)
         if "error" in answer:
             raise CapabilityError(f"OpenFlow controller: {answer['error']}")
         return answer
 
-    def _answer(self, limit_s: float) -> dict[str, Any]:
+    def _answer(self, number: int | None, limit_s: float) -> dict[str, Any]:
+        """The answer to request ``number``; late answers to earlier ones, which nobody waits for any more, are passed over."""
+        until = time.monotonic() + limit_s
+        while True:
+            answer: dict[str, Any] = json.loads(self._line(until))
+            if answer.get("id") == number:
+                return answer
+
+    def _line(self, until: float) -> bytes:
         assert self._process is not None and self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], limit_s)
-        line = self._process.stdout.readline() if ready else ""
-        if not line:
-            why = "does not answer" if ready == [] else "has died"
-            raise CapabilityError(f"the OpenFlow controller {why}; see its messages above")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        while b"\n" not in self._heard:
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                raise CapabilityError("the OpenFlow controller does not answer; see its messages above")
+            more = os.read(self._process.stdout.fileno(), 1 << 20)
+            if not more:
+                raise CapabilityError("the OpenFlow controller has died; the switches keep their rules")
+            self._heard += more
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line

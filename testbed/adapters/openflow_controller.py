@@ -9,6 +9,7 @@ import argparse
 import json
 import logging
 import os
+import socket
 import sys
 import threading
 import time
@@ -18,12 +19,14 @@ from typing import Any
 from os_ken import cfg
 from os_ken import flags as _flags  # noqa: F401 - registers the options that the OpenFlow handler reads
 from os_ken.base.app_manager import AppManager, OSKenApp
+from os_ken.controller import controller as os_ken_controller
 from os_ken.controller import ofp_event
 from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
+from os_ken.lib import hub
 from os_ken.ofproto import ofproto_v1_3
 
 from testbed.errors import TestbedError
-from testbed.openflow.rules import FlowRule
+from testbed.openflow.rules import DROP, FlowRule
 from testbed.openflow.session import Phase, PlanBook, SwitchStep, rules_from_json
 
 _ANSWER_S = 20.0
@@ -52,12 +55,12 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
     @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])  # type: ignore[untyped-decorator]
     def _state_changed(self, event: Any) -> None:
-        datapath: Any = event.datapath  # os-ken declares it as none
+        datapath, number = event.datapath, event.datapath.id
         with self._changed:
             if event.state == MAIN_DISPATCHER:
-                self._switches[datapath.id] = datapath
-            elif self._switches.get(datapath.id) is datapath:
-                del self._switches[datapath.id]
+                self._switches[number] = datapath
+            elif self._switches.get(number) is datapath:
+                del self._switches[number]
             self._changed.notify_all()
 
     @set_ev_cls(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
@@ -132,7 +135,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
     def _do_replace(self, request: dict[str, Any]) -> dict[str, Any]:
         rules = rules_from_json(request["rules"])
-        return self._carry_out(self._book.replace(request["plan"], rules, request["order"]))
+        return self._carry_out(self._book.replace(request["plan"], rules, request["order"]), request["drain_s"])
 
     def _do_remove(self, request: dict[str, Any]) -> dict[str, Any]:
         return self._carry_out(self._book.remove(request["plan"]))
@@ -149,13 +152,15 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             self._await_answers()
             return {"flows": [flow for dpid in sorted(self._stats) for flow in self._stats[dpid]]}
 
-    def _carry_out(self, phases: tuple[Phase, ...]) -> dict[str, Any]:
+    def _carry_out(self, phases: tuple[Phase, ...], drain_s: float = 0.0) -> dict[str, Any]:
         began = time.monotonic()
         with self._changed:
             self._errors.clear()
             self._sent.clear()
             for phase in phases:
-                for step in phase:
+                if phase.drain:
+                    self._changed.wait_for(lambda: False, drain_s)  # the lock is free: messages are still heard
+                for step in phase.steps:
                     self._send_step(step)
                 self._await_answers()
                 if self._errors:
@@ -200,7 +205,8 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
 def _add_message(switch: Any, rule: FlowRule, cookie: int) -> Any:
     parser, protocol = switch.ofproto_parser, switch.ofproto
-    apply = parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, [parser.OFPActionOutput(rule.out_port)])
+    output = [] if rule.out_port == DROP else [parser.OFPActionOutput(rule.out_port)]
+    apply = parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, output)
     return parser.OFPFlowMod(
         switch, cookie=cookie, priority=rule.priority, match=parser.OFPMatch(**dict(rule.match)), instructions=[apply]
     )
@@ -223,14 +229,23 @@ def _say(document: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def _serve_on(listening: socket.socket) -> None:
+    """Have os-ken accept its switches from a socket that listens already, not from one that it opens (it knows no such option)."""
+
+    class InheritedServer(hub.StreamServer):  # type: ignore[misc]
+        def __init__(self, _: Any, handle: Any) -> None:
+            self.server, self.handle = listening, handle
+
+    os_ken_controller.StreamServer = InheritedServer
+
+
 def main() -> None:
-    """Listen on 127.0.0.1 and serve until the input ends."""
+    """Accept switches on the listening socket that was passed on, and serve requests until the input ends."""
     parser = argparse.ArgumentParser(prog="openflow_controller")
-    parser.add_argument("--listen-port", type=int, required=True)
-    port = parser.parse_args().listen_port
+    parser.add_argument("--listening-fd", type=int, required=True)
+    _serve_on(socket.socket(fileno=parser.parse_args().listening_fd))
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    words = ["--ofp-tcp-listen-port", str(port), "--ofp-listen-host", "127.0.0.1"]
-    cfg.CONF(args=words, project="os_ken", default_config_files=[])
+    cfg.CONF(args=[], project="os_ken", default_config_files=[])
     AppManager.run_apps(["testbed.adapters.openflow_controller", "os_ken.controller.ofp_handler"])
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from testbed.errors import InputError
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import Wiring
-from testbed.openflow.rules import ETH_IPV4, PROTOCOL_UDP, FlowRule, by_switch
+from testbed.openflow.rules import DROP, ETH_IPV4, PROTOCOL_UDP, FlowRule, by_switch
 from topologies.network import LinkId
 
 Packet = Mapping[str, int | str]
@@ -47,30 +47,36 @@ class FlowTable:
                 if found is not None and found.out_port != rule.out_port:
                     raise InputError(f"switch {rule.dpid}: two rules of priority {rule.priority} match {dict(packet)}")
                 found = rule
-        return None if found is None else found.out_port
+        return None if found is None or found.out_port == DROP else found.out_port
 
     def out_ports(self, packet: Packet) -> npt.NDArray[np.int64]:
         """Shape (65536,): the port for each label in ``udp_src`` of the packet, -1 where it is dropped."""
-        labels = np.arange(LABELS)
         ports = np.full(LABELS, -1, dtype=np.int64)
         rank = np.full(LABELS, -1, dtype=np.int64)
         for rule in self.rules:
             rest = [(n, w) for n, w in rule.match if n != "udp_src"]
             if not all(_field_matches(packet.get(name), want) for name, want in rest):
                 continue
-            hit = np.ones(LABELS, dtype=bool)
-            for name, want in rule.match:
-                if name == "udp_src":
-                    value, mask = want if isinstance(want, tuple) else (want, 0xFFFF)
-                    hit = (labels & mask) == value
-            clash = hit & (rank == rule.priority) & (ports != rule.out_port)
+            hit = _labels_matched(next((want for name, want in rule.match if name == "udp_src"), (0, 0)))
+            clash = (rank[hit] == rule.priority) & (ports[hit] != rule.out_port)
             if clash.any():
-                raise InputError(
-                    f"switch {rule.dpid}: two rules of priority {rule.priority} match label {clash.argmax()}"
-                )
-            new = hit & (rank < rule.priority)
-            ports[new], rank[new] = rule.out_port, rule.priority
+                label = np.arange(LABELS)[hit][clash.argmax()]
+                raise InputError(f"switch {rule.dpid}: two rules of priority {rule.priority} match label {label}")
+            new = rank[hit] < rule.priority
+            ports[hit] = np.where(new, rule.out_port, ports[hit])
+            rank[hit] = np.where(new, rule.priority, rank[hit])
+        ports[ports == DROP] = -1
         return ports
+
+
+def _labels_matched(want: int | str | tuple[int, int]) -> slice | npt.NDArray[np.bool_]:
+    """Index of the labels that a value or (value, mask) matches: a range for a prefix, which is fast."""
+    value, mask = want if isinstance(want, tuple) else (int(want), LABELS - 1)
+    size = LABELS - mask
+    if size & (size - 1) == 0:
+        return slice(value, value + size)
+    hit: npt.NDArray[np.bool_] = (np.arange(LABELS) & mask) == value
+    return hit
 
 
 def _field_matches(value: int | str | None, want: int | str | tuple[int, int]) -> bool:

@@ -14,9 +14,12 @@ from testbed.model.wiring import WiredHost, Wiring
 from topologies.network import LinkId
 
 STREAM_PRIORITY = 300
+STRAY_PRIORITY = 250
 OTHER_PRIORITY = 200
 STATIC_PRIORITY = 100
 ETH_IPV4, ETH_ARP, PROTOCOL_UDP = 0x0800, 0x0806, 17
+DROP = 0
+"""An ``out_port`` that is none: what matches is dropped (OpenFlow numbers its ports from 1)."""
 
 Match = tuple[tuple[str, int | str | tuple[int, int]], ...]
 """(field, value) or (field, (value, mask)) in OpenFlow's names, in ascending order of the names' dependencies."""
@@ -24,7 +27,10 @@ Match = tuple[tuple[str, int | str | tuple[int, int]], ...]
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class FlowRule:
-    """One rule of one switch (``dpid``): packets that match leave through ``out_port``. Higher priorities first."""
+    """One rule of one switch (``dpid``): packets that match leave through ``out_port``, or nowhere where it is DROP.
+
+    Higher priorities first.
+    """
 
     dpid: int
     priority: int
@@ -54,8 +60,9 @@ def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[F
     """Rules that carry the pair's labelled stream (UDP to ``udp_port``) over the split, and everything else of the pair
     (ARP, TCP, ICMP, other UDP) over the path of label 0.
 
-    A label that the split sends another way matches nothing at a switch and is dropped there. Rules of different pairs never
-    overlap. Raises InputError where an end point has no host.
+    A label that the split sends another way is dropped at a switch that it strays to: nothing of the stream matches it, and
+    where the path of the pair's other packets goes on, a rule between the two drops it. Rules of different pairs never
+    overlap. Raises InputError where an end point has no host or a path leads through one.
     """
     source, sink = _host(wiring, split.source), _host(wiring, split.sink)
     stream: Match = (
@@ -65,8 +72,9 @@ def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[F
         ("ipv4_dst", sink.ip),
         ("udp_dst", udp_port),
     )
-    rules = []
+    rules, covered = [], dict[int, int]()
     for (dpid, port), intervals in sorted(_exits(wiring, split, sink).items()):
+        covered[dpid] = covered.get(dpid, 0) + sum(stop - start for start, stop in intervals)
         for start, stop in intervals:
             if (start, stop) == (0, LABELS):
                 rules.append(FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=stream, out_port=port))
@@ -75,7 +83,44 @@ def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[F
                 match = (*stream, ("udp_src", prefix))
                 rules.append(FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=match, out_port=port))
     links = [wiring.network.links[i].id for i in split.path_of(0).links]
-    return (*rules, *pair_rules(wiring, split.source, split.sink, links, priority=OTHER_PRIORITY))
+    others = pair_rules(wiring, split.source, split.sink, links, priority=OTHER_PRIORITY)
+    strays = [
+        FlowRule(dpid=dpid, priority=STRAY_PRIORITY, match=stream, out_port=DROP)
+        for dpid in dict.fromkeys(rule.dpid for rule in others)
+        if covered[dpid] < LABELS
+    ]
+    return (*rules, *strays, *others)
+
+
+def downstream_order(wiring: Wiring, split: LabelSplit) -> tuple[tuple[int, ...], ...]:
+    """Datapath ids of the split's switches in groups, the sink's first: whatever a switch sends goes to groups before its own.
+
+    The group of a switch is the greatest number of links from it to the sink; the order in which ``PlanBook.replace`` makes
+    the change to this split. O(nodes + links). Raises InputError where the split's flow, all labels together, runs in a cycle:
+    no such order exists then.
+    """
+    network, waiting, into = wiring.network, dict[str, int](), dict[str, list[str]]()
+    for i in split.loaded:
+        link = network.links[i]
+        waiting[link.source] = waiting.get(link.source, 0) + 1
+        into.setdefault(link.target, []).append(link.source)
+    groups, group, seen = [], [split.sink], 0
+    while group:
+        groups.append(tuple(wiring.switch_at(n).dpid for n in group if _is_switch(wiring, n)))
+        seen += len(group)
+        ready = []
+        for node in group:
+            for before in into.get(node, ()):
+                waiting[before] -= 1
+                if not waiting[before]:
+                    ready.append(before)
+        group = sorted(ready, key=lambda n: network.node_index[n])
+    if seen != len(waiting) + 1:
+        raise InputError(
+            f"label split {split.source!r} -> {split.sink!r}: its links form a cycle, so no switch of it comes last; split "
+            "a flow without cycles"
+        )
+    return tuple(g for g in groups if g)
 
 
 def pair_rules(
@@ -115,7 +160,10 @@ def _exits(wiring: Wiring, split: LabelSplit, sink: WiredHost) -> dict[tuple[int
     exits: dict[tuple[int, int], list[Interval]] = {}
     for i in split.loaded:
         link = wiring.network.links[i]
-        if _is_switch(wiring, link.source):
+        if not _is_switch(wiring, link.source):
+            if link.source != split.source:
+                raise InputError(f"label split: a path leads through the host {link.source!r}; hosts pass nothing on")
+        else:
             key = (wiring.switch_at(link.source).dpid, wiring.out_port(link.id))
             exits[key] = list(split.intervals(i))
     if sink.outside:
