@@ -27,6 +27,9 @@ _PARALLEL_CLOSE = Path(__file__).with_name("parallel_close.py")
 _CLOSING_PROCESSES = 32
 _START_LIMIT_S = 15.0
 _BRIDGES_LIMIT_S = 60.0
+_STATISTICS_MS = 600_000
+"""Between two readings of interface statistics, which nobody here asks the daemon for: each waits for a lock that all network
+namespaces of the machine share, and no packet moves meanwhile."""
 _NICENESS = -10
 """Of the switch daemon: a switch that waits for a processor loses packets, which no network of the model does."""
 
@@ -50,7 +53,8 @@ class PrivateSwitches:
         path = self._directory / "run" / "db.sock"
         self._spawn("ovsdb-server", str(database), f"--remote=punix:{path}", "--no-chdir")
         self._connect(path)
-        self._request([{"op": "insert", "table": "Open_vSwitch", "row": {}}])
+        row = {"other_config": ["map", [["stats-update-interval", str(_STATISTICS_MS)]]]}
+        self._request([{"op": "insert", "table": "Open_vSwitch", "row": row}])
         system = () if self.datapath == "kernel" else ("--disable-system",)
         self._spawn("ovs-vswitchd", f"unix:{path}", "--no-chdir", "--pidfile", *system)
         with contextlib.suppress(PermissionError):  # an ordinary user's switches wait their turn like everything else
