@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         requests=tuple(r for _, r in requests),
         titles=tuple(t for t, _ in requests),
         seed=args.seed,
-        repeats_if_invalid=1,
+        repeats_if_invalid=2,
     )
     result = run_suite(suite, fabric, args.results)
     if args.json:

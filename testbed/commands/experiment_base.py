@@ -51,7 +51,7 @@ class Experiment:
             requests=tuple(request for _, request in pairs),
             titles=tuple(title for title, _ in pairs),
             seed=args.seed,
-            repeats_if_invalid=1,
+            repeats_if_invalid=2,
         )
         result = run_suite(suite, fabric, args.results)
         if args.json:
