@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fec.adapters.raw_sockets import FrameSender, socket_drops, waiting_datagrams
+from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
 from fec.adapters.scapy_layer import frame_template
 from fec.wire import HEADER_BYTES, STREAM_UDP_PORT
 from testbed.adapters.emulated_network import EmulatedNetwork
@@ -224,31 +224,61 @@ def _prepare_sender(plan: StreamPlan, frames: FrameSender, reports: socket.socke
             if select.select((reports,), (), (), max(0.0, wait))[0]:
                 for data in waiting_datagrams(reports):
                     sender.receive(data, time.monotonic() - start_s)
-        return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, counters=sender_counters(sender))
+        counters = {**sender_counters(sender), "sent_refused": frames.refused}
+        return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, counters=counters)
 
     return run
 
 
+class Arrivals:
+    """Datagrams of a socket with the time at which they reached the machine, however late this process takes them.
+
+    ``most`` are taken at once; ``worst_lag_s``: how long one lay there at most.
+    """
+
+    most = 64
+
+    def __init__(self, sock: socket.socket, largest: int) -> None:
+        # One byte more than the longest: what is longer still must not pass for one of that length.
+        self._datagrams = DatagramReceiver(sock, most=self.most, largest=largest + 1, timestamps=True)
+        self.worst_lag_s = 0.0
+
+    def waiting(self, start_s: float) -> list[tuple[float, bytes]]:
+        """(seconds since ``start_s`` of the monotonic clock, datagram) of some that wait, in order; none: empty."""
+        got = self._datagrams.receive()
+        if not got:
+            return []
+        clocks_apart_s = time.clock_gettime(time.CLOCK_REALTIME) - time.monotonic()
+        now = time.monotonic() - start_s
+        # The other clock may be set in between; nothing comes from the future.
+        times = [min(now, at - clocks_apart_s - start_s) for at in self._datagrams.arrival_times_s(len(got))]
+        self.worst_lag_s = max([self.worst_lag_s, *(now - at for at in times)])
+        return list(zip(times, got, strict=True))
+
+
 def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.socket) -> Run:
     receiver, log, content = build_receiver(plan), ReceivedLog(), ContentCheck(plan)
+    arrivals = Arrivals(stream, HEADER_BYTES + plan.stream.symbol_bytes)
 
     _warm_up(frames, RETURN_LABELS, HEADER_BYTES)
 
     def run(start_s: float) -> ReceiverResult:
         _discard_until(start_s, stream)
         while (now := time.monotonic() - start_s) < plan.duration_s:
-            wait = min(receiver.next_deadline_s() - now, 0.02)
-            if select.select((stream,), (), (), max(0.0, wait))[0]:
-                for data in waiting_datagrams(stream):
-                    at = time.monotonic() - start_s
-                    content.take(receiver.receive(data, at))
-                    log.add_datagram(at, data)
+            select.select((stream,), (), (), max(0.0, min(receiver.next_deadline_s() - now, 0.02)))
             now = time.monotonic() - start_s
+            got = arrivals.waiting(start_s)
+            for at, data in got:
+                content.take(receiver.receive(data, at))
+                log.add_datagram(at, data)
+            if len(got) == arrivals.most:
+                now = got[-1][0]  # more may wait that came in time: their blocks are not closed by the present time
             content.take(receiver.advance(now))
             for report in receiver.reports_due(now):
                 for label in RETURN_LABELS:
                     frames.send(label, report)
         content.take(receiver.advance(plan.duration_s))
-        return ReceiverResult(log=log.packets(), socket_drops=socket_drops(stream), counters=content.counters(receiver))
+        counters = {**content.counters(receiver), "worst_receive_lag_s": round(arrivals.worst_lag_s, 6)}
+        return ReceiverResult(log=log.packets(), socket_drops=socket_drops(stream), counters=counters)
 
     return run
