@@ -171,9 +171,12 @@ def _trials(possible: bool) -> dict[str, Capability]:
     return {name: Capability(available=False, detail=why, mend="see namespaces and openvswitch") for name in TRIALS}
 
 
-def _socket_memory() -> Capability:
+def _socket_memory(folder: Path = Path("/proc/sys/net/core")) -> Capability:
     """Limits of the kernel as they are now; a run as root raises them by itself before it starts."""
-    have = {name: int((Path("/proc/sys/net/core") / name).read_text()) for name in SOCKET_MEMORY_BYTES}
+    limits = {name: folder / name for name in SOCKET_MEMORY_BYTES}
+    have = {name: int(path.read_text()) for name, path in limits.items() if path.exists()}
+    if len(have) < len(limits):  # some kernels show them in the machine's own network namespace only
+        return Capability(available=True, detail="not shown inside a sandbox by this kernel; ask testbed doctor")
     detail = ", ".join(f"{name} {value}" for name, value in have.items())
     low = {name: wanted for name, wanted in SOCKET_MEMORY_BYTES.items() if have[name] < wanted}
     if not low:
