@@ -67,6 +67,7 @@ def build_plan(
     end = max([f.stop_s for f in scheduled], default=WARM_UP_S + 1.0) + parameters.playback_s + 0.4
     plan = replace(plan, faults=scheduled, duration_s=duration_s or end)
     check_rates(plan)
+    check_delays(plan)
     return plan, route
 
 
@@ -151,6 +152,17 @@ def check_rates(plan: StreamPlan) -> None:
                 f"stream at {parameters.rate_pps:g} packets/s and N = {size} puts {need / 1e6:.2f} Mbit/s on {link.label}, "
                 f"which carries {link.capacity_bps / 1e6:g}; lower the rate or the symbol size, or raise the capacity"
             )
+
+
+def check_delays(plan: StreamPlan) -> None:
+    """Raise InputError where the way there takes more than a third of the playback buffer: late parity, asked for after the
+    way there and back, would come too late, and the deadlines of both ends could not be told apart."""
+    longest = max(sum(plan.network.links[i].delay_s for i in path.links) for path in plan.forward.paths)
+    if longest > plan.stream.playback_s / 3:
+        raise InputError(
+            f"the longest path takes {longest * 1000:g} ms of a playback buffer of {plan.stream.playback_s * 1000:g} ms; "
+            f"give a buffer of {3 * longest:g} s or more"
+        )
 
 
 def predicted_loss(plan: StreamPlan, fault: Fault) -> float:

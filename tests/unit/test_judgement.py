@@ -110,6 +110,12 @@ def test_machine_that_could_not_keep_up_makes_the_run_invalid(finished, health, 
     assert words in (verdict.invalid or "") and verdict.exit_code == 4 and not verdict.passed
 
 
+def test_receiver_that_left_packets_lying_makes_the_run_invalid(finished):
+    plan, run = finished
+    verdict = verdict_of(plan, replace(run, counters={**run.counters, "worst_receive_lag_s": 0.3}))
+    assert "lay 300 ms" in (verdict.invalid or "")
+
+
 def test_more_than_one_packet_in_ten_thousand_lost_in_no_fault_makes_the_run_invalid(finished):
     plan, run = finished
     keep = np.ones(len(run.received.time_s), dtype=bool)
