@@ -63,10 +63,11 @@ class ControllerLink:
         self._heard = b""
 
     def start(self) -> None:
-        """Start the process and return at once: switches may connect from now on, and are answered when it is ready.
+        """Start the process and return at once; half a second of imports passes while the network is being built.
 
-        The socket listens before the process does anything, so its start-up (half a second of imports) passes while the
-        network is being built. Raises CapabilityError where the port is taken.
+        Switches may connect from now on. They are better shown the way after ``wait_until_ready``: Open vSwitch looks only
+        twice a second whether a connection that was not answered at once has been. Raises CapabilityError where the
+        port is taken.
         """
         try:
             listening = socket.create_server(("127.0.0.1", self.port), backlog=_MOST_WAITING)
@@ -82,6 +83,12 @@ class ControllerLink:
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[number], bufsize=0
             )
         self._ready, self._heard = False, b""
+
+    def wait_until_ready(self) -> None:
+        """Return when the process answers switches at once. Raises CapabilityError where it has died or hangs."""
+        if not self._ready:
+            self._answer(None, _START_S)
+            self._ready = True
 
     def stop(self) -> None:
         """End the process. The switches keep their rules."""
@@ -142,9 +149,7 @@ class ControllerLink:
         return tuple(FlowCounter(**flow) for flow in self._ask(30, do="flows")["flows"])
 
     def _ask(self, limit_s: float, **request: Any) -> dict[str, Any]:
-        if not self._ready:
-            self._answer(None, _START_S)
-            self._ready = True
+        self.wait_until_ready()
         number = next(self._numbers)
         assert self._process is not None and self._process.stdin is not None
         try:

@@ -9,7 +9,7 @@ import contextlib
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,7 @@ class EmulatedNetwork:
     ``mtu`` in bytes, of every cable. ``shape``: hold every link to its capacity and delay (outside hosts' cables are
     never held). ``controller_port``: TCP port on 127.0.0.1 of the OpenFlow controller, None for none: bridges then
     forward nothing but what their rules say (fail mode secure: they keep their rules when a controller dies).
+    ``before_bridges``: called when hosts and cables stand, before the first bridge looks for its controller.
     ``datapath``: "kernel" or "user"; None chooses by probing.
 
         with EmulatedNetwork(wire(load_network("ring:4"))) as net:
@@ -65,6 +66,7 @@ class EmulatedNetwork:
         mtu: int = 1500,
         shape: bool = True,
         controller_port: int | None = None,
+        before_bridges: Callable[[], None] | None = None,
         datapath: Datapath | None = None,
     ) -> None:
         if not MTU_RANGE[0] <= mtu <= MTU_RANGE[1]:
@@ -74,6 +76,7 @@ class EmulatedNetwork:
         self.mtu = mtu
         self.shape = shape
         self.controller_port = controller_port
+        self._before_bridges = before_bridges
         self.setup_seconds: dict[str, float] = {}
         self._datapath = datapath
         self._hosts = {host.name: host for host in wiring.hosts}
@@ -124,6 +127,9 @@ class EmulatedNetwork:
         self._links = LinkControl(cables, self._namespaces, shape=self.shape, mtu=self.mtu)
         self._address_hosts(cables)
         began = self._note("cables", began)
+        if self._before_bridges is not None:
+            self._before_bridges()
+            began = self._note("controller", began)
         self._switches.transact(bridge_operations(self.wiring, self.datapath, self.controller_port))
         wrong = self._switches.errors()
         if wrong:

@@ -69,7 +69,11 @@ def running_network(plan: StreamPlan, *, mtu: int = 1500) -> Iterator[tuple[Emul
         controller = ControllerLink()
         controller.start()
         stack.callback(controller.stop)
-        net = stack.enter_context(EmulatedNetwork(wiring, mtu=mtu, controller_port=controller.port))
+        net = stack.enter_context(
+            EmulatedNetwork(
+                wiring, mtu=mtu, controller_port=controller.port, before_bridges=controller.wait_until_ready
+            )
+        )
         controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
         yield net, controller, wiring
 

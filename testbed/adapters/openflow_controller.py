@@ -107,7 +107,6 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
     def _serve(self) -> None:
         """Answer requests until the input ends, then end the process (the switches keep their rules)."""
-        _say({"ready": True})
         for line in sys.stdin:
             request = json.loads(line)
             try:
@@ -235,6 +234,10 @@ def _serve_on(listening: socket.socket) -> None:
     class InheritedServer(hub.StreamServer):  # type: ignore[misc]
         def __init__(self, _: Any, handle: Any) -> None:
             self.server, self.handle = listening, handle
+
+        def serve_forever(self) -> None:
+            _say({"ready": True})
+            super().serve_forever()
 
     os_ken_controller.StreamServer = InheritedServer
 

@@ -94,6 +94,7 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
                     mtu=args.mtu,
                     shape=not args.no_shape,
                     controller_port=controller.port if controller else None,
+                    before_bridges=controller.wait_until_ready if controller else None,
                 )
             )
             if controller is not None:

@@ -61,7 +61,8 @@ def controlled(wiring: Any) -> Iterator[tuple[Any, Any, float]]:
     controller.start()
     seconds = time.monotonic() - began
     try:
-        with EmulatedNetwork(wiring, controller_port=controller.port) as net:
+        ready = controller.wait_until_ready
+        with EmulatedNetwork(wiring, controller_port=controller.port, before_bridges=ready) as net:
             controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=20)
             yield net, controller, seconds
     finally:
