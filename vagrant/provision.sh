@@ -53,7 +53,7 @@ unfinished=$venv/.testbed-unfinished
 # program:package, both as Debian 12 and Ubuntu 24.04 name them
 needed=(ovs-vswitchd:openvswitch-switch ovsdb-tool:openvswitch-common mnexec:mininet ifconfig:net-tools ip:iproute2 tc:iproute2
     nft:nftables tcpdump:tcpdump ethtool:ethtool iperf:iperf iperf3:iperf3 ping:iputils-ping sysctl:procps modprobe:kmod
-    unshare:util-linux setpriv:util-linux)
+    unshare:util-linux setpriv:util-linux mount:mount)
 
 missing_packages() {
     local pair name
