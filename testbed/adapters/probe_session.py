@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
-from testbed.adapters.stream_session import SessionRequest, open_fabric, progress_bar
+from testbed.adapters.stream_session import SessionRequest, open_fabric, plan_session, progress_bar
 from testbed.errors import InputError
 from testbed.model.verdict import Verdict
 from testbed.streaming.analysis import analyse
 from testbed.streaming.judgement import invalid_reason
-from testbed.streaming.planning import build_plan, check_rates, choose_links, parse_link
+from testbed.streaming.planning import check_rates, choose_links, parse_link
 from testbed.streaming.probe import ProbeStep, judge_probe, probe_plan, probe_sizes, probe_step
-from topologies import load_network
 
 
 def run_probe(request: SessionRequest, fabric_name: str, *, blocks: int, link: str | None, as_json: bool) -> int:
@@ -37,16 +36,8 @@ def probe(
     request: SessionRequest, fabric_name: str, *, blocks: int, link: str | None
 ) -> tuple[tuple[ProbeStep, ...], Verdict, str, str]:
     """Steps at N and N - 1, the verdict, the link that was down and the fabric's name."""
-    network = load_network(request.network)
-    plan, _ = build_plan(
-        network,
-        request.source,
-        request.sink,
-        method=request.method,
-        layers=request.layers,
-        stream=request.stream,
-        seed=request.seed,
-    )
+    plan, _ = plan_session(replace(request, faults=(), duration_s=None))
+    network = plan.network
     if link is None:
         chosen = max(choose_links(plan, None), key=lambda i: (plan.forward.load(i), -i))
         probed = network.links[chosen].id

@@ -10,7 +10,14 @@ from typing import Any
 from testbed.adapters.capabilities import as_document, find_capabilities
 from testbed.adapters.provenance import describe_run
 from testbed.adapters.result_store import ResultStore
-from testbed.adapters.stream_session import Session, SessionRequest, open_fabric, progress_bar, run_session
+from testbed.adapters.stream_session import (
+    Session,
+    SessionRequest,
+    open_fabric,
+    plan_session,
+    progress_bar,
+    run_session,
+)
 from testbed.model.plan_json import plan_to_json
 from testbed.model.run_records import LoadedRun, combined_verdict
 from testbed.model.verdict import Verdict
@@ -44,14 +51,15 @@ class SuiteResult:
 
 
 def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: Any) -> SuiteResult:
-    """Run the sessions in turn. A session that cannot be run ends the suite; what was measured until then is kept."""
+    """Plan all sessions, then run them in turn. One that cannot be planned ends the suite before anything is done or stored."""
+    plans = [plan_session(request) for request in suite.requests]
     fabric = open_fabric(fabric_name, **fabric_options)
     manifest = describe_run(command=suite.command, seed=suite.seed)
     sessions: list[Session] = []
     with ResultStore(results).new_run(suite.name, manifest) as run:
-        for index, (request, title) in enumerate(zip(suite.requests, suite.titles, strict=True)):
+        for index, ((plan, route), title) in enumerate(zip(plans, suite.titles, strict=True)):
             with progress_bar(f"{index + 1}/{len(suite.requests)} {title}") as tell:
-                session = run_session(request, fabric, tell, repeats_if_invalid=suite.repeats_if_invalid)
+                session = run_session(plan, route, fabric, tell, repeats_if_invalid=suite.repeats_if_invalid)
             sessions.append(session)
             for record in session.records(index, title):
                 run.add(record)

@@ -54,13 +54,10 @@ class Session:
         return session_records(index, title, self.plan, self.route, self.run, self.analysis, self.verdict)
 
 
-def run_session(
-    request: SessionRequest, fabric: StreamFabric, tell: Tell | None = None, *, repeats_if_invalid: int = 0
-) -> Session:
-    """Plan, run, analyse, judge. An invalid run (the machine could not keep up) is repeated at most so many times."""
-    network = load_network(request.network)
-    plan, route = build_plan(
-        network,
+def plan_session(request: SessionRequest) -> tuple[StreamPlan, SplitRoute]:
+    """The plan and the route that its predictions come from. Raises InputError or TopologyError before anything is done."""
+    return build_plan(
+        load_network(request.network),
         request.source,
         request.sink,
         method=request.method,
@@ -70,6 +67,17 @@ def run_session(
         duration_s=request.duration_s,
         seed=request.seed,
     )
+
+
+def run_session(
+    plan: StreamPlan,
+    route: SplitRoute,
+    fabric: StreamFabric,
+    tell: Tell | None = None,
+    *,
+    repeats_if_invalid: int = 0,
+) -> Session:
+    """Run, analyse, judge. An invalid run (the machine could not keep up) is repeated at most so many times."""
     attempt, run = 1, fabric.run(plan, tell)
     analysis = analyse(plan, run)
     verdict = judge(plan, run, analysis)

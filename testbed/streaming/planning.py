@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from fec.block_size import binomial_window_for, stratified_window_for
@@ -66,6 +67,7 @@ def build_plan(
     scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
     end = max([f.stop_s for f in scheduled], default=WARM_UP_S + 1.0) + parameters.playback_s + 0.4
     plan = replace(plan, faults=scheduled, duration_s=duration_s or end)
+    check_overlaps(plan)
     check_rates(plan)
     check_delays(plan)
     return plan, route
@@ -151,6 +153,17 @@ def check_rates(plan: StreamPlan) -> None:
             raise InputError(
                 f"stream at {parameters.rate_pps:g} packets/s and N = {size} puts {need / 1e6:.2f} Mbit/s on {link.label}, "
                 f"which carries {link.capacity_bps / 1e6:g}; lower the rate or the symbol size, or raise the capacity"
+            )
+
+
+def check_overlaps(plan: StreamPlan) -> None:
+    """Raise InputError where two faults are in force at once: predictions and verdicts are those of single failures."""
+    ordered = sorted(plan.faults, key=lambda f: f.start_s)
+    for one, other in pairwise(ordered):
+        if other.start_s < one.stop_s:
+            raise InputError(
+                f"faults overlap: {one.link[0]}->{one.link[1]} until {one.stop_s:g} s and {other.link[0]}->{other.link[1]} "
+                f"from {other.start_s:g} s; predictions are made for one failure at a time, so give them one after another"
             )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from fec.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
 from testbed.model.label_split import LabelSplit
@@ -42,7 +41,7 @@ def is_deterministic(plan: StreamPlan) -> bool:
 
 def largest_block(plan: StreamPlan) -> int:
     """N that the sender never exceeds: by ``most_overhead``, else a quarter more than the failure of any protectable link
-    calls for, and 2 M at least (5 M where failures of the plan overlap); at most 255."""
+    calls for, and 2 M at least; at most 255."""
     stream = plan.stream
     m = stream.source_packets
     if stream.block_size is not None:
@@ -51,9 +50,7 @@ def largest_block(plan: StreamPlan) -> int:
         return min(MOST_SYMBOLS, max(m, int(m * (1 + stream.most_overhead))))
     share = max((float(plan.forward.load(i)) for i in plan.forward.loaded if plan.forward.load(i) < 1), default=0.0)
     worst = fec_block_size(m, round(min(share, 0.9), 4), stream.decoding_error_rate)
-    ends = sorted((f.start_s, f.stop_s) for f in plan.faults)
-    overlap = any(stop > start for (_, stop), (start, _) in pairwise(ends))
-    return min(MOST_SYMBOLS, max((5 if overlap else 2) * m, worst * 5 // 4))
+    return min(MOST_SYMBOLS, max(2 * m, worst * 5 // 4))
 
 
 def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:
