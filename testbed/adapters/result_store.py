@@ -56,6 +56,11 @@ class ResultStore:
 
         Raises InputError for a name that is no plain directory name, and where the directory cannot be written.
         """
+        place, described = self.claim(name, manifest)
+        return OpenRun(place, described, started=self._now(), now=self._now)
+
+    def claim(self, name: str, manifest: Manifest) -> tuple[Path, Manifest]:
+        """Make the working directory of a new run (``<place>.unfinished``); returns its final place and full manifest."""
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) or name.endswith(UNFINISHED):
             raise InputError(f"result name {name!r}: use letters, digits, dots, dashes and underscores")
         started = self._now()
@@ -67,7 +72,7 @@ class ResultStore:
                 f"results in {self.root}: {error.strerror}; choose a directory that can be written"
             ) from None
         described = replace(manifest, name=name, run=run, started=started.isoformat(timespec="seconds"), seconds=None)
-        return OpenRun(self.root / name / run, described, started=started, now=self._now)
+        return self.root / name / run, described
 
     @staticmethod
     def _claim(parent: Path, stem: str) -> str:

@@ -1,4 +1,4 @@
-"""``testbed report``: draws a run's page anew from its stored records, runs nothing."""
+"""``testbed report``: draws the page (and figures) of a run or a study anew from its stored records, runs nothing."""
 
 from __future__ import annotations
 
@@ -27,14 +27,41 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Redraw; returns the verdict's exit code (4 where the run did not finish). InputError (2) where there is no run."""
     from testbed.adapters.result_store import redraw
+    from testbed.adapters.study_store import is_study
     from testbed.errors import InvalidRunError
 
+    if is_study(args.directory):
+        return _redraw_study(args)
     found, page = redraw(args.directory)
     if args.json:
         print(json.dumps(_document(found, page)))
     else:
         _print_table(found, page)
     return found.verdict.exit_code if found.verdict else InvalidRunError.exit_code
+
+
+def _redraw_study(args: argparse.Namespace) -> int:
+    from testbed.adapters.study_store import load_study, write_drawings
+    from testbed.commands.experiment import find_experiments
+    from testbed.commands.study_base import Study, drawn, show_checks
+    from testbed.errors import InputError, InvalidRunError
+
+    place, manifest, rows, verdict = load_study(args.directory)
+    study = find_experiments().get(manifest.name)
+    if not isinstance(study, Study):
+        raise InputError(f"{place}: no study named {manifest.name!r} is installed that could draw it")
+    try:
+        write_drawings(place, manifest, rows, verdict, drawn(study, rows) if rows else {})
+    except OSError as error:
+        raise InputError(f"{place}: {error.strerror}; make it writable") from None
+    if args.json:
+        document = {"page": str(place / "page.html"), "manifest": manifest.to_json(), "points": rows}
+        print(json.dumps(document | {"verdict": verdict.to_json() if verdict else None}))
+    else:
+        if verdict is not None:
+            show_checks(verdict)
+        print(f"page: {place / 'page.html'}")
+    return verdict.exit_code if verdict else InvalidRunError.exit_code
 
 
 def _print_table(found: LoadedRun, page: Path) -> None:

@@ -33,7 +33,7 @@ def build_page(run: LoadedRun) -> str:
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
         tag("title", f"{state_of(run.verdict).capitalize()}: {title}"),
-        tag("style", Markup(_style())),
+        tag("style", Markup(page_style())),
     )
     body = tag(
         "body",
@@ -48,7 +48,8 @@ def build_page(run: LoadedRun) -> str:
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
 
 
-def _style() -> str:
+def page_style() -> str:
+    """The style sheet of every page, light and dark."""
     light, dark = custom_properties(LIGHT), custom_properties(DARK)
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}" + _resource("page.css")
 
@@ -113,8 +114,8 @@ def _closing(run: LoadedRun) -> Markup:
         checks_block(run.verdict) if run.verdict is not None and not own else None,
         tag(
             "div",
-            tag("div", tag("h3", "Machine"), _facts(_machine(manifest.machine))),
-            tag("div", tag("h3", "Versions"), _facts(manifest.versions)),
+            tag("div", tag("h3", "Machine"), fact_list(_machine(manifest.machine))),
+            tag("div", tag("h3", "Versions"), fact_list(manifest.versions)),
             class_="two",
         ),
         _capabilities(manifest.capabilities),
@@ -135,7 +136,8 @@ def _machine(machine: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _facts(facts: Mapping[str, Any]) -> Markup:
+def fact_list(facts: Mapping[str, Any]) -> Markup:
+    """Names and values as a definition list."""
     if not facts:
         return tag("p", "Not recorded.", class_="soft")
     return tag("dl", [join([tag("dt", _words(k)), tag("dd", _value(v))]) for k, v in facts.items()], class_="facts")
@@ -176,7 +178,7 @@ def _parameters(part: SessionRun) -> Markup | None:
     if not facts:
         return None
     title = f"Parameters and counts, {part.session.title}"
-    return tag("details", tag("summary", title), _facts({k: json_ready(v) for k, v in facts.items()}))
+    return tag("details", tag("summary", title), fact_list({k: json_ready(v) for k, v in facts.items()}))
 
 
 def _records_links(run: LoadedRun) -> Markup:

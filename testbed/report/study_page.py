@@ -1,0 +1,106 @@
+"""The page of a study: verdict, figures, the table of its points; one self-contained file like the page of a stream."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.model.run_records import Manifest
+from testbed.model.verdict import Verdict
+from testbed.report.axes import NOTHING, seconds_in_words
+from testbed.report.markup import Markup, join, tag
+from testbed.report.page import POLICY, fact_list, page_style
+from testbed.report.sections import badge, checks_block, scrolling
+from testbed.report.wording import counted, state_of, when, why
+
+MOST_ROWS = 500
+"""Rows beyond this number are left to the file beside the page."""
+MOST_CELL = 60
+
+
+def build_study_page(
+    manifest: Manifest, rows: Sequence[Mapping[str, Any]], verdict: Verdict | None, figures: Mapping[str, str]
+) -> str:
+    """The whole page as text. ``figures``: name -> SVG document. Deterministic: the same records give the same page."""
+    state = state_of(verdict)
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", f"{state.capitalize()}: {manifest.name} {manifest.run}".strip()),
+        tag("style", Markup(page_style())),
+    )
+    unfinished = None if verdict is not None else "the study did not end"
+    facts = [when(manifest.started), f"seed {manifest.seed}", counted(len(rows), "point")]
+    if manifest.seconds is not None:
+        facts.append(f"took {seconds_in_words(manifest.seconds)}")
+    header = tag(
+        "header",
+        tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
+        tag("div", tag("h1", manifest.name.replace("_", " ") or "Study"), badge(state), class_="headline"),
+        tag("p", why(verdict, unfinished), class_="lead"),
+        tag("p", tag("code", manifest.command), class_="soft"),
+    )
+    parts = [_figure(name, drawing) for name, drawing in figures.items()]
+    closing = tag(
+        "section",
+        tag("h2", "Checks"),
+        checks_block(verdict) if verdict is not None else None,
+        tag("h2", "Points"),
+        _point_table(rows),
+        tag("h3", "Machine"),
+        fact_list(manifest.machine),
+        tag("h3", "Versions"),
+        fact_list(manifest.versions),
+        class_="closing",
+    )
+    footer = tag(
+        "footer", tag("p", "Drawn from the points beside this page; ", tag("code", "testbed report"), " draws it anew.")
+    )
+    return (
+        "<!doctype html>\n"
+        + tag("html", head, tag("body", header, tag("main", parts, closing), footer), lang="en")
+        + "\n"
+    )
+
+
+def _figure(name: str, drawing: str) -> Markup:
+    data = "data:image/svg+xml;base64," + base64.b64encode(drawing.encode()).decode()
+    words = name.replace("_", " ").replace("-", " ")
+    style = "max-width:100%;height:auto;background:#fff;border-radius:4px"
+    return tag("figure", tag("img", src=data, alt=words, style=style), tag("figcaption", words), class_="across")
+
+
+def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    if not rows:
+        return tag("p", "No point was measured.", class_="soft")
+    columns: dict[str, bool] = {}
+    for row in rows[:MOST_ROWS]:
+        for key, value in row.items():
+            columns[key] = columns.get(key, True) and isinstance(value, (int, float, type(None)))
+    head = tag(
+        "tr", [tag("th", k.replace("_", " "), class_="n" if n else None, scope="col") for k, n in columns.items()]
+    )
+    body = [
+        tag("tr", [tag("td", _cell(row.get(k)), class_="n" if n else None) for k, n in columns.items()])
+        for row in rows[:MOST_ROWS]
+    ]
+    more = f"{len(rows) - MOST_ROWS} more points are in points.jsonl beside this page." if len(rows) > MOST_ROWS else ""
+    table = scrolling(tag("table", tag("thead", head), tag("tbody", body)), "Points")
+    return join([table, tag("p", more, class_="soft") if more else None])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return words if len(words) <= MOST_CELL else words[: MOST_CELL - 1] + "…"
