@@ -204,8 +204,10 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
 def _add_message(switch: Any, rule: FlowRule, cookie: int) -> Any:
     parser, protocol = switch.ofproto_parser, switch.ofproto
-    output = [] if rule.out_port == DROP else [parser.OFPActionOutput(rule.out_port)]
-    apply = parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, output)
+    actions = [parser.OFPActionSetField(**{name: value}) for name, value in rule.set_fields]
+    if rule.out_port != DROP:
+        actions.append(parser.OFPActionOutput(rule.out_port))
+    apply = parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)
     return parser.OFPFlowMod(
         switch, cookie=cookie, priority=rule.priority, match=parser.OFPMatch(**dict(rule.match)), instructions=[apply]
     )

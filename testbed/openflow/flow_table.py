@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,17 @@ _MOST_HOPS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Walk:
-    """Where one packet went: the links it crossed and the host it reached, or None with the switch that dropped it."""
+    """Where one packet went: the links it crossed and the host it reached, or None with the switch that dropped it.
+
+    ``dropped_by``: the rule that dropped it, None where no rule matched. ``packet``: its header in the end, ``in_port`` of the
+    last switch included.
+    """
 
     links: tuple[LinkId, ...]
     host: str | None
     dropped_at: str | None
+    dropped_by: FlowRule | None = None
+    packet: Packet = field(default_factory=dict)
 
 
 class FlowTable:
@@ -39,15 +45,20 @@ class FlowTable:
 
     def out_port(self, packet: Packet) -> int | None:
         """The port through which the packet leaves, None where it is dropped."""
+        rule = self.rule_for(packet)
+        return None if rule is None or rule.out_port == DROP else rule.out_port
+
+    def rule_for(self, packet: Packet) -> FlowRule | None:
+        """The rule that the packet meets, None where none matches."""
         found: FlowRule | None = None
         for rule in self.rules:
             if found is not None and rule.priority < found.priority:
                 break
             if all(_field_matches(packet.get(name), want) for name, want in rule.match):
-                if found is not None and found.out_port != rule.out_port:
+                if found is not None and (found.out_port, found.set_fields) != (rule.out_port, rule.set_fields):
                     raise InputError(f"switch {rule.dpid}: two rules of priority {rule.priority} match {dict(packet)}")
                 found = rule
-        return None if found is None or found.out_port == DROP else found.out_port
+        return found
 
     def out_ports(self, packet: Packet) -> npt.NDArray[np.int64]:
         """Shape (65536,): the port for each label in ``udp_src`` of the packet, -1 where it is dropped."""
@@ -92,10 +103,10 @@ class RuleWalker:
         self.wiring = wiring
         self.tables = {dpid: FlowTable(listed) for dpid, listed in by_switch(rules).items()}
         self._switches = {s.name: s for s in wiring.switches}
-        self._far: dict[tuple[str, int], tuple[str, LinkId | None]] = {}
+        self._far: dict[tuple[str, int], tuple[str, LinkId | None, int]] = {}
         for cable in wiring.cables:
-            self._far[cable.a, cable.a_port] = (cable.b, cable.forward)
-            self._far[cable.b, cable.b_port] = (cable.a, cable.backward)
+            self._far[cable.a, cable.a_port] = (cable.b, cable.forward, cable.b_port)
+            self._far[cable.b, cable.b_port] = (cable.a, cable.backward, cable.a_port)
 
     def stream_packet(self, source: str, sink: str, udp_port: int) -> dict[str, int | str]:
         """The header of a stream packet between two end points, without its label."""
@@ -110,19 +121,30 @@ class RuleWalker:
 
     def walk(self, source: str, packet: Packet) -> Walk:
         """Follow one packet from the host of ``source``. InputError where it goes round in a circle."""
-        device, links = self._enter(source, [])
+        return self._follow(self.wiring.host_at(source).name, 0, packet)
+
+    def walk_over(self, link: LinkId, packet: Packet) -> Walk:
+        """Follow one packet that is put onto a link (its first), whatever the switch before it would have said."""
+        cable = self.wiring.cable_of(link)
+        device, port = (cable.a, cable.a_port) if cable.forward == link else (cable.b, cable.b_port)
+        return self._follow(device, port, packet)
+
+    def _follow(self, device: str, port: int, packet: Packet) -> Walk:
+        """The way of a packet that leaves the device through the port."""
+        links: list[LinkId] = []
         for _ in range(_MOST_HOPS):
-            switch = self._switches.get(device)
-            if switch is None:
-                return Walk(links=tuple(links), host=device, dropped_at=None)
-            table = self.tables.get(switch.dpid)
-            port = table.out_port(packet) if table is not None else None
-            if port is None or (device, port) not in self._far:
-                return Walk(links=tuple(links), host=None, dropped_at=switch.node)
-            device, link = self._far[device, port]
+            device, link, entered = self._far[device, port]
             if link is not None:
                 links.append(link)
-        raise InputError(f"packet from {source!r} goes round in a circle: {links[-4:]}")
+            switch, packet = self._switches.get(device), {**packet, "in_port": entered}
+            if switch is None:
+                return Walk(links=tuple(links), host=device, dropped_at=None, packet=packet)
+            table = self.tables.get(switch.dpid)
+            rule = table.rule_for(packet) if table is not None else None
+            if rule is None or (device, rule.out_port) not in self._far:
+                return Walk(links=tuple(links), host=None, dropped_at=switch.node, dropped_by=rule, packet=packet)
+            port, packet = rule.out_port, {**packet, **dict(rule.set_fields)}
+        raise InputError(f"packet goes round in a circle: {links[-4:]}")
 
     def label_loads(self, source: str, sink: str, udp_port: int) -> tuple[dict[LinkId, int], int]:
         """Every label at once: labels on each link, and how many of the 65,536 reach the sink's host."""
@@ -158,5 +180,5 @@ class RuleWalker:
     def _enter(self, source: str, links: list[LinkId]) -> tuple[str, list[LinkId]]:
         """The first switch behind the source's host, and the link to it where it is one of the model."""
         host = self.wiring.host_at(source)
-        device, link = self._far[host.name, 0]
+        device, link, _ = self._far[host.name, 0]
         return device, [*links, link] if link is not None else links

@@ -29,13 +29,14 @@ Match = tuple[tuple[str, int | str | tuple[int, int]], ...]
 class FlowRule:
     """One rule of one switch (``dpid``): packets that match leave through ``out_port``, or nowhere where it is DROP.
 
-    Higher priorities first.
+    Higher priorities first. ``set_fields``: (field, value) that a packet is given before it leaves, in OpenFlow's names.
     """
 
     dpid: int
     priority: int
     match: Match
     out_port: int
+    set_fields: tuple[tuple[str, int], ...] = ()
 
 
 def label_prefixes(start: int, stop: int) -> tuple[tuple[int, int], ...]:

@@ -117,7 +117,13 @@ def _cookie(plan_id: int, generation: int) -> int:
 def rules_to_json(rules: Iterable[FlowRule]) -> list[list[Any]]:
     """Rules as JSON-ready lists, for the way to the controller's process."""
     return [
-        [r.dpid, r.priority, [[n, list(v) if isinstance(v, tuple) else v] for n, v in r.match], r.out_port]
+        [
+            r.dpid,
+            r.priority,
+            [[n, list(v) if isinstance(v, tuple) else v] for n, v in r.match],
+            r.out_port,
+            [list(field) for field in r.set_fields],
+        ]
         for r in rules
     ]
 
@@ -130,6 +136,7 @@ def rules_from_json(document: Iterable[Sequence[Any]]) -> list[FlowRule]:
             priority=priority,
             match=tuple((n, (v[0], v[1]) if isinstance(v, list) else v) for n, v in match),
             out_port=port,
+            set_fields=tuple((n, v) for n, v in fields),
         )
-        for dpid, priority, match, port in document
+        for dpid, priority, match, port, fields in document
     ]
