@@ -1,0 +1,138 @@
+"""Wavelength plans: which lightpath is lit in which round on which wavelength of each of its fibres; and what a run of one gave.
+
+A frame of a liquid schedule times a wavelength is a colour; a round is as many colours as a fibre has wavelengths (000, 3.2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
+
+from testbed.errors import InputError
+from topologies.network import LinkId, Network
+
+Switching = Literal["wsxc", "wixc"]
+"""Wavelength-selective cross-connects keep a lightpath's wavelength; wavelength-interchanging ones may change it at every switch."""
+
+SWITCHINGS: tuple[Switching, ...] = ("wsxc", "wixc")
+MOST_WAVELENGTHS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lightpath:
+    """One transfer: from an end point to another over directed fibres, in order. A pair may have several."""
+
+    source: str
+    target: str
+    links: tuple[LinkId, ...]
+
+    def __post_init__(self) -> None:
+        if not self.links:
+            raise InputError(f"lightpath {self.source!r} -> {self.target!r} crosses no fibre; give it a path")
+        if (self.links[0][0], self.links[-1][1]) != (self.source, self.target) or any(
+            a[1] != b[0] for a, b in pairwise(self.links)
+        ):
+            raise InputError(f"lightpath {self.source!r} -> {self.target!r}: its fibres are no path between these two")
+
+    @property
+    def label(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class LitPath:
+    """One lightpath in a round: its index, and the wavelength (0 and up) of each of its fibres."""
+
+    lightpath: int
+    wavelengths: tuple[int, ...]
+
+    @property
+    def conversions(self) -> int:
+        """Switches that change the wavelength."""
+        return sum(a != b for a, b in pairwise(self.wavelengths))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WavelengthPlan:
+    """Every lightpath in exactly one round, each wavelength of each fibre once a round (``check_wavelength_plan`` says so).
+
+    ``bound``: rounds that no plan can do without. ``optimal``: True where no plan has fewer rounds, None where that is unknown.
+    ``frames``: colours used in all, where the plan was made of frames (WSXC), else None.
+    """
+
+    network: Network
+    lightpaths: tuple[Lightpath, ...]
+    wavelengths: int
+    switching: Switching
+    method: str
+    rounds: tuple[tuple[LitPath, ...], ...]
+    bottleneck_load: int
+    bound: int
+    optimal: bool | None
+    frames: int | None = None
+
+    @property
+    def conversions(self) -> int:
+        return sum(lit.conversions for lit_paths in self.rounds for lit in lit_paths)
+
+    def lit_wavelengths(self, number: int) -> dict[LinkId, set[int]]:
+        """Fibre -> wavelengths that carry light in the round."""
+        lit: dict[LinkId, set[int]] = {}
+        for path in self.rounds[number]:
+            for link, wavelength in zip(self.lightpaths[path.lightpath].links, path.wavelengths, strict=True):
+                lit.setdefault(link, set()).add(wavelength)
+        return lit
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready: rounds as lists of lightpaths with their wavelengths."""
+        return {
+            "network": self.network.name,
+            "wavelengths": self.wavelengths,
+            "switching": self.switching,
+            "method": self.method,
+            "lightpaths": len(self.lightpaths),
+            "rounds": len(self.rounds),
+            "frames": self.frames,
+            "bottleneck_load": self.bottleneck_load,
+            "bound": self.bound,
+            "optimal": self.optimal,
+            "conversions": self.conversions,
+            "plan": [[self._lit_json(lit) for lit in lit_paths] for lit_paths in self.rounds],
+        }
+
+    def _lit_json(self, lit: LitPath) -> dict[str, Any]:
+        path = self.lightpaths[lit.lightpath]
+        links = [self.network.link(*link).label for link in path.links]
+        return {"source": path.source, "target": path.target, "links": links, "wavelengths": list(lit.wavelengths)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundMeasurements:
+    """What one round gave, in packets. ``strays``: arrived at a wrong host, on a wrong wavelength or though injected as wrong.
+
+    ``injected`` and ``dropped``: switch node -> packets that were put on a dark wavelength of a fibre into it, and packets
+    that its drop rules counted.
+    """
+
+    lightpaths: int
+    sent: int
+    delivered: int
+    strays: int
+    injected: Mapping[str, int] = field(hash=False)
+    dropped: Mapping[str, int] = field(hash=False)
+    setup_s: float = 0.0
+    incomplete: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "lightpaths": self.lightpaths,
+            "sent": self.sent,
+            "delivered": self.delivered,
+            "strays": self.strays,
+            "injected": sum(self.injected.values()),
+            "dropped": sum(self.dropped.values()),
+            "setup_s": self.setup_s,
+            "incomplete": list(self.incomplete),
+        }
