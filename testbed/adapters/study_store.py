@@ -33,7 +33,8 @@ def is_study(directory: Path) -> bool:
 
 
 class StudyRun:
-    """One study being measured. ``rows`` are the points that are there already; leave it by ``finish``.
+    """One study being measured. ``rows`` are the points that are there already; leave it by ``finish``. ``draft`` is where
+    it is written until then.
 
     Raises InputError where the directory cannot be written, or where a run to resume is none, is finished, is being
     written by another process, or belongs to another study.
@@ -42,13 +43,13 @@ class StudyRun:
     def __init__(self, place: Path, manifest: Manifest) -> None:
         self.place = place
         self.manifest = manifest
-        self._draft = place.with_name(place.name + UNFINISHED)
-        self._file: IO[str] = (self._draft / POINTS).open("a+", encoding="utf-8")
+        self.draft = place.with_name(place.name + UNFINISHED)
+        self._file: IO[str] = (self.draft / POINTS).open("a+", encoding="utf-8")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{self._draft}: another process is writing it; wait for it or stop it") from None
-        self.rows = _read_points(self._draft / POINTS)
+            raise InputError(f"{self.draft}: another process is writing it; wait for it or stop it") from None
+        self.rows = _read_points(self.draft / POINTS)
         self._mend_last_line()
         self._finished = False
 
@@ -82,9 +83,9 @@ class StudyRun:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._finished and not self.rows:
-            for path in self._draft.iterdir():
+            for path in self.draft.iterdir():
                 path.unlink()
-            self._draft.rmdir()
+            self.draft.rmdir()
         self._file.close()
 
     def add(self, row: Row) -> None:
@@ -100,11 +101,11 @@ class StudyRun:
         seconds = round((datetime.now(UTC) - started).total_seconds(), 3)
         self.manifest = replace(self.manifest, seconds=seconds)
         lines = "".join(json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n" for row in rows)
-        write_whole(self._draft / POINTS, lines)
-        write_whole(self._draft / MANIFEST, _text(self.manifest.to_json()))
-        write_whole(self._draft / VERDICT, _text(verdict.to_json()))
-        write_drawings(self._draft, self.manifest, rows, verdict, figures)
-        self._draft.rename(self.place)
+        write_whole(self.draft / POINTS, lines)
+        write_whole(self.draft / MANIFEST, _text(self.manifest.to_json()))
+        write_whole(self.draft / VERDICT, _text(verdict.to_json()))
+        write_drawings(self.draft, self.manifest, rows, verdict, figures)
+        self.draft.rename(self.place)
         self._finished = True
         return self.place
 

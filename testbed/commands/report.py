@@ -43,15 +43,21 @@ def run(args: argparse.Namespace) -> int:
 def _redraw_study(args: argparse.Namespace) -> int:
     from testbed.adapters.study_store import load_study, write_drawings
     from testbed.commands.experiment import find_experiments
-    from testbed.commands.study_base import Study, drawn, show_checks
+    from testbed.commands.study_base import Study, drawn, rendered, show_checks
     from testbed.errors import InputError, InvalidRunError
 
     place, manifest, rows, verdict = load_study(args.directory)
     study = find_experiments().get(manifest.name)
-    if not isinstance(study, Study):
+    if manifest.name.startswith("campaign-"):
+        from testbed.report.campaign_figures import campaign_figures
+
+        figures = rendered(manifest.name, campaign_figures(rows)) if verdict else {}
+    elif isinstance(study, Study):
+        figures = drawn(study, rows) if rows else {}
+    else:
         raise InputError(f"{place}: no study named {manifest.name!r} is installed that could draw it")
     try:
-        write_drawings(place, manifest, rows, verdict, drawn(study, rows) if rows else {})
+        write_drawings(place, manifest, rows, verdict, figures)
     except OSError as error:
         raise InputError(f"{place}: {error.strerror}; make it writable") from None
     if args.json:

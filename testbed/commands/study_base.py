@@ -148,11 +148,17 @@ def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:
     import matplotlib
 
     matplotlib.use("Agg")
+    return rendered(study.name, study.figures(rows))
+
+
+def rendered(salt: str, figures: Mapping[str, Any]) -> dict[str, str]:
+    """matplotlib figures as SVG documents, each closed afterwards; ``salt`` fixes the ids inside them."""
+    import matplotlib
     import matplotlib.pyplot as plt
 
     drawings = {}
-    with matplotlib.rc_context({"svg.hashsalt": study.name, "svg.fonttype": "path"}):
-        for name, figure in study.figures(rows).items():
+    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "path"}):
+        for name, figure in figures.items():
             out = io.StringIO()
             figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
             drawings[name] = out.getvalue()

@@ -1,0 +1,76 @@
+"""What a campaign's rows say together: means a method and tolerance, and whether its claims hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from testbed.campaigns.description import Campaign, Claim
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+_GROUP = ("method", "tolerance", "m", "der", "large_blocks")
+
+
+def summarise(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """One row a method, tolerance, m, der and equation: counts and the mean ROR over the rows where it is finite.
+
+    ``mean_ror_of_others`` is over all routed rows, links that carry everything left out (equation 23 as printed).
+    """
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in _GROUP), []).append(row)
+    found = []
+    for key, members in groups.items():
+        routed = [row["ror_of_others"] for row in members if row["state"] == "ok"]
+        finite = [row["ror"] for row in members if row["ror"] is not None]
+        figures = {
+            "rows": len(members),
+            "without_path": len(members) - len(routed),
+            "infinite": len(routed) - len(finite),
+            "mean_ror": _mean(finite),
+            "mean_ror_of_others": _mean(routed),
+        }
+        found.append(dict(zip(_GROUP, key, strict=True)) | figures)
+    return found
+
+
+def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
+    """One check a claim; a campaign without claims is judged by whether anything was routed at all."""
+    routed = sum(row["state"] == "ok" for row in rows)
+    some = Check(
+        name="rows with a route",
+        predicted=None,
+        measured=float(routed),
+        tolerance=None,
+        passed=routed > 0,
+        detail=f"of {len(rows)}",
+    )
+    return Verdict(checks=(some, *(_check(claim, rows) for claim in campaign.claims)))
+
+
+def _check(claim: Claim, rows: Sequence[Row]) -> Check:
+    rest = ("unit", "tolerance", "m", "der")
+    ours, theirs = (
+        {
+            tuple(row[name] for name in rest): row["ror"]
+            for row in rows
+            if row["method"] == method and row["large_blocks"] == claim.large_blocks and row["ror"] is not None
+        }
+        for method in (claim.method, claim.against)
+    )
+    common = ours.keys() & theirs.keys()
+    below = sum(theirs[key] for key in common)
+    ratio = sum(ours[key] for key in common) / below if below else None
+    return Check(
+        name=f"mean ROR, {claim.method} over {claim.against}" + (", large blocks" if claim.large_blocks else ""),
+        predicted=claim.at_most,
+        measured=ratio,
+        tolerance=None,
+        passed=ratio is not None and ratio <= claim.at_most,
+        detail=f"at most {claim.at_most:g}, over {len(common)} rows where both are finite",
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

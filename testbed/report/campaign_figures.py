@@ -1,0 +1,35 @@
+"""Figures of a campaign: mean redundancy requirement against the tolerance, a line a method, drawn from the summary alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MARKS = "osD^vP*Xh<>d"
+
+
+def campaign_figures(summary: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Name -> matplotlib figure, one for each M, DER and equation; methods that are never finite are named in the legend."""
+    import matplotlib.pyplot as plt
+
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in summary:
+        groups.setdefault((row["m"], row["der"], row["large_blocks"]), []).append(row)
+    figures = {}
+    for (m, der, large), rows in groups.items():
+        figure, axes = plt.subplots(figsize=(7.5, 4.8))
+        for number, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
+            line = sorted(
+                (r["tolerance"], r["mean_ror"]) for r in rows if r["method"] == method and r["mean_ror"] is not None
+            )
+            label = method if line else f"{method} (infinite)"
+            axes.plot(
+                [100 * t for t, _ in line], [r for _, r in line], marker=MARKS[number % len(MARKS)], ms=4, label=label
+            )
+        equation = "equation 29 (large blocks)" if large else f"equation 23, M = {m}, DER = {der:g}"
+        axes.set(xlabel="static tolerance, % of packets", ylabel="mean ROR", title=f"Mean ROR, {equation}")
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small", ncols=2)
+        figures[f"ror-m{m}-der{der:g}" + ("-large-blocks" if large else "")] = figure
+    return figures
