@@ -30,6 +30,6 @@ def campaign_figures(summary: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         axes.set(xlabel="static tolerance, % of packets", ylabel="mean ROR", title=f"Mean ROR, {equation}")
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small", ncols=2)
+        axes.legend(fontsize="small", ncols=2, loc="lower left")
         figures[f"ror-m{m}-der{der:g}" + ("-large-blocks" if large else "")] = figure
     return figures
