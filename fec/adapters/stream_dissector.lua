@@ -165,3 +165,10 @@ function stream.dissector(buffer, pinfo, root)
 end
 
 DissectorTable.get("udp.port"):add(PORT, stream)
+
+-- A packet's label is its UDP source port, so any port of another protocol may stand beside 47000; Wireshark would ask that protocol
+-- first. As a heuristic that is asked before the ports, the stream gets all packets that go to its own port.
+stream:register_heuristic("udp", function(buffer, pinfo, root)
+    return pinfo.dst_port == PORT and stream.dissector(buffer, pinfo, root) > 0
+end)
+pcall(set_preference, "udp.try_heuristic_first", true)

@@ -139,3 +139,17 @@ def test_damaged_and_short_packets_are_marked_and_foreign_ones_left_alone(tmp_pa
     assert [packet.get("crc.good") in ("1", True, "True") for packet in found] == [True, False, False, False]
     marks = [any("malformed" in name for name in packet) for packet in found]
     assert marks == [False, False, True, True]
+
+
+def test_labels_that_are_ports_of_other_protocols_do_not_hide_a_packet(tmp_path: Path) -> None:
+    symbol = protect(b"payload", 40)
+    header = PacketHeader(
+        stream_id=1, source_block_number=1, encoding_symbol_id=0, source_packets=2, block_size=3, symbol_length=40
+    )
+    template = frame_template(
+        src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2"
+    )
+    labels = [53, 67, 123, 161, 500, 1812, 2152, 4789, 5060, 5353, 6081, 47000, *range(0, 65536, 97)]
+    file = tmp_path / "labels.pcap"
+    wrpcap(str(file), [template.frame(label, header.encode(symbol) + symbol) for label in labels], linktype=1)
+    assert len(read(file)) == len(labels)
