@@ -1,0 +1,239 @@
+"""Availability traces of real machines: parsers for the LANL table, the FTA event format and the PNNL table.
+
+Lines come in, network failures go out; which rows count is a named rule, and every trace says which was used.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from testbed.errors import InputError
+
+LANL_RULES = ("interconnect-hardware", "network-column", "either")
+FTA_NETWORK_REASONS = range(3000, 4000)
+PNNL_NETWORK_PARTS = ("ELAN", "QSW")
+PNNL_UNTIL = datetime(2007, 10, 1, tzinfo=UTC)
+"""The thesis' trace of MPP2 ends in September 2007; the public table goes on to July 2008."""
+
+_LANL_COLUMNS = ("System", "nodenum", "Prob Started", "Prob Fixed", "Hardware", "Network")
+_PNNL_COLUMNS = ("Date", "Hardware Identifier", "What Failed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkFailure:
+    """One failure: the component's name, when it began and ended in seconds of the Unix epoch (``end_s`` None: no repair
+    is recorded, or none came before the trace ends), and the row that says so (1: the header).
+    """
+
+    component: str
+    start_s: float
+    end_s: float | None
+    row: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureTrace:
+    """The network failures of one machine, by start. ``start_s``, ``end_s``: first and last moment that the machine's rows
+    speak of (all rows, not only the network's). ``rule``: which rows counted. ``bad_rows``: row numbers skipped.
+    """
+
+    system: str
+    failures: tuple[NetworkFailure, ...]
+    start_s: float
+    end_s: float
+    rule: str
+    bad_rows: tuple[int, ...] = ()
+
+    @property
+    def span_s(self) -> float:
+        return self.end_s - self.start_s
+
+
+class _Broken(Exception):
+    """A row that cannot be read; the text says why."""
+
+
+def parse_lanl_table(
+    lines: Iterable[str], system: str, *, rule: str = "interconnect-hardware", skip_bad_rows: bool = False
+) -> FailureTrace:
+    """The LANL table (LA-UR-05-7318, comma separated): failures of the system of that number.
+
+    ``rule``: ``interconnect-hardware`` counts rows whose Hardware begins with "Interconnect", ``network-column`` those
+    with a word in Network, ``either`` both. Times are taken as UTC. Raises InputError for a row that cannot be read
+    (its number is given), unless ``skip_bad_rows``; for a table without the columns; and for an unknown system or rule.
+    """
+    if rule not in LANL_RULES:
+        raise InputError(f"rule {rule!r} is unknown; give one of {', '.join(LANL_RULES)}")
+    collected = _Collector(system=str(system), rule=rule, skip_bad_rows=skip_bad_rows, kind="LANL table")
+
+    def counts(row: Mapping[str, str]) -> bool:
+        by_hardware = row["Hardware"].strip().lower().startswith("interconnect")
+        by_column = bool(row["Network"].strip())
+        return (by_hardware and rule != "network-column") or (by_column and rule != "interconnect-hardware")
+
+    for number, row in _rows(lines, _LANL_COLUMNS, "LANL table"):
+        with_system = (row["System"] or "").strip()
+        collected.seen.add(with_system)
+        if with_system != collected.system:
+            continue
+
+        def read(row: Mapping[str, str] = row) -> tuple[float, float | None, str | None]:
+            _complete(row, _LANL_COLUMNS)
+            start = _moment(row["Prob Started"], "Prob Started")
+            end = _moment(row["Prob Fixed"], "Prob Fixed") if row["Prob Fixed"].strip() else None
+            return start, end, row["nodenum"].strip() if counts(row) else None
+
+        collected.take(number, read)
+    return collected.trace()
+
+
+def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool = False) -> FailureTrace:
+    """The Failure Trace Archive's event table: failures of the system named before the dot in ``node_name``.
+
+    A network failure is an available period (event type 1) that ended for a reason of 3000-3999; its outage is that
+    node's next unavailable period (type 0). Raises InputError as ``parse_lanl_table``.
+    """
+    wanted = str(system)
+    rule = "available periods ended by reasons 3000-3999"
+    collected = _Collector(system=wanted, rule=rule, skip_bad_rows=skip_bad_rows, kind="FTA table")
+    broken_by: dict[str, list[int]] = {}  # node -> row numbers of failures that wait for their outage
+    for number, line in enumerate(lines, start=1):
+        words = line.split()
+        if not words or words[0] == "event_id":
+            continue
+
+        def read(words: list[str] = words, number: int = number) -> tuple[float, float | None, str | None] | None:
+            if len(words) != 9:
+                raise _Broken(f"{len(words)} columns instead of 9")
+            machine, _, node = words[4].partition(".")
+            collected.seen.add(machine)
+            if machine != wanted:
+                return None
+            kind, reason = _whole(words[5], "event_type"), _whole(words[8], "event_end_reason")
+            start, stop = _seconds(words[6], "event_start_time"), _seconds(words[7], "event_stop_time")
+            if kind not in (0, 1):
+                raise _Broken(f"event_type {kind} is neither 0 nor 1")
+            if stop < start:
+                raise _Broken("it stops before it starts")
+            if kind == 1 and reason in FTA_NETWORK_REASONS:
+                broken_by.setdefault(node, []).append(number)
+            if kind == 0:
+                for row in broken_by.pop(node, []):
+                    collected.add(NetworkFailure(component=node, start_s=start, end_s=stop, row=row))
+            return start, stop, None
+
+        collected.take(number, read)
+    return collected.trace()
+
+
+def parse_pnnl_table(
+    lines: Iterable[str], *, until: datetime | None = PNNL_UNTIL, skip_bad_rows: bool = False
+) -> FailureTrace:
+    """PNNL's table of MPP2 (comma separated): rows whose failed part is of the Quadrics network (ELAN..., QSW...).
+
+    It has no repair times: every ``end_s`` is None. Rows from ``until`` on are left out. A date without a time of day
+    stands for midnight. Raises InputError as ``parse_lanl_table``.
+    """
+    rule = "What Failed begins with ELAN or QSW" + (f", before {until:%Y-%m-%d}" if until else "")
+    collected = _Collector(system="MPP2", rule=rule, skip_bad_rows=skip_bad_rows, kind="PNNL table")
+    collected.seen.add("MPP2")
+    for number, row in _rows(lines, _PNNL_COLUMNS, "PNNL table"):
+
+        def read(row: Mapping[str, str] = row) -> tuple[float, float | None, str | None] | None:
+            _complete(row, _PNNL_COLUMNS)
+            start = _moment(row["Date"], "Date")
+            if until is not None and start >= until.timestamp():
+                return None
+            counts = row["What Failed"].strip().upper().startswith(PNNL_NETWORK_PARTS)
+            return start, None, row["Hardware Identifier"].strip().lower() if counts else None
+
+        collected.take(number, read)
+    return collected.trace()
+
+
+class _Collector:
+    """Failures, the interval of all rows, and what to do with rows that cannot be read."""
+
+    def __init__(self, *, system: str, rule: str, skip_bad_rows: bool, kind: str) -> None:
+        self.system, self.rule, self.kind = system, rule, kind
+        self.skip_bad_rows = skip_bad_rows
+        self.seen: set[str] = set()
+        self.failures: list[NetworkFailure] = []
+        self.bad_rows: list[int] = []
+        self.moments: list[float] = []
+
+    def take(self, number: int, read: Callable[[], tuple[float, float | None, str | None] | None]) -> None:
+        try:
+            found = read()
+            if found is None:
+                return
+            start, end, component = found
+            if end is not None and end < start:
+                raise _Broken("it is repaired before it fails")
+        except _Broken as why:
+            if not self.skip_bad_rows:
+                raise InputError(f"{self.kind}, row {number}: {why}; mend the row, or skip bad rows") from None
+            self.bad_rows.append(number)
+            return
+        self.moments += [start] if end is None else [start, end]
+        if component is not None:
+            self.add(NetworkFailure(component=component, start_s=start, end_s=end, row=number))
+
+    def add(self, failure: NetworkFailure) -> None:
+        self.failures.append(failure)
+
+    def trace(self) -> FailureTrace:
+        if not self.moments:
+            known = ", ".join(sorted(self.seen, key=lambda name: (len(name), name))[:40])
+            raise InputError(f"{self.kind}: no rows of system {self.system!r}; it has {known or 'no rows at all'}")
+        failures = tuple(sorted(self.failures, key=lambda failure: (failure.start_s, failure.row)))
+        start, end = min(self.moments), max(self.moments)
+        return FailureTrace(
+            system=self.system,
+            failures=failures,
+            start_s=start,
+            end_s=end,
+            rule=self.rule,
+            bad_rows=tuple(self.bad_rows),
+        )
+
+
+def _rows(lines: Iterable[str], columns: tuple[str, ...], kind: str) -> Iterator[tuple[int, dict[str, str]]]:
+    reader = csv.DictReader(lines)
+    missing = [name for name in columns if name not in (reader.fieldnames or ())]
+    if missing:
+        raise InputError(f"{kind}, row 1: no column {missing[0]!r}; is it another format?")
+    for row in reader:
+        yield reader.line_num, row
+
+
+def _complete(row: Mapping[str, str | None], columns: tuple[str, ...]) -> None:
+    for name in columns:
+        if row[name] is None:
+            raise _Broken(f"it ends before the column {name!r}")
+
+
+def _moment(text: str, column: str) -> float:
+    for form in ("%m/%d/%Y %H:%M", "%m/%d/%Y"):
+        try:
+            return datetime.strptime(text.strip(), form).replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            continue
+    raise _Broken(f"{column} {text.strip()!r} is no date like 6/21/2005 10:54")
+
+
+def _whole(text: str, column: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise _Broken(f"{column} {text!r} is no whole number") from None
+
+
+def _seconds(text: str, column: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise _Broken(f"{column} {text!r} is no number of seconds") from None

@@ -1,0 +1,209 @@
+"""Destination patterns of synthetic traffic (document 003, Table 5.1), and the two collectives.
+
+Nodes are numbers 0..n-1: positions in ``network.hosts``; on a torus the first coordinate is the most significant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from testbed.errors import InputError
+
+Permutation = Callable[[int, int], int]
+"""(source, bits) -> destination."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DestinationPattern:
+    """Where each node sends. ``choices[s]`` lists the destinations of node s: none (it is silent), one (always the same)
+    or many. Of many, ``in_turn`` takes one after another, otherwise each message draws one.
+    """
+
+    name: str
+    choices: tuple[tuple[int, ...], ...]
+    in_turn: bool = False
+
+    def __post_init__(self) -> None:
+        nodes = len(self.choices)
+        for source, there in enumerate(self.choices):
+            for destination in there:
+                if not 0 <= destination < nodes:
+                    raise InputError(
+                        f"pattern {self.name}: node {source} sends to {destination}; there are {nodes} nodes"
+                    )
+
+    @property
+    def senders(self) -> tuple[int, ...]:
+        """The nodes that are not silent."""
+        return tuple(s for s, there in enumerate(self.choices) if there)
+
+    @property
+    def fixed(self) -> tuple[int, ...] | None:
+        """The destination of every node (-1: silent), or None where a node has several."""
+        if any(len(there) > 1 for there in self.choices):
+            return None
+        return tuple(there[0] if there else -1 for there in self.choices)
+
+
+def reverse_bits(source: int, bits: int) -> int:
+    """d_i = s_(n-i-1).
+
+    >>> reverse_bits(0b0001, 4)
+    8
+    """
+    return sum((source >> i & 1) << (bits - 1 - i) for i in range(bits))
+
+
+def shuffle(source: int, bits: int) -> int:
+    """d_i = s_(i-1 mod n): the bits turned one place to the left.
+
+    >>> shuffle(0b1001, 4)
+    3
+    """
+    return (source << 1 | source >> (bits - 1)) & ((1 << bits) - 1) if bits else source
+
+
+def butterfly(source: int, bits: int) -> int:
+    """The highest and the lowest bit change places.
+
+    >>> butterfly(0b1000, 4)
+    1
+    """
+    high, low = source >> (bits - 1) & 1 if bits else 0, source & 1
+    return source if high == low else source ^ (1 << (bits - 1) | 1)
+
+
+def transpose(source: int, bits: int) -> int:
+    """d_i = s_(i+n/2 mod n): the two halves of the bits change places; n is even.
+
+    >>> transpose(0b0111, 4)
+    13
+    """
+    half = bits // 2
+    return (source >> half) | (source & ((1 << half) - 1)) << half
+
+
+def complement(source: int, bits: int) -> int:
+    """d_i = not s_i.
+
+    >>> complement(0b0111, 4)
+    8
+    """
+    return source ^ ((1 << bits) - 1)
+
+
+PERMUTATIONS: dict[str, Permutation] = {
+    "bit-reversal": reverse_bits,
+    "shuffle": shuffle,
+    "butterfly": butterfly,
+    "transpose": transpose,
+    "complement": complement,
+}
+PATTERNS = ("uniform", *PERMUTATIONS, "tornado", "scatter", "gather")
+
+
+def build_pattern(
+    name: str, nodes: int, *, shape: Sequence[int] | None = None, root: int = 0, to_itself: bool = False
+) -> DestinationPattern:
+    """The pattern of that name over so many nodes.
+
+    ``shape``: the torus's sizes (tornado only; a ring of ``nodes`` where None). ``root``: whom scatter and gather
+    belong to. ``to_itself``: whether a node whose own number is drawn or computed sends to itself (as BookSim2 does)
+    or is silent (default). Raises InputError for an unknown pattern, and for one that needs a power of two.
+
+    >>> build_pattern("complement", 8).fixed
+    (7, 6, 5, 4, 3, 2, 1, 0)
+    >>> build_pattern("tornado", 8).fixed
+    (3, 4, 5, 6, 7, 0, 1, 2)
+    """
+    if nodes < 2:
+        raise InputError(f"pattern {name}: {nodes} nodes have nobody to send to; give 2 or more")
+    if name in PERMUTATIONS:
+        return _fixed(name, [PERMUTATIONS[name](s, _bits(name, nodes)) for s in range(nodes)], to_itself)
+    if name == "tornado":
+        return _fixed(name, _tornado(tuple(shape or (nodes,)), nodes), to_itself)
+    if name == "uniform":
+        return DestinationPattern(
+            name=name,
+            choices=tuple(tuple(d for d in range(nodes) if to_itself or d != s) for s in range(nodes)),
+        )
+    if name in ("scatter", "gather"):
+        return _collective(name, nodes, root)
+    raise InputError(f"pattern {name!r} is unknown; give one of {', '.join(PATTERNS)}")
+
+
+def only_in_row(pattern: DestinationPattern, members: Sequence[int], name: str | None = None) -> DestinationPattern:
+    """The pattern with all nodes silent that are not among the members."""
+    inside = frozenset(members)
+    choices = tuple(there if s in inside else () for s, there in enumerate(pattern.choices))
+    return DestinationPattern(name=name or pattern.name, choices=choices, in_turn=pattern.in_turn)
+
+
+def tornado_in_one_row(shape: Sequence[int], row: int) -> DestinationPattern:
+    """Tornado along the first dimension of a 2-D torus, in the row of that second coordinate; all other nodes silent.
+
+    The thesis' routing cycle (003, 5.4.1): a ring of ``shape[0]`` nodes. Raises InputError where there is no such row.
+
+    >>> [s for s in tornado_in_one_row((4, 4), 1).senders]
+    [1, 5, 9, 13]
+    """
+    if len(shape) != 2 or not 0 <= row < shape[1]:
+        raise InputError(f"a row {row} in a torus of shape {'x'.join(map(str, shape))}: give a row of a 2-D torus")
+    width, height = shape
+    offset = math.ceil(width / 2) - 1
+    choices: list[tuple[int, ...]] = [()] * (width * height)
+    for x in range(width):
+        if offset:
+            choices[x * height + row] = ((x + offset) % width * height + row,)
+    return DestinationPattern(name="tornado-row", choices=tuple(choices))
+
+
+def row_members(shape: Sequence[int], row: int) -> tuple[int, ...]:
+    """The nodes of that row of a 2-D torus (second coordinate), by their first coordinate."""
+    return tuple(x * shape[1] + row for x in range(shape[0]))
+
+
+def _bits(name: str, nodes: int) -> int:
+    bits = nodes.bit_length() - 1
+    if nodes != 1 << bits:
+        raise InputError(
+            f"pattern {name}: it permutes the bits of a node's number, and {nodes} nodes are no power of two; "
+            f"take {1 << bits} or {2 << bits} nodes, or uniform"
+        )
+    if name == "transpose" and bits % 2:
+        raise InputError(
+            f"pattern transpose: it swaps two halves of {bits} bits; take {nodes // 2} or {nodes * 2} nodes"
+        )
+    return bits
+
+
+def _tornado(shape: tuple[int, ...], nodes: int) -> list[int]:
+    """Each coordinate goes ceil(k/2) - 1 further round its ring."""
+    if math.prod(shape) != nodes:
+        raise InputError(f"pattern tornado: the shape {'x'.join(map(str, shape))} has not {nodes} nodes")
+    table = []
+    for source in range(nodes):
+        left, weight, destination = source, 1, 0
+        for size in reversed(shape):
+            left, at = divmod(left, size)
+            destination += (at + math.ceil(size / 2) - 1) % size * weight
+            weight *= size
+        table.append(destination)
+    return table
+
+
+def _fixed(name: str, table: Sequence[int], to_itself: bool) -> DestinationPattern:
+    choices = tuple((d,) if to_itself or d != s else () for s, d in enumerate(table))
+    return DestinationPattern(name=name, choices=choices)
+
+
+def _collective(name: str, nodes: int, root: int) -> DestinationPattern:
+    if not 0 <= root < nodes:
+        raise InputError(f"pattern {name}: the root {root} is none of the nodes 0..{nodes - 1}")
+    others = tuple(d for d in range(nodes) if d != root)
+    if name == "scatter":
+        choices = tuple(others if s == root else () for s in range(nodes))
+        return DestinationPattern(name=name, choices=choices, in_turn=True)
+    return DestinationPattern(name=name, choices=tuple(() if s == root else (root,) for s in range(nodes)))
