@@ -145,6 +145,15 @@ def simulate_round(plan: WavelengthPlan, wiring: Wiring, number: int, probes: Se
     return round_result(plan, number, probes, arrivals, dropped)
 
 
+def simulate_plan(plan: WavelengthPlan, *, packets: int, wrong: int, seed: int = 1) -> tuple[RoundMeasurements, ...]:
+    """Every round of the plan, walked; the same probes as on real switches."""
+    wiring = wire_plan(plan)
+    return tuple(
+        simulate_round(plan, wiring, n, round_probes(plan, n, packets=packets, wrong=wrong, seed=seed))
+        for n in range(len(plan.rounds))
+    )
+
+
 def probe_packet(plan: WavelengthPlan, wiring: Wiring, probe: Probe) -> dict[str, int | str]:
     """The header of a probe's packets, in OpenFlow's names."""
     path = plan.lightpaths[probe.lightpath]
