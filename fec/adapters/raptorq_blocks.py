@@ -1,0 +1,60 @@
+"""RaptorQ (RFC 6330) through the raptorq package: one source block an encoder, as many repair symbols as are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fec.errors import FecError
+
+_ID_BYTES = 4
+LARGEST_BLOCK_BYTES = 8 << 20
+"""The package would cut more than this into several blocks of its own."""
+
+
+class RaptorQBlocks:
+    """``BlockCode`` of RFC 6330; symbols come without the package's own payload id (the packet's header has one)."""
+
+    name = "raptorq"
+    most_symbols = 56403
+    excess = 2
+
+    def encoder(self, data: bytes, symbol_bytes: int) -> _Encoder:
+        """Raises FecError for a block that the package would not keep whole."""
+        return _Encoder(data, symbol_bytes)
+
+    def decoder(self, symbols: int, symbol_bytes: int) -> _Decoder:
+        return _Decoder(symbols, symbol_bytes)
+
+
+class _Encoder:
+    def __init__(self, data: bytes, symbol_bytes: int) -> None:
+        import raptorq
+
+        if len(data) > LARGEST_BLOCK_BYTES or symbol_bytes % 8:
+            raise FecError(
+                f"block of {len(data)} bytes in symbols of {symbol_bytes}: at most 8 MiB, symbols a multiple of 8"
+            )
+        self._encoder: Any = raptorq.Encoder.with_defaults(data, symbol_bytes + _ID_BYTES)
+        self._source = -(-len(data) // symbol_bytes)
+        self._packets: list[bytes] = self._encoder.get_encoded_packets(0)
+
+    def symbol(self, number: int) -> bytes:
+        if number >= len(self._packets):
+            self._packets = self._encoder.get_encoded_packets(max(16, 2 * number - self._source))
+        packet = self._packets[number]
+        if packet[0] != 0 or int.from_bytes(packet[1:4], "big") != number:
+            raise FecError(
+                f"RaptorQ: symbol {number} came as {packet[:4].hex()}; this version of the package orders otherwise"
+            )
+        return packet[_ID_BYTES:]
+
+
+class _Decoder:
+    def __init__(self, symbols: int, symbol_bytes: int) -> None:
+        import raptorq
+
+        self._decoder: Any = raptorq.Decoder.with_defaults(symbols * symbol_bytes, symbol_bytes + _ID_BYTES)
+
+    def add(self, number: int, symbol: bytes) -> bytes | None:
+        found: bytes | None = self._decoder.decode(number.to_bytes(_ID_BYTES, "big") + symbol)
+        return found
