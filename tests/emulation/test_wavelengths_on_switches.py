@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,8 +25,9 @@ def five_arcs() -> Any:
 
 
 def converted_and_dark() -> dict[str, Any]:
-    """The arcs in their round; then the same packets with no round lit, and with the round lit again."""
+    """The arcs in their round; then the same packets with no round lit."""
     from testbed.adapters import wavelength_fabric as fabric
+    from testbed.openflow.wavelength_rules import dark_rules
     from testbed.openflow.wavelength_trial import judge_rounds, round_probes
     from testbed.scheduling.wavelengths import fibres
 
@@ -37,15 +39,15 @@ def converted_and_dark() -> dict[str, Any]:
         verdict = judge_rounds(plan, [good])
         controller.remove(2)
         fabric.settle()
-        dark_rules = fabric.dark_rules(wiring, fibres(plan.network))
-        before = sum(fabric.dropped_packets(controller, wiring, dark_rules).values())
+        drops = dark_rules(wiring, fibres(plan.network))
+        before = sum(fabric.dropped_packets(controller, wiring, drops).values())
         arrived_dark = len(ends.exchange(1, probes))
         sent = sum(p.packets for p in probes)
-        limit = fabric.time.monotonic() + 4
+        limit = time.monotonic() + 4
         dropped = 0
-        while dropped < sent and fabric.time.monotonic() < limit:
-            dropped = sum(fabric.dropped_packets(controller, wiring, dark_rules).values()) - before
-            fabric.time.sleep(0.05)
+        while dropped < sent and time.monotonic() < limit:
+            dropped = sum(fabric.dropped_packets(controller, wiring, drops).values()) - before
+            time.sleep(0.05)
         ends.close()
     return {
         "conversions": plan.conversions,
