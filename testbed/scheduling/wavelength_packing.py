@@ -30,7 +30,7 @@ def pack(
     >>> pack([(0, 1), (1, 2), (2, 0)], 2, 1) is None
     True
     >>> sorted(pack([(0, 1), (2, 3), (1, 2)], 2, 1))
-    [0, 0, 1]
+    [0, 1, 1]
     """
     search = _Search(paths, bins, capacity, random.Random(seed))
     for path in search.order:

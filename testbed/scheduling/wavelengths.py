@@ -78,13 +78,54 @@ def assign_wavelengths(
     """
     _check(lightpaths, wavelengths, switching, method)
     paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
-    heaviest = _bottleneck_load(paths)
-    bound = -(-heaviest // wavelengths)
     if method in GREEDY:
         colours = greedy_rounds(paths, wavelengths, switching == "wixc", method, seed=seed)
-        found = _Found(rounds=_gathered(colours), bound=bound)
+        found = _Found(rounds=_gathered(colours), bound=-(-_bottleneck_load(paths) // wavelengths))
     else:
         found = _liquid(paths, wavelengths, switching, seed, _Patience(time_limit_s, now))
+    return _checked_plan(network, lightpaths, wavelengths, switching, method, found)
+
+
+def plan_of_frames(
+    network: Network,
+    lightpaths: Sequence[Lightpath],
+    frames: Iterable[Iterable[int]],
+    *,
+    wavelengths: int,
+    method: str = "liquid",
+) -> WavelengthPlan:
+    """The WSXC plan of any schedule of the lightpaths: its frames (indices of lightpaths), W a round, in their order.
+
+    ``optimal`` is true where the rounds are as few as the bottleneck load allows, as of every liquid schedule. Raises InputError
+    where the frames are no partition, or two lightpaths of a frame share a fibre.
+    """
+    _check(lightpaths, wavelengths, "wsxc", "liquid")
+    rounds: dict[int, list[LitPath]] = {}
+    count = 0
+    for frame in frames:
+        for index in frame:
+            length = len(lightpaths[index].links) if 0 <= index < len(lightpaths) else 0
+            lit = LitPath(lightpath=index, wavelengths=(count % wavelengths,) * length)
+            rounds.setdefault(count // wavelengths, []).append(lit)
+        count += 1
+    paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
+    found = _Found(
+        rounds=tuple(tuple(rounds[n]) for n in sorted(rounds)),
+        bound=-(-_bottleneck_load(paths) // wavelengths),
+        frames=count,
+    )
+    return _checked_plan(network, lightpaths, wavelengths, "wsxc", method, found)
+
+
+def _checked_plan(
+    network: Network,
+    lightpaths: Sequence[Lightpath],
+    wavelengths: int,
+    switching: Switching,
+    method: str,
+    found: _Found,
+) -> WavelengthPlan:
+    paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
     plan = WavelengthPlan(
         network=network,
         lightpaths=tuple(lightpaths),
@@ -92,9 +133,9 @@ def assign_wavelengths(
         switching=switching,
         method=method,
         rounds=found.rounds,
-        bottleneck_load=heaviest,
-        bound=max(bound, found.bound),
-        optimal=True if len(found.rounds) == max(bound, found.bound) else None,
+        bottleneck_load=_bottleneck_load(paths),
+        bound=found.bound,
+        optimal=True if len(found.rounds) == found.bound else None,
         frames=found.frames,
     )
     check_wavelength_plan(plan)
