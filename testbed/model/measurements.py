@@ -61,6 +61,21 @@ class FaultTimes:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChangeTimes:
+    """When a route change of the plan really happened. ``began_s``: the first link was touched; ``links_s``: all links that
+    vanish had gone; between ``switch_start_s`` and ``switch_stop_s`` new packets passed from the old split to the new one;
+    ``done_s``: nothing of the old one was left. ``recomputed_s``: time to route and split anew, of the change's time."""
+
+    began_s: float
+    links_s: float
+    switch_start_s: float
+    switch_stop_s: float
+    done_s: float
+    recomputed_s: float = 0.0
+    rules: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunHealth:
     """Whether the machine kept up: worst lag of the sender behind its schedule, packets lost in no fault, CPU share (0..1)."""
 
@@ -79,5 +94,6 @@ class StreamMeasurements:
     received: ReceivedPackets
     blocks: BlockOutcomes
     faults: tuple[FaultTimes, ...]
+    changes: tuple[ChangeTimes, ...] = ()
     health: RunHealth
     counters: Mapping[str, Any] = field(default_factory=dict)

@@ -1,11 +1,13 @@
 """The plan of a streaming run: a value (JSON) that either fabric can run.
 
-Network, label splits there and back, stream parameters, faults and seed; no fabric, clock or file in it.
+Network, label splits there and back, changes of both while nodes move, stream parameters, faults and seed; no fabric,
+clock or file in it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from testbed.errors import InputError
@@ -15,6 +17,7 @@ from topologies.network import LinkId, Network
 FaultKind = Literal["down", "blackhole", "loss"]
 Direction = Literal["both", "forward"]
 LabelOrder = Literal["stratified", "random"]
+Handover = Literal["after", "before"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +99,25 @@ class StreamParameters:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RouteChange:
+    """Nodes have moved, ``at_s`` after the stream's start: links that appeared and vanished (both directions of each cable
+    are listed) and the label splits that follow from the links that are there now."""
+
+    at_s: float
+    appeared: tuple[LinkId, ...] = ()
+    vanished: tuple[LinkId, ...] = ()
+    forward: LabelSplit
+    backward: LabelSplit
+
+
+@dataclass(frozen=True, kw_only=True)
 class StreamPlan:
-    """Everything a fabric needs to run one stream, and everything a verdict needs to judge it."""
+    """Everything a fabric needs to run one stream, and everything a verdict needs to judge it.
+
+    Where nodes move, ``network`` has every link that is there at any time, ``absent`` are those that are not at the start,
+    and ``changes`` follow in time. ``handover`` after: links vanish without warning, then the plan is replaced; before:
+    the new plan is in force before the vanishing links stop to carry.
+    """
 
     network: Network
     method: str
@@ -105,8 +125,16 @@ class StreamPlan:
     backward: LabelSplit
     stream: StreamParameters
     faults: tuple[Fault, ...] = ()
+    absent: tuple[LinkId, ...] = ()
+    changes: tuple[RouteChange, ...] = ()
+    handover: Handover = "after"
     duration_s: float
     seed: int = 1
+
+    @property
+    def splits(self) -> tuple[LabelSplit, ...]:
+        """The forward splits in the order in which they are in force: the first, then one a change."""
+        return (self.forward, *(change.forward for change in self.changes))
 
     @property
     def source(self) -> str:
@@ -124,3 +152,10 @@ class StreamPlan:
                 raise InputError(
                     f"plan: fault on {fault.link[0]}->{fault.link[1]}, which is no link of {self.network.name!r}"
                 )
+        times = [0.0, *(change.at_s for change in self.changes), self.duration_s]
+        if any(later <= earlier for earlier, later in pairwise(times)):
+            raise InputError(
+                "plan: route changes must come one after another, between the start and the end of the stream"
+            )
+        if self.handover not in ("after", "before"):
+            raise InputError(f"plan: handover {self.handover!r} is neither after nor before")

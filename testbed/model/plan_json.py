@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.label_split import LabelPath, LabelSplit
-from testbed.model.plan import Fault, StreamParameters, StreamPlan
-from topologies.network import Network
+from testbed.model.plan import Fault, RouteChange, StreamParameters, StreamPlan
+from topologies.network import LinkId, Network
 from topologies.node_link import network_document, parse_document
 
 FORMAT = 1
@@ -26,6 +26,9 @@ def plan_to_json(plan: StreamPlan) -> dict[str, Any]:
         "backward": _split_to_json(plan.backward),
         "stream": asdict(plan.stream),
         "faults": [asdict(f) | {"link": list(f.link)} for f in plan.faults],
+        "absent": [list(link) for link in plan.absent],
+        "changes": [_change_to_json(change) for change in plan.changes],
+        "handover": plan.handover,
         "duration_s": plan.duration_s,
         "seed": plan.seed,
     }
@@ -44,11 +47,38 @@ def plan_from_json(document: Mapping[str, Any]) -> StreamPlan:
             backward=_split_from_json(document["backward"], network),
             stream=StreamParameters(**document["stream"]),
             faults=tuple(Fault(**{**f, "link": tuple(f["link"])}) for f in document["faults"]),
+            absent=_links(document.get("absent", ())),
+            changes=tuple(_change_from_json(c, network) for c in document.get("changes", ())),
+            handover=document.get("handover", "after"),
             duration_s=document["duration_s"],
             seed=document["seed"],
         )
     except (KeyError, TypeError) as error:
         raise InputError(f"plan: {error} is missing or of the wrong kind; make the plan again") from None
+
+
+def _change_to_json(change: RouteChange) -> dict[str, Any]:
+    return {
+        "at_s": change.at_s,
+        "appeared": [list(link) for link in change.appeared],
+        "vanished": [list(link) for link in change.vanished],
+        "forward": _split_to_json(change.forward),
+        "backward": _split_to_json(change.backward),
+    }
+
+
+def _change_from_json(document: Mapping[str, Any], network: Network) -> RouteChange:
+    return RouteChange(
+        at_s=document["at_s"],
+        appeared=_links(document["appeared"]),
+        vanished=_links(document["vanished"]),
+        forward=_split_from_json(document["forward"], network),
+        backward=_split_from_json(document["backward"], network),
+    )
+
+
+def _links(document: Iterable[Any]) -> tuple[LinkId, ...]:
+    return tuple((source, target, key) for source, target, key in document)
 
 
 def _split_to_json(split: LabelSplit) -> dict[str, Any]:
