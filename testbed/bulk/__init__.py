@@ -1,0 +1,1 @@
+"""Bulk transfers without I/O: messages, the circuit arbiter, the coordinator, and from measurements to a verdict."""

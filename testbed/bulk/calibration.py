@@ -1,0 +1,44 @@
+"""Which messages calibrate a run: some over one path alone, then some over many disjoint paths at once.
+
+The first gives the goodput that predictions are made of; the second tells whether the machine can carry a whole time frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.model.bulk_plan import BulkPlan
+from topologies.network import LinkId
+
+MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2
+LEAST_TOGETHER = 0.95
+"""A machine on which disjoint paths at once are slower than this fraction of one alone cannot carry the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationJob:
+    """``count`` messages back to back over the path of each of these transfers, all at once."""
+
+    transfers: tuple[int, ...]
+    count: int
+
+
+def alone(plan: BulkPlan) -> CalibrationJob:
+    """The transfer with the longest path (of equals the first)."""
+    longest = max(range(len(plan.transfers)), key=lambda i: (len(plan.transfers[i].path), -i))
+    return CalibrationJob(transfers=(longest,), count=MESSAGES_ALONE)
+
+
+def together(plan: BulkPlan) -> CalibrationJob:
+    """As many transfers as share no link in either direction of use, found greedily, but no more than the liquid throughput
+    lets a time frame hold on average; those over bottlenecks first."""
+    hard = set(plan.bottlenecks)
+    order = sorted(range(len(plan.transfers)), key=lambda i: (-sum(x in hard for x in plan.transfers[i].path), i))
+    used: set[LinkId] = set()
+    chosen: list[int] = []
+    for index in order:
+        path = plan.transfers[index].path
+        if used.isdisjoint(path) and len(chosen) < max(1, round(float(plan.liquid_links))):
+            used.update(path)
+            chosen.append(index)
+    return CalibrationJob(transfers=tuple(sorted(chosen)), count=MESSAGES_TOGETHER)

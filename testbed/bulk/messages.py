@@ -1,0 +1,167 @@
+"""Messages on a persistent connection: a header, the payload, its checksum; bytes in, events out.
+
+What arrives is believed only when the checksum agrees; a message that breaks off is never called whole.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from testbed.errors import InputError, TestbedError
+
+_HEADER = struct.Struct("!4sBBHIQI")
+_TRAILER = struct.Struct("!I")
+_MAGIC, _VERSION = b"BULK", 1
+HEADER_BYTES, TRAILER_BYTES = _HEADER.size, _TRAILER.size
+OVERHEAD_BYTES = HEADER_BYTES + TRAILER_BYTES
+MOST_ATTEMPTS = 255
+
+
+class MessageError(TestbedError):
+    """What arrived is no message: the connection cannot be used any longer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageHeader:
+    """``transfer``: its number in the plan; ``attempt``: 1 and up; ``length``: bytes of payload."""
+
+    transfer: int
+    attempt: int
+    length: int
+
+    def encode(self) -> bytes:
+        """32 bits of checksum over the header itself come last."""
+        if not 1 <= self.attempt <= MOST_ATTEMPTS:
+            raise InputError(f"attempt {self.attempt} of transfer {self.transfer}; give 1 to {MOST_ATTEMPTS}")
+        bare = _HEADER.pack(_MAGIC, _VERSION, self.attempt, 0, self.transfer, self.length, 0)[:-4]
+        return bare + _TRAILER.pack(zlib.crc32(bare))
+
+    @staticmethod
+    def decode(data: bytes) -> MessageHeader:
+        """MessageError for anything that ``encode`` did not write."""
+        magic, version, attempt, _, transfer, length, check = _HEADER.unpack(data)
+        if magic != _MAGIC or version != _VERSION or zlib.crc32(data[:-4]) != check:
+            raise MessageError(f"{data[:8].hex()}... is not the header of a message")
+        return MessageHeader(transfer=transfer, attempt=attempt, length=length)
+
+
+def trailer(checksum: int) -> bytes:
+    """What follows the payload: its CRC-32."""
+    return _TRAILER.pack(checksum)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Began:
+    """A header has come."""
+
+    header: MessageHeader
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Some payload; a view of the bytes handed in, good until the next call."""
+
+    header: MessageHeader
+    payload: memoryview
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrived:
+    """All of it is there; ``intact``: the checksum of what came agrees with the one that was sent."""
+
+    header: MessageHeader
+    checksum: int
+    intact: bool
+
+
+Event = Began | Part | Arrived
+
+
+class MessageReader:
+    """One connection's receiving side."""
+
+    def __init__(self) -> None:
+        self._small = b""
+        self._header: MessageHeader | None = None
+        self._left = 0
+        self._checksum = 0
+
+    @property
+    def unfinished(self) -> MessageHeader | None:
+        """The message that has begun and is not whole yet."""
+        return self._header
+
+    def receive(self, data: memoryview) -> Iterator[Event]:
+        """Events of these bytes, in order. MessageError where they are no message."""
+        while data:
+            if self._header is None:
+                data = self._gather(data, HEADER_BYTES)
+                if len(self._small) == HEADER_BYTES:
+                    self._header = MessageHeader.decode(self._small)
+                    self._small, self._left, self._checksum = b"", self._header.length, 0
+                    yield Began(header=self._header)
+            elif self._left:
+                part, data = data[: self._left], data[self._left :]
+                self._left -= len(part)
+                self._checksum = zlib.crc32(part, self._checksum)
+                yield Part(header=self._header, payload=part)
+            else:
+                data = self._gather(data, TRAILER_BYTES)
+                if len(self._small) == TRAILER_BYTES:
+                    (sent,) = _TRAILER.unpack(self._small)
+                    header, self._header, self._small = self._header, None, b""
+                    yield Arrived(header=header, checksum=self._checksum, intact=sent == self._checksum)
+
+    def _gather(self, data: memoryview, wanted: int) -> memoryview:
+        missing = wanted - len(self._small)
+        self._small += bytes(data[:missing])
+        return data[missing:]
+
+
+class Inbox:
+    """What one receiver has: each transfer's message at most once, however often it is sent."""
+
+    def __init__(self, expected: dict[int, int]) -> None:
+        """``expected``: transfer -> checksum of the message that must come."""
+        self._expected = expected
+        self._whole: set[int] = set()
+
+    def take(self, arrived: Arrived) -> bool:
+        """Whether this is the first whole and right message of its transfer: only then it is delivered."""
+        number = arrived.header.transfer
+        right = arrived.intact and self._expected.get(number) == arrived.checksum
+        if not right or number in self._whole:
+            return False
+        self._whole.add(number)
+        return True
+
+    def has(self, transfer: int) -> bool:
+        """Whether the transfer's message has been delivered."""
+        return transfer in self._whole
+
+
+class Payloads:
+    """The content of every message: a window of one pseudo-random block, at a place of its own.
+
+    So no two messages of a run look alike, and neither end has to hold a message that it does not need.
+    """
+
+    def __init__(self, block: bytes, message_bytes: int) -> None:
+        """``block``: at least ``message_bytes`` long; what is longer makes room for different windows."""
+        if len(block) < message_bytes:
+            raise InputError(f"a block of {len(block)} bytes holds no message of {message_bytes}")
+        self._block = memoryview(block)
+        self._bytes = message_bytes
+        self._places = len(block) - message_bytes + 1
+
+    def payload(self, transfer: int) -> memoryview:
+        """The bytes of that transfer's message."""
+        start = transfer * 7919 % self._places
+        return self._block[start : start + self._bytes]
+
+    def checksum(self, transfer: int) -> int:
+        """CRC-32 of the payload."""
+        return zlib.crc32(self.payload(transfer))

@@ -1,0 +1,95 @@
+"""Circuits as rules: a transfer's packets find a way through the switches only while its circuit stands.
+
+Acknowledgements go the data's way back over standing rules; what has no circuit matches no rule, and is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from testbed.errors import InputError
+from testbed.model.wiring import Wiring
+from testbed.openflow.rules import ETH_IPV4, FlowRule, Match
+from topologies.network import LinkId
+
+PROTOCOL_TCP = 6
+BULK_PORT = 7117
+"""TCP port of every receiver."""
+CIRCUIT_PRIORITY, STANDING_PRIORITY = 400, 300
+
+Pair = tuple[str, str]
+"""(sending node, receiving node)."""
+
+
+def circuit_rules(
+    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, port: int = BULK_PORT, priority: int = CIRCUIT_PRIORITY
+) -> tuple[FlowRule, ...]:
+    """The rules that let the pair's data (TCP to ``port``) along the path: one a switch, the sink's first.
+
+    Raises InputError where the path does not lead from the one host to the other over switches.
+    """
+    source, sink = wiring.host_at(pair[0]), wiring.host_at(pair[1])
+    match: Match = (
+        ("eth_type", ETH_IPV4),
+        ("ip_proto", PROTOCOL_TCP),
+        ("ipv4_src", source.ip),
+        ("ipv4_dst", sink.ip),
+        ("tcp_dst", port),
+    )
+    return _along(wiring, pair, path, match, priority)
+
+
+def return_rules(
+    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, port: int = BULK_PORT, priority: int = STANDING_PRIORITY
+) -> tuple[FlowRule, ...]:
+    """The standing rules of the pair's acknowledgements (TCP from ``port``) over the reverse of the data's path.
+
+    Raises InputError where a link of the path has no link back.
+    """
+    back = []
+    for source, target, key in reversed(path):
+        if (target, source, key) not in wiring.network.link_index:
+            raise InputError(
+                f"link {source}->{target}: no link leads back, so no acknowledgement of {pair[0]} to {pair[1]} can; add it"
+            )
+        back.append((target, source, key))
+    source_host, sink_host = wiring.host_at(pair[0]), wiring.host_at(pair[1])
+    match: Match = (
+        ("eth_type", ETH_IPV4),
+        ("ip_proto", PROTOCOL_TCP),
+        ("ipv4_src", sink_host.ip),
+        ("ipv4_dst", source_host.ip),
+        ("tcp_src", port),
+    )
+    return _along(wiring, (pair[1], pair[0]), back, match, priority)
+
+
+def standing_rules(
+    wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], *, port: int = BULK_PORT
+) -> tuple[FlowRule, ...]:
+    """Packet switching: the data of every pair finds its way at any time (acknowledgements: ``return_rules``)."""
+    return tuple(
+        rule
+        for pair, path in paths.items()
+        for rule in circuit_rules(wiring, pair, path, port=port, priority=STANDING_PRIORITY)
+    )
+
+
+def _along(
+    wiring: Wiring, pair: Pair, path: Sequence[LinkId], match: Match, priority: int
+) -> tuple[FlowRule, ...]:
+    at = pair[0]
+    for link in path:
+        if link[0] != at or (at != pair[0] and not _is_switch(wiring, at)):
+            raise InputError(f"path of {pair[0]} to {pair[1]}: {link[0]}->{link[1]} does not go on from {at} over switches")
+        at = link[1]
+    if at != pair[1] or len(path) < 2:
+        raise InputError(f"path of {pair[0]} to {pair[1]} ends at {at}; give one over at least one switch")
+    return tuple(
+        FlowRule(dpid=wiring.switch_at(link[0]).dpid, priority=priority, match=match, out_port=wiring.out_port(link))
+        for link in reversed(path[1:])
+    )
+
+
+def _is_switch(wiring: Wiring, node: str) -> bool:
+    return wiring.network.node(node).kind == "switch"
