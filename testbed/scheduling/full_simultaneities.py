@@ -1,0 +1,162 @@
+"""Full simultaneities by fission of categories: each is found once and only once, and the categories met are counted.
+
+Source: 000, section 3.5 (includer, depot, excluder; blank and idle categories).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from testbed.errors import InputError
+
+
+class OutOfTimeError(Exception):
+    """The deadline passed, or the categories allowed were used up, before the search ended."""
+
+
+@dataclass(kw_only=True)
+class CategoryCount:
+    """Categories traversed so far, the size of the search space (000, 3.6.3); raises OutOfTimeError when its allowance ends.
+
+    Those recognised as blank or idle are not traversed but ``dropped``. ``most`` bounds both together; ``expired`` is asked
+    every 256 of them.
+    """
+
+    categories: int = 0
+    dropped: int = 0
+    most: int | None = None
+    expired: Callable[[], bool] | None = None
+
+    def meet(self, dropped: bool) -> None:
+        """One category more, dropped or traversed."""
+        self.dropped += dropped
+        self.categories += not dropped
+        met = self.categories + self.dropped
+        if self.most is not None and met > self.most:
+            raise OutOfTimeError(f"{met} categories")
+        if self.expired is not None and met & 255 == 0 and self.expired():
+            raise OutOfTimeError("time limit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conflicts:
+    """A traffic as sets of bits: bit i of a set stands for transfer i.
+
+    ``users[l]`` are the transfers that use link l; ``rivals[i]`` those that share a link with transfer i, itself included.
+    """
+
+    transfers: int
+    users: tuple[int, ...]
+    rivals: tuple[int, ...]
+    links_of: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, paths: Sequence[Sequence[int]]) -> Conflicts:
+        """``paths[i]``: the links (numbers from 0) of transfer i. O(total path length) operations on sets."""
+        users = [0] * (1 + max((link for path in paths for link in path), default=-1))
+        for i, path in enumerate(paths):
+            if not path:
+                raise InputError(f"transfer {i} uses no link; name at least one")
+            for link in path:
+                users[link] |= 1 << i
+        rivals = []
+        for path in paths:
+            met = 0
+            for link in path:
+                met |= users[link]
+            rivals.append(met)
+        links_of = tuple(tuple(sorted(set(path))) for path in paths)
+        return cls(transfers=len(paths), users=tuple(users), rivals=tuple(rivals), links_of=links_of)
+
+    @property
+    def everything(self) -> int:
+        return (1 << self.transfers) - 1
+
+    def bottlenecks(self, subtraffic: int) -> tuple[int, tuple[int, ...]]:
+        """Duration of the subtraffic and its bottleneck links, ascending (000, equations 1 and 2)."""
+        loads = [(users & subtraffic).bit_count() for users in self.users]
+        duration = max(loads, default=0)
+        return duration, tuple(link for link, load in enumerate(loads) if load == duration and load)
+
+    def skeleton(self, subtraffic: int, required: Sequence[int]) -> int:
+        """The transfers of the subtraffic that use a required link (000, equation 8)."""
+        used = 0
+        for link in required:
+            used |= self.users[link]
+        return used & subtraffic
+
+
+@dataclass(frozen=True, kw_only=True)
+class Category:
+    """(includer, depot, excluder): covers the full simultaneities that hold the includer and nothing of the excluder."""
+
+    includer: int
+    depot: int
+    excluder: int
+
+
+Choice = Callable[[Category], int]
+"""The transfer of the (not empty) depot by which a category is split."""
+
+
+def lowest_transfer(category: Category) -> int:
+    """The first transfer of the depot: any will do (000, 3.5.2), so the order of the traffic decides."""
+    return (category.depot & -category.depot).bit_length() - 1
+
+
+def full_simultaneities(
+    conflicts: Conflicts,
+    category: Category,
+    count: CategoryCount,
+    *,
+    required: Sequence[int] = (),
+    blank: bool = True,
+    idle: bool = True,
+    choose: Choice = lowest_transfer,
+    full: bool = True,
+) -> Iterator[int]:
+    """The full simultaneities that the category covers and that use all ``required`` links, as sets; depth first.
+
+    ``blank`` drops categories whose excluder has a transfer that no transfer of the depot congests with (000, 3.5.4);
+    ``idle`` those whose includer and depot together miss a required link (3.5.5). Without them the same sets come, later.
+    ``full=False`` gives all simultaneities of the category, full or not (no category is blank then). Raises OutOfTimeError through ``count``.
+    """
+    needs = tuple(conflicts.users[link] for link in required)
+    rivals = conflicts.rivals
+    waiting = [category]
+    while waiting:
+        here = waiting.pop()
+        reach = here.includer | here.depot
+        dropped = (idle and any(not need & reach for need in needs)) or (blank and full and _is_blank(here, rivals))
+        count.meet(dropped)
+        if dropped:
+            continue
+        if not here.depot:
+            if not (full and here.excluder) and all(need & here.includer for need in needs):
+                yield here.includer
+            continue
+        x = choose(here)
+        bit, free = 1 << x, ~rivals[x]
+        waiting.append(Category(includer=here.includer, depot=here.depot & ~bit, excluder=here.excluder | bit))
+        waiting.append(Category(includer=here.includer | bit, depot=here.depot & free, excluder=here.excluder & free))
+
+
+def _is_blank(category: Category, rivals: Sequence[int]) -> bool:
+    left = category.excluder
+    while left:
+        lowest = left & -left
+        if not rivals[lowest.bit_length() - 1] & category.depot:
+            return True
+        left ^= lowest
+    return False
+
+
+def transfers_of(chosen: int) -> tuple[int, ...]:
+    """The transfers of a set, ascending."""
+    found = []
+    while chosen:
+        lowest = chosen & -chosen
+        found.append(lowest.bit_length() - 1)
+        chosen ^= lowest
+    return tuple(found)
