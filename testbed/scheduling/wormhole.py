@@ -1,0 +1,276 @@
+"""What an order of transfers takes on a wormhole network: links acquired hop by hop, kept while waiting, granted in turn.
+
+Virtual time. Deadlocks are found and told as the cycle of transfers that wait for one another.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.errors import InputError
+
+Channel = tuple[int, int]
+"""(link, virtual channel)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """``transfer`` waits for ``link``, which ``holder`` keeps."""
+
+    transfer: int
+    link: int
+    holder: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class WormholeRun:
+    """``duration``: time frames (one transfer alone takes 1) until all is carried, or until the deadlock. ``finished``: when each
+    transfer was carried, None where it never was. ``deadlock``: a cycle, each waiting for the next one's link; empty where none.
+    ``retries``: transfers that gave up waiting and began again. ``channels``: virtual channels a link, 1 without."""
+
+    duration: float
+    finished: tuple[float | None, ...]
+    deadlock: tuple[Wait, ...] = ()
+    retries: int = 0
+    channels: int = 1
+
+
+def run_wormhole(
+    paths: Sequence[Sequence[int]],
+    frames: Sequence[Sequence[int]],
+    *,
+    barrier: bool,
+    sizes: Sequence[float] | None = None,
+    remedy: Literal["none", "timeout", "virtual-channels"] = "none",
+    timeout: float = 4.0,
+    seed: int = 1,
+) -> WormholeRun:
+    """Carry the transfers; ``paths[i]``: the links of transfer i in the order in which it crosses them.
+
+    All transfers of all ``frames`` ask for their first link at once, in that order, so that a sender sends them in turn; with
+    ``barrier`` those of a frame ask when the whole frame before is through. A transfer asks for its next link as soon as it
+    has the one before, waits in the link's queue (first come, first served) and keeps what it has; with all its links it
+    sends for 1 time frame (``sizes[i]`` time frames), then frees them all. Asking takes no time, but all who ask at one time
+    take one link each before any takes its next.
+
+    ``remedy``: "timeout": a transfer that has waited ``timeout`` time frames while it kept links frees them, and begins again
+    after a random pause that doubles; "virtual-channels": as many channels a link as make waiting in a circle impossible
+    (see ``virtual_channels``); transfers that send over the same link share its rate evenly. O(hops log hops) without it.
+    """
+    order = [i for frame in frames for i in frame]
+    if sorted(order) != list(range(len(paths))):
+        raise InputError("frames: they must hold every transfer once")
+    if remedy == "virtual-channels":
+        channels = virtual_channels(paths)
+    else:
+        channels = tuple(tuple((link, 0) for link in path) for path in paths)
+    waves = [tuple(frame) for frame in frames] if barrier else [tuple(order)]
+    limit = timeout if remedy == "timeout" else None
+    return _Wormhole(channels, sizes or [1.0] * len(paths), limit, random.Random(f"wormhole {seed}")).run(waves)
+
+
+class _Wormhole:
+    """The state of one run. Events: (time, step within that time, place in the order, kind, transfer, version), in that order."""
+
+    def __init__(
+        self,
+        channels: Sequence[Sequence[Channel]],
+        sizes: Sequence[float],
+        timeout: float | None,
+        chance: random.Random,
+    ) -> None:
+        self.channels, self.timeout, self.chance = channels, timeout, chance
+        self.shared = any(number for path in channels for _, number in path)
+        self.holder: dict[Channel, int] = {}
+        self.queues: dict[Channel, deque[int]] = {}
+        self.held = [0] * len(channels)
+        self.left = [float(size) for size in sizes]
+        self.rate = [0.0] * len(channels)
+        self.since = [0.0] * len(channels)
+        self.version = [0] * len(channels)
+        self.tries = [0] * len(channels)
+        self.finished: list[float | None] = [None] * len(channels)
+        self.senders: dict[int, list[int]] = {}  # transfers that send over each link, in the order they began
+        self.events: list[tuple[float, int, int, str, int, int]] = []
+        self.place = [0] * len(channels)
+        self.step = 0
+        self.now = 0.0
+        self.retries = 0
+
+    def run(self, waves: Sequence[Sequence[int]]) -> WormholeRun:
+        for place, i in enumerate(i for wave in waves for i in wave):
+            self.place[i] = place
+        for wave in waves:
+            for i in wave:
+                self._ask(i)
+            while self.events:
+                self._next_event()
+            if any(self.finished[i] is None for i in wave):
+                return self._result(self._circle(wave))
+        return self._result(())
+
+    def _result(self, deadlock: tuple[Wait, ...]) -> WormholeRun:
+        channels = 1 + max((number for path in self.channels for _, number in path), default=0)
+        return WormholeRun(
+            duration=self.now,
+            finished=tuple(self.finished),
+            deadlock=deadlock,
+            retries=self.retries,
+            channels=channels,
+        )
+
+    def _next_event(self) -> None:
+        time, step, _, kind, i, version = heapq.heappop(self.events)
+        if version != self.version[i]:
+            return
+        self.now, self.step = time, step
+        if kind == "finished":
+            self._finish(i)
+        elif kind == "gives-up":
+            self._give_up(i)
+        else:
+            self._ask(i)
+
+    def _at(self, time: float, kind: str, i: int) -> None:
+        step = self.step + 1 if time <= self.now else 0
+        heapq.heappush(self.events, (time, step, self.place[i], kind, i, self.version[i]))
+
+    def _ask(self, i: int) -> None:
+        """Take the next link and ask for the one after it behind all who ask now; or wait; or send, with all links."""
+        path = self.channels[i]
+        if self.held[i] < len(path):
+            channel = path[self.held[i]]
+            if channel in self.holder:
+                self.queues.setdefault(channel, deque()).append(i)
+                if self.timeout is not None and self.held[i]:
+                    self._at(self.now + self.timeout, "gives-up", i)
+            else:
+                self._grant(channel, i)
+            return
+        self.since[i] = self.now
+        if not self.shared:
+            self._at(self.now + self.left[i], "finished", i)
+            return
+        for link, _ in path:
+            self.senders.setdefault(link, []).append(i)
+        self._share_anew(i)
+
+    def _grant(self, channel: Channel, i: int) -> None:
+        self.holder[channel] = i
+        self.held[i] += 1
+        self.version[i] += 1
+        self._at(self.now, "asks", i)
+
+    def _share_anew(self, changed: int) -> None:
+        """Rates of all that send over a link of the changed transfer: an even share of their busiest link."""
+        met = dict.fromkeys(j for link, _ in self.channels[changed] for j in self.senders.get(link, ()))
+        for j in met:
+            rate = min(1.0 / len(self.senders[link]) for link, _ in self.channels[j])
+            if rate != self.rate[j]:
+                self.left[j] -= (self.now - self.since[j]) * self.rate[j]
+                self.rate[j], self.since[j] = rate, self.now
+                self.version[j] += 1
+                self._at(self.now + max(self.left[j], 0.0) / rate, "finished", j)
+
+    def _finish(self, i: int) -> None:
+        self.finished[i] = self.now
+        self.version[i] += 1
+        if self.shared:
+            for link, _ in self.channels[i]:
+                self.senders[link].remove(i)
+            self._share_anew(i)
+        self._free(i)
+
+    def _give_up(self, i: int) -> None:
+        self.queues[self.channels[i][self.held[i]]].remove(i)
+        self.version[i] += 1
+        self.retries += 1
+        self.tries[i] = min(self.tries[i] + 1, 8)
+        assert self.timeout is not None
+        self._at(self.now + self.chance.uniform(0.0, self.timeout * 2 ** self.tries[i]), "asks", i)
+        self._free(i)
+
+    def _free(self, i: int) -> None:
+        """Free all links of a transfer, each for the first in its queue."""
+        freed = self.channels[i][: self.held[i]]
+        self.held[i] = 0
+        for channel in freed:
+            del self.holder[channel]
+        for channel in freed:
+            queue = self.queues.get(channel)
+            if queue and channel not in self.holder:
+                self._grant(channel, queue.popleft())
+
+    def _circle(self, wave: Sequence[int]) -> tuple[Wait, ...]:
+        """Follow who waits for whom from any transfer left until one comes again."""
+        at = next(i for i in wave if self.finished[i] is None and self.held[i] < len(self.channels[i]))
+        met: dict[int, int] = {}
+        waits: list[Wait] = []
+        while at not in met:
+            met[at] = len(waits)
+            channel = self.channels[at][self.held[at]]
+            waits.append(Wait(transfer=at, link=channel[0], holder=self.holder[channel]))
+            at = self.holder[channel]
+        return tuple(waits[met[at] :])
+
+
+def dependency_cycle(paths: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Links of which each is held by some transfer that next asks for the following one, in a circle; empty where there is
+    none, and then hop-by-hop acquisition cannot deadlock. O(total path length)."""
+    closing: list[tuple[int, ...]] = []
+    _links_in_order(paths, closing)
+    return closing[0] if closing else ()
+
+
+def virtual_channels(paths: Sequence[Sequence[int]]) -> tuple[tuple[Channel, ...], ...]:
+    """The channels of each path: (link, 0) first, and one number higher whenever the path goes against one order of all
+    links. (number, place in the order) only ever rises, so no circle of waiting is possible. The order follows the paths
+    but for what closes a circle: a ring needs 2 channels, a path without circles 1.
+    """
+    place = {link: at for at, link in enumerate(_links_in_order(paths, []))}
+    found = []
+    for path in paths:
+        number = 0
+        channels: list[Channel] = []
+        for at, link in enumerate(path):
+            number += at > 0 and place[link] < place[path[at - 1]]
+            channels.append((link, number))
+        found.append(tuple(channels))
+    return tuple(found)
+
+
+def _links_in_order(paths: Sequence[Sequence[int]], closing: list[tuple[int, ...]]) -> list[int]:
+    """All links by depth-first search along the paths, those asked for later behind; ``closing`` gets a first circle."""
+    following: dict[int, dict[int, None]] = {}
+    for path in paths:
+        for link in path:
+            following.setdefault(link, {})
+        for here, there in itertools.pairwise(path):
+            following[here].setdefault(there)
+    done: list[int] = []
+    state: dict[int, int] = {}
+    for root in following:
+        if root in state:
+            continue
+        state[root] = 1
+        branch: list[tuple[int, Iterator[int]]] = [(root, iter(following[root]))]
+        while branch:
+            link, ahead = branch[-1]
+            onward = next(ahead, None)
+            if onward is None:
+                state[link] = 2
+                done.append(link)
+                branch.pop()
+            elif onward not in state:
+                state[onward] = 1
+                branch.append((onward, iter(following[onward])))
+            elif state[onward] == 1 and not closing:
+                links = [at for at, _ in branch]
+                closing.append(tuple(links[links.index(onward) :]))
+    return done[::-1]
