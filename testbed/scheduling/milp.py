@@ -1,0 +1,87 @@
+"""Schedules by mixed integer linear programming (HiGHS): the thesis' equations 30 to 33, one number of frames after another.
+
+The only module of this package that calls HiGHS.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+_INFEASIBLE = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class MilpResult:
+    """``frames``: transfer numbers a frame, or None; ``lower_bound``: fewer frames were proved impossible."""
+
+    frames: tuple[tuple[int, ...], ...] | None
+    lower_bound: int
+    duration: int
+
+
+def solve_milp(
+    paths: Sequence[Sequence[int]],
+    *,
+    time_limit_s: float,
+    most_frames: int | None = None,
+    now: Callable[[], float] | None = None,
+) -> MilpResult:
+    """The fewest time frames T for which A[i, t] in {0, 1} (31) gives every transfer one frame (33) and every link at most one
+    transfer a frame (32), as Appendix C of 000 states it; T is tried from the duration up, so each trial is a question of
+    feasibility. ``time_limit_s`` is divided by HiGHS' own clock: every trial may take what ``now`` says is left (all of
+    it without ``now``). ``paths[i]``: link numbers of transfer i.
+    """
+    loads = Counter(link for path in paths for link in set(path))
+    duration = max(loads.values(), default=0)
+    started = now() if now is not None else 0.0
+    frames_allowed = duration
+    last = most_frames if most_frames is not None else len(paths)
+    while frames_allowed <= last:
+        left = time_limit_s - (now() - started if now is not None else 0.0)
+        if left <= 0:
+            break
+        frames, impossible = _solve_for(paths, frames_allowed, left)
+        if frames is not None:
+            return MilpResult(frames=frames, lower_bound=frames_allowed, duration=duration)
+        if not impossible:
+            break
+        frames_allowed += 1
+    return MilpResult(frames=None, lower_bound=frames_allowed, duration=duration)
+
+
+def _solve_for(
+    paths: Sequence[Sequence[int]], frames: int, time_limit_s: float
+) -> tuple[tuple[tuple[int, ...], ...] | None, bool]:
+    """(frames or None, proved impossible)."""
+    import numpy as np
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_matrix
+
+    transfers = len(paths)
+    numbers = {link: at for at, link in enumerate(sorted({link for path in paths for link in path}))}
+    rows: list[int] = []
+    columns: list[int] = []
+    for i, path in enumerate(paths):
+        for t in range(frames):
+            rows.append(i)
+            columns.append(i * frames + t)
+            for link in set(path):
+                rows.append(transfers + numbers[link] * frames + t)
+                columns.append(i * frames + t)
+    height = transfers + len(numbers) * frames
+    matrix = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(height, transfers * frames))
+    low = np.concatenate([np.ones(transfers), np.zeros(height - transfers)])
+    solution = milp(
+        c=np.zeros(transfers * frames),
+        constraints=LinearConstraint(matrix, low, np.ones(height)),
+        integrality=np.ones(transfers * frames),
+        bounds=Bounds(0, 1),
+        options={"time_limit": time_limit_s},
+    )
+    if solution.x is None:
+        return None, solution.status == _INFEASIBLE
+    chosen = solution.x.reshape(transfers, frames).argmax(axis=1)
+    found = tuple(tuple(int(i) for i in np.flatnonzero(chosen == t)) for t in range(frames))
+    return tuple(frame for frame in found if frame), False
