@@ -1,0 +1,86 @@
+"""A schedule: time frames of transfers of which no two share a link, with what is proved of its length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Proof = Literal["liquid", "no-liquid-schedule", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Schedule:
+    """``frame_of``: shape (transfers,), the frame of each transfer, 0 .. length - 1, no frame empty.
+
+    ``bottleneck_load``: the traffic's (its lower bound). ``proved``: "liquid" where the length is that bound,
+    "no-liquid-schedule" where an exhausted search or an infeasible model says that none has it, else "unknown".
+    ``optimal``: whether no shorter schedule exists (None: not known). ``method`` says which method found it.
+    """
+
+    frame_of: npt.NDArray[np.int32]
+    length: int
+    bottleneck_load: int
+    method: str
+    proved: Proof = "unknown"
+    optimal: bool | None = None
+    seconds: float | None = field(default=None, compare=False)
+    detail: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        frame_of: npt.NDArray[np.int32],
+        bottleneck_load: int,
+        *,
+        method: str,
+        no_liquid: bool = False,
+        optimal: bool | None = None,
+        detail: str = "",
+    ) -> Schedule:
+        """Frames that no transfer uses are closed up; what follows from the length alone is filled in."""
+        used, closed = np.unique(frame_of, return_inverse=True)
+        length = len(used)
+        liquid = length == bottleneck_load
+        proved: Proof = "liquid" if liquid else "no-liquid-schedule" if no_liquid else "unknown"
+        best = True if liquid or (no_liquid and length == bottleneck_load + 1) else optimal
+        return cls(
+            frame_of=closed.astype(np.int32).reshape(-1),
+            length=length,
+            bottleneck_load=bottleneck_load,
+            method=method,
+            proved=proved,
+            optimal=best,
+            detail=detail,
+        )
+
+    @classmethod
+    def of_frames(
+        cls,
+        frames: Sequence[Sequence[int]],
+        bottleneck_load: int,
+        *,
+        method: str,
+        no_liquid: bool = False,
+        optimal: bool | None = None,
+        detail: str = "",
+    ) -> Schedule:
+        """From lists of transfer numbers, one a frame; every transfer is in exactly one (the checker says if not)."""
+        frame_of = np.full(sum(map(len, frames)), -1, dtype=np.int32)
+        for number, frame in enumerate(frames):
+            frame_of[list(frame)] = number
+        return cls.of(frame_of, bottleneck_load, method=method, no_liquid=no_liquid, optimal=optimal, detail=detail)
+
+    @property
+    def liquid(self) -> bool:
+        return self.length == self.bottleneck_load
+
+    @property
+    def frames(self) -> list[list[int]]:
+        """The transfers of each frame, ascending."""
+        order = np.argsort(self.frame_of, kind="stable")
+        bounds = np.searchsorted(self.frame_of[order], np.arange(1, self.length))
+        return [part.tolist() for part in np.split(order, bounds)]

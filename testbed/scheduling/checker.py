@@ -1,0 +1,57 @@
+"""Whether a schedule is one: every transfer in exactly one frame, no link twice in a frame. Imports no scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from testbed.errors import InputError
+from testbed.model.schedule import Schedule
+from testbed.model.traffic import Traffic
+
+
+def check_schedule(traffic: Traffic, schedule: Schedule) -> None:
+    """Raises InputError naming the transfer that is missing, or the two that collide and their link.
+
+    One sort over all (frame, link) pairs: a second for ten million of them.
+    """
+    frame_of = np.asarray(schedule.frame_of)
+    if frame_of.shape != (len(traffic),):
+        raise InputError(f"schedule of {frame_of.size} transfers for a traffic of {len(traffic)}")
+    outside = np.flatnonzero((frame_of < 0) | (frame_of >= schedule.length))
+    if outside.size:
+        raise InputError(
+            f"transfer {int(outside[0])} is in frame {int(frame_of[outside[0]])}, there are {schedule.length}"
+        )
+    if len(np.unique(frame_of)) != schedule.length:
+        empty = np.setdiff1d(np.arange(schedule.length), frame_of)
+        raise InputError(f"frame {int(empty[0])} is empty")
+    users = np.repeat(np.arange(len(traffic), dtype=np.int64), np.diff(traffic.offsets))
+    slots = frame_of[users].astype(np.int64) * len(traffic.links) + traffic.indices
+    order = np.argsort(slots, kind="stable")
+    same = np.flatnonzero(slots[order][1:] == slots[order][:-1])
+    if same.size:
+        a, b = (int(users[order[same[0] + k]]) for k in (0, 1))
+        link = traffic.links[int(traffic.indices[order[same[0]]])]
+        raise InputError(f"transfers {a} and {b} both use link {link} in frame {int(frame_of[a])}")
+
+
+def check_frames(traffic: Traffic, frames: Sequence[Sequence[int]]) -> None:
+    """The same for frames as they stand in a file; says also which transfer is missing or there twice."""
+    seen = np.full(len(traffic), -1, dtype=np.int32)
+    for number, frame in enumerate(frames):
+        if not frame:
+            raise InputError(f"frame {number} is empty; leave it out")
+        for transfer in frame:
+            if isinstance(transfer, bool) or not isinstance(transfer, int) or not 0 <= transfer < len(traffic):
+                raise InputError(
+                    f"frame {number}: {transfer!r} is no transfer; they are numbered 0 to {len(traffic) - 1}"
+                )
+            if seen[transfer] >= 0:
+                raise InputError(f"transfer {transfer} is in frames {int(seen[transfer])} and {number}; keep one")
+            seen[transfer] = number
+    missing = np.flatnonzero(seen < 0)
+    if missing.size:
+        raise InputError(f"transfer {int(missing[0])} is in no frame ({missing.size} of {len(traffic)} are missing)")
+    check_schedule(traffic, Schedule.of(seen, traffic.bottleneck_load, method="file"))
