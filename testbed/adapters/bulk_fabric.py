@@ -19,6 +19,8 @@ from topologies.network import LinkId
 MTU_BYTES = 9000
 _QUIET_S = 0.1
 """For the last acknowledgements to pass before counters are read."""
+_INNER_HEADERS_BYTES = 20 + 32
+"""IPv4, and TCP with time stamps."""
 Counters = Mapping[LinkId, tuple[int, int, int]]
 
 
@@ -95,6 +97,7 @@ def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun
         lost_links=tuple(dict.fromkeys(run.lost_links)),
         rule_changes=run.rule_changes,
         slowest_change_s=run.slowest_change_s,
+        packet_payload_bytes=net.mtu - _INNER_HEADERS_BYTES,
         cpu_fraction=run.cpu_fraction,
     )
 

@@ -176,6 +176,7 @@ class BulkMeasurements:
     lost_links: tuple[LinkId, ...] = ()
     rule_changes: int = 0
     slowest_change_s: float = 0.0
+    packet_payload_bytes: int = 1448
     cpu_fraction: float = 0.0
 
     @property

@@ -1,0 +1,158 @@
+"""From a network and options to a bulk plan: who sends to whom, over which static path, in which time frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from testbed.bulk.frames import time_frames
+from testbed.errors import InputError
+from testbed.model.bulk_plan import BulkPlan, BulkTransfer, KilledReceiver, Path, Switching
+from testbed.model.plan import Fault
+from topologies.errors import NoPathError
+from topologies.network import LinkId, Network
+from topologies.routing_tables import shortest_path_routing, static_routing
+
+Pair = tuple[str, str]
+MOST_MESSAGE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkOptions:
+    """What a user asks; ``routing`` None takes the network's own. ``pattern``: "all-to-all" or pairs."""
+
+    method: str = "liquid"
+    message_bytes: int = 1_000_000
+    link_rate_bps: float = 20e6
+    barrier: bool = True
+    pattern: str | tuple[Pair, ...] = "all-to-all"
+    routing: str | None = None
+    seed: int = 1
+    time_limit_s: float = 10.0
+    injected: int = 20
+    faults: tuple[Fault, ...] = ()
+    killed: tuple[KilledReceiver, ...] = ()
+
+
+def build_bulk_plan(
+    network: Network, options: BulkOptions, switching: Switching, *, now: Callable[[], float] | None = None
+) -> BulkPlan:
+    """The plan; every link gets the rate asked for. ``now``: a clock for methods that search against a time limit.
+
+    Raises InputError and TopologyError for what cannot be run: no transfer, an unknown node, method or routing, a path
+    over a link that has none back.
+    """
+    if not 1 <= options.message_bytes <= MOST_MESSAGE_BYTES:
+        raise InputError(f"messages of {options.message_bytes} bytes; give 1 to {MOST_MESSAGE_BYTES}")
+    if not options.link_rate_bps > 0:
+        raise InputError(f"link rate {options.link_rate_bps:g} bit/s; give more than 0")
+    shaped = at_rate(network, options.link_rate_bps)
+    pairs = all_to_all(shaped) if options.pattern == "all-to-all" else _checked(shaped, options.pattern)
+    transfers = transfers_of(shaped, pairs, options.routing)
+    for node in {k.node for k in options.killed} - {t.sink for t in transfers}:
+        raise InputError(f"receiver {node!r} gets no message in this run; name one of {transfers[0].sink}, ...")
+    frames = time_frames(
+        shaped,
+        transfers,
+        options.method,
+        seed=options.seed,
+        time_limit_s=options.time_limit_s,
+        now=now,
+    )
+    most = bottleneck_load(transfers)
+    return BulkPlan(
+        network=shaped,
+        transfers=transfers,
+        frames=frames,
+        method=options.method,
+        switching=switching,
+        barrier=options.barrier,
+        message_bytes=options.message_bytes,
+        link_rate_bps=options.link_rate_bps,
+        liquid_links=Fraction(len(transfers), most),
+        bottleneck_load=most,
+        seed=options.seed,
+        injected=options.injected if switching == "circuit" else 0,
+        faults=options.faults,
+        killed=options.killed,
+    )
+
+
+def at_rate(network: Network, link_rate_bps: float) -> Network:
+    """The network with every link of that capacity: liquid scheduling assumes equal links."""
+    return replace(network, links=tuple(replace(link, capacity_bps=link_rate_bps) for link in network.links))
+
+
+def all_to_all(network: Network) -> tuple[Pair, ...]:
+    """Every sending with every receiving host. Hosts with a role send or receive; others do both, and not to themselves.
+
+    InputError where the network has no host.
+    """
+    if not network.hosts:
+        raise InputError(f"network {network.name!r} has no host to send or receive; choose one with hosts")
+    senders = [n.id for n in network.hosts if n.attributes.get("role") != "receiver"]
+    receivers = [n.id for n in network.hosts if n.attributes.get("role") != "sender"]
+    return tuple((a, b) for a in senders for b in receivers if a != b)
+
+
+def parse_pattern(document: Any, where: str) -> tuple[Pair, ...]:
+    """``{"pairs": [["t0", "r5"], ...]}`` or the list alone. InputError where it is neither."""
+    listed = document.get("pairs") if isinstance(document, Mapping) else document
+    if not isinstance(listed, list):
+        raise InputError(f'{where}: give {{"pairs": [["sender", "receiver"], ...]}}')
+    for number, pair in enumerate(listed):
+        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, str) for x in pair)):
+            raise InputError(f"{where}: pair {number} is {pair!r}; give [sender, receiver]")
+    return tuple((a, b) for a, b in listed)
+
+
+def _checked(network: Network, pattern: str | Sequence[Pair]) -> tuple[Pair, ...]:
+    if isinstance(pattern, str):
+        raise InputError(f"pattern {pattern!r} is unknown; give all-to-all or a file of pairs")
+    for pair in pattern:
+        for node in pair:
+            if network.node(node).kind != "host":
+                raise InputError(f"pattern: {node!r} is a switch; messages go from host to host")
+        if pair[0] == pair[1]:
+            raise InputError(f"pattern: {pair[0]!r} sends to itself, over no link; leave the pair out")
+    if len(set(pattern)) != len(pattern):
+        twice = next(p for p in pattern if pattern.count(p) > 1)
+        raise InputError(f"pattern: {twice[0]}->{twice[1]} is there twice; one message a pair")
+    return tuple(pattern)
+
+
+def transfers_of(network: Network, pairs: Sequence[Pair], routing: str | None = None) -> tuple[BulkTransfer, ...]:
+    """Each pair with its static path, and the shortest path that avoids the cables between switches of the first."""
+    route = static_routing(network, routing)
+    others: dict[frozenset[LinkId], Callable[[str, str], Path]] = {}
+    transfers = []
+    for source, sink in pairs:
+        path = route(source, sink)
+        core = frozenset(path[1:-1])
+        if core not in others:
+            others[core] = _avoiding(network, core)
+        transfers.append(BulkTransfer(source=source, sink=sink, path=path, alternative=_found(others[core], source, sink)))
+    return tuple(transfers)
+
+
+def _avoiding(network: Network, links: frozenset[LinkId]) -> Callable[[str, str], Path]:
+    gone = links | {(b, a, key) for a, b, key in links}
+    return shortest_path_routing(replace(network, links=tuple(x for x in network.links if x.id not in gone)))
+
+
+def _found(route: Callable[[str, str], Path], source: str, sink: str) -> Path | None:
+    try:
+        return route(source, sink)
+    except NoPathError:
+        return None
+
+
+def bottleneck_load(transfers: Sequence[BulkTransfer]) -> int:
+    """Transfers over the busiest link."""
+    loads: dict[LinkId, int] = {}
+    for transfer in transfers:
+        for link in transfer.path:
+            loads[link] = loads.get(link, 0) + 1
+    return max(loads.values(), default=0)
