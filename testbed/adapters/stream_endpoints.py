@@ -28,12 +28,11 @@ from testbed.model.plan import StreamPlan
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.rules import label_prefixes
 from testbed.streaming.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
+from testbed.streaming.in_force import RETURN_LABELS
 from testbed.streaming.recording import ReceivedLog, SentLog
 
 _LONGEST_TICK_S, _PORT_POLL_S = 0.01, 3e-5
 _WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
-RETURN_LABELS = (16384, 49152)
-"""One label in each half of the label space: every loss report goes both ways."""
 _PR_SET_PDEATHSIG = 1
 
 

@@ -116,7 +116,7 @@ class StreamPlan:
 
     Where nodes move, ``network`` has every link that is there at any time, ``absent`` are those that are not at the start,
     and ``changes`` follow in time. ``handover`` after: links vanish without warning, then the plan is replaced; before:
-    the new plan is in force before the vanishing links stop to carry.
+    the new plan is in force before the vanishing links stop to carry. ``layers``: of ``method``, by which it is routed anew.
     """
 
     network: Network
@@ -128,6 +128,7 @@ class StreamPlan:
     absent: tuple[LinkId, ...] = ()
     changes: tuple[RouteChange, ...] = ()
     handover: Handover = "after"
+    layers: int | None = None
     duration_s: float
     seed: int = 1
 

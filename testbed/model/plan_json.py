@@ -29,6 +29,7 @@ def plan_to_json(plan: StreamPlan) -> dict[str, Any]:
         "absent": [list(link) for link in plan.absent],
         "changes": [_change_to_json(change) for change in plan.changes],
         "handover": plan.handover,
+        "layers": plan.layers,
         "duration_s": plan.duration_s,
         "seed": plan.seed,
     }
@@ -50,6 +51,7 @@ def plan_from_json(document: Mapping[str, Any]) -> StreamPlan:
             absent=_links(document.get("absent", ())),
             changes=tuple(_change_from_json(c, network) for c in document.get("changes", ())),
             handover=document.get("handover", "after"),
+            layers=document.get("layers"),
             duration_s=document["duration_s"],
             seed=document["seed"],
         )

@@ -6,22 +6,26 @@ The same sender and receiver as on the switches; links have their delays and fau
 
 from __future__ import annotations
 
+import bisect
 import heapq
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from fec.sender import OutgoingPacket
 from fec.wire import decode_header
 from testbed.fabric import Progress
 from testbed.model.label_split import LabelSplit
-from testbed.model.measurements import FaultTimes, RunHealth, StreamMeasurements
-from testbed.model.plan import Fault, StreamPlan
+from testbed.model.measurements import ChangeTimes, FaultTimes, RunHealth, StreamMeasurements
+from testbed.model.plan import StreamPlan
 from testbed.streaming.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
+from testbed.streaming.in_force import RETURN_LABELS, faulty_links
 from testbed.streaming.recording import ReceivedLog, SentLog, block_outcomes
 
-_RETURN_LABELS = (16384, 49152)
-"""One label in each half of the label space: the two return paths."""
+CHANGE_S = 0.3
+"""From the moment at which nodes have moved to the first packet under the new split: what a controller takes on this scale."""
 
 
 @dataclass(order=True)
@@ -52,7 +56,9 @@ class _Run:
         self.events: list[_Event] = []
         self.count = 0
         self.sent, self.received = SentLog(), ReceivedLog()
-        self.ways = (_Ways(plan, plan.forward), _Ways(plan, plan.backward))
+        breaks = _breaks(plan)
+        backward = (plan.backward, *(change.backward for change in plan.changes))
+        self.ways = (_Ways(plan, plan.splits, breaks), _Ways(plan, backward, breaks))
 
     def finish(self, progress: Callable[[Progress], None] | None) -> StreamMeasurements:
         plan, now, told = self.plan, 0.0, 0.0
@@ -75,6 +81,7 @@ class _Run:
             received=received,
             blocks=block_outcomes(sent, received, plan.stream.source_packets, plan.stream.playback_s),
             faults=tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults),
+            changes=change_times(plan),
             health=RunHealth(sender_lag_s=0.0, unplanned_drops=0),
             counters={**sender_counters(self.sender), **self.content.counters(self.receiver)},
         )
@@ -96,7 +103,7 @@ class _Run:
             self._send_stream(packet, now)
         self.content.take(self.receiver.advance(now))
         for report in self.receiver.reports_due(now):
-            for label in _RETURN_LABELS:
+            for label in RETURN_LABELS:
                 self._carry(self.ways[1], label, report, now, to_sink=False)
 
     def _send_stream(self, packet: OutgoingPacket, now: float) -> None:
@@ -111,31 +118,60 @@ class _Run:
 
 
 class _Ways:
-    """The paths of one label split with the faults that touch their links."""
+    """The paths of one direction's label splits, one after another in force, and what breaks their links."""
 
-    def __init__(self, plan: StreamPlan, split: LabelSplit) -> None:
-        self.split = split
+    def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...], breaks: dict[int, list[_Break]]) -> None:
+        self.splits = splits
+        self.starts = [[path.start for path in split.paths] for split in splits]
+        self.since = [-1.0, *(times.switch_start_s for times in change_times(plan))]
         self.links = plan.network.links
-        self.faults: dict[int, list[Fault]] = {}
-        for fault in plan.faults:
-            for index in _faulty_links(plan, fault):
-                self.faults.setdefault(index, []).append(fault)
+        self.breaks = breaks
 
     def arrival_s(self, label: int, now: float, chance: random.Random) -> float | None:
-        """When a packet sent now arrives, or None where a fault on its way takes it."""
+        """When a packet sent now arrives, or None where something on its way takes it."""
         at = now
-        for index in self.split.path_of(label).links:
-            for fault in self.faults.get(index, ()):
-                if fault.start_s <= at < fault.stop_s and (
-                    fault.kind != "loss" or chance.random() < fault.loss_fraction
-                ):
+        number = bisect.bisect_right(self.since, now) - 1
+        path = self.splits[number].paths[bisect.bisect_right(self.starts[number], label) - 1]
+        for index in path.links:
+            for one in self.breaks.get(index, ()):
+                if one.start_s <= at < one.stop_s and (one.loss == 1 or chance.random() < one.loss):
                     return None
             at += self.links[index].delay_s
         return at
 
 
-def _faulty_links(plan: StreamPlan, fault: Fault) -> list[int]:
-    ids = [fault.link]
-    if fault.direction == "both":
-        ids.append((fault.link[1], fault.link[0], fault.link[2]))
-    return [plan.network.link_index[i] for i in ids if i in plan.network.link_index]
+@dataclass(frozen=True)
+class _Break:
+    """A link loses packets with probability ``loss`` from ``start_s`` to ``stop_s``."""
+
+    start_s: float
+    stop_s: float
+    loss: float
+
+
+def change_times(plan: StreamPlan) -> tuple[ChangeTimes, ...]:
+    """When the simulated controller makes each change: CHANGE_S after the nodes have moved (or half a frame, if that is less)."""
+    moments = [change.at_s for change in plan.changes]
+    found = []
+    for at, after in pairwise([*moments, plan.duration_s]):
+        switch = at + min(CHANGE_S, (after - at) / 2)
+        links = at if plan.handover == "after" else switch
+        found.append(ChangeTimes(began_s=at, links_s=links, switch_start_s=switch, switch_stop_s=switch, done_s=switch))
+    return tuple(found)
+
+
+def _breaks(plan: StreamPlan) -> dict[int, list[_Break]]:
+    """Link index -> when faults are in force on it or it is out of reach, in order of their beginnings."""
+    found: dict[int, list[_Break]] = {}
+    for fault in plan.faults:
+        loss = fault.loss_fraction if fault.kind == "loss" else 1.0
+        for index in faulty_links(plan, fault):
+            found.setdefault(index, []).append(_Break(fault.start_s, fault.stop_s, loss))
+    gone = dict.fromkeys(plan.absent, -1.0)
+    for change, times in zip(plan.changes, change_times(plan), strict=True):
+        for link in change.appeared:
+            found.setdefault(plan.network.link_index[link], []).append(_Break(gone.pop(link), times.began_s, 1.0))
+        gone |= dict.fromkeys(change.vanished, times.links_s)
+    for link, since in gone.items():
+        found.setdefault(plan.network.link_index[link], []).append(_Break(since, math.inf, 1.0))
+    return found

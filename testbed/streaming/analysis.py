@@ -15,6 +15,8 @@ from fec.block_size import binomial_interval, fec_block_size, window_share_error
 from testbed.model.measurements import FaultTimes, StreamMeasurements
 from testbed.model.plan import StreamPlan
 from testbed.model.run_records import TimelineRecord
+from testbed.streaming.campaign import CampaignResult, analyse_campaign
+from testbed.streaming.in_force import is_campaign
 from testbed.streaming.planning import predicted_loss
 from testbed.streaming.policy import BlockSizePolicy, block_size_policy, is_deterministic, link_block_size
 
@@ -73,6 +75,7 @@ class SessionAnalysis:
     ror_predicted: float
     ror_measured: float
     ror_tolerance: float
+    campaign: CampaignResult | None = None
 
 
 def lost_mask(run: StreamMeasurements) -> BoolArray:
@@ -83,9 +86,14 @@ def lost_mask(run: StreamMeasurements) -> BoolArray:
 
 
 def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
-    """Judge-ready figures of one run. Cost: a few passes over the packet logs."""
+    """Judge-ready figures of one run. Cost: a few passes over the packet logs.
+
+    Where faults overlap or nodes move, ``campaign`` has them, ``faults`` is empty and the ROR figures are the redundancies.
+    """
     policy = block_size_policy(plan)
     lost = lost_mask(run)
+    if is_campaign(plan):
+        return _campaign(plan, run, policy, lost)
     results = tuple(_fault_result(plan, run, times, lost, policy) for times in run.faults)
     outside, block_outside = _outside_faults(plan, run)
     broken = _never_complete(run)
@@ -103,6 +111,24 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
         ror_predicted=predicted,
         ror_measured=measured,
         ror_tolerance=slack,
+    )
+
+
+def _campaign(plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, lost: BoolArray) -> SessionAnalysis:
+    result = analyse_campaign(plan, run, policy, lost)
+    sizes = run.sent.block_size[_first_of_block(run)]
+    return SessionAnalysis(
+        policy=policy,
+        faults=(),
+        base_block_size=float(sizes.min()) if len(sizes) else float(policy.base),
+        blocks=len(run.blocks.block),
+        undecodable_outside=result.undecodable_within_reach,
+        lost_outside=result.wrongly_lost,
+        sent=len(run.sent.block),
+        ror_predicted=result.redundancy_predicted,
+        ror_measured=result.redundancy_measured,
+        ror_tolerance=result.redundancy_tolerance,
+        campaign=result,
     )
 
 

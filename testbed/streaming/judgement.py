@@ -8,6 +8,7 @@ from testbed.model.measurements import StreamMeasurements
 from testbed.model.plan import StreamPlan
 from testbed.model.verdict import Check, Verdict
 from testbed.streaming.analysis import FaultResult, SessionAnalysis
+from testbed.streaming.campaign_judgement import MOST_WRONG, campaign_checks
 from testbed.streaming.policy import is_deterministic
 
 MOST_LAG = 0.25
@@ -20,7 +21,10 @@ MOST_UNPLANNED = 1e-4
 
 def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> Verdict:
     """All checks of the session; invalid, never passed, where the machine could not keep up."""
-    checks: list[Check] = []
+    if analysis.campaign is not None:
+        checks = [*campaign_checks(plan, analysis.campaign), _content_check(run)]
+        return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
+    checks = []
     for result in analysis.faults:
         checks.append(_loss_check(result))
         if result.predicted_block_size is None:
@@ -39,9 +43,13 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
     )
     if analysis.faults and plan.stream.block_size is None:
         checks.append(_ror_check(analysis))
-    corrupted = int(run.counters.get("corrupted", 0))
-    checks.append(Check(name="corrupted packets", predicted=0, measured=corrupted, tolerance=0, passed=corrupted == 0))
+    checks.append(_content_check(run))
     return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
+
+
+def _content_check(run: StreamMeasurements) -> Check:
+    corrupted = int(run.counters.get("corrupted", 0))
+    return Check(name="corrupted packets", predicted=0, measured=corrupted, tolerance=0, passed=corrupted == 0)
 
 
 def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
@@ -55,7 +63,8 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     waited = float(run.counters.get("worst_receive_lag_s", 0.0))
     if waited > most:
         return f"packets lay {waited * 1000:.0f} ms at the receiver before it took them (limit {most * 1000:.0f} ms)"
-    if analysis.lost_outside > MOST_UNPLANNED * analysis.sent:
+    most_lost = MOST_UNPLANNED if analysis.campaign is None else MOST_WRONG
+    if analysis.lost_outside > most_lost * analysis.sent:
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
     if run.health.unplanned_drops:
         return f"{run.health.unplanned_drops} packets were dropped at a full socket or queue"

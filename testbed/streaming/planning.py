@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 from fec.block_size import binomial_window_for, stratified_window_for
@@ -16,10 +15,15 @@ from testbed.model.label_split import LabelSplit
 from testbed.model.plan import Direction, Fault, FaultKind, StreamParameters, StreamPlan
 from testbed.model.routes import SplitRoute
 from testbed.routing.spraying import disjoint_return_split, spray
+from testbed.streaming.in_force import is_campaign
 from testbed.streaming.policy import block_size_policy
+from testbed.workloads.fault_schedules import PoissonFaults, poisson_faults
 from topologies.network import LinkId, Network
 
 WARM_UP_S = 0.8
+QUIET_END_S = 0.5
+DEFAULT_CAMPAIGN_S = 30.0
+"""A stream under random faults lasts so long where nothing else is asked."""
 REACTION_S = 0.45
 """Allowed from a failure to redundancy that answers it: a report interval, the way back, a block; measured: see docs."""
 HEADERS_BYTES = 14 + 20 + 8 + 24
@@ -48,7 +52,7 @@ def build_plan(
     method: str = "capillary",
     layers: int | None = None,
     stream: StreamParameters | None = None,
-    faults: EachLink | Sequence[Fault] = (),
+    faults: EachLink | PoissonFaults | Sequence[Fault] = (),
     duration_s: float | None = None,
     seed: int = 1,
 ) -> tuple[StreamPlan, SplitRoute]:
@@ -64,10 +68,12 @@ def build_plan(
     plan = StreamPlan(
         network=network, method=method, forward=forward, backward=backward, stream=parameters, duration_s=1.0, seed=seed
     )
-    scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
+    if isinstance(faults, PoissonFaults):
+        scheduled = random_faults(replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults)
+    else:
+        scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
     end = max([f.stop_s for f in scheduled], default=WARM_UP_S + 1.0) + parameters.playback_s + 0.4
     plan = replace(plan, faults=scheduled, duration_s=duration_s or end)
-    check_overlaps(plan)
     check_rates(plan)
     check_delays(plan)
     return plan, route
@@ -129,6 +135,15 @@ def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
+def random_faults(plan: StreamPlan, faults: PoissonFaults) -> tuple[Fault, ...]:
+    """Random faults on the cables that any of the plan's splits loads; both ends of the run are calm."""
+    until = plan.duration_s - plan.stream.playback_s - QUIET_END_S
+    if until <= faults.start_s:
+        raise InputError(f"random faults: the stream of {plan.duration_s:g} s ends before one could; make it longer")
+    loaded = {plan.network.links[i].id for split in plan.splits for i in split.loaded}
+    return poisson_faults(loaded, faults, until_s=until, seed=plan.seed)
+
+
 def recovery_s(parameters: StreamParameters) -> float:
     """Time after a repair until the stream is at rest again: hold, two reports, two blocks."""
     if parameters.block_size is not None:
@@ -144,11 +159,14 @@ def check_rates(plan: StreamPlan) -> None:
     worst = max(
         [policy(predicted_loss(plan, f)) for f in plan.faults if predicted_loss(plan, f) < 1], default=policy.base
     )
+    if is_campaign(plan):
+        worst = policy.largest
     size = parameters.block_size or worst
     bits = (parameters.symbol_bytes + HEADERS_BYTES) * 8
     wire_bps = parameters.rate_pps * size / parameters.source_packets * bits
-    for i in plan.forward.loaded:
-        link, need = plan.network.links[i], wire_bps * float(plan.forward.load(i))
+    heaviest = {i: max(float(split.load(i)) for split in plan.splits) for split in plan.splits for i in split.loaded}
+    for i in sorted(heaviest):
+        link, need = plan.network.links[i], wire_bps * heaviest[i]
         if need > 0.9 * link.capacity_bps:
             raise InputError(
                 f"stream at {parameters.rate_pps:g} packets/s and N = {size} puts {need / 1e6:.2f} Mbit/s on {link.label}, "
@@ -156,21 +174,11 @@ def check_rates(plan: StreamPlan) -> None:
             )
 
 
-def check_overlaps(plan: StreamPlan) -> None:
-    """Raise InputError where two faults are in force at once: predictions and verdicts are those of single failures."""
-    ordered = sorted(plan.faults, key=lambda f: f.start_s)
-    for one, other in pairwise(ordered):
-        if other.start_s < one.stop_s:
-            raise InputError(
-                f"faults overlap: {one.link[0]}->{one.link[1]} until {one.stop_s:g} s and {other.link[0]}->{other.link[1]} "
-                f"from {other.start_s:g} s; predictions are made for one failure at a time, so give them one after another"
-            )
-
-
 def check_delays(plan: StreamPlan) -> None:
     """Raise InputError where the way there takes more than a third of the playback buffer: late parity, asked for after the
     way there and back, would come too late, and the deadlines of both ends could not be told apart."""
-    longest = max(sum(plan.network.links[i].delay_s for i in path.links) for path in plan.forward.paths)
+    paths = (path for split in plan.splits for path in split.paths)
+    longest = max(sum(plan.network.links[i].delay_s for i in path.links) for path in paths)
     if longest > plan.stream.playback_s / 3:
         raise InputError(
             f"the longest path takes {longest * 1000:g} ms of a playback buffer of {plan.stream.playback_s * 1000:g} ms; "

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from fec.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
 from testbed.model.label_split import LabelSplit
 from testbed.model.plan import StreamPlan
+from testbed.streaming.in_force import is_campaign
 
 MOST_SYMBOLS = 255
 """In one Reed-Solomon block over GF(2^8)."""
+_SEPARATE = 2
+"""Packets that a few separate intervals need over one of their width (docs/streaming.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,8 @@ def largest_block(plan: StreamPlan) -> int:
         return stream.block_size
     if stream.most_overhead is not None:
         return min(MOST_SYMBOLS, max(m, int(m * (1 + stream.most_overhead))))
-    share = max((float(plan.forward.load(i)) for i in plan.forward.loaded if plan.forward.load(i) < 1), default=0.0)
+    loads = (split.load(i) for split in plan.splits for i in split.loaded)
+    share = max((float(load) for load in loads if load < 1), default=0.0)
     worst = fec_block_size(m, round(min(share, 0.9), 4), stream.decoding_error_rate)
     return min(MOST_SYMBOLS, max(2 * m, worst * 5 // 4))
 
@@ -56,7 +60,7 @@ def largest_block(plan: StreamPlan) -> int:
 def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:
     """The policy that the plan's sender follows. Cost: one pass over 65,536 labels for each loaded link."""
     if is_deterministic(plan):
-        return _worst_window_policy(plan)
+        return _any_window_policy(plan) if is_campaign(plan) else _worst_window_policy(plan)
     m, der, largest = plan.stream.source_packets, plan.stream.decoding_error_rate, largest_block(plan)
 
     def size_for(loss: float) -> int:
@@ -64,6 +68,27 @@ def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:
 
     return BlockSizePolicy(
         name="equation 25", base=size_for(plan.stream.tolerance), largest=largest, slack=0.0, size_for=size_for
+    )
+
+
+def _any_window_policy(plan: StreamPlan, slack: float = 0.02) -> BlockSizePolicy:
+    """For failures that overlap and routes that change: no list of links tells which intervals a loss comes from.
+
+    One interval of the loss's width and two packets: what two to four separate ones ask for more; late parity makes up
+    for the rest. Steps of one point.
+    """
+    m, largest = plan.stream.source_packets, largest_block(plan)
+
+    def size_for(loss: float) -> int:
+        return min(largest, stratified_tolerance_block_size(round(min(0.95, loss + slack), 2), m) + _SEPARATE)
+
+    base = min(largest, stratified_tolerance_block_size(plan.stream.tolerance, m))
+    return BlockSizePolicy(
+        name="worst window of any failures",
+        base=base,
+        largest=largest,
+        slack=slack,
+        size_for=lambda loss: base if loss <= plan.stream.tolerance else size_for(loss),
     )
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from testbed.model.json_fields import json_ready
 from testbed.model.measurements import StreamMeasurements
 from testbed.model.plan import StreamPlan
 from testbed.model.routes import SplitRoute
@@ -94,5 +95,6 @@ def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: Session
         "unplanned_drops": run.health.unplanned_drops,
         "cpu_fraction": run.health.cpu_fraction,
         "loaded_links": len(plan.forward.loaded),
+        **({"campaign": json_ready(analysis.campaign.to_json())} if analysis.campaign is not None else {}),
         **run.counters,
     }

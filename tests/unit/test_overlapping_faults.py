@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -101,7 +102,7 @@ def test_random_failures_come_as_often_and_as_evenly_as_asked() -> None:
     found = poisson_faults(links, spec, until_s=400.0, seed=3)
     mean = len(cables_of(links)) * 0.05 * 400
     assert abs(len(found) - mean) < 4 * math.sqrt(mean)
-    gaps = [b.start_s - a.start_s for a, b in zip(found, found[1:], strict=False)]
+    gaps = [b.start_s - a.start_s for a, b in itertools.pairwise(found)]
     assert sum(g > 400 / mean for g in gaps) / len(gaps) == pytest.approx(math.exp(-1), abs=0.05)
     assert overlapping(found)
     assert 0.03 < spec.unavailability < 0.035
