@@ -106,7 +106,7 @@ class Packets(NamedTuple):
     free: Any
     free_count: Any
     number: Any
-    counts: Any
+    noticed: Any
 
 
 class Queues(NamedTuple):
@@ -210,7 +210,7 @@ def build_state(
         header=whole(drb, 0, u8), escaped=whole(drb, 0, u8), escapes=whole(drb), came=whole(drb, NONE), flag=whole(drb, NONE),
         sent_first=whole(drb, NONE), sent_second=whole(drb, NONE), latency=whole(drb, 0, i64), told=whole(drb, NONE),
         free=np.arange(total - 1, messages - 1, -1, dtype=i32), free_count=whole(1, ack_pool), number=np.arange(total, dtype=i64),
-        counts=whole(4, 0, i64),
+        noticed=whole(PROBES if options.drb else 1),
     )  # fmt: skip
     release = whole(int(ports.slot_first[-1]), 0, i64)
     queues = Queues(
@@ -228,7 +228,7 @@ def build_state(
         blocked=whole(ports.links, 0, u8), holder=whole(ports.links, NONE), kept=whole(ports.links), stopped=whole(ports.routers),
         origin=whole(probes), out=whole(probes), parent=whole(probes, NONE), at=whole(probes),
         path=np.zeros((signals, LONGEST_CYCLE if options.nac else 1), dtype=i32), length=whole(signals), place=whole(signals),
-        slot=whole(signals, 0, i64), pending=whole(signals, 0, u8), counters=whole(len(NAC_COUNTERS), 0, i64), log=np.zeros((max(log, 1), 4), dtype=i64),
+        slot=whole(signals, 0, i64), pending=whole(ports.links, 0, u8), counters=whole(len(NAC_COUNTERS), 0, i64), log=np.zeros((max(log, 1), 4), dtype=i64),
         logged=whole(1, 0, i64),
     )  # fmt: skip
     run = Run(
