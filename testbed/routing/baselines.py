@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from fractions import Fraction
+from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
@@ -88,11 +89,32 @@ def max_flow(network: Network, source: str, sink: str) -> SplitRoute:
     """
     problem = flow_problem(network, source, sink)
     flow = _greatest_flow(problem)
-    _drop_circulations(problem, flow)
+    drop_circulations(problem, flow)
     total = sum(amount for amount, tail in zip(flow, problem.tail, strict=True) if tail == problem.source)
     if total == 0:
         raise problem.no_path()
     return problem.route("max-flow", [Fraction(amount, total) for amount in flow])
+
+
+def cheapest_max_flow(network: Network, source: str, sink: str) -> SplitRoute:
+    """The maximum flow that takes the fewest links in sum ("min-cost"), scaled to one unit.
+
+    Over equal capacities: an equal split over as many disjoint paths as there are, of the least total length. Ties are
+    those of ``disjoint_paths``. Greatest utilisation as that of the first capillary layer.
+    """
+    problem = flow_problem(network, source, sink)
+    demand = [0] * problem.nodes
+    demand[problem.source], demand[problem.sink] = sum(problem.weight), -sum(problem.weight)
+    flow, unmet = fewest_links_flow(problem.nodes, problem.tail, problem.head, problem.weight, demand)
+    total = sum(problem.weight) - unmet[problem.source]
+    if total == 0:
+        raise problem.no_path()
+    return problem.route("min-cost", [Fraction(amount, total) for amount in flow])
+
+
+def all_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
+    """Equal split over as many link-disjoint paths as there are (``disjoint:k`` with the greatest k that exists)."""
+    return disjoint_paths(network, source, sink, max(1, len(network.links)))
 
 
 def _shortest_ways(problem: FlowProblem) -> list[list[int]]:
@@ -131,8 +153,10 @@ def _greatest_flow(problem: FlowProblem) -> list[int]:
     return [int(amount) for amount in graph.flow]
 
 
-def _drop_circulations(problem: FlowProblem, flow: list[int]) -> None:
-    """Walk along loaded links; where the walk meets itself, take the least load off that circle and start again."""
+def drop_circulations(problem: FlowProblem, flow: list[Any]) -> None:
+    """Take circulations out of the flow (numbers of any kind, one a usable link; changed in place), link by link.
+
+    Walk along loaded links; where the walk meets itself, take the least load off that circle and start again."""
     leaving: list[list[int]] = [[] for _ in range(problem.nodes)]
     for link, tail in enumerate(problem.tail):
         leaving[tail].append(link)

@@ -1,4 +1,7 @@
-"""Routing methods by name, as commands, plans and experiments give them: single, ecmp, disjoint:k, max-flow, capillary:K."""
+"""Routing methods by name, as commands, plans and experiments give them: single, ecmp, disjoint:k, min-cost, capillary:K.
+
+The linear programmes (thesis-loop, least-fec:T) load scipy when they are first asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,14 @@ from collections.abc import Callable, Mapping
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.baselines import disjoint_paths, ecmp, max_flow, single_path
+from testbed.routing.baselines import (
+    all_disjoint_paths,
+    cheapest_max_flow,
+    disjoint_paths,
+    ecmp,
+    max_flow,
+    single_path,
+)
 from testbed.routing.capillary import capillary_route
 from topologies.network import Network
 
@@ -17,21 +27,30 @@ def _two_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
     return disjoint_paths(network, source, sink, 2)
 
 
+def _thesis_loop(network: Network, source: str, sink: str) -> SplitRoute:
+    from testbed.routing.thesis_loop import thesis_route  # scipy's solver takes a third of a second to import
+
+    return thesis_route(network, source, sink)
+
+
 ROUTING_METHODS: Mapping[str, RoutingMethod] = {
     "single": single_path,
     "ecmp": ecmp,
     "disjoint-2": _two_disjoint_paths,
+    "disjoint-all": all_disjoint_paths,
     "max-flow": max_flow,
+    "min-cost": cheapest_max_flow,
     "capillary": capillary_route,
+    "thesis-loop": _thesis_loop,
 }
-"""The methods without a number; ``disjoint:k`` and ``capillary:K`` (K layers) take one."""
+"""The methods without a number; ``disjoint:k`` and ``capillary:K`` (K layers) take one, ``least-fec:T`` a tolerance."""
 
 NUMBERED_METHODS: Mapping[str, Callable[[Network, str, str, int], SplitRoute]] = {
     "disjoint": disjoint_paths,
     "capillary": capillary_route,
 }
 
-METHOD_NAMES = (*ROUTING_METHODS, "disjoint:k", "capillary:K")
+METHOD_NAMES = (*ROUTING_METHODS, "disjoint:k", "capillary:K", "least-fec:T")
 
 
 def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
@@ -40,6 +59,8 @@ def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
     Raises InputError for an unknown name, for a number that is none or below 1, and for layers of other methods.
     """
     name, colon, text = method.partition(":")
+    if name == "least-fec" and layers is None:
+        return _least_fec(text)
     if name not in (NUMBERED_METHODS if colon else ROUTING_METHODS):
         raise InputError(f"routing method {method!r} is not known; choose one of {', '.join(METHOD_NAMES)}")
     number = layers
@@ -55,6 +76,26 @@ def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
 
     def route(network: Network, source: str, sink: str) -> SplitRoute:
         return numbered(network, source, sink, number)
+
+    return route
+
+
+def _least_fec(tolerance: str) -> RoutingMethod:
+    """The route of least ROR for large blocks (equation 29) at that tolerance."""
+    try:
+        value = float(tolerance)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise InputError(
+            f"routing method 'least-fec:{tolerance}': give the tolerance it is least for, 0 or more and below 1, "
+            "such as least-fec:0.05"
+        )
+
+    def route(network: Network, source: str, sink: str) -> SplitRoute:
+        from testbed.routing.least_fec import least_fec_route
+
+        return least_fec_route(network, source, sink, value).route
 
     return route
 

@@ -130,4 +130,7 @@ def test_capillary_with_a_number_is_capillary_with_layers() -> None:
 def test_every_named_method_can_be_called() -> None:
     net = network("ab", "bd", "ac", "cd")
     for name in METHOD_NAMES:
-        assert route_by_name(net, "a", "d", name.replace(":k", ":2").replace(":K", ":2")).network is net
+        assert (
+            route_by_name(net, "a", "d", name.replace(":k", ":2").replace(":K", ":2").replace(":T", ":0.05")).network
+            is net
+        )

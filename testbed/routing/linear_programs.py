@@ -1,0 +1,81 @@
+"""Linear and integer programmes of one flow, solved by HiGHS: the only module of the routings that calls a solver.
+
+A programme is over link flows x, one a usable link, and further variables behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.sparse import csr_array
+
+Vector = NDArray[np.float64]
+
+
+class UnsolvedError(Exception):
+    """HiGHS found no optimum: infeasible, unbounded or out of its limits; the message is its own."""
+
+
+Ends = Sequence[int] | NDArray[np.int64]
+
+
+def balance_matrix(nodes: int, tail: Ends, head: Ends, columns: int | None = None) -> Any:
+    """Sparse (nodes, columns) array: row n times x is what node n sends out less what it takes in.
+
+    ``columns`` is at least the number of links; further columns are empty.
+    """
+    links = len(tail)
+    rows = np.concatenate([np.asarray(tail, dtype=np.int64), np.asarray(head, dtype=np.int64)])
+    at = np.concatenate([np.arange(links), np.arange(links)])
+    ones = np.concatenate([np.ones(links), -np.ones(links)])
+    return csr_array((ones, (rows, at)), shape=(nodes, links if columns is None else columns))
+
+
+def solve_lp(
+    cost: Vector,
+    equal: tuple[Any, Vector] | None,
+    upper: Vector,
+    at_most: tuple[Any, Vector] | None = None,
+) -> tuple[Vector, float]:
+    """(x, cost) of the least ``cost @ x`` with 0 <= x <= ``upper``, ``equal[0] @ x == equal[1]``, ``at_most`` likewise.
+
+    Raises UnsolvedError.
+    """
+    a_ub, b_ub = at_most if at_most is not None else (None, None)
+    a_eq, b_eq = equal if equal is not None else (None, None)
+    bounds = np.column_stack([np.zeros(len(upper)), upper])
+    found = linprog(cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, bounds=bounds, method="highs")
+    if found.status != 0:
+        raise UnsolvedError(str(found.message))
+    return np.asarray(found.x, dtype=np.float64), float(found.fun)
+
+
+def solve_milp(
+    cost: Vector,
+    rows: Sequence[tuple[Any, Vector, Vector]],
+    upper: Vector,
+    whole: Vector,
+    gap: float,
+    limit_s: float,
+) -> tuple[Vector, float, float]:
+    """(x, cost, proved lower bound) with 0 <= x <= ``upper``, ``low <= A @ x <= high`` for each of ``rows``.
+
+    ``whole`` is 1 where x must be an integer. Stops within the relative ``gap`` of the optimum, or at ``limit_s``
+    seconds with the best found so far. Raises UnsolvedError where nothing was found.
+    """
+    constraints = [LinearConstraint(matrix, low, high) for matrix, low, high in rows]
+    found = milp(
+        cost,
+        integrality=whole,
+        bounds=Bounds(np.zeros(len(upper)), upper),
+        constraints=constraints,
+        options={"mip_rel_gap": gap, "time_limit": limit_s},
+    )
+    if found.x is None:
+        raise UnsolvedError(str(found.message))
+    bound = found.mip_dual_bound
+    return np.asarray(found.x, dtype=np.float64), float(found.fun), float(found.fun if bound is None else bound)
