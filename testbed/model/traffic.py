@@ -5,6 +5,7 @@ Kept as two integer arrays, so that a million transfers fit. Source: 000, sectio
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -117,7 +118,7 @@ class Traffic:
     def paths(self) -> list[list[int]]:
         """Each transfer's links as numbers, for algorithms on small traffics."""
         flat, at = self.indices.tolist(), self.offsets.tolist()
-        return [flat[a:b] for a, b in zip(at, at[1:], strict=False)]
+        return [flat[a:b] for a, b in itertools.pairwise(at)]
 
     @cached_property
     def loads(self) -> npt.NDArray[np.int64]:

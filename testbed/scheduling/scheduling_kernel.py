@@ -1,0 +1,52 @@
+"""The scheduling steps compiled by numba, kept in the user's cache directory. Imported when the first schedule is asked for."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from testbed.scheduling import class_steps, scheduling_steps
+
+_INNER: tuple[Callable[..., Any], ...] = (
+    scheduling_steps.next_random,
+    scheduling_steps.put,
+    scheduling_steps.take_out,
+    scheduling_steps.price,
+    scheduling_steps.eject,
+    scheduling_steps.place_greedily,
+    scheduling_steps.colour_edges,
+    class_steps.amalgamate,
+    class_steps.class_resources,
+    class_steps.units_of,
+    class_steps.give_processors,
+)
+_OUTER: tuple[Callable[..., Any], ...] = (
+    scheduling_steps.first_fit,
+    scheduling_steps.eject,
+    scheduling_steps.place_greedily,
+    class_steps.search_classes,
+    class_steps.amalgamate,
+    class_steps.class_resources,
+)
+
+
+@functools.cache
+def compiled() -> Any:
+    """The outer steps by name, compiled: read from the cache, or made now (some seconds) and kept there."""
+    if "numba" not in sys.modules:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(home) / "parallel-communications-testbed" / "numba"))
+    import numba
+    from numba.extending import register_jitable
+
+    for step in _INNER:
+        register_jitable(step)
+    try:
+        return SimpleNamespace(**{step.__name__: numba.njit(cache=True)(step) for step in _OUTER})
+    except RuntimeError:  # no directory that can be written: compile for this process
+        return SimpleNamespace(**{step.__name__: numba.njit(step) for step in _OUTER})
