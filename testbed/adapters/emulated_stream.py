@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from fec.wire import STREAM_UDP_PORT
-from testbed.adapters.controller_link import ControllerLink
+from testbed.adapters.controller_link import ControllerLink, PortEvent
 from testbed.adapters.emulated_network import EmulatedNetwork
-from testbed.adapters.faults import FaultSchedule
+from testbed.adapters.faults import CableBreaker, FaultSchedule
+from testbed.adapters.mobile_routes import MobileRoutes
 from testbed.adapters.stream_endpoints import EndpointProcess, receiver_process, sender_process
 from testbed.errors import InvalidRunError
 from testbed.fabric import Progress
@@ -55,10 +56,15 @@ class EmulatedStreamFabric:
         tell = progress or (lambda _: None)
         tell(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
         with running_network(plan, mtu=self.mtu) as (net, controller, wiring):
-            controller.install(plan_rules(plan, wiring), plan_id=1)
+            breaker = CableBreaker(net)
+            movement = MobileRoutes(breaker, controller, wiring, plan) if plan.changes or plan.absent else None
+            if movement is None:
+                controller.install(plan_rules(plan, wiring), plan_id=1)
+            else:
+                movement.install_first()
             for link, path in self.pcap.items():
                 net.start_capture(link, path)
-            return stream_over(net, controller, wiring, plan, tell)
+            return stream_over(net, controller, wiring, plan, tell, breaker=breaker, movement=movement)
 
 
 @contextmanager
@@ -79,9 +85,16 @@ def running_network(plan: StreamPlan, *, mtu: int = 1500) -> Iterator[tuple[Emul
 
 
 def stream_over(
-    net: EmulatedNetwork, controller: ControllerLink, wiring: Wiring, plan: StreamPlan, tell: Tell
+    net: EmulatedNetwork,
+    controller: ControllerLink,
+    wiring: Wiring,
+    plan: StreamPlan,
+    tell: Tell,
+    *,
+    breaker: CableBreaker | None = None,
+    movement: MobileRoutes | None = None,
 ) -> StreamMeasurements:
-    """Run the plan's stream and faults on a network whose rules are installed."""
+    """Run the plan's stream, faults and route changes on a network whose first rules are installed."""
     before = _processor_times()
     with ExitStack() as stack:
         receiver = stack.enter_context(receiver_process(net, wiring, plan))
@@ -91,14 +104,20 @@ def stream_over(
         start = time.monotonic() + _LEAD_S
         receiver.begin(start)
         sender.begin(start)
-        schedule = FaultSchedule(net, plan.faults, start)
+        schedule = FaultSchedule(net, plan.faults, start, breaker)
         stack.callback(schedule.stop)
         schedule.start()
+        if movement is not None:
+            stack.callback(movement.stop)
+            movement.start(start)
         _watch(plan, start, (sender, receiver), tell)
         sent = sender.result()
         received = receiver.result()
         schedule.join()
-    faults = tuple(_with_port_status(t, controller, wiring, start) for t in schedule.times())
+        if movement is not None:
+            movement.join()
+    heard = controller.port_events()
+    faults = tuple(_with_port_status(t, heard, wiring, start) for t in schedule.times())
     packets, arrivals = sent.log, received.log
     return StreamMeasurements(
         fabric="emulation",
@@ -106,6 +125,7 @@ def stream_over(
         received=arrivals,
         blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
         faults=faults,
+        changes=movement.times() if movement is not None else (),
         health=RunHealth(
             sender_lag_s=sent.worst_lag_s,
             unplanned_drops=received.socket_drops,
@@ -127,7 +147,7 @@ def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], te
         time.sleep(min(0.1, max(0.0, plan.duration_s - now)))
 
 
-def _with_port_status(times: FaultTimes, controller: ControllerLink, wiring: Wiring, start: float) -> FaultTimes:
+def _with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float) -> FaultTimes:
     """Add when the controller heard of the failure from a switch (None: no port changed state)."""
     cable = wiring.cable_of(times.fault.link)
     ports = {
@@ -138,7 +158,7 @@ def _with_port_status(times: FaultTimes, controller: ControllerLink, wiring: Wir
     }
     heard = [
         e.at_s - start
-        for e in controller.port_events()
+        for e in events
         if (e.dpid, e.port) in ports and not e.up and e.at_s - start >= times.start_s - 0.05
     ]
     first = min(heard, default=None)
