@@ -24,7 +24,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from testbed.adapters.emulated_network import EmulatedNetwork
-from testbed.bulk.messages import Arrived, Began, Inbox, MessageError, MessageHeader, MessageReader, Part, Payloads, trailer
+from testbed.bulk.messages import (
+    Arrived,
+    Began,
+    Inbox,
+    MessageError,
+    MessageHeader,
+    MessageReader,
+    Part,
+    Payloads,
+    trailer,
+)
 from testbed.errors import CapabilityError
 from testbed.model.wiring import Wiring
 from testbed.openflow.circuit_rules import BULK_PORT, Pair
@@ -306,7 +316,7 @@ class ReceivingAgent:
         if isinstance(event, Began):
             if number in self._files:
                 self._files[number].close()
-            self._files[number] = open(self._place(number, ".part"), "wb")
+            self._files[number] = self._place(number, ".part").open("wb")
         elif number in self._files:
             self._files[number].write(event.payload)
 

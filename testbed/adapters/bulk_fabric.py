@@ -34,7 +34,12 @@ class EmulatedBulkFabric:
     name = "emulation"
 
     def __init__(
-        self, *, mtu: int = MTU_BYTES, on_deadlock: OnDeadlock = "retreat", store: Path | None = None, calibrate: bool = True
+        self,
+        *,
+        mtu: int = MTU_BYTES,
+        on_deadlock: OnDeadlock = "retreat",
+        store: Path | None = None,
+        calibrate: bool = True,
     ) -> None:
         self._mtu = mtu
         self._options = RunOptions(on_deadlock=on_deadlock, store=store, calibrate=calibrate)

@@ -38,7 +38,7 @@ def data_frame(source: WiredHost, sink: WiredHost) -> bytes:
 
 def _checksum(data: bytes) -> int:
     padded = data + bytes(len(data) % 2)
-    total = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
+    total: int = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

@@ -75,12 +75,16 @@ class BulkSession:
             "frame_times_s": [list(times) for times in run.frame_times_s],
             "bottlenecks": [_label(link) for link in found.busy],
             "bottleneck_busy": [[round(x, 4) for x in shares] for shares in found.busy.values()],
-            "link_loads": [[_label(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()],
+            "link_loads": [
+                [_label(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()
+            ],
             "repeated": [_label_of(plan, r.transfer) for r in run.transfers if r.attempts > 1],
         }
 
 
-def plan_sides(network: str, options: BulkOptions, switchings: tuple[Switching, ...] = SWITCHINGS) -> tuple[BulkPlan, ...]:
+def plan_sides(
+    network: str, options: BulkOptions, switchings: tuple[Switching, ...] = SWITCHINGS
+) -> tuple[BulkPlan, ...]:
     """The same transfers and time frames for every switching."""
     first = build_bulk_plan(load_network(network), options, switchings[0], now=time.monotonic)
     injected = options.injected
@@ -88,7 +92,12 @@ def plan_sides(network: str, options: BulkOptions, switchings: tuple[Switching, 
 
 
 def open_bulk_fabric(
-    name: str, stack: ExitStack, *, on_deadlock: OnDeadlock = "retreat", store: Path | None = None, calibrate: bool = True
+    name: str,
+    stack: ExitStack,
+    *,
+    on_deadlock: OnDeadlock = "retreat",
+    store: Path | None = None,
+    calibrate: bool = True,
 ) -> BulkFabric:
     """The fabric of that name; emulation must be called inside the sandbox, and is closed with ``stack``."""
     if name == "simulator":

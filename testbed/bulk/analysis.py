@@ -57,9 +57,7 @@ def analyse(plan: BulkPlan, run: BulkMeasurements, predicted_seconds: float) -> 
     )
 
 
-def busy_fractions(
-    plan: BulkPlan, run: BulkMeasurements, links: Sequence[LinkId]
-) -> dict[LinkId, tuple[float, ...]]:
+def busy_fractions(plan: BulkPlan, run: BulkMeasurements, links: Sequence[LinkId]) -> dict[LinkId, tuple[float, ...]]:
     """Link -> for every time frame that ended, the fraction of it in which some transfer over the link was sending."""
     times = run.frame_times_s
     busy: dict[LinkId, list[float]] = {link: [0.0] * len(times) for link in links}

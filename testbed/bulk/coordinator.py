@@ -103,7 +103,9 @@ class BulkCoordinator:
 
     def records(self) -> tuple[TransferRecord, ...]:
         """What became of each transfer so far."""
-        return tuple(replace(r, attempts=self._attempts[r.transfer] if r.began_s is not None else 0) for r in self._records)
+        return tuple(
+            replace(r, attempts=self._attempts[r.transfer] if r.began_s is not None else 0) for r in self._records
+        )
 
     def has_circuit(self, transfer: int) -> bool:
         """Whether rules of the transfer's circuit may be in the switches now, or on their way there or away."""
@@ -167,7 +169,9 @@ class BulkCoordinator:
         """The process of these nodes has ended: the run fails, and names them."""
         self._heard_s = now_s
         names = sorted(set(nodes))
-        waiting = sorted(i for i in self._open if {self.plan.transfers[i].sink, self.plan.transfers[i].source} & set(names))
+        waiting = sorted(
+            i for i in self._open if {self.plan.transfers[i].sink, self.plan.transfers[i].source} & set(names)
+        )
         under_way = f", in the middle of {self._named(waiting)}" if waiting else ""
         self._fail(f"{', '.join(names)} died {now_s:.2f} s after the start{under_way}")
 
@@ -351,5 +355,3 @@ def _by_source(plan: BulkPlan) -> dict[str, deque[int]]:
         for index in frame:
             queues.setdefault(plan.transfers[index].source, deque()).append(index)
     return queues
-
-

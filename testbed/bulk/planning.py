@@ -133,7 +133,9 @@ def transfers_of(network: Network, pairs: Sequence[Pair], routing: str | None = 
         core = frozenset(path[1:-1])
         if core not in others:
             others[core] = _avoiding(network, core)
-        transfers.append(BulkTransfer(source=source, sink=sink, path=path, alternative=_found(others[core], source, sink)))
+        transfers.append(
+            BulkTransfer(source=source, sink=sink, path=path, alternative=_found(others[core], source, sink))
+        )
     return tuple(transfers)
 
 

@@ -41,11 +41,19 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--routing", help="static routing method (default: the network's own)")
     add("--inject", type=int, default=20, metavar="N", help="packets without a circuit, in mid-run (default 20)")
     add("--faults", metavar="FILE", help="links to cut while it runs, as for testbed stream")
-    add("--kill", action="append", default=[], metavar="NODE@S", help="end a receiver's process S seconds after the start")
+    add(
+        "--kill",
+        action="append",
+        default=[],
+        metavar="NODE@S",
+        help="end a receiver's process S seconds after the start",
+    )
     add("--deadlock", choices=("retreat", "fail"), default="retreat", help="what ends a circle of waiting transfers")
     add("--store", type=Path, metavar="DIR", help="keep every message that arrived whole")
     add("--time-limit", type=float, default=10.0, metavar="S", help="of the search for a schedule (default 10)")
-    add("--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator")
+    add(
+        "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
+    )
     add("--seed", type=int, default=1, help="seed of everything random (default 1)")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add("--json", action="store_true", help="print one JSON object on stdout")
@@ -136,7 +144,16 @@ def _show(sessions: list[BulkSession], directory: Path) -> None:
         f"{first['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
     )
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in ("switching", "seconds", "Mbit/s", "of liquid", "virtual time", "verified", "queue drops", "verdict"):
+    for heading in (
+        "switching",
+        "seconds",
+        "Mbit/s",
+        "of liquid",
+        "virtual time",
+        "verified",
+        "queue drops",
+        "verdict",
+    ):
         table.add_column(heading, justify="left" if heading in ("switching", "verdict") else "right")
     for session in sessions:
         row = session.row()

@@ -52,6 +52,10 @@ def _redraw_study(args: argparse.Namespace) -> int:
         from testbed.report.campaign_figures import campaign_figures
 
         figures = rendered(manifest.name, campaign_figures(rows)) if verdict else {}
+    elif manifest.name == "bulk":
+        from testbed.report.bulk_figures import bulk_figures
+
+        figures = rendered(manifest.name, bulk_figures(rows)) if rows else {}
     elif isinstance(study, Study):
         figures = drawn(study, rows) if rows else {}
     else:

@@ -75,13 +75,13 @@ def standing_rules(
     )
 
 
-def _along(
-    wiring: Wiring, pair: Pair, path: Sequence[LinkId], match: Match, priority: int
-) -> tuple[FlowRule, ...]:
+def _along(wiring: Wiring, pair: Pair, path: Sequence[LinkId], match: Match, priority: int) -> tuple[FlowRule, ...]:
     at = pair[0]
     for link in path:
         if link[0] != at or (at != pair[0] and not _is_switch(wiring, at)):
-            raise InputError(f"path of {pair[0]} to {pair[1]}: {link[0]}->{link[1]} does not go on from {at} over switches")
+            raise InputError(
+                f"path of {pair[0]} to {pair[1]}: {link[0]}->{link[1]} does not go on from {at} over switches"
+            )
         at = link[1]
     if at != pair[1] or len(path) < 2:
         raise InputError(f"path of {pair[0]} to {pair[1]} ends at {at}; give one over at least one switch")

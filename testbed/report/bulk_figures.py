@@ -31,7 +31,9 @@ def throughput_figure(rows: Sequence[Row]) -> Any:
     names = [f"{row['switching']}\n{row['method']}" for row in rows]
     values = [row["throughput_bps"] / 1e6 for row in rows]
     bars = axes.barh(names, values, color=["#3b6ea5", "#c98b2b"][: len(rows)], height=0.6)
-    axes.bar_label(bars, [f"{v:.0f}  ({row['ratio']:.2f} of liquid)" for v, row in zip(values, rows, strict=True)], padding=3)
+    labels = [f"{v:.0f}  ({row['ratio']:.2f} of liquid)" for v, row in zip(values, rows, strict=True)]
+    for text in axes.bar_label(bars, labels, padding=4, zorder=3):
+        text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.5})
     liquid = rows[0]["liquid_throughput_bps"] / 1e6
     axes.axvline(liquid, color="black", linewidth=1.2, label=f"predicted liquid throughput, {liquid:.0f} Mbit/s")
     axes.axvline(_ENOUGH * liquid, color="black", linewidth=1, linestyle=":", label=f"{_ENOUGH} of it")
@@ -65,7 +67,9 @@ def timeline_figure(rows: Sequence[Row]) -> Any:
     axes.set_xlim(0, None)
     axes.set_xlabel("time since the start, s")
     axes.legend(loc="upper left", bbox_to_anchor=(0, 1.25), frameon=False)
-    figure.colorbar(plt.cm.ScalarMappable(norm=scale, cmap=colours), ax=axes, label="bottlenecks busy,\nfraction of the frame")
+    figure.colorbar(
+        plt.cm.ScalarMappable(norm=scale, cmap=colours), ax=axes, label="bottlenecks busy,\nfraction of the frame"
+    )
     return figure
 
 
@@ -80,7 +84,9 @@ def busy_figure(row: Row) -> Any:
     axes.set_xlabel("time frame")
     left_out = len(row["bottlenecks"]) - len(names)
     more = f" ({left_out} more bottlenecks not shown)" if left_out else ""
-    axes.set_title(f"{row['method']}, {row['switching']} switching: on average {shares.mean():.1%} busy{more}", fontsize=10)
+    axes.set_title(
+        f"{row['method']}, {row['switching']} switching: on average {shares.mean():.1%} busy{more}", fontsize=10
+    )
     figure.colorbar(image, ax=axes, label="busy, fraction of the frame")
     return figure
 
@@ -93,8 +99,16 @@ def bytes_figure(row: Row) -> Any:
     figure, axes = plt.subplots(figsize=(9, 3.4), layout="constrained")
     places = np.arange(len(loads))
     message = row["message_bytes"] / 1e6
-    axes.step(places, [load * message for _, load, _ in loads], where="mid", color="black", label="schedule: messages x size")
-    axes.plot(places, [octets / 1e6 for *_, octets in loads], ".", color="#3b6ea5", label="counted, headers and acknowledgements included")
+    axes.step(
+        places, [load * message for _, load, _ in loads], where="mid", color="black", label="schedule: messages x size"
+    )
+    axes.plot(
+        places,
+        [octets / 1e6 for *_, octets in loads],
+        ".",
+        color="#3b6ea5",
+        label="counted, headers and acknowledgements included",
+    )
     axes.set_ylim(0, None)
     axes.set_xlabel("links that carry messages, by load")
     axes.set_ylabel("MB")

@@ -69,7 +69,9 @@ class _Run:
         self._obey()
         while not self._over:
             self._share()
-            at = min((*self._confirmed, *(self._arrival(f) for f in self._flows.values()), *(s for s, _ in self._cuts[:1])))
+            at = min(
+                (*self._confirmed, *(self._arrival(f) for f in self._flows.values()), *(s for s, _ in self._cuts[:1]))
+            )
             self._pass_until(at)
             if self._confirmed and self._confirmed[0] <= at:
                 self._confirmed.pop(0)
@@ -98,7 +100,11 @@ class _Run:
         for action in self._coordinator.actions():
             if isinstance(action, Send):
                 for transfer, attempt in action.messages:
-                    path = self._coordinator.records()[transfer].path if attempt > 1 else self._plan.transfers[transfer].path
+                    path = (
+                        self._coordinator.records()[transfer].path
+                        if attempt > 1
+                        else self._plan.transfers[transfer].path
+                    )
                     self._flows[transfer] = _Flow(path=path, attempt=attempt, left_bits=self._plan.message_bytes * 8)
             elif isinstance(action, ChangeCircuits):
                 self._changes += 1
