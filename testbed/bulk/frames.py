@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from testbed.errors import InputError
 from testbed.model.bulk_plan import BulkTransfer
+from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
-from topologies.network import Network
+from topologies.network import LinkId, Network
 
 Frames = tuple[tuple[int, ...], ...]
 ROUNDS: tuple[Order, ...] = ("round-robin", "random", "identical")
@@ -23,9 +24,30 @@ def time_frames(
     time_limit_s: float,
     now: Callable[[], float] | None,
 ) -> Frames:
-    """Indices of ``transfers``, frame by frame. InputError for an unknown method, or where it found no schedule in time."""
-    index = network.link_index
-    paths = [[index[link] for link in t.path] for t in transfers]
+    """Indices of ``transfers``, frame by frame. ``now``: a clock for methods that search against the time limit.
+
+    InputError for an unknown method, or a network of which a path has no link.
+    """
     if method in ROUNDS:
-        return sending_rounds(paths, method, seed=seed)
-    raise InputError(f"method {method!r} is unknown")
+        index = network.link_index
+        return sending_rounds([[index[link] for link in t.path] for t in transfers], method, seed=seed)
+    from testbed.scheduling import theory_methods
+
+    schedulers = {
+        "exact": theory_methods.exact,
+        "dsatur": theory_methods.dsatur,
+        "milp": theory_methods.milp,
+        "liquid": theory_methods.milp,
+    }
+    schedule = schedulers[method](traffic_of(transfers), seed=seed, time_limit_s=time_limit_s, now=now)
+    return tuple(tuple(frame) for frame in schedule.frames)
+
+
+def traffic_of(transfers: Sequence[BulkTransfer]) -> Traffic:
+    """The same transfers as the schedulers know them."""
+    paths = {(t.source, t.sink): t.path for t in transfers}
+    return Traffic.from_paths([(t.source, t.sink) for t in transfers], lambda a, b: paths[a, b], _label)
+
+
+def _label(link: LinkId) -> str:
+    return f"{link[0]}->{link[1]}" + (f"#{link[2]}" if link[2] else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def framed(draw: st.DrawFn, name: str) -> list[list[int]]:
     count = len(transfers(name)[1])
     order = draw(st.permutations(range(count)))
     edges = sorted(draw(st.sets(st.integers(1, count - 1), max_size=6)) | {0, count})
-    return [order[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [order[a:b] for a, b in pairwise(edges)]
 
 
 SMALL = "swiss-t1:allocation=1-1-0-0-2-0-0-1"

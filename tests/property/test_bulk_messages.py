@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -31,7 +32,7 @@ def encoded(number: int, attempt: int, payload: bytes) -> bytes:
 def read(data: bytes, cuts: list[int]) -> tuple[list[Arrived], bytes, MessageReader]:
     reader, arrived, payload = MessageReader(), list[Arrived](), b""
     edges = sorted({0, len(data), *(c % (len(data) + 1) for c in cuts)})
-    for a, b in zip(edges, edges[1:], strict=False):
+    for a, b in pairwise(edges):
         for event in reader.receive(memoryview(data)[a:b]):
             if isinstance(event, Arrived):
                 arrived.append(event)
