@@ -40,6 +40,9 @@ COUNTER_NAMES = (
     "escapes_without_way",
 )
 TOO_LONG = 1 << 30
+LOCAL_ESCAPES = 6
+FAR_DRAWN = 16
+DETOUR = 1
 
 
 class Paths(NamedTuple):

@@ -14,10 +14,13 @@ from testbed.simulator.ft_drb_arrays import (
     BY_REQUEST,
     CLEARED,
     CONFIGURED,
+    DETOUR,
     DIRECT,
     ESCAPES,
+    FAR_DRAWN,
     GROWN,
     LATENCIES,
+    LOCAL_ESCAPES,
     MARKED,
     NO_WAY,
     NONE,
@@ -351,42 +354,64 @@ def escape_path(
     ``down[c]`` nonzero: the cable is down (only those of this router are looked at). ``came``: the cable the packet
     came over (NONE: from its host), taken back only where nothing else leads on. ``target``: where it is bound in the
     end. The first intermediate is a live neighbour; the second, where one is needed, is a neighbour of the first; where
-    neither leads on, any router. A packet's first escape is the shortest there is; after ``escapes`` earlier ones it is
-    drawn from all of those, so that two routers do not hand a packet back and forth for ever.
+    neither leads on, any router. A packet's first escape is the shortest there is. After ``escapes`` earlier ones it is
+    the shortest but for a noise of so many links, and after LOCAL_ESCAPES drawn from around the target and all over the
+    network, so that no group of routers hands a packet round for ever.
     """
     counters[ESCAPES] += 1
     turn = mixed(packet, escapes * 977 + router)
-    for reach in range(2):
+    for reach in range(0 if escapes < LOCAL_ESCAPES else 1, 2):
         for back in range(2):
-            best, first, second = 1 << 62, NONE, NONE
-            for i in range(paths.out_first[router], paths.out_first[router + 1]):
-                link = paths.out_link[i]
-                cable = paths.cable[link]
-                if down[cable] != 0 or (cable == came) != (back == 1):
-                    continue
-                middle = paths.link_target[link]
-                low, high = paths.near_first[middle], paths.near_first[middle + 1]
-                many = high - low if reach == 0 else paths.routers
-                for j in range(-1, many):
-                    if reach == 0 and j >= 0 and paths.near_hops[low + j] > 1:
-                        break
-                    other = NONE if j < 0 else paths.near[low + j] if reach == 0 else j
-                    if other == router:
-                        continue
-                    if other == middle:
-                        continue
-                    length, signature = measure_path(paths, down, router, router, NONE, middle, other, target)
-                    if length == TOO_LONG:
-                        continue
-                    key = mixed(turn, signature)
-                    if escapes == 0:
-                        key += length << 32
-                    if key < best:
-                        best, first, second = key, int(middle), int(other)
+            first, second = best_escape(paths, down, router, came, target, turn, escapes, reach, back)
             if first != NONE:
                 return first, second
     counters[NO_WAY] += 1
     return any_neighbour(paths, down, router, turn), NONE
+
+
+def best_escape(
+    paths: Any, down: Any, router: int, came: int, target: int, turn: int, escapes: int, reach: int, back: int
+) -> tuple[int, int]:
+    """The best pair of intermediates whose first is a live neighbour: ahead, or (``back`` 1) where the packet came from.
+
+    The second is one of its neighbours (``reach`` 0), or any router (1; of a packet that has escaped, FAR_DRAWN drawn ones).
+    """
+    best, first, second = 1 << 62, NONE, NONE
+    for i in range(paths.out_first[router], paths.out_first[router + 1]):
+        link = paths.out_link[i]
+        cable = paths.cable[link]
+        if down[cable] != 0 or (cable == came) != (back == 1):
+            continue
+        middle = paths.link_target[link]
+        low, high = paths.near_first[middle], paths.near_first[middle + 1]
+        many = high - low if reach == 0 else paths.routers if escapes == 0 else min(FAR_DRAWN, paths.routers)
+        for j in range(-1, many):
+            if reach == 0 and j >= 0 and paths.near_hops[low + j] > 1:
+                break
+            other = NONE
+            if j >= 0:
+                other = paths.near[low + j] if reach == 0 else j if escapes == 0 else far_router(paths, target, turn, j)
+            if other == router:
+                continue
+            if other == middle:
+                continue
+            length, signature = measure_path(paths, down, router, router, NONE, middle, other, target)
+            if length == TOO_LONG:
+                continue
+            key = ((length + mixed(signature, turn) % (1 + DETOUR * escapes)) << 32) + mixed(turn, signature)
+            if key < best:
+                best, first, second = key, int(middle), int(other)
+    return first, second
+
+
+def far_router(paths: Any, target: int, turn: int, drawn: int) -> int:
+    """A router by chance: every other time one of those around the target, where dead ends are met most."""
+    chance = mixed(turn, drawn)
+    if drawn % 2 == 0:
+        return chance % int(paths.routers)
+    end = target if target < paths.routers else paths.host_router[target - paths.routers]
+    low, high = paths.near_first[end], paths.near_first[end + 1]
+    return int(paths.near[low + chance % (high - low)])
 
 
 def any_neighbour(paths: Any, down: Any, router: int, turn: int) -> int:
@@ -418,7 +443,9 @@ STEPS: tuple[Callable[..., Any], ...] = (
     add_supernodes,
     configure_metapath,
     select_path,
+    far_router,
     any_neighbour,
+    best_escape,
     escape_path,
 )
 """The functions for the compiled engine to register, those that others call first."""
