@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from testbed.errors import InputError
 from testbed.model.bulk_plan import BulkTransfer
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
