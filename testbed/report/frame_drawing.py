@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from testbed.report.colours import LIGHT
 from testbed.report.node_places import place_network
 
@@ -49,7 +47,8 @@ def draw_schedule(
     upper: Any = None
     lower: Any = figure
     if rows:
-        upper, lower = np.ravel(figure.subfigures(2, 1, height_ratios=(2.0 * rows, strip)))
+        parts: Any = figure.subfigures(2, 1, height_ratios=(2.0 * rows, strip))
+        upper, lower = parts
     if upper is not None and network is not None:
         _draw_pictograms(upper, network, transfers, frames, loads, (rows, columns))
     height = strip if rows else strip + 0.6
