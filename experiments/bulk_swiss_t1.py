@@ -125,7 +125,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     names = [f"{m.replace('-', '_')}_{s}" for m in METHODS for s in ("circuit", "packet")]
     missing = sum(row["transfers"] - row[f"{name}_messages_verified"] for row in good for name in names)
     apart = max(abs(row["round_robin_circuit_ratio"] - row["round_robin_circuit_predicted_ratio"]) for row in good)
-    checks = (
+    checks: tuple[Check, ...] = (
         _check(
             "liquid schedules, median of measured over predicted liquid throughput", 1.0, liquid, liquid >= LEAST_LIQUID
         ),

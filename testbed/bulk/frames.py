@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from testbed.model.bulk_plan import BulkTransfer
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
+from testbed.scheduling.methods import schedule_by_name
 from topologies.network import LinkId, Network
 
 Frames = tuple[tuple[int, ...], ...]
@@ -30,15 +31,7 @@ def time_frames(
     if method in ROUNDS:
         index = network.link_index
         return sending_rounds([[index[link] for link in t.path] for t in transfers], method, seed=seed)
-    from testbed.scheduling import theory_methods
-
-    schedulers = {
-        "exact": theory_methods.exact,
-        "dsatur": theory_methods.dsatur,
-        "milp": theory_methods.milp,
-        "liquid": theory_methods.milp,
-    }
-    schedule = schedulers[method](traffic_of(transfers), seed=seed, time_limit_s=time_limit_s, now=now)
+    schedule = schedule_by_name(traffic_of(transfers), method, seed=seed, time_limit_s=time_limit_s, now=now)
     return tuple(tuple(frame) for frame in schedule.frames)
 
 
