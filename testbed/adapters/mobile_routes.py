@@ -9,6 +9,7 @@ from collections.abc import Callable
 from fec.wire import STREAM_UDP_PORT
 from testbed.adapters.controller_link import ControllerLink
 from testbed.adapters.faults import CableBreaker
+from testbed.adapters.switches import forget_flows
 from testbed.errors import InvalidRunError, TestbedError
 from testbed.model.label_split import LabelSplit
 from testbed.model.measurements import ChangeTimes
@@ -111,10 +112,12 @@ class MobileRoutes:
         return tuple(versioned_rules(self._wiring, s, number=number, udp_port=STREAM_UDP_PORT) for s in splits)
 
     def _inner_and_entry(self, number: int, rules: tuple[VersionedRules, ...]) -> tuple[float, float]:
-        """When the first and the last switch began to send by the new split."""
+        """When the first switch began to send by the new split, and when none sent by the old one any more, its memory of
+        packets included (a barrier is answered before that)."""
         self._controller.install([r for one in rules for r in one.inner], plan_id=2 * number + 2)
         began = self._clock()
         self._controller.install([r for one in rules for r in one.entry], plan_id=2 * number + 3)
+        forget_flows()
         return began, self._clock()
 
     @property

@@ -22,6 +22,7 @@ from testbed.adapters.sandbox import require_sandbox
 from testbed.errors import CapabilityError
 
 Datapath = Literal["kernel", "user"]
+_FORGET_S = 10.0
 _SCHEMA_PLACES = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")
 _PARALLEL_CLOSE = Path(__file__).with_name("parallel_close.py")
 _CLOSING_PROCESSES = 32
@@ -180,6 +181,21 @@ class PrivateSwitches:
     def _last_words(self, program: str) -> str:
         lines = (self._directory / "log" / f"{program}.log").read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it wrote nothing"
+
+
+def forget_flows() -> None:
+    """Have the switches look every packet from now on up in their tables: they forget what they remember of earlier ones.
+
+    A barrier is answered when the tables are changed; the daemon revises its memory some tens of milliseconds later, and
+    goes by it until then. CapabilityError where the daemon does not answer.
+    """
+    words = ["ovs-appctl", "-t", "ovs-vswitchd", "revalidator/purge"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_FORGET_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise CapabilityError(f"ovs-vswitchd did not forget its flows within {_FORGET_S:g} s") from None
+    if done.returncode != 0:
+        raise CapabilityError(f"ovs-vswitchd does not forget its flows: {done.stderr.strip()}")
 
 
 def probe_kernel_datapath() -> str | None:
