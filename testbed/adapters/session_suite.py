@@ -11,6 +11,7 @@ from testbed.adapters.capabilities import as_document, find_capabilities
 from testbed.adapters.provenance import describe_run
 from testbed.adapters.result_store import ResultStore
 from testbed.adapters.stream_session import (
+    MobilityRequest,
     Session,
     SessionRequest,
     open_fabric,
@@ -21,6 +22,7 @@ from testbed.adapters.stream_session import (
 from testbed.model.plan_json import plan_to_json
 from testbed.model.run_records import LoadedRun, combined_verdict
 from testbed.model.verdict import Verdict
+from testbed.streaming.campaign import CampaignResult
 from testbed.streaming.records import stream_document
 
 
@@ -30,7 +32,7 @@ class Suite:
 
     name: str
     command: str
-    requests: tuple[SessionRequest, ...]
+    requests: tuple[SessionRequest | MobilityRequest, ...]
     titles: tuple[str, ...]
     seed: int = 1
     repeats_if_invalid: int = 0
@@ -74,6 +76,30 @@ def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: A
     return SuiteResult(sessions=tuple(sessions), run=loaded, verdict=verdict, directory=directory)
 
 
+def campaign_lines(campaign: CampaignResult) -> list[str]:
+    """Frames and outages in words and figures, one a line."""
+    lines = []
+    if len(campaign.frames) > 1:
+        lines.append("frame   from s   packets  predicted %  measured %  links gone  change ms")
+    for part in campaign.frames if len(campaign.frames) > 1 else ():
+        change = "" if part.change_s is None else f"{1000 * part.change_s:.0f}"
+        lines.append(
+            f"{part.frame:5d} {part.start_s:8.1f} {part.packets:9d} {100 * part.predicted_loss:12.2f} "
+            f"{100 * part.measured_loss:11.2f} {part.lost_links:11d} {change:>10s}"
+        )
+    lines.append(
+        f"{campaign.faults} faults, up to {campaign.most_at_once} at once; {campaign.failing_s:.1f} s with failures, "
+        f"{campaign.overlapping_s:.1f} s of that with several"
+    )
+    for one in campaign.outages:
+        needed = "no N" if one.needed is None else f"N = {one.needed}"
+        lines.append(
+            f"beyond reach ({one.reason}): {one.start_s:.2f} to {one.stop_s:.2f} s, loss {100 * one.loss:.1f} %, {needed} would "
+            f"help; of {one.blocks} open blocks {one.predicted} to {one.predicted_most} predicted undecodable, {one.measured} were"
+        )
+    return lines
+
+
 def show_result(result: SuiteResult) -> None:
     """The closing table and where the page lies, for a reader at a terminal (or in a log)."""
     from rich.console import Console
@@ -81,8 +107,11 @@ def show_result(result: SuiteResult) -> None:
     from testbed.report.tables import closing_table
 
     console = Console()
-    for part in result.run.sessions:
+    for part, session in zip(result.run.sessions, result.sessions, strict=True):
         console.print(closing_table(part))
+        if session.analysis.campaign is not None:
+            for line in campaign_lines(session.analysis.campaign):
+                print(line)
     verdict = result.verdict
     for check in verdict.checks:
         if not check.passed:

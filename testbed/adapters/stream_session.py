@@ -17,8 +17,10 @@ from testbed.model.run_records import Record
 from testbed.model.verdict import Verdict
 from testbed.streaming.analysis import SessionAnalysis, analyse
 from testbed.streaming.judgement import judge
+from testbed.streaming.mobility import Movement, mobility_plan
 from testbed.streaming.planning import EachLink, build_plan
 from testbed.streaming.records import session_records
+from testbed.workloads.fault_schedules import PoissonFaults
 from topologies import load_network
 
 Tell = Callable[[Progress], None]
@@ -34,8 +36,21 @@ class SessionRequest:
     method: str = "capillary"
     layers: int | None = None
     stream: StreamParameters = field(default_factory=StreamParameters)
-    faults: EachLink | Sequence[Fault] = ()
+    faults: EachLink | PoissonFaults | Sequence[Fault] = ()
     duration_s: float | None = None
+    seed: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class MobilityRequest:
+    """One stream while nodes move: ``networks`` are the frames in order, catalogue names or files of the same nodes."""
+
+    networks: tuple[str, ...]
+    source: str
+    sink: str
+    movement: Movement = field(default_factory=Movement)
+    stream: StreamParameters = field(default_factory=StreamParameters)
+    faults: PoissonFaults | Sequence[Fault] = ()
     seed: int = 1
 
 
@@ -54,8 +69,18 @@ class Session:
         return session_records(index, title, self.plan, self.route, self.run, self.analysis, self.verdict)
 
 
-def plan_session(request: SessionRequest) -> tuple[StreamPlan, SplitRoute]:
+def plan_session(request: SessionRequest | MobilityRequest) -> tuple[StreamPlan, SplitRoute]:
     """The plan and the route that its predictions come from. Raises InputError or TopologyError before anything is done."""
+    if isinstance(request, MobilityRequest):
+        return mobility_plan(
+            [load_network(name) for name in request.networks],
+            request.source,
+            request.sink,
+            movement=request.movement,
+            stream=request.stream,
+            faults=request.faults,
+            seed=request.seed,
+        )
     return build_plan(
         load_network(request.network),
         request.source,

@@ -5,14 +5,28 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from testbed.adapters.stream_session import SessionRequest
 from testbed.errors import InputError
 from testbed.model.plan import Fault, StreamParameters
-from testbed.streaming.planning import EachLink, parse_faults
+from testbed.streaming.fault_files import parse_faults
+from testbed.streaming.planning import EachLink
+from testbed.workloads.fault_schedules import PoissonFaults
 from topologies import load_network
 
 FABRICS = ("emulation", "simulator")
+FAULTS_HELP = (
+    "default each-link; poisson:rate=R,lasts=S: every loaded cable fails R times a second for S s, overlaps included"
+)
+_POISSON = {
+    "rate": "rate_per_s",
+    "lasts": "lasts_s",
+    "start": "start_s",
+    "lengths": "lengths",
+    "kind": "kind",
+    "loss": "loss_fraction",
+}
 
 
 def add_fabric_options(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +55,7 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
 def add_fault_options(parser: argparse.ArgumentParser) -> None:
     """--faults and how each-link breaks and measures."""
     add = parser.add_argument
-    add("--faults", default="each-link", metavar="each-link|none|FILE", help="default each-link")
+    add("--faults", default="each-link", metavar="each-link|none|poisson:...|FILE", help=FAULTS_HELP)
     add("--fault-kind", choices=("down", "blackhole", "loss"), default="down", help="of each-link (default down)")
     add("--fault-loss", type=float, default=0.5, metavar="FRACTION", help="of --fault-kind loss (default 0.5)")
     add("--one-way", action="store_true", help="each-link: break only the loaded direction")
@@ -78,9 +92,30 @@ def session_request(args: argparse.Namespace) -> SessionRequest:
     )
 
 
-def _faults(args: argparse.Namespace) -> EachLink | tuple[Fault, ...]:
+def poisson_faults_of(text: str) -> PoissonFaults:
+    """``poisson:rate=0.01,lasts=1`` with start, lengths (fixed, exponential), kind and loss; InputError naming the wrong word."""
+    values: dict[str, Any] = {}
+    for word in text.partition(":")[2].split(","):
+        name, _, value = word.partition("=")
+        if name not in _POISSON:
+            raise InputError(f"faults {text!r}: {word!r} is none of {', '.join(f'{key}=' for key in _POISSON)}")
+        try:
+            values[_POISSON[name]] = value if name in ("lengths", "kind") else float(value)
+        except ValueError:
+            raise InputError(f"faults {text!r}: {value!r} is no number") from None
+    missing = [key for key in ("rate", "lasts") if _POISSON[key] not in values]
+    if missing:
+        raise InputError(f"faults {text!r}: {missing[0]}= is missing; write poisson:rate=0.01,lasts=1")
+    faults = PoissonFaults(**values)
+    Fault(link=("a", "b", 0), start_s=0, stop_s=1, kind=faults.kind, loss_fraction=faults.loss_fraction)
+    return faults
+
+
+def _faults(args: argparse.Namespace) -> EachLink | PoissonFaults | tuple[Fault, ...]:
     if args.faults == "none":
         return ()
+    if args.faults.startswith("poisson:"):
+        return poisson_faults_of(args.faults)
     if args.faults == "each-link":
         if args.links is not None and args.links < 1:
             raise InputError(f"--links {args.links}: give 1 or more")

@@ -200,38 +200,6 @@ def faulty_share(split: LabelSplit, fault: Fault) -> float:
     return sum(p.stop - p.start for p in split.paths if hit.intersection(p.links)) / 65536
 
 
-def parse_faults(document: Any, network: Network, where: str) -> tuple[Fault, ...]:
-    """Faults from a JSON document: a list (or {"faults": list}) of {"link": "a->b", "kind", "start_s", "stop_s", ...}.
-
-    Raises InputError naming the entry and the key that is wrong.
-    """
-    entries = document.get("faults") if isinstance(document, dict) else document
-    if not isinstance(entries, list):
-        raise InputError(f'{where}: give a list of faults, or {{"faults": [...]}}')
-    allowed = {"link", "kind", "start_s", "stop_s", "direction", "loss_fraction"}
-    faults = []
-    for number, entry in enumerate(entries):
-        spot = f"{where}, fault {number}"
-        if not isinstance(entry, dict):
-            raise InputError(f"{spot}: not an object; give link, kind, start_s and stop_s")
-        unknown = sorted(set(entry) - allowed)
-        if unknown:
-            raise InputError(f"{spot}: unknown key {unknown[0]!r}; the keys are {', '.join(sorted(allowed))}")
-        missing = sorted({"link", "start_s", "stop_s"} - set(entry))
-        if missing:
-            raise InputError(f"{spot}: {missing[0]} is missing")
-        values = {k: v for k, v in entry.items() if k != "link"}
-        for key in ("start_s", "stop_s", "loss_fraction"):
-            value = values.get(key, 1.0)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) > 1e9:
-                raise InputError(f"{spot}: {key} {value!r} is not a number of use")
-        try:
-            faults.append(Fault(link=parse_link(entry["link"], network), **values))
-        except InputError as error:
-            raise InputError(f"{spot}: {error}") from None
-    return tuple(sorted(faults, key=lambda f: f.start_s))
-
-
 def parse_link(text: Any, network: Network) -> LinkId:
     """``a->b`` or ``a->b#key`` to a link of the network; InputError where there is none."""
     if isinstance(text, str) and "->" in text:
