@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,17 +13,30 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Compute what fraction of one flow each directed link carries. Methods: single, ecmp, disjoint-2, disjoint:k, "
-    "max-flow, capillary, capillary:K (the first K layers, the rest over the fewest links). Loads are exact fractions; "
-    "utilisation is load over capacity relative to the network's largest capacity."
+    "disjoint-all, max-flow, min-cost, capillary, capillary:K (the first K layers, the rest over the fewest links), "
+    "thesis-loop, least-fec:T (least redundancy at tolerance T). Loads are exact fractions (--float: floats); utilisation is load over capacity relative to the network's largest capacity."
 )
+MOST_DIGITS = 24
+"""Longer fractions (solvers make them) are shown by their float alone."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("route", help="split a flow over a network", description=DESCRIPTION)
     parser.add_argument("network", metavar="NETWORK", help="a catalogue name (swiss-t1, torus:8x8, ...) or a file")
-    parser.add_argument("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
-    parser.add_argument("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
+    parser.add_argument("--from", dest="source", metavar="NODE", help="where the flow starts")
+    parser.add_argument("--to", dest="sink", metavar="NODE", help="where it ends")
+    parser.add_argument(
+        "--pair",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("FROM", "TO"),
+        help="a flow of one unit; may be repeated",
+    )
+    parser.add_argument(
+        "--float", dest="floats", action="store_true", help="capillary loads in floats: many times faster"
+    )
     parser.add_argument("--method", default="capillary", help="how to split it (default: capillary)")
     parser.add_argument("--layers", type=_layer_count, metavar="K", help="keep to the first K capillary layers")
     parser.add_argument("--certify", action="store_true", help="prove the full capillary route by the certificate")
@@ -38,19 +52,53 @@ def _layer_count(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; 1 where a certificate is asked for and refused."""
-    from testbed.routing import route_by_name, routing_method
+    from testbed.errors import InputError
+    from testbed.routing import routing_method
     from topologies import load_network
 
+    pairs = [tuple(pair) for pair in args.pair]
+    if (args.source is None) != (args.sink is None) or (args.source is None and not pairs):
+        raise InputError("say where the flow starts and ends: --from NODE --to NODE, or --pair NODE NODE (repeatable)")
+    if args.source is not None:
+        pairs.insert(0, (args.source, args.sink))
+    if args.floats and (args.method != "capillary" or args.layers or args.certify):
+        raise InputError("--float is for the full capillary route, without --layers and --certify: leave those out")
     routing_method(args.method, args.layers)  # a wrong method is reported before the network is read
-    route = route_by_name(load_network(args.network), args.source, args.sink, args.method, args.layers)
-    document = route_document(route, f"capillary:{args.layers}" if args.layers else args.method)
-    if args.certify:
-        document["certificate"] = _certify(route)
-    if args.json:
-        print(json.dumps(document))
+    network = load_network(args.network)
+    if args.floats:
+        documents = _float_documents(network, pairs)
+        routes: list[SplitRoute] = []
     else:
-        _print_table(route, document)
-    return 0 if document.get("certificate", {}).get("valid", True) else 1
+        routes = [routing_method(args.method, args.layers)(network, *pair) for pair in pairs]
+        asked = f"capillary:{args.layers}" if args.layers else args.method
+        documents = [route_document(route, asked) for route in routes]
+    if args.certify:
+        for route, document in zip(routes, documents, strict=True):
+            document["certificate"] = _certify(route)
+    if args.json:
+        print(json.dumps(documents[0] if len(documents) == 1 else {"routes": documents}))
+    else:
+        for document in documents:
+            _print_table(document)
+    return 0 if all(d.get("certificate", {}).get("valid", True) for d in documents) else 1
+
+
+def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """As ``route_document``, with floats for loads and without layers."""
+    from testbed.routing.float_route import capillary_loads
+
+    largest = max((link.capacity_bps for link in network.links), default=1.0)
+    documents = []
+    for (source, sink), loads in zip(pairs, capillary_loads(network, pairs).tolist(), strict=True):
+        links = [
+            _link_names(link)
+            | {"load": repr(load), "load_float": load, "utilisation": load * largest / link.capacity_bps, "layer": 0}
+            for link, load in zip(network.links, loads, strict=True)
+            if load > 0
+        ]
+        ends = {"network": network.name, "source": source, "sink": sink, "method": "capillary"}
+        documents.append(ends | {"note": None, "links": links, "layers": []})
+    return documents
 
 
 def route_document(route: SplitRoute, asked: str) -> dict[str, Any]:
@@ -107,35 +155,52 @@ def _shortfall(route: SplitRoute, asked: str) -> str | None:
 
 
 def _certify(route: SplitRoute) -> dict[str, Any]:
+    """Full routes by their own certificate; K layers by the full route's, with which the K layers must agree."""
     from testbed.errors import InputError
+    from testbed.routing import capillary_route
     from testbed.routing.certificate import check_certificate
 
-    if route.method != "capillary":
+    if route.method.partition(":")[0] != "capillary":
         raise InputError(
-            f"--certify: a certificate is for the full capillary route, not for {route.method!r}; leave it out"
+            f"--certify: a certificate is for capillary routes, not for {route.method!r}, of which there are many; "
+            "leave it out"
         )
-    found = check_certificate(route.network, route.source, route.sink, route.loads)
-    return {"valid": found.valid, "levels": len(found.levels), "violations": list(found.violations)}
+    full = route if route.method == "capillary" else capillary_route(route.network, route.source, route.sink)
+    found = check_certificate(full.network, full.source, full.sink, full.loads)
+    violations = list(found.violations)
+    if full is not route:
+        lowest = float(route.layers[-1].load)
+        for i, (layer, true) in enumerate(zip(route.link_layers, full.link_layers, strict=True)):
+            label = route.network.links[i].label
+            if layer and (layer != true or route.loads[i] != full.loads[i]):
+                violations.append(f"link {label}: its load {route.loads[i]} is not that of layer {layer}")
+            elif not layer and route.utilisations[i] > lowest * (1 + 1e-12):
+                violations.append(f"link {label}: its load {route.loads[i]} is above the last layer's")
+    return {"valid": not violations, "levels": len(found.levels), "violations": violations}
 
 
-def _print_table(route: SplitRoute, document: dict[str, Any]) -> None:
+def _print_table(document: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
-    table = Table(title=f"{route.method} route {route.source} -> {route.sink} over {route.network.name}")
+    table = Table(
+        title=f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
+    )
     table.add_column("link")
     for heading in ("load", "load", "utilisation"):
         table.add_column(heading, justify="right")
-    if route.layers:
+    if document["layers"]:
         table.add_column("layer", justify="right")
-    for i, entry in zip(route.loaded, document["links"], strict=True):
-        cells = [route.network.links[i].label, entry["load"], _short(entry["load_float"]), _short(entry["utilisation"])]
-        if route.layers:
+    for entry in document["links"]:
+        label = f"{entry['source']}->{entry['target']}" + (f"#{entry['key']}" if entry["key"] else "")
+        exact = entry["load"] if len(entry["load"]) <= MOST_DIGITS else "..."
+        cells = [label, exact, _short(entry["load_float"]), _short(entry["utilisation"])]
+        if document["layers"]:
             cells.append(str(entry["layer"]) if entry["layer"] else "rest")
         table.add_row(*cells)
     console.print(table)
-    if route.layers:
+    if document["layers"]:
         console.print(_layer_table(document["layers"]))
     if document["note"]:
         console.print(f"note: {document['note']}")

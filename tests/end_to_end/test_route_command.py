@@ -108,3 +108,30 @@ def test_wrong_layers_are_one_line_and_exit_code_2(
         main(["route", thesis, "--from", "s", "--to", "t", "--layers", layers])
     assert stopped.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_many_pairs_come_in_one_object_exact_or_in_floats(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["route", "swiss-t1", "--from", "s1", "--to", "s6", "--pair", "s2", "s7", "--json"]
+    assert main(words) == 0
+    exact = json.loads(capsys.readouterr().out)["routes"]
+    assert main([*words, "--float"]) == 0
+    floats = json.loads(capsys.readouterr().out)["routes"]
+    assert [(r["source"], r["sink"]) for r in exact] == [("s1", "s6"), ("s2", "s7")]
+    for a, b in zip(exact, floats, strict=True):
+        assert [e["load_float"] for e in a["links"]] == pytest.approx([e["load_float"] for e in b["links"]])
+
+
+def test_a_route_of_some_layers_is_certified_by_the_full_one(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["route", "manet:nodes=40,seed=2", "--from", "n1", "--to", "n30", "--layers", "3", "--certify", "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["certificate"]["valid"]
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--from", "s1"], ["--from", "s1", "--to", "s6", "--float", "--certify"]], ids=str
+)
+def test_a_flow_without_ends_and_a_certificate_of_floats_are_refused(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main(["route", "swiss-t1", *words]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
