@@ -235,7 +235,7 @@ def _pattern(word: str) -> str | tuple[tuple[str, str], ...]:
 
 
 def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
-    from testbed.streaming.planning import parse_faults
+    from testbed.streaming.fault_files import parse_faults
     from topologies import load_network
 
     if args.faults is None:
