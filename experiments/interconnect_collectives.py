@@ -1,0 +1,108 @@
+"""What do failed links cost scatter and gather under FT-DRB (document 003, 5.6.3, Figure 5.31)?
+
+A 32x32 torus, one root, 2 to 200 links failed from the start.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.interconnect_figures import draw_lines
+from experiments.interconnect_runs import measure_run
+from experiments.interconnect_samples import Row, at_least, delivery_check, performances, spread
+from experiments.interconnect_traffic import STRIDE, drb_point
+from testbed.commands.study_base import Study
+from testbed.model.verdict import Verdict
+
+CLAIMED = 99.0
+COUNTS = (0, 2, 4, 6, 8, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 200)
+BUSY_ROOT = 200_000.0
+"""Messages a second that the root of a scatter makes in the second set (41 % of its link); a gather gives as many."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Both collectives at the thesis' 400 packets/s a node (quick: 16x16, three counts)."""
+    seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
+    network, nodes = ("torus:16x16", 256) if quick else ("torus:32x32", 1024)
+    gather_rate = min(400.0, BUSY_ROOT / (nodes - 1))
+    found = []
+    for pattern in ("scatter", "gather"):
+        rate = 400.0 if pattern == "scatter" else gather_rate
+        for n in (0, 10, 50) if quick else COUNTS:
+            found += [
+                drb_point(
+                    network=network, pattern=pattern, faults=n, fault_kind="start", seed=s, quick=quick, rate=rate
+                )
+                for s in seeds
+            ]
+        if pattern == "scatter":
+            for n in (0, 50) if quick else (0, 10, 100, 200):
+                found += [
+                    drb_point(
+                        network=network,
+                        pattern=pattern,
+                        faults=n,
+                        fault_kind="start",
+                        seed=s,
+                        quick=True,
+                        rate=BUSY_ROOT,
+                    )
+                    for s in seeds
+                ]
+    return found
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Sent = received; less than 1 % lost at every number of failures."""
+    checks = [delivery_check(rows)]
+    worst: dict[str, tuple[int, list[float]]] = {}
+    for (pattern, count, rate), values in _measured(rows).items():
+        if (
+            count
+            and (pattern == "gather" or rate == 400.0)
+            and (pattern not in worst or spread(values)[0] < spread(worst[pattern][1])[0])
+        ):
+            worst[pattern] = (count, values)
+    for pattern, (count, values) in worst.items():
+        checks.append(
+            at_least(f"{pattern}: less than 1 % lost at any number (%)", CLAIMED, values, f"worst at {count}")
+        )
+    note = (
+        "Every node gathering at the stated 400 packets/s of 512 B would offer the root's link "
+        f"{1023 * 400 * 512 * 8 / 2e9:.2f} of its capacity on 32x32: gather is run at the rate that fills "
+        f"{BUSY_ROOT * 512 * 8 / 2e9:.2f} of it."
+    )
+    return Verdict(checks=tuple(checks), notes=(note,))
+
+
+def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """5.31: performance over the number of failed links."""
+    lines: dict[str, dict[float, tuple[float, float]]] = {}
+    for (pattern, count, rate), values in _measured(rows).items():
+        lines.setdefault(f"{pattern}, {rate:.0f} packets/s a sender", {})[count] = spread(values)
+    return {
+        "5.31": draw_lines(
+            f"Scatter and gather with failed links, {rows[0]['network']}", lines, x_label="failed links",
+            y_label="100 L0 / Lf (%)", claim=CLAIMED, claim_says="claim: less than 1 % lost",
+        )
+    }  # fmt: skip
+
+
+def _measured(rows: Sequence[Row]) -> dict[tuple[str, int, float], list[float]]:
+    return performances(rows, lambda row: (row["pattern"], row["faults"], row["rate"]))
+
+
+STUDY = Study(
+    name="interconnect_collectives",
+    does="latency of scatter and gather on a 32x32 torus with up to 200 failed links",
+    answers="003 Figure 5.31: less than 1 % lost",
+    points=points,
+    measure=measure_run,
+    judge=judge,
+    figures=figures,
+)
+
+if __name__ == "__main__":
+    sys.exit(STUDY.main())

@@ -1,0 +1,83 @@
+"""Rows of interconnect studies put together: performance against the run without failures, means and their intervals."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from testbed.model.verdict import Check
+
+Row = Mapping[str, Any]
+FAULT_KEYS = frozenset({"faults", "fault_kind", "deadlock_shown"})
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Mean, and half the width of its 95 % confidence interval (Student's t; 0 for a single value)."""
+    if len(values) < 2:
+        return (values[0] if values else math.nan), 0.0
+    from scipy.stats import t
+
+    return statistics.fmean(values), float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(
+        len(values)
+    )
+
+
+def point_key(row: Row, leave: Iterable[str]) -> tuple[Any, ...]:
+    """What the row was run with, without the names to leave out."""
+    names = (
+        "network",
+        "pattern",
+        "seed",
+        "seconds",
+        "rate",
+        "bytes",
+        "paths",
+        "routing",
+        "deadlock",
+        "faults",
+        "fault_kind",
+    )
+    left = frozenset(leave)
+    return tuple(row.get(name) for name in names if name not in left)
+
+
+def performances(rows: Sequence[Row], label: Callable[[Row], Any]) -> dict[Any, list[float]]:
+    """100 * L0 / Lf of every run with failures, by label; L0: the run of the same seed without (document 003, 5.4.2)."""
+    whole = {point_key(row, FAULT_KEYS): row["latency_s"] for row in rows if row["faults"] == 0}
+    found: dict[Any, list[float]] = {}
+    for row in rows:
+        base = whole.get(point_key(row, FAULT_KEYS))
+        if base is not None and row["latency_s"]:
+            found.setdefault(label(row), []).append(100.0 * base / row["latency_s"])
+    return found
+
+
+def delivery_check(rows: Sequence[Row]) -> Check:
+    """Sent = received in every run, none deadlocked, no livelock."""
+    sent, received = sum(row["sent"] for row in rows), sum(row["received"] for row in rows)
+    stuck = sum(bool(row["deadlocked"]) for row in rows)
+    lost = [row for row in rows if row["sent"] != row["received"]]
+    circling = sum(row.get("livelocked", 0) for row in rows)
+    return Check(
+        name="sent = received in every run",
+        predicted=float(sent),
+        measured=float(received),
+        tolerance=0.0,
+        passed=not lost and not stuck and not circling,
+        detail=f"{len(rows)} runs, {stuck} deadlocked, {circling} packets beyond the hop cap",
+    )
+
+
+def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
+    """A check that the mean is not below what is claimed; the detail tells the interval and the number of runs."""
+    mean, half = spread(values)
+    return Check(
+        name=name,
+        predicted=claimed,
+        measured=mean,
+        tolerance=None,
+        passed=mean >= claimed,
+        detail=", ".join(filter(None, (f"95 % interval +- {half:.2g}, {len(values)} runs", detail))),
+    )
