@@ -25,7 +25,8 @@ class Traffic:
     """``links``: names, each used by some transfer. Transfer i uses ``indices[offsets[i]:offsets[i + 1]]``, in their order.
 
     ``ends``: (source, destination) of each transfer where known, else empty. ``symmetries``: permutations of the links
-    (arrays of shape (links,)) that carry the traffic into itself, a group, the identity first; empty where unknown.
+    (arrays of shape (links,)), the translations of a grid of ``symmetry_shape`` in order of their coordinates, each of which
+    moves every link; empty where there are none.
     ``first_node`` and ``last_node``: per transfer a number of the node that its first link leads to and its last link
     leaves from (equal numbers, equal nodes); empty where unknown.
     """
@@ -35,6 +36,7 @@ class Traffic:
     indices: IntArray
     ends: Sequence[tuple[str, str]] = field(default=(), repr=False)
     symmetries: tuple[IntArray, ...] = field(default=(), repr=False)
+    symmetry_shape: tuple[int, ...] = ()
     first_node: IntArray | None = field(default=None, repr=False)
     last_node: IntArray | None = field(default=None, repr=False)
 

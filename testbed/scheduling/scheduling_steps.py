@@ -11,7 +11,7 @@ import numpy as np
 
 UNPLACED = -1
 LARGE = 1 << 40
-TABU_STEPS = 6
+TABU_STEPS = 1
 
 
 def next_random(state: Any) -> Any:
