@@ -199,7 +199,7 @@ def _parts(plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], fa
                 start_s=round(own[0].start_s, 4),
                 stop_s=round(own[-1].stop_s, 4),
                 packets=packets,
-                uncertain=last - first - packets,
+                uncertain=int(last - first) - packets,
                 predicted_loss=float(chance.mean()) if packets else 0.0,
                 measured_loss=float(lost.mean()) if packets else 0.0,
                 tolerance=spread / max(1, packets),

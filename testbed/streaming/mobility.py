@@ -74,7 +74,7 @@ def mobility_plan(
     present = [frozenset(link.id for link in frame.links) for frame in switched]
     routed = [_routed(k, _only(union, there), source, sink, movement) for k, there in enumerate(present)]
     moved = [(on_network(there, union), on_network(back, union)) for _, there, back in routed]
-    begin = movement.warm_up_s
+    begin, stream = movement.warm_up_s, stream or StreamParameters()
     changes = tuple(
         RouteChange(
             at_s=round(begin + k * movement.frame_s, 4),
@@ -91,11 +91,11 @@ def mobility_plan(
         layers=movement.layers if movement.method == "capillary" else None,
         forward=moved[0][0],
         backward=moved[0][1],
-        stream=stream or StreamParameters(),
+        stream=stream,
         absent=_in_order(union, frozenset(link.id for link in union.links) - present[0]),
         changes=changes,
         handover=movement.handover,
-        duration_s=round(begin + len(frames) * movement.frame_s, 4),
+        duration_s=round(begin + len(frames) * movement.frame_s + stream.playback_s, 4),
         seed=seed,
     )
     scheduled = random_faults(plan, faults) if isinstance(faults, PoissonFaults) else tuple(faults)

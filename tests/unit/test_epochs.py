@@ -122,7 +122,7 @@ def test_walk_under_random_failures_is_predicted_packet_by_packet() -> None:
     spec = PoissonFaults(rate_per_s=0.05, lasts_s=1.0)
     stream = StreamParameters(rate_pps=200, playback_s=2.0, hold_s=2.0)
     plan, route = mobility_plan(frames, "n0", "n29", movement=Movement(frame_s=3.0), stream=stream, faults=spec)
-    assert len(plan.changes) == 3 and plan.duration_s == 12.8 and len(plan.faults) >= 10
+    assert len(plan.changes) == 3 and plan.duration_s == 14.8 and len(plan.faults) >= 10
     assert all(recomputed(plan, k) == (c.forward, c.backward) for k, c in enumerate(plan.changes))
     present = {link.id for link in frame_network(plan, 2).links}
     assert present == {link.id for link in frames[3].links if "h" not in link.source + link.target}
