@@ -267,8 +267,6 @@ def _redundancies(
     """What the epochs' losses call for, predicted and measured, and how far a share that so few packets tell may err."""
     predicted = measured = slack = counted_s = 0.0
     for epoch in found:
-        if beyond_reach(epoch, policy):
-            continue
         first, last = np.searchsorted(run.sent.time_s, (epoch.start_s, epoch.stop_s))
         sure = fates.certain[first:last]
         packets = int(sure.sum())
