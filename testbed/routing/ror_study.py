@@ -5,6 +5,8 @@ The functions that campaigns, experiments and ``testbed ror`` share.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -206,3 +208,25 @@ def beyond_reed_solomon(terms: RorBreakdown) -> int | None:
     sizes = [term.block_size for term in terms.per_load if term.block_size is not None]
     longest = max([*sizes, terms.base_block_size or 0])
     return longest if longest > REED_SOLOMON_MOST else None
+
+
+def ror_by_tolerance(
+    route: SplitRoute, tolerances: Sequence[float], m: int, der: float, *, large_blocks: bool
+) -> list[float]:
+    """ROR of one route at many tolerances, links that carry everything left out: block sizes are asked for once.
+
+    In floats; as ``rate_route``'s ``ror_of_others`` to rounding.
+    """
+    loads = sorted(load for load in (route.loads[i] for i in route.loaded) if load < 1)
+    least = as_fraction(min(tolerances), "tolerance")
+    needs = [
+        (load, 1 / (1 - float(load)) if large_blocks else float(fec_block_size(m, load, der)))
+        for load in loads
+        if load >= least
+    ]
+    found = []
+    for tolerance in tolerances:
+        t = as_fraction(tolerance, "tolerance")
+        base = 1 / (1 - float(t)) if large_blocks else float(fec_block_size(m, t, der))
+        found.append(math.fsum(need / base - 1 for load, need in needs if load >= t))
+    return found
