@@ -42,13 +42,14 @@ class Schedule:
         detail: str = "",
     ) -> Schedule:
         """Frames that no transfer uses are closed up; what follows from the length alone is filled in."""
-        used, closed = np.unique(frame_of, return_inverse=True)
-        length = len(used)
+        used = np.bincount(frame_of) > 0
+        length = int(used.sum())
+        closed = frame_of if used.all() else (np.cumsum(used) - 1)[frame_of]
         liquid = length == bottleneck_load
         proved: Proof = "liquid" if liquid else "no-liquid-schedule" if no_liquid else "unknown"
         best = True if liquid or (no_liquid and length == bottleneck_load + 1) else optimal
         return cls(
-            frame_of=closed.astype(np.int32).reshape(-1),
+            frame_of=closed.astype(np.int32, copy=False),
             length=length,
             bottleneck_load=bottleneck_load,
             method=method,

@@ -18,8 +18,8 @@ Grid = npt.NDArray[np.int32]
 
 
 def clos_traffic(network: Network, pairs: AllPairs, random_seed: int | None = None) -> Traffic:
-    """Every host to every host. ``random_seed``: the ways up are drawn once for each pair instead of taken from the destination's
-    digits (random static routes)."""
+    """Every host to every host. ``random_seed``: random static routes: each switch's port up for each destination is drawn, instead
+    of taken from the destination's digits."""
     half = int(network.attributes["k"]) // 2
     hosts = len(pairs.sources)
     source, sink = (grid.reshape(-1) for grid in np.meshgrid(np.arange(hosts), np.arange(hosts), indexing="ij"))
@@ -27,7 +27,9 @@ def clos_traffic(network: Network, pairs: AllPairs, random_seed: int | None = No
         first, second = sink % half, sink // half % half
     else:
         chance = np.random.default_rng(random_seed)
-        first, second = (chance.integers(0, half, size=hosts * hosts) for _ in range(2))
+        first_table, second_table = (chance.integers(0, half, size=(hosts // half, hosts)) for _ in range(2))
+        first = first_table[source // half, sink]
+        second = second_table[source // half // half * half + first, sink]
     edge, goal = source // half, sink // half
     pod, goal_pod = edge // half, goal // half
     far, other = pod != goal_pod, edge != goal

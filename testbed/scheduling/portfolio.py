@@ -80,8 +80,9 @@ def liquid_schedule(
 def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
     bound = traffic.bottleneck_load
     yield _by_classes(traffic, seed, budget)
-    orders = list(_orders(traffic))
-    for order in orders:
+    orders = []
+    for order in _orders(traffic):
+        orders.append(order)
         yield _first_fit(traffic, order, bound)
     if traffic.symmetries:
         yield from _by_orbits(traffic, seed, budget)
@@ -188,7 +189,13 @@ class _Table:
         count = np.zeros(links * frames, dtype=np.int64)
         position, waiting = np.full(units, -1, dtype=np.int64), np.zeros(units, dtype=np.int64)
         layout = (frames, shifts, offsets.astype(np.int64), indices.astype(np.int64), moved, cap, base, held, count)
-        left = compiled().place_greedily(order, position, waiting, *layout)
+        if shifts == 1:
+            fitted = np.full(units, -1, dtype=np.int32)
+            compiled().first_fit(layout[2], layout[3], order, frames, links, fitted)
+            position[:] = fitted
+            left = compiled().enter_positions(position, waiting, *layout)
+        else:
+            left = compiled().place_greedily(order, position, waiting, *layout)
         weight, tabu = np.ones(units, dtype=np.int64), np.zeros(units, dtype=np.int64)
         state = np.array([seed * 2 + 88172645463325252], dtype=np.uint64)
         arrays = (*layout, weight, tabu, np.zeros(1, dtype=np.int64), state)

@@ -29,6 +29,7 @@ _OUTER: tuple[Callable[..., Any], ...] = (
     scheduling_steps.first_fit,
     scheduling_steps.eject,
     scheduling_steps.place_greedily,
+    scheduling_steps.enter_positions,
     class_steps.search_classes,
     class_steps.amalgamate,
     class_steps.class_resources,
@@ -38,15 +39,21 @@ _OUTER: tuple[Callable[..., Any], ...] = (
 @functools.cache
 def compiled() -> Any:
     """The outer steps by name, compiled: read from the cache, or made now (some seconds) and kept there."""
+    return SimpleNamespace(**{step.__name__: compiled_function(step, ()) for step in _OUTER})
+
+
+@functools.cache
+def compiled_function(function: Callable[..., Any], inner: tuple[Callable[..., Any], ...]) -> Any:
+    """One function compiled together with the steps of this package and ``inner``, which it may call."""
     if "numba" not in sys.modules:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(home) / "parallel-communications-testbed" / "numba"))
     import numba
     from numba.extending import register_jitable
 
-    for step in _INNER:
+    for step in (*_INNER, *inner):
         register_jitable(step)
     try:
-        return SimpleNamespace(**{step.__name__: numba.njit(cache=True)(step) for step in _OUTER})
+        return numba.njit(cache=True)(function)
     except RuntimeError:  # no directory that can be written: compile for this process
-        return SimpleNamespace(**{step.__name__: numba.njit(step) for step in _OUTER})
+        return numba.njit(function)

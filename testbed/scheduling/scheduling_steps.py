@@ -40,9 +40,10 @@ def first_fit(offsets: Any, indices: Any, order: Any, frames: Any, links: Any, f
                 continue
             free = ~taken
             bit = 0
-            while not free & np.uint64(1):
-                free >>= np.uint64(1)
-                bit += 1
+            for half in (32, 16, 8, 4, 2, 1):
+                if not free & ((np.uint64(1) << np.uint64(half)) - np.uint64(1)):
+                    free >>= np.uint64(half)
+                    bit += half
             if w * 64 + bit < frames:
                 found = w * 64 + bit
                 for k in range(offsets[unit], offsets[unit + 1]):
@@ -252,10 +253,18 @@ def place_greedily(
     count: Any,
 ) -> Any:
     """Each unit, in order, at the first position where nothing has to leave; how many wait instead."""
-    left = 0
+    left, before, begin = 0, UNPLACED, 0
     for unit in order:
         position[unit] = UNPLACED
-        for at in range(frames * shifts):
+        # what the unit before it could not have, one with the same resources cannot have either: nothing leaves meanwhile
+        length = offsets[unit + 1] - offsets[unit]
+        alike = before != UNPLACED and offsets[before + 1] - offsets[before] == length
+        if alike:
+            for k in range(length):
+                alike = alike and indices[offsets[before] + k] == indices[offsets[unit] + k]
+        begin = begin if alike else 0
+        before = unit
+        for at in range(begin, frames * shifts):
             frame, shift = at // shifts, at % shifts
             free = True
             for k in range(offsets[unit], offsets[unit + 1]):
@@ -265,11 +274,36 @@ def place_greedily(
                     break
             if free:
                 put(unit, at, frames, shifts, offsets, indices, moved, cap, base, held, count)
-                position[unit] = at
+                position[unit] = begin = at
                 break
         if position[unit] == UNPLACED:
             waiting[left] = unit
             left += 1
+            begin = frames * shifts
+    return left
+
+
+def enter_positions(
+    position: Any,
+    waiting: Any,
+    frames: Any,
+    shifts: Any,
+    offsets: Any,
+    indices: Any,
+    moved: Any,
+    cap: Any,
+    base: Any,
+    held: Any,
+    count: Any,
+) -> Any:
+    """Enter every unit that has a position; those without one wait: how many."""
+    left = 0
+    for unit in range(len(position)):
+        if position[unit] == UNPLACED:
+            waiting[left] = unit
+            left += 1
+        else:
+            put(unit, position[unit], frames, shifts, offsets, indices, moved, cap, base, held, count)
     return left
 
 
