@@ -24,7 +24,7 @@ from testbed.errors import InvalidRunError
 from testbed.fabric import Progress
 from testbed.model.bulk_plan import BulkPlan, Goodput
 from testbed.model.wiring import Wiring
-from testbed.openflow.circuit_rules import return_rules, standing_rules
+from testbed.openflow.circuit_rules import shared_return_rules, standing_rules
 from topologies.network import LinkId
 
 _CIRCUIT_SEND_BUFFER = 80 << 10
@@ -107,8 +107,7 @@ class BulkRun:
 
     def _raise_rules(self) -> None:
         """Ways back for acknowledgements, and for data too while connections are made (packet switching: until the end)."""
-        rules = [r for pair, path in self._paths.items() for r in return_rules(self._wiring, pair, path)]
-        rules += standing_rules(self._wiring, self._paths)
+        rules = (*shared_return_rules(self._wiring, self._paths), *standing_rules(self._wiring, self._paths))
         self._board.change_rules(rules, "add")
         self._stack.callback(self._board.change_rules, rules, "remove")
 

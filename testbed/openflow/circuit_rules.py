@@ -64,6 +64,27 @@ def return_rules(
     return _along(wiring, (pair[1], pair[0]), back, match, priority)
 
 
+def shared_return_rules(
+    wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], *, port: int = BULK_PORT
+) -> tuple[FlowRule, ...]:
+    """``return_rules`` of all pairs, in few rules: where acknowledgements to one sender leave a switch through one port
+    whoever sends them, one rule without a source does, below those of the pairs that go another way.
+
+    A switch looks up each new flow once; flows that share a rule share that too.
+    """
+    every: dict[tuple[int, str], dict[int, list[FlowRule]]] = {}
+    for pair, path in paths.items():
+        for rule in return_rules(wiring, pair, path, port=port):
+            every.setdefault((rule.dpid, pair[0]), {}).setdefault(rule.out_port, []).append(rule)
+    found: list[FlowRule] = []
+    for (dpid, _), by_port in every.items():
+        common = max(by_port, key=lambda out: (len(by_port[out]), -out))
+        match = tuple(field for field in by_port[common][0].match if field[0] != "ipv4_src")
+        found.append(FlowRule(dpid=dpid, priority=STANDING_PRIORITY - 1, match=match, out_port=common))
+        found += [rule for out, rules in by_port.items() if out != common for rule in rules]
+    return tuple(found)
+
+
 def standing_rules(
     wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], *, port: int = BULK_PORT
 ) -> tuple[FlowRule, ...]:

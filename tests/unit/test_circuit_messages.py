@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from testbed.bulk.planning import all_to_all, transfers_of
 from testbed.errors import InputError
 from testbed.model.wiring import wire
-from testbed.openflow.circuit_rules import BULK_PORT, circuit_rules, return_rules
+from testbed.openflow.circuit_rules import BULK_PORT, circuit_rules, return_rules, shared_return_rules
+from testbed.openflow.flow_table import RuleWalker
 from testbed.openflow.messages import (
     BarrierAnswered,
     EchoAsked,
@@ -113,3 +115,26 @@ def test_a_path_that_breaks_off_or_leads_elsewhere_is_refused() -> None:
     for wrong in (path[:-1], path[1:], (path[0], path[-1]), ()):
         with pytest.raises(InputError, match="path of t0 to r20"):
             circuit_rules(wiring, ("t0", "r20"), wrong)
+
+
+@pytest.mark.parametrize("name", ["swiss-t1", "torus:3x3", "clos:4"])
+def test_packets_follow_circuits_and_shared_return_rules_and_nothing_else(name: str) -> None:
+    network = load_network(name)
+    wiring = wire(network)
+    pairs = all_to_all(network)
+    paths = {(t.source, t.sink): t.path for t in transfers_of(network, pairs)}
+    backs = shared_return_rules(wiring, paths)
+    standing = {pair for index, pair in enumerate(paths) if index % 3 == 0}
+    walker = RuleWalker(wiring, (*backs, *(r for pair in standing for r in circuit_rules(wiring, pair, paths[pair]))))
+    assert len(backs) < sum(len(path) - 1 for path in paths.values())
+    for pair in list(paths)[:: max(1, len(paths) // 200)]:
+        source, sink = wiring.host_at(pair[0]), wiring.host_at(pair[1])
+        packet = {"eth_type": 0x800, "ip_proto": 6, "ipv4_src": source.ip, "ipv4_dst": sink.ip}
+        data = walker.walk(pair[0], {**packet, "tcp_src": 40000, "tcp_dst": BULK_PORT})
+        if pair in standing:
+            assert (data.links, data.host) == (paths[pair], sink.name)
+        else:
+            assert (data.host, data.dropped_at, data.dropped_by) == (None, paths[pair][0][1], None)
+        answer = {"eth_type": 0x800, "ip_proto": 6, "ipv4_src": sink.ip, "ipv4_dst": source.ip}
+        back = walker.walk(pair[1], {**answer, "tcp_src": BULK_PORT, "tcp_dst": 40000})
+        assert back.links == tuple((b, a, key) for a, b, key in reversed(paths[pair]))
