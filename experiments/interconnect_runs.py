@@ -44,7 +44,7 @@ def measure_run(point: Point) -> dict[str, Any]:
         "deadlocked": run.deadlocked,
         "stopped": run.stopped,
         "livelocked": run.livelocked,
-        "hops": float(run.hops[run.delivered >= 0].mean()),
+        "hops": float(run.hops[run.delivered >= 0].mean()) if run.received else 0.0,
         "escapes": done.get("escapes", 0),
         "alternative": done.get("sent_alternative", 0),
         "marked": done.get("marked_permanent", 0),
