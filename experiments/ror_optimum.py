@@ -1,0 +1,160 @@
+"""How far capillary routing and the others are from the route of least ROR: exact on small graphs, convex on mobile networks."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.mobile_pairs import mobile_pair
+from fec import ror
+from testbed.commands.study_base import Study
+from testbed.model.verdict import Check, Verdict
+from testbed.routing import route_by_name
+from testbed.routing.least_fec import LeastFec, least_fec_route, least_fec_route_small
+from topologies.network import Link, Network, Node
+
+Row = Mapping[str, Any]
+METHODS = ("ecmp", "disjoint-2", "disjoint-all", "max-flow", "capillary:1", "capillary:3", "capillary")
+M, RATE, TOLERANCE = 20, 1e-5, 0.05
+MOST = 1.5
+EQUATIONS = {"short": "blocks of M = 20 (eq. 23)", "large": "large blocks (eq. 29)"}
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """20 small random graphs (seeds 0 to 19 whatever ``seed``), then mobile networks of 115 nodes."""
+    small = [{"kind": "small", "graph": k} for k in range(6 if quick else 20)]
+    return small + [{"kind": "mobile", "graph": seed + k} for k in range(2 if quick else 12)]
+
+
+def random_graph(seed: int) -> Network:
+    """Connected, 6 to 10 nodes: a random tree and a half to one and a half as many more edges, each both ways."""
+    generator = random.Random(f"optimum/{seed}")
+    nodes = generator.randint(6, 10)
+    edges = {(generator.randrange(i), i) for i in range(1, nodes)}
+    wanted = len(edges) + generator.randint(nodes // 2, nodes + nodes // 2)
+    while len(edges) < wanted and len(edges) < nodes * (nodes - 1) // 2:
+        a, b = sorted(generator.sample(range(nodes), 2))
+        edges.add((a, b))
+    return Network(
+        name=f"random-{nodes}-{seed}",
+        nodes=tuple(Node(id=str(i), kind="switch") for i in range(nodes)),
+        links=tuple(Link(source=str(a), target=str(b)) for x, y in sorted(edges) for a, b in ((x, y), (y, x))),
+    )
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """ROR of each method and of the optimum; links that every route must load fully count for none."""
+    if point["kind"] == "small":
+        network = random_graph(point["graph"])
+        ends = ("0", network.nodes[-1].id)
+        least = {
+            "short": least_fec_route_small(network, *ends, TOLERANCE, M, RATE, limit_s=60),
+            "large": least_fec_route(network, *ends, TOLERANCE),
+        }
+    else:
+        network, *pair = mobile_pair(115, point["graph"])
+        ends = (pair[0], pair[1])
+        least = {"large": least_fec_route(network, *ends, TOLERANCE)}
+    found: dict[str, Any] = {"nodes": len(network.nodes), "links": len(network.links)}
+    for equation, optimum in least.items():
+        found[equation] = _rated(network, ends, equation == "large", optimum)
+    return found
+
+
+def _rated(network: Network, ends: tuple[str, str], large: bool, least: LeastFec) -> dict[str, float | None]:
+    """None where infinite: a link that need not carry everything does."""
+    figures: dict[str, float | None] = {"optimum": least.ror, "bound": least.bound}
+    for method in METHODS:
+        route = route_by_name(network, *ends, method)
+        loads = [load for i, load in enumerate(route.loads) if i not in least.forced]
+        value = ror(loads, tolerance=TOLERANCE, source_packets=M, decoding_error_rate=RATE, large_blocks=large)
+        figures[method] = value if value < float("inf") else None
+    return figures
+
+
+def ratios(rows: Sequence[Row], kind: str, equation: str, method: str) -> list[float]:
+    """ROR over the optimum's, where both are finite and the optimum is above none."""
+    found = [row[equation] for row in rows if row["kind"] == kind and equation in row]
+    return [each[method] / each["optimum"] for each in found if each[method] is not None and each["optimum"] > 1e-9]
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Capillary routing is never above one and a half times the optimum, which is proved."""
+    checks, notes = [], []
+    for kind, equation in (("small", "short"), ("small", "large"), ("mobile", "large")):
+        own = ratios(rows, kind, equation, "capillary")
+        checks.append(
+            Check(
+                name=f"{kind} networks, {EQUATIONS[equation]}: greatest ROR of capillary over the optimum",
+                predicted=MOST,
+                measured=max(own),
+                tolerance=None,
+                passed=max(own) <= MOST,
+                detail=f"{MOST:g} at most; median {statistics.median(own):.3f} of {len(own)}",
+            )
+        )
+        gaps = [row[equation]["optimum"] - row[equation]["bound"] for row in rows if row["kind"] == kind]
+        checks.append(
+            Check(
+                name=f"{kind} networks, {EQUATIONS[equation]}: optimum less its proved lower bound, worst",
+                predicted=0.0,
+                measured=max(gaps),
+                tolerance=1e-3,
+                passed=max(gaps) <= 1e-3,
+            )
+        )
+        for method in METHODS:
+            others = ratios(rows, kind, equation, method)
+            total = sum(row["kind"] == kind for row in rows)
+            if others:
+                notes.append(
+                    f"{kind}, {EQUATIONS[equation]}, {method}: median {statistics.median(others):.2f} times the optimum, "
+                    f"infinite in {total - len(others)} of {total}"
+                )
+    return Verdict(checks=tuple(checks), notes=tuple(notes))
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """ROR over the optimum's by method: every network a dot, the median a bar."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 4.8), layout="constrained")
+    panels = (("small", "short"), ("small", "large"), ("mobile", "large"))
+    for axes, (kind, equation) in zip(figure.subplots(1, 3, sharey=True), panels, strict=True):
+        total = sum(row["kind"] == kind for row in rows)
+        for at, method in enumerate(METHODS):
+            values = ratios(rows, kind, equation, method)
+            if values:
+                shift = [at + 0.3 * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]
+                axes.plot(shift, sorted(values), ".", color="#0072b2", alpha=0.7)
+                axes.plot([at - 0.3, at + 0.3], [statistics.median(values)] * 2, color="black", linewidth=2)
+            if len(values) < total:
+                axes.annotate(f"{total - len(values)} infinite", (at, 0.93), ha="center", fontsize=7)
+        axes.axhline(1, color="#009e73", linewidth=1, label="optimum")
+        axes.axhline(MOST, color="#d55e00", linewidth=1, linestyle="--", label=f"{MOST:g} times, capillary's limit")
+        axes.set_xticks(range(len(METHODS)), METHODS, rotation=40, ha="right", fontsize=8)
+        axes.set_yscale("log")
+        axes.set_yticks([1, 1.5, 2, 3, 5, 10, 20], ["1", "1.5", "2", "3", "5", "10", "20"])
+        axes.minorticks_off()
+        axes.set_title(f"{total} {kind} networks, {EQUATIONS[equation]}", fontsize=10)
+        axes.grid(alpha=0.3, axis="y")
+    figure.axes[0].set_ylabel(f"ROR over that of the best route (t = {TOLERANCE:.0%})")
+    figure.axes[0].legend(fontsize=8, loc="upper right")
+    return {"distance-to-the-optimum": figure}
+
+
+STUDY = Study(
+    name="ror_optimum",
+    does="ROR of every routing over that of the best route there is: small random graphs and mobile networks",
+    answers="what 000 leaves open: how far capillary routing is from the least redundancy possible",
+    points=points,
+    measure=measure,
+    judge=judge,
+    figures=figures,
+)
+
+if __name__ == "__main__":
+    sys.exit(STUDY.main())
