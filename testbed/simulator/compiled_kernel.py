@@ -5,11 +5,26 @@ Imported only when the compiled engine is asked for.
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from testbed.routing.capillary_kernel import use_cache_directory
-from testbed.simulator import drb_hooks, engine_steps, ft_drb_steps, kernel_events, kernel_loop, nac_steps
+from testbed.simulator import (
+    drb_hooks,
+    engine_steps,
+    ft_drb_arrays,
+    ft_drb_steps,
+    kernel_events,
+    kernel_loop,
+    kernel_state,
+    nac_steps,
+)
+
+ROOMS = (kernel_state, kernel_events, ft_drb_arrays, ft_drb_steps, drb_hooks, engine_steps, nac_steps, kernel_loop)
+OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
+"""Nothing is allocated, so arrays need no counting of references (it would cost most of the time); nothing divides by zero."""
 
 _compiled: list[Callable[..., None]] = []
 
@@ -21,14 +36,25 @@ def compiled_loop() -> Callable[..., None]:
         import numba
         from numba.extending import register_jitable
 
-        for room in (kernel_events, ft_drb_steps, drb_hooks, engine_steps, nac_steps, kernel_loop):
+        for step in (*kernel_events.INLINE, *engine_steps.INLINE, *kernel_loop.INLINE):
+            register_jitable(forceinline=True, **OPTIONS)(step)
+        for room in (ft_drb_steps, drb_hooks, engine_steps, nac_steps, kernel_loop):
             for step in room.STEPS:
-                register_jitable(step)
+                register_jitable(**OPTIONS)(step)
+        kept, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_directory(numba.config.CACHE_DIR)
         try:
-            _compiled.append(numba.njit(cache=True)(kernel_loop.run_events))
+            _compiled.append(numba.njit(cache=True, **OPTIONS)(kernel_loop.run_events))
         except RuntimeError:  # numba's "no locator available": no directory can be written, compile for this process
-            _compiled.append(numba.njit(kernel_loop.run_events))
+            _compiled.append(numba.njit(**OPTIONS)(kernel_loop.run_events))
+        finally:
+            numba.config.CACHE_DIR = kept
     return _compiled[0]
+
+
+def _cache_directory(base: str) -> str:
+    """One for this text of all steps: numba itself looks only at the file of the outermost function."""
+    text = "".join(inspect.getsource(room) for room in ROOMS)
+    return f"{base}/simulator-{hashlib.sha256(text.encode()).hexdigest()[:16]}" if base else base
 
 
 def run_compiled(ports: Any, o: Any, s: Any, hook: Any, plan: Any) -> None:

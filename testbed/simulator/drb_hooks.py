@@ -14,6 +14,7 @@ from testbed.simulator.kernel_state import (
     DATA,
     DONE,
     FAILURE_ACK,
+    FREE,
     ID_MASK,
     LATENCY_ACK,
     NONE,
@@ -26,181 +27,190 @@ from testbed.simulator.kernel_state import (
 
 def target_of(ports: Any, s: Any, packet: int) -> int:
     """Where the packet is bound next: an intermediate router or the goal of its host."""
-    p = s.packets
-    if p.header[packet] == 0 and p.first[packet] >= 0:
-        return int(p.first[packet])
-    if p.header[packet] <= 1 and p.second[packet] >= 0:
-        return int(p.second[packet])
-    return int(ports.goal[p.destination[packet]])
+    if s.packets[packet].header == 0 and s.packets[packet].first >= 0:
+        return int(s.packets[packet].first)
+    if s.packets[packet].header <= 1 and s.packets[packet].second >= 0:
+        return int(s.packets[packet].second)
+    return int(ports.host[s.packets[packet].destination].goal)
 
 
 def next_target(ports: Any, s: Any, packet: int, router: int) -> int:
     """The same, once intermediates that are this router, or left out, have been passed by."""
-    p = s.packets
-    while p.header[packet] < 2:
-        middle = p.first[packet] if p.header[packet] == 0 else p.second[packet]
+    while s.packets[packet].header < 2:
+        middle = s.packets[packet].first if s.packets[packet].header == 0 else s.packets[packet].second
         if middle >= 0 and middle != router:
             break
-        p.header[packet] += 1
+        s.packets[packet].header += 1
     return target_of(ports, s, packet)
 
 
 def set_off(s: Any, hook: Any, packet: int, now: int) -> None:
     """A message is made: its source chooses a path."""
     paths, state, settings = hook
-    p = s.packets
-    first, second = select_path(paths, state, settings, p.source[packet], p.destination[packet], packet, now)
-    p.first[packet], p.second[packet] = first, second
-    p.sent_first[packet], p.sent_second[packet] = first, second
+    first, second = select_path(
+        paths, state, settings, s.packets[packet].source, s.packets[packet].destination, packet, now
+    )
+    s.packets[packet].first, s.packets[packet].second = first, second
+    s.packets[packet].sent_first, s.packets[packet].sent_second = first, second
 
 
 def link_towards(ports: Any, s: Any, packet: int, router: int) -> int:
     link = ports.next_link[0, router, next_target(ports, s, packet, router)]
-    return int(link) if link >= 0 else int(ports.downlink[s.packets.destination[packet]])
+    return int(link) if link >= 0 else int(ports.host[s.packets[packet].destination].downlink)
 
 
 def leave_router(ports: Any, o: Any, s: Any, hook: Any, queue: int, packet: int, router: int, now: int) -> int:
     """The channel that the packet asks for; round a dead link by an escape path, with a word to its source."""
     paths, state = hook[0], hook[1]
-    p, down = s.packets, s.channels.down
+    down = s.down
     own = NONE
     if ports.two_stages != 0 and ports.links * ports.lanes <= queue < ports.source_queue:
         own = queue // ports.lanes - ports.links
-        if ports.cable[own] < 0 or down[ports.cable[own]] == 0:
-            return int(ports.entry[own])
+        if ports.link[own].cable < 0 or down[ports.link[own].cable] == 0:
+            return int(own)
     link = own if own >= 0 else link_towards(ports, s, packet, router)
-    cable = ports.cable[link]
+    cable = ports.link[link].cable
     if cable >= 0 and down[cable] != 0:
         report(ports, o, s, packet, link, now)
-        p.flag[packet] = cable
+        s.packets[packet].flag = cable
         first, second = escape_path(
-            paths, state.counters, down, router, p.came[packet], ports.goal[p.destination[packet]], p.number[packet], p.escapes[packet]
+            paths,
+            state.counters,
+            down,
+            router,
+            s.packets[packet].came,
+            ports.host[s.packets[packet].destination].goal,
+            s.packets[packet].number,
+            s.packets[packet].escapes,
         )
-        p.first[packet], p.second[packet], p.header[packet] = first, second, 0
-        p.escaped[packet] = 1
-        p.escapes[packet] += 1
+        s.packets[packet].first, s.packets[packet].second, s.packets[packet].header = first, second, 0
+        s.packets[packet].escaped = 1
+        s.packets[packet].escapes += 1
         link = link_towards(ports, s, packet, router)
-    return int(ports.entry[link])
+    return int(ports.link[link].entry)
 
 
 def report(ports: Any, o: Any, s: Any, packet: int, link: int, now: int) -> None:
     """The router at the start of a dead link tells the source of a message that meets it (once a message and cable)."""
-    p = s.packets
-    cable = ports.cable[link]
-    if o.notify_by_router == 0 or p.kind[packet] != DATA or p.told[packet] == cable:
+    cable = ports.link[link].cable
+    if o.notify_by_router == 0 or s.packets[packet].kind != DATA or s.packets[packet].told == cable:
         return
-    p.told[packet] = cable
+    s.packets[packet].told = cable
     if o.up_by_router != 0:
-        s.run.told_host[link, p.source[packet]] = 1
-    notice(s, o, FAILURE_ACK, ports.link_from[link], p.source[packet], cable, now)
+        s.told_host[link, s.packets[packet].source] = 1
+    notice(s, o, FAILURE_ACK, ports.link[link].start, s.packets[packet].source, cable, now)
 
 
 def notice(s: Any, o: Any, kind: int, router: int, host: int, cable: int, now: int) -> None:
     """A notice from a router to a host sets off at once (as an event, after all that happens at this tick)."""
     packet = take_packet(s, o, kind, router, host)
     if packet >= 0:
-        s.packets.flag[packet] = cable
-        s.packets.born[packet] = now
-        number = s.packets.number[packet] & ID_MASK
-        s.packets.noticed[number] = packet
+        s.packets[packet].flag = cable
+        s.packets[packet].born = now
+        number = s.packets[packet].number & ID_MASK
+        s.noticed[number] = packet
         push(s, now, NOTICE, number)
 
 
 def take_packet(s: Any, o: Any, kind: int, source: int, destination: int) -> int:
     """An ACK out of the pool; NONE, and the run stops, where it is empty."""
-    p = s.packets
-    left = p.free_count[0] - 1
+    left = s.clock[FREE] - 1
     if left < 0:
-        s.run.clock[STATUS] = POOL_FULL
+        s.clock[STATUS] = POOL_FULL
         return NONE
-    packet = p.free[left]
-    p.free_count[0] = left
-    p.kind[packet] = kind
-    p.source[packet] = source
-    p.destination[packet] = destination
-    p.ticks[packet] = o.ack_ticks
-    p.hops[packet] = 0
-    p.first[packet] = NONE
-    p.second[packet] = NONE
-    p.header[packet] = 0
-    p.escaped[packet] = 0
-    p.escapes[packet] = 0
-    p.came[packet] = NONE
-    p.told[packet] = NONE
-    p.flag[packet] = NONE
-    p.number[packet] = len(p.next) + s.run.clock[ACKS]
-    s.run.clock[ACKS] += 1
+    packet = s.free[left]
+    s.clock[FREE] = left
+    s.packets[packet].kind = kind
+    s.packets[packet].source = source
+    s.packets[packet].destination = destination
+    s.packets[packet].ticks = o.ack_ticks
+    s.packets[packet].hops = 0
+    s.packets[packet].first = NONE
+    s.packets[packet].second = NONE
+    s.packets[packet].header = 0
+    s.packets[packet].escaped = 0
+    s.packets[packet].escapes = 0
+    s.packets[packet].came = NONE
+    s.packets[packet].told = NONE
+    s.packets[packet].flag = NONE
+    s.packets[packet].number = len(s.packets) - len(s.free) + s.clock[ACKS]
+    s.clock[ACKS] += 1
     return int(packet)
 
 
 def overhear(ports: Any, s: Any, hook: Any, packet: int, router: int, now: int) -> None:
     """Hosts of a router that a failure notification passes learn from it (the first improvement of 3.6.1)."""
-    paths, state, settings = hook
-    for i in range(ports.hosts_first[router], ports.hosts_first[router + 1]):
+    state, settings = hook[1], hook[2]
+    for i in range(ports.router[router].hosts_first, ports.router[router + 1].hosts_first):
         host = ports.hosts_of[i]
-        if host != s.packets.destination[packet]:
-            hear_failure(state, settings, host, s.packets.flag[packet], now)
+        if host != s.packets[packet].destination:
+            hear_failure(state, settings, host, s.packets[packet].flag, now)
 
 
 def deliver(ports: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> int:
     """A packet is whole at its host: a message is answered by an ACK (its packet is returned, else NONE), an ACK is read."""
     paths, state, settings = hook
-    p = s.packets
-    kind = p.kind[packet]
+    kind = s.packets[packet].kind
     if kind == DATA:
-        p.delivered[packet] = now
-        s.run.clock[DONE] += 1
+        s.packets[packet].delivered = now
+        s.clock[DONE] += 1
         return answer(s, o, packet, now)
-    host = p.destination[packet]
+    host = s.packets[packet].destination
     if kind == LATENCY_ACK:
         hear_latency(
-            paths, state, settings, host, p.source[packet], p.sent_first[packet], p.sent_second[packet], p.latency[packet]
+            paths,
+            state,
+            settings,
+            host,
+            s.packets[packet].source,
+            s.packets[packet].sent_first,
+            s.packets[packet].sent_second,
+            s.packets[packet].latency,
         )
     elif kind == FAILURE_ACK:
-        hear_failure(state, settings, host, p.flag[packet], now)
+        hear_failure(state, settings, host, s.packets[packet].flag, now)
     else:
-        forget_failure(state, host, p.flag[packet])
-    p.free[p.free_count[0]] = packet
-    p.free_count[0] += 1
+        forget_failure(state, host, s.packets[packet].flag)
+    s.free[s.clock[FREE]] = packet
+    s.clock[FREE] += 1
     return NONE
 
 
 def answer(s: Any, o: Any, packet: int, now: int) -> int:
     """A latency ACK for a message that came its own way; a failure ACK for one with an error flag, where destinations tell."""
-    p = s.packets
-    if p.escaped[packet] != 0 and o.notify_by_router != 0:
+    if s.packets[packet].escaped != 0 and o.notify_by_router != 0:
         return NONE
-    kind = FAILURE_ACK if p.escaped[packet] != 0 else LATENCY_ACK
-    ack = take_packet(s, o, kind, p.destination[packet], p.source[packet])
+    kind = FAILURE_ACK if s.packets[packet].escaped != 0 else LATENCY_ACK
+    ack = take_packet(s, o, kind, s.packets[packet].destination, s.packets[packet].source)
     if ack < 0:
         return NONE
-    p.born[ack] = now
-    p.flag[ack] = p.flag[packet]
-    p.sent_first[ack], p.sent_second[ack] = p.sent_first[packet], p.sent_second[packet]
-    p.latency[ack] = now - p.entered[packet]
+    s.packets[ack].born = now
+    s.packets[ack].flag = s.packets[packet].flag
+    s.packets[ack].sent_first, s.packets[ack].sent_second = s.packets[packet].sent_first, s.packets[packet].sent_second
+    s.packets[ack].latency = now - s.packets[packet].entered
     return ack
 
 
 def tell_queued(ports: Any, o: Any, s: Any, link: int, queue: int, now: int) -> None:
     """A failure is told to the sources of all packets in the queue that wait for the link (the second improvement)."""
-    packet = s.queues.head[queue]
-    router = ports.link_from[link]
+    packet = s.queues[queue].head
+    router = ports.link[link].start
     own = (ports.links + link) * ports.lanes
-    for _ in range(s.queues.arrived[queue]):
+    for _ in range(s.queues[queue].arrived):
         bound = ports.two_stages != 0 and own <= queue < own + ports.lanes
         if not bound:
             bound = link_towards(ports, s, packet, router) == link
         if bound:
             report(ports, o, s, packet, link, now)
-        packet = s.packets.next[packet]
+        packet = s.packets[packet].next
 
 
 def tell_up(ports: Any, o: Any, s: Any, link: int, now: int) -> None:
     """A link works again: its router says so to those it told that it had failed (3.6.2)."""
     for host in range(ports.hosts):
-        if s.run.told_host[link, host] != 0:
-            s.run.told_host[link, host] = 0
-            notice(s, o, UP_NOTICE, ports.link_from[link], host, ports.cable[link], now)
+        if s.told_host[link, host] != 0:
+            s.told_host[link, host] = 0
+            notice(s, o, UP_NOTICE, ports.link[link].start, host, ports.link[link].cable, now)
 
 
 STEPS = (

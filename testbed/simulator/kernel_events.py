@@ -7,18 +7,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.simulator.kernel_state import HEAP_FULL, ID_BITS, KEY_SHIFT, NONE, STATUS, WAKE
+from testbed.simulator.kernel_state import (
+    HEAP_FULL,
+    HEAPED,
+    ID_BITS,
+    KEY_SHIFT,
+    NEVER,
+    NONE,
+    STATUS,
+    WAKE,
+)
 
 
 def push(s: Any, tick: int, kind: int, number: int) -> None:
     """Put an event into the heap."""
-    heap, size = s.events.heap, s.events.size
-    at = size[0]
+    heap, clock = s.heap, s.clock
+    at = clock[HEAPED]
     if at >= len(heap):
-        s.run.clock[STATUS] = HEAP_FULL
+        s.clock[STATUS] = HEAP_FULL
         return
     key = (tick << KEY_SHIFT) | (kind << ID_BITS) | number
-    size[0] = at + 1
+    clock[HEAPED] = at + 1
     while at > 0:
         above = (at - 1) >> 1
         if heap[above] <= key:
@@ -30,10 +39,10 @@ def push(s: Any, tick: int, kind: int, number: int) -> None:
 
 def pop(s: Any) -> int:
     """Take the first event's key out of the heap (which is not empty)."""
-    heap, size = s.events.heap, s.events.size
+    heap, clock = s.heap, s.clock
     first = heap[0]
-    count = size[0] - 1
-    size[0] = count
+    count = clock[HEAPED] - 1
+    clock[HEAPED] = count
     key = heap[count]
     at = 0
     below = 1
@@ -51,32 +60,45 @@ def pop(s: Any) -> int:
 
 def wake(s: Any, channel: int, tick: int) -> None:
     """Arbitrate the channel at that tick."""
-    if s.channels.woken[channel] != tick:
-        s.channels.woken[channel] = tick
+    if s.channels[channel].woken != tick:
+        s.channels[channel].woken = tick
         push(s, tick, WAKE, channel)
 
 
 def append(s: Any, queue: int, packet: int) -> None:
     """Behind the last of the queue; whether it has arrived is another matter."""
-    q = s.queues
-    s.packets.next[packet] = NONE
-    if q.held[queue] == 0:
-        q.head[queue] = packet
+    s.packets[packet].next = NONE
+    if s.queues[queue].held == 0:
+        s.queues[queue].head = packet
     else:
-        s.packets.next[q.tail[queue]] = packet
-    q.tail[queue] = packet
-    q.held[queue] += 1
+        s.packets[s.queues[queue].tail].next = packet
+    s.queues[queue].tail = packet
+    s.queues[queue].held += 1
 
 
 def take_head(s: Any, queue: int) -> int:
     """Remove the head, which has arrived."""
-    q = s.queues
-    packet = q.head[queue]
-    q.head[queue] = s.packets.next[packet]
-    q.held[queue] -= 1
-    q.arrived[queue] -= 1
+    packet = s.queues[queue].head
+    s.queues[queue].head = s.packets[packet].next
+    s.queues[queue].held -= 1
+    s.queues[queue].arrived -= 1
     return int(packet)
 
 
-STEPS = (push, pop, wake, append, take_head)
-"""For the compiled engine to register."""
+def take_slot(s: Any, queue: int) -> None:
+    """A packet is under way into the queue: its next slot is taken."""
+    if s.queues[queue].slots > 0:
+        s.release[s.queues[queue].fill_at] = NEVER
+        place = s.queues[queue].fill_at + 1
+        s.queues[queue].fill_at = place if place < s.queues[queue].slot_end else s.queues[queue].slot_first
+
+
+def pass_slot(s: Any, queue: int) -> int:
+    """A packet leaves the queue: where the release of its slot is to be written."""
+    place = s.queues[queue].leave_at
+    s.queues[queue].leave_at = place + 1 if place + 1 < s.queues[queue].slot_end else s.queues[queue].slot_first
+    return int(place)
+
+
+INLINE = (push, pop, wake, append, take_head, take_slot, pass_slot)
+"""For the compiled engine to register, put into their callers."""

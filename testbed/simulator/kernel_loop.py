@@ -13,10 +13,10 @@ from testbed.simulator.kernel_events import append, pop, push, take_head, wake
 from testbed.simulator.kernel_state import (
     ARRIVAL,
     CABLE_EVENT,
-    DELIVERY,
     EVENTS,
     FAILURE_ACK,
     FINISHED,
+    HEAPED,
     ID_BITS,
     ID_MASK,
     IDENTIFICATION,
@@ -50,18 +50,22 @@ class Plan(NamedTuple):
 
 def run_events(ports: Any, o: Any, s: Any, hook: Any, plan: Plan) -> None:
     """Until nothing happens any more; why it stopped is in the clock."""
-    clock = s.run.clock
+    clock = s.clock
     messages = len(plan.born)
     for i in range(len(plan.event_tick)):
         push(s, plan.event_tick[i], CABLE_EVENT, i)
     while clock[STATUS] == RUNNING:
         message = clock[NEXT_MESSAGE]
-        pending = s.events.size[0] > 0
+        pending = s.clock[HEAPED] > 0
         if message < messages and (
-            not pending or s.events.heap[0] > (plan.born[message] << KEY_SHIFT) | (INJECTION << ID_BITS)
+            not pending or s.heap[0] > (plan.born[message] << KEY_SHIFT) | (INJECTION << ID_BITS)
         ):
             clock[NEXT_MESSAGE] = message + 1
-            inject(ports, o, s, hook, message, plan.born[message])
+            if hook is not None:
+                set_off(s, hook, message, plan.born[message])
+            queue = join(ports, s, ports.source_queue + 2 * s.packets[message].source, message)
+            clock[NOW] = plan.born[message]
+            serve(ports, o, s, hook, queue, NONE, NONE, clock[NOW])
             continue
         if not pending:
             clock[STATUS] = FINISHED
@@ -73,100 +77,99 @@ def run_events(ports: Any, o: Any, s: Any, hook: Any, plan: Plan) -> None:
         if now > o.end:
             clock[STATUS] = OUT_OF_TIME
             break
-        happen(ports, o, s, hook, plan, (key >> ID_BITS) & 15, key & ID_MASK, now)
+        kind, number = (key >> ID_BITS) & 15, key & ID_MASK
+        queue, channel, router = NONE, NONE, NONE
+        if kind == ARRIVAL:
+            queue, router = arrive(ports, o, s, hook, number, now)
+        elif kind == WAKE:
+            channel = number
+            router = ports.link[number if number < ports.links else number - ports.links].start
+            if s.channels[number].woken == now:
+                s.channels[number].woken = -1
+        elif kind > NOTICE:
+            router = avoid_deadlock(ports, o, s, hook, messages, kind, number, now)
+        elif kind == CABLE_EVENT:
+            change_cable(ports, o, s, hook, plan, plan.event_cable[number], plan.event_down[number], now)
+        elif hook is not None:
+            queue, router = answer_or_notice(ports, o, s, hook, kind, number, now)
+        serve(ports, o, s, hook, queue, channel, router, now)
 
 
-def happen(ports: Any, o: Any, s: Any, hook: Any, plan: Plan, kind: int, number: int, now: int) -> None:
-    """One event."""
-    router = NONE
-    if kind == ARRIVAL:
-        router = arrive(ports, o, s, hook, number, now)
-    elif kind == WAKE:
-        if s.channels.woken[number] == now:
-            s.channels.woken[number] = -1
-        arbitrate(ports, o, s, hook, number, now)
-        link = number if number < ports.links else number - ports.links
-        router = ports.link_from[link]
-        if o.nac != 0 and number < ports.links and ports.entry[number] != number:
-            arbitrate(ports, o, s, hook, ports.entry[number], now)
-    elif kind == IDENTIFICATION:
-        link = s.cycles.at[number]
-        hear_probe(ports, o, s, hook, number, now)
-        router = ports.link_from[link]
-    elif kind == RECOVERY:
-        link = s.cycles.path[number, s.cycles.place[number] - 1]
-        hear_signal(ports, o, s, hook, number, now)
-        router = ports.link_from[link]
-    elif kind > RECOVERY:
-        if s.run.clock[NEXT_MESSAGE] == len(plan.born) and now - s.run.clock[LAST] > o.watchdog:
-            s.run.clock[STATUS] = NO_PROGRESS
-        else:
-            try_again(ports, o, s, number, now)
-    elif kind == CABLE_EVENT:
-        change_cable(ports, o, s, hook, plan, plan.event_cable[number], plan.event_down[number], now)
-    elif hook is not None:
-        if kind == DELIVERY:
-            finish(ports, o, s, hook, number, now)
-        elif kind == NOTICE:
-            packet = s.packets.noticed[number]
-            router = s.packets.source[packet]
-            join(ports, o, s, hook, ports.notice_queue + router, packet, now)
+def serve(ports: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router: int, now: int) -> None:
+    """After an event: a queue with a new head asks, its channel is arbitrated, the router looks round."""
+    if queue >= 0:
+        enlist(ports, o, s, hook, queue, now)
+        channel = s.queues[queue].want
+    elif o.nac != 0 and 0 <= channel < ports.links and ports.link[channel].entry != channel:
+        wake(s, ports.link[channel].entry, now)
+    if channel >= 0:
+        arbitrate(ports, o, s, hook, channel, now)
     if o.nac != 0 and router >= 0:
         look_round(ports, o, s, router, now)
 
 
-def join(ports: Any, o: Any, s: Any, hook: Any, queue: int, packet: int, now: int) -> None:
-    """A packet that begins in this queue."""
+def avoid_deadlock(
+    ports: Any, o: Any, s: Any, hook: Any, messages: int, kind: int, number: int, now: int
+) -> int:
+    """NAC's control packets and timers; the router concerned."""
+    if kind == IDENTIFICATION:
+        link = s.probes[number].at
+        hear_probe(ports, o, s, hook, number, now)
+        return int(ports.link[link].start)
+    if kind == RECOVERY:
+        link = s.path[number, s.signals[number].place - 1]
+        hear_signal(ports, o, s, hook, number, now)
+        return int(ports.link[link].start)
+    if s.clock[NEXT_MESSAGE] == messages and now - s.clock[LAST] > o.watchdog:
+        s.clock[STATUS] = NO_PROGRESS
+    else:
+        try_again(ports, o, s, number, now)
+    return NONE
+
+
+def join(ports: Any, s: Any, queue: int, packet: int) -> int:
+    """A packet begins in this queue; the queue, if the packet is its head."""
     append(s, queue, packet)
-    s.queues.arrived[queue] += 1
-    if s.queues.arrived[queue] == 1:
-        enlist(ports, o, s, hook, queue, now)
-        arbitrate(ports, o, s, hook, s.queues.want[queue], now)
+    s.queues[queue].arrived += 1
+    return queue if s.queues[queue].arrived == 1 else NONE
 
 
-def inject(ports: Any, o: Any, s: Any, hook: Any, message: int, now: int) -> None:
-    """A message is made."""
-    if hook is not None:
-        set_off(s, hook, message, now)
-    join(ports, o, s, hook, ports.source_queue + 2 * s.packets.source[message], message, now)
+def arrive(ports: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> tuple[int, int]:
+    """The head of a packet reaches a buffer: (the queue, if it is at its head; the router where that is)."""
+    s.queues[queue].arrived += 1
+    router = s.queues[queue].router
+    if hook is not None and queue < ports.links * ports.lanes:
+        packet = s.queues[queue].head
+        for _ in range(s.queues[queue].arrived - 1):
+            packet = s.packets[packet].next
+        s.packets[packet].came = ports.link[queue // ports.lanes].cable
+        if o.overhear != 0 and s.packets[packet].kind == FAILURE_ACK:
+            overhear(ports, s, hook, packet, router, now)
+    return (queue if s.queues[queue].arrived == 1 else NONE), int(router)
 
 
-def arrive(ports: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> int:
-    """The head of a packet reaches a buffer; the router where that is."""
-    s.queues.arrived[queue] += 1
-    router = ports.router_of[queue]
-    if hook is not None:
-        packet = s.queues.head[queue]
-        for _ in range(s.queues.arrived[queue] - 1):
-            packet = s.packets.next[packet]
-        if queue < ports.links * ports.lanes:
-            s.packets.came[packet] = ports.cable[queue // ports.lanes]
-            if o.overhear != 0 and s.packets.kind[packet] == FAILURE_ACK:
-                overhear(ports, s, hook, packet, router, now)
-    if s.queues.arrived[queue] == 1:
-        enlist(ports, o, s, hook, queue, now)
-        arbitrate(ports, o, s, hook, s.queues.want[queue], now)
-    return int(router)
-
-
-def finish(ports: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> None:
-    """A packet is whole at its host; its ACK sets off."""
-    s.queues.arrived[queue] += 1
-    packet = take_head(s, queue)
-    ack = deliver(ports, o, s, hook, packet, now)
+def answer_or_notice(ports: Any, o: Any, s: Any, hook: Any, kind: int, number: int, now: int) -> tuple[int, int]:
+    """A packet is whole at its host and its ACK sets off; or a notice sets off. As ``arrive``."""
+    if kind == NOTICE:
+        packet = s.noticed[number]
+        router = s.packets[packet].source
+        return join(ports, s, ports.notice_queue + router, packet), int(router)
+    s.queues[number].arrived += 1
+    ack = deliver(ports, o, s, hook, take_head(s, number), now)
     if ack >= 0:
-        join(ports, o, s, hook, ports.source_queue + 2 * s.packets.source[ack] + 1, ack, now)
+        return join(ports, s, ports.source_queue + 2 * s.packets[ack].source + 1, ack), NONE
+    return NONE, NONE
 
 
 def change_cable(ports: Any, o: Any, s: Any, hook: Any, plan: Plan, cable: int, down: int, now: int) -> None:
     """A cable fails or works again: what waits for its links chooses anew (with FT-DRB), or is woken."""
-    s.channels.down[cable] = down
+    s.down[cable] = down
     low, high = plan.cable_first[cable], plan.cable_first[cable + 1]
     for i in range(low, high):
         link = plan.cable_links[i]
-        s.cycles.kept[link] = 0
+        s.links[link].kept = 0
         wake(s, link, now)
-        wake(s, ports.entry[link], now)
+        wake(s, ports.link[link].entry, now)
         if hook is not None:
             if down == 0:
                 if o.up_by_router != 0:
@@ -174,38 +177,42 @@ def change_cable(ports: Any, o: Any, s: Any, hook: Any, plan: Plan, cable: int, 
             else:
                 if o.tell_queued != 0:
                     tell_waiting(ports, o, s, link, now)
-                ask_anew(ports, o, s, hook, ports.entry[link], now)
-                if ports.entry[link] != link:
+                ask_anew(ports, o, s, hook, ports.link[link].entry, now)
+                if ports.link[link].entry != link:
                     ask_anew(ports, o, s, hook, link, now)
+    if o.nac != 0:
+        for i in range(low, high):
+            look_round(ports, o, s, ports.link[plan.cable_links[i]].start, now)
 
 
 def ask_anew(ports: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
     """Those who ask for a channel that leads nowhere choose anew."""
-    first = ports.wait_first[channel]
-    count = s.channels.waits[channel]
-    for place in range(ports.ranks[channel]):
+    first = s.channels[channel].wait_first
+    count = s.channels[channel].waits
+    for place in range(s.channels[channel].ranks):
         for i in range(count):
-            queue = s.channels.waiting[first + i]
-            if i < s.channels.waits[channel] and ports.rank[queue] == place and s.queues.since[queue] <= now:
+            queue = s.waiting[first + i]
+            if i < s.channels[channel].waits and s.queues[queue].rank == place and s.queues[queue].since <= now:
                 withdraw(ports, s, queue)
                 enlist(ports, o, s, hook, queue, now)
-                arbitrate(ports, o, s, hook, s.queues.want[queue], now)
+                wake(s, s.queues[queue].want, now)
                 break
 
 
 def tell_waiting(ports: Any, o: Any, s: Any, link: int, now: int) -> None:
     """In all data queues of the router before the dead link."""
-    router = ports.link_from[link]
-    for i in range(ports.input_first[router], ports.input_first[router + 1]):
+    router = ports.link[link].start
+    for i in range(ports.router[router].input_first, ports.router[router + 1].input_first):
         for lane in range(ports.data_lanes):
             tell_queued(ports, o, s, link, ports.inputs[i] * ports.lanes + lane, now)
-    for i in range(ports.hosts_first[router], ports.hosts_first[router + 1]):
+    for i in range(ports.router[router].hosts_first, ports.router[router + 1].hosts_first):
         for lane in range(ports.data_lanes):
-            tell_queued(ports, o, s, link, ports.uplink[ports.hosts_of[i]] * ports.lanes + lane, now)
+            tell_queued(ports, o, s, link, ports.host[ports.hosts_of[i]].uplink * ports.lanes + lane, now)
     if ports.two_stages != 0:
         for lane in range(ports.data_lanes):
             tell_queued(ports, o, s, link, (ports.links + link) * ports.lanes + lane, now)
 
 
-STEPS = (join, arrive, inject, finish, ask_anew, tell_waiting, change_cable, happen)
+INLINE = (join, arrive, serve)
+STEPS = (answer_or_notice, avoid_deadlock, ask_anew, tell_waiting, change_cable)
 """For the compiled engine to register."""

@@ -1,6 +1,6 @@
-"""The arrays that the engine's steps write: events, packets, queues, channels, what NAC remembers, and the history.
+"""The tables that the compiled engine's steps read and write: events, packets, queues, channels, what NAC remembers, the history.
 
-They are made in one place (``build_state``) and used by engine_steps.py, nac_steps.py and drb_hooks.py.
+They are arrays of records, few in number, because compiled code is handed each of them in every call.
 """
 
 from __future__ import annotations
@@ -71,174 +71,158 @@ class Options(NamedTuple):
     seed: int
 
 
-class Events(NamedTuple):
-    """A binary heap of keys: ticks, kind, number. ``size[0]``: how many."""
+NOW, LAST, DONE, STATUS, HOPS, DIGEST, LIVELOCKS, NEXT_MESSAGE, NEXT_PROBE, NEXT_SIGNAL, ACKS, EVENTS, HEAPED, FREE, LOGGED, TRACED = range(16)
+"""Entries of the clock: the tick, that of the last move, messages delivered, why it stopped, routers crossed, digest of all grants, ...;
+HEAPED events are in the heap, FREE packets in the pool of ACKs."""
 
-    heap: Any
-    size: Any
-
-
-class Packets(NamedTuple):
-    """One entry a packet: messages first, then a pool of ACKs (``free``, ``free_count[0]``)."""
-
-    next: Any
-    source: Any
-    destination: Any
-    born: Any
-    entered: Any
-    delivered: Any
-    ticks: Any
-    tail: Any
-    kind: Any
-    hops: Any
-    variant: Any
-    first: Any
-    second: Any
-    header: Any
-    escaped: Any
-    escapes: Any
-    came: Any
-    flag: Any
-    sent_first: Any
-    sent_second: Any
-    latency: Any
-    told: Any
-    free: Any
-    free_count: Any
-    number: Any
-    noticed: Any
-
-
-class Queues(NamedTuple):
-    """``head``, ``tail``: linked lists of packets. ``arrived``: how many of them are there (others are on their way), ``held``: all.
-    ``sent``, ``removed``: ever; ``release[slot_first[q] + n % slots]``: when the n-th slot's packet has gone (NEVER: not yet).
-    ``want``: the channel that the head asks for, NONE; ``since``: from when.
-    """
-
-    head: Any
-    tail: Any
-    arrived: Any
-    held: Any
-    sent: Any
-    removed: Any
-    release: Any
-    want: Any
-    since: Any
-    lane: Any
+PACKET = np.dtype(
+    [
+        ("born", "i8"), ("entered", "i8"), ("delivered", "i8"), ("ticks", "i8"), ("tail", "i8"), ("number", "i8"), ("latency", "i8"),
+        ("next", "i4"), ("source", "i4"), ("destination", "i4"), ("hops", "i4"), ("first", "i4"), ("second", "i4"),
+        ("escapes", "i4"), ("came", "i4"), ("flag", "i4"), ("sent_first", "i4"), ("sent_second", "i4"), ("told", "i4"),
+        ("kind", "u1"), ("variant", "u1"), ("header", "u1"), ("escaped", "u1"), ("filler", "u4"),
+    ]
+)  # fmt: skip
+"""A message or an ACK. ``next``: behind it in its queue; ``tail``: when its tail is where its head is."""
+QUEUE = np.dtype(
+    [
+        ("since", "i8"), ("head", "i4"), ("tail", "i4"), ("arrived", "i4"), ("held", "i4"),
+        ("want", "i4"), ("slots", "i4"), ("slot_first", "i4"), ("slot_end", "i4"), ("fill_at", "i4"), ("leave_at", "i4"), ("feeder", "i4"), ("router", "i4"), ("reader", "i4"), ("rank", "i4"), ("lane", "i4"),
+        ("filler", "i4"),
+    ]
+)  # fmt: skip
+"""A linked list of packets: ``held`` of them, ``arrived`` are there. Its slots are used in turn: the next one to fill is
+``fill_at``, the next to leave ``leave_at``; ``release``: when a slot's packet has gone (NEVER: not yet). The head wants channel ``want`` (NONE) ``since`` a tick. The rest: Ports."""
+CHANNEL = np.dtype(
+    [("busy", "i8"), ("woken", "i8"), ("delay", "i8"), ("carried", "i8"), ("last", "i4"), ("waits", "i4"), ("ranks", "i4"), ("wait_first", "i4")]
+)
+"""``busy``: until when; ``woken``: the tick of the last wake; ``last``: rank served last; asked for by ``waiting[wait_first:][:waits]``."""
+READER = np.dtype([("busy", "i8"), ("first", "i4"), ("count", "i4")])
+LINK = np.dtype([("entry", "i4"), ("start", "i4"), ("end", "i4"), ("host", "i4"), ("cable", "i4"), ("filler", "i4")])
+"""``start``, ``end``: routers (NONE: a host)."""
+HOST = np.dtype([("uplink", "i4"), ("downlink", "i4"), ("goal", "i4"), ("filler", "i4")])
+ROUTER = np.dtype([("input_first", "i4"), ("hosts_first", "i4")])
+CYCLE_LINK = np.dtype([("blocked", "i4"), ("pending", "i4"), ("holder", "i4"), ("kept", "i4")])
+"""NAC, by link: as an input: ``blocked``, ``pending`` (a retry timer); as an output: a slot is ``kept`` for the input ``holder``."""
+CYCLE_ROUTER = np.dtype([("stopped", "i4")])
+"""``stopped``: reasons for which local injection stops."""
+PROBE = np.dtype([("origin", "i4"), ("out", "i4"), ("parent", "i4"), ("at", "i4")])
+SIGNAL = np.dtype([("slot", "i8"), ("length", "i4"), ("place", "i4")])
 
 
-class Channels(NamedTuple):
-    """``busy``: until when. ``waiting[wait_first[c]:][:waits[c]]``: who asks for it. ``last``: rank served last. ``woken``: last wake.
-    ``carried``: packets (links only: for loads). ``readers``: until when each reader is busy.
-    """
+class Fixed(NamedTuple):
+    """What Ports says, in records."""
 
-    busy: Any
-    waiting: Any
-    waits: Any
-    last: Any
-    woken: Any
-    carried: Any
-    readers: Any
-    down: Any
-
-
-class Cycles(NamedTuple):
-    """NAC. By link l (as a router's input): ``blocked``; as its output: ``holder`` (the input that a slot is kept for), ``kept``.
-    ``stopped[r]``: reasons for which local injection at router r stops. Identification packets: ``origin``, ``out``, ``parent``, ``at``
-    (a ring of entries). Signals: their path of inputs.
-    """
-
-    blocked: Any
-    holder: Any
-    kept: Any
-    stopped: Any
-    origin: Any
-    out: Any
-    parent: Any
-    at: Any
-    path: Any
-    length: Any
-    place: Any
-    slot: Any
-    pending: Any
-    counters: Any
-    log: Any
-    logged: Any
-
-
-class Run(NamedTuple):
-    """``clock``: [now, last progress, delivered data, status, hops, digest, livelocks, next message, next probe, next signal, ACKs].
-    ``told_host[l, h]``: whether the router at the start of link l has told host h that it failed. ``trace``: (ticks, channel, packet) of
-    every grant if wanted, ``traced[0]`` of them.
-    """
-
-    clock: Any
-    told_host: Any
-    trace: Any
-    traced: Any
-
-
-NOW, LAST, DONE, STATUS, HOPS, DIGEST, LIVELOCKS, NEXT_MESSAGE, NEXT_PROBE, NEXT_SIGNAL, ACKS, EVENTS = range(12)
+    links: int
+    lanes: int
+    data_lanes: int
+    hosts: int
+    two_stages: int
+    source_queue: int
+    notice_queue: int
+    spare_queue: int
+    classes: int
+    link: Any
+    host: Any
+    router: Any
+    inputs: Any
+    hosts_of: Any
+    next_link: Any
+    lane_class: Any
 
 
 class State(NamedTuple):
-    """Everything that changes."""
+    """Everything that changes. ``free``: the pool of ACKs; ``noticed``: notices about to set off; ``told_host[l, h]``: whether the router
+    at the start of link l has told host h that it failed; ``trace``: (tick, channel, packet) of the first grants; ``log``: NAC's timeline.
+    """
 
-    events: Events
-    packets: Packets
-    queues: Queues
-    channels: Channels
-    cycles: Cycles
-    run: Run
+    clock: Any
+    heap: Any
+    packets: Any
+    queues: Any
+    channels: Any
+    readers: Any
+    links: Any
+    routers: Any
+    probes: Any
+    signals: Any
+    release: Any
+    waiting: Any
+    down: Any
+    free: Any
+    noticed: Any
+    path: Any
+    counters: Any
+    log: Any
+    told_host: Any
+    trace: Any
+
+
+def records(kind: np.dtype[Any], count: int, /, **values: Any) -> Any:
+    """So many records of a kind, the fields as given, else 0."""
+    made = np.zeros(max(count, 1), dtype=kind)
+    for name, value in values.items():
+        made[name][: len(made)] = value
+    return made
+
+
+def build_fixed(ports: Ports) -> Fixed:
+    """The numbers of a network in records."""
+    return Fixed(
+        links=ports.links, lanes=ports.lanes, data_lanes=ports.data_lanes, hosts=ports.hosts, two_stages=ports.two_stages,
+        source_queue=ports.source_queue, notice_queue=ports.notice_queue, spare_queue=ports.spare_queue, classes=ports.classes,
+        link=records(
+            LINK, ports.links, entry=ports.entry, start=ports.link_from, end=ports.link_to, host=ports.host_at, cable=ports.cable
+        ),
+        host=records(HOST, ports.hosts, uplink=ports.uplink, downlink=ports.downlink, goal=ports.goal),
+        router=records(ROUTER, ports.routers + 1, input_first=ports.input_first, hosts_first=ports.hosts_first),
+        inputs=ports.inputs, hosts_of=ports.hosts_of, next_link=ports.next_link, lane_class=ports.lane_class,
+    )  # fmt: skip
 
 
 def build_state(
     ports: Ports, options: Options, *, messages: int, ack_pool: int, heap: int, cables: int, trace: int, log: int
 ) -> State:
-    """All arrays at their first values, for so many messages and ACKs at once."""
-    i64, i32, u8 = np.int64, np.int32, np.uint8
+    """All tables at their first values, for so many messages and ACKs at once."""
     total = messages + ack_pool
-
-    def whole(count: int, value: int = 0, kind: type = i32) -> np.ndarray:
-        return np.full(count, value, dtype=kind)
-
-    drb = total if options.drb else 1
-    packets = Packets(
-        next=whole(total, NONE), source=whole(total), destination=whole(total), born=whole(total, 0, i64),
-        entered=whole(total, -1, i64), delivered=whole(total, -1, i64), ticks=whole(total, 0, i64), tail=whole(total, 0, i64),
-        kind=whole(total, 0, u8), hops=whole(total), variant=whole(total, 0, u8), first=whole(drb, NONE), second=whole(drb, NONE),
-        header=whole(drb, 0, u8), escaped=whole(drb, 0, u8), escapes=whole(drb), came=whole(drb, NONE), flag=whole(drb, NONE),
-        sent_first=whole(drb, NONE), sent_second=whole(drb, NONE), latency=whole(drb, 0, i64), told=whole(drb, NONE),
-        free=np.arange(total - 1, messages - 1, -1, dtype=i32), free_count=whole(1, ack_pool), number=np.arange(total, dtype=i64),
-        noticed=whole(PROBES if options.drb else 1),
-    )  # fmt: skip
-    release = whole(int(ports.slot_first[-1]), 0, i64)
-    queues = Queues(
-        head=whole(ports.queues, NONE), tail=whole(ports.queues, NONE), arrived=whole(ports.queues), held=whole(ports.queues),
-        sent=whole(ports.queues, 0, i64), removed=whole(ports.queues, 0, i64), release=release, want=whole(ports.queues, NONE),
-        since=whole(ports.queues, 0, i64), lane=_lanes(ports),
-    )  # fmt: skip
-    channels = Channels(
-        busy=whole(ports.channels, 0, i64), waiting=whole(int(ports.wait_first[-1])), waits=whole(ports.channels),
-        last=whole(ports.channels, -1), woken=whole(ports.channels, -1, i64), carried=whole(ports.channels, 0, i64),
-        readers=whole(len(ports.reader_first), 0, i64), down=whole(max(cables, 1), 0, u8),
-    )  # fmt: skip
     probes, signals = (PROBES, SIGNALS) if options.nac else (1, 1)
-    cycles = Cycles(
-        blocked=whole(ports.links, 0, u8), holder=whole(ports.links, NONE), kept=whole(ports.links), stopped=whole(ports.routers),
-        origin=whole(probes), out=whole(probes), parent=whole(probes, NONE), at=whole(probes),
-        path=np.zeros((signals, LONGEST_CYCLE if options.nac else 1), dtype=i32), length=whole(signals), place=whole(signals),
-        slot=whole(signals, 0, i64), pending=whole(ports.links, 0, u8), counters=whole(len(NAC_COUNTERS), 0, i64), log=np.zeros((max(log, 1), 4), dtype=i64),
-        logged=whole(1, 0, i64),
+    packets = records(
+        PACKET, total, next=NONE, entered=-1, delivered=-1, first=NONE, second=NONE, came=NONE, flag=NONE, sent_first=NONE,
+        sent_second=NONE, told=NONE,
     )  # fmt: skip
-    run = Run(
-        clock=whole(12, 0, i64),
-        told_host=np.zeros((ports.links, ports.hosts) if options.up_by_router else (1, 1), dtype=u8),
-        trace=np.zeros((max(trace, 1), 3), dtype=i64),
-        traced=whole(1, 0, i64),
-    )
-    events = Events(heap=whole(heap, 0, i64), size=whole(1, 0, i64))
-    return State(events=events, packets=packets, queues=queues, channels=channels, cycles=cycles, run=run)
+    packets["number"] = np.arange(len(packets))
+    clock = np.zeros(16, dtype=np.int64)
+    clock[FREE] = ack_pool
+    told = (ports.links, ports.hosts) if options.up_by_router else (1, 1)
+    return State(
+        clock=clock,
+        heap=np.zeros(heap, dtype=np.int64),
+        packets=packets,
+        queues=records(
+            QUEUE, ports.queues, head=NONE, tail=NONE, want=NONE, slots=ports.slots, slot_first=ports.slot_first[:-1],
+            slot_end=ports.slot_first[1:], fill_at=ports.slot_first[:-1], leave_at=ports.slot_first[:-1],
+            feeder=np.arange(ports.queues) // ports.lanes,
+            router=ports.router_of, reader=ports.reader, rank=ports.rank, lane=_lanes(ports),
+        ),
+        channels=records(
+            CHANNEL, ports.channels, woken=-1, last=-1, delay=ports.delay, ranks=ports.ranks, wait_first=ports.wait_first[:-1]
+        ),
+        readers=records(READER, len(ports.reader_first), first=ports.reader_first, count=ports.reader_count),
+        links=records(CYCLE_LINK, ports.links, holder=NONE),
+        routers=records(CYCLE_ROUTER, ports.routers),
+        probes=records(PROBE, probes),
+        signals=records(SIGNAL, signals),
+        release=np.zeros(max(int(ports.slot_first[-1]), 1), dtype=np.int64),
+        waiting=np.zeros(int(ports.wait_first[-1]), dtype=np.int32),
+        down=np.zeros(max(cables, 1), dtype=np.uint8),
+        free=np.arange(total - 1, messages - 1, -1, dtype=np.int32),
+        noticed=np.zeros(PROBES if options.drb else 1, dtype=np.int32),
+        path=np.zeros((signals, LONGEST_CYCLE if options.nac else 1), dtype=np.int32),
+        counters=np.zeros(len(NAC_COUNTERS), dtype=np.int64),
+        log=np.zeros((max(log, 1), 4), dtype=np.int64),
+        told_host=np.zeros(told, dtype=np.uint8),
+        trace=np.zeros((max(trace, 1), 3), dtype=np.int64),
+    )  # fmt: skip
 
 
 def _lanes(ports: Ports) -> np.ndarray:

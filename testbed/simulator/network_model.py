@@ -185,7 +185,7 @@ def _number_ports(
     spare_queue = notice_queue + routers
     queues = spare_queue + links
     link_from, link_to = np.asarray(paths.link_source), np.asarray(paths.link_target)
-    host_at = np.array([hosts_by_name.get(l.target, NONE) for l in network.links], dtype=np.int32)
+    host_at = np.array([hosts_by_name.get(link.target, NONE) for link in network.links], dtype=np.int32)
     uplink, downlink = np.full(hosts, NONE, np.int32), np.full(hosts, NONE, np.int32)
     for i, link in enumerate(network.links):
         if link.source in hosts_by_name:
@@ -198,7 +198,7 @@ def _number_ports(
     reader, reader_first, reader_count = _readers(channels, lanes, hosts, routers, links, source_queue, notice_queue, spare_queue)
     rank, ranks = _ranks(router_of, channels, links, lanes, link_from, routers, queues, source_queue, notice_queue)
     delay = _delays(parameters, links, two_stages, link_from)
-    input_first, inputs = _lists([[l for l in range(links) if link_to[l] == r and link_from[l] >= 0] for r in range(routers)] if routers * links < 1_000_000 else _by_router(link_from, link_to, routers))
+    input_first, inputs = _lists(_by_router(link_from, link_to, routers))
     hosts_first, hosts_of = _lists(_hosts_by_router(paths.host_router, routers))
     return Ports(
         links=links, routers=routers, hosts=hosts, lanes=lanes, data_lanes=parameters.channels, channels=channels,

@@ -23,17 +23,20 @@ from testbed.simulator.kernel_state import (
     HOPS,
     LAST,
     LIVELOCKS,
+    LOGGED,
     NAC_COUNTERS,
     NO_PROGRESS,
     NOW,
     OUT_OF_TIME,
     POOL_FULL,
     STATUS,
+    TRACED,
     Options,
     State,
+    build_fixed,
     build_state,
 )
-from testbed.simulator.network_model import NetworkModel, build_model, zero_load_ticks
+from testbed.simulator.network_model import NONE, NetworkModel, build_model, zero_load_ticks
 from testbed.simulator.parameters import (
     ENGINES,
     LONGEST_S,
@@ -75,15 +78,13 @@ def simulate(
     options = _options(model, parameters, injections)
     plan = build_plan(model, injections, check_faults(model.network, faults))
     if engine == "reference":
-        from testbed.simulator.reference_engine import run_reference
-
-        return run_reference(model, options, plan, injections, parameters, sizes_bytes, keep_trace, keep_timeline)
+        return _simulate_reference(model, options, plan, injections, parameters, sizes_bytes, keep_trace, keep_timeline)
     pool, heap = (4096 if options.drb else 0), 1 << 14
     while True:
         state, drb = _build(model, options, injections, parameters, sizes_bytes, pool, heap, keep_trace, keep_timeline)
         hook = None if drb is None else (model.paths, drb, _settings(model, parameters))
         _run(model, options, state, hook, plan)
-        status = int(state.run.clock[STATUS])
+        status = int(state.clock[STATUS])
         if status == POOL_FULL and pool < LARGEST_POOL:
             pool *= 4
         elif status == HEAP_FULL and heap < LARGEST_POOL * 8:
@@ -92,15 +93,67 @@ def simulate(
             return _result(model, parameters, injections, state, drb)
 
 
+def _simulate_reference(
+    model: NetworkModel, options: Options, plan: Plan, injections: Injections, parameters: SimulationParameters,
+    sizes_bytes: Sequence[int] | None, keep_trace: int, keep_timeline: int,
+) -> Simulation:  # fmt: skip
+    from testbed.simulator.reference_engine import run_reference
+    from testbed.simulator.reference_parts import Packet
+
+    count = len(injections)
+    each = zip(
+        injections.source.tolist(), injections.destination.tolist(), message_ticks(parameters, count, sizes_bytes).tolist(),
+        plan.born.tolist(), variants_of(model, parameters, count).tolist(), strict=True,
+    )  # fmt: skip
+    messages = [Packet(i, a, b, size, born, variant=v) for i, (a, b, size, born, v) in enumerate(each)]
+    drb = build_drb_state(model.paths, parameters.ft_drb) if options.drb else None
+    hook = None if drb is None else (model.paths, drb, _settings(model, parameters))
+    engine = run_reference(model, options, plan, messages, hook, keep_timeline)
+    held = [b for b in engine.buffers if b.held and not model.ports.source_queue <= b.number < model.ports.notice_queue]
+    asking = [b.since for b in held if b.wants != NONE]
+    nac = engine.nac
+    return Simulation(
+        network_name=model.network.name,
+        model=parameters.model,
+        born=plan.born,
+        entered=np.array([m.entered for m in messages], dtype=np.int64),
+        delivered=np.array([m.delivered for m in messages], dtype=np.int64),
+        hops=np.array([m.hops for m in messages], dtype=np.int32),
+        source=np.asarray(injections.source),
+        destination=np.asarray(injections.destination),
+        stopped=engine.stopped,
+        stopped_tick=engine.now,
+        last_move_tick=engine.last_move,
+        packet_hops=engine.packet_hops,
+        digest=engine.digest,
+        events=engine.handled,
+        livelocked=engine.livelocked,
+        acks=0 if engine.drb is None else engine.drb.acks,
+        stuck=Stuck(
+            packets=sum(b.held for b in held),
+            at_sources=sum(b.held for b in engine.buffers) - sum(b.held for b in held),
+            since_tick=min(asking, default=-1),
+        ),
+        carried=np.array([c.carried for c in engine.channels[: model.ports.links]], dtype=np.int64),
+        nac_counters={} if nac is None else nac.counters,
+        nac_timeline=np.array([] if nac is None else nac.timeline, dtype=np.int64).reshape(-1, 4),
+        drb_counters={} if drb is None else dict(count_events(drb)),
+        trace=np.array(engine.trace[:keep_trace], dtype=np.int64).reshape(-1, 3),
+        ticks_per_s=TICKS_PER_S,
+    )
+
+
 def _run(model: NetworkModel, options: Options, state: State, hook: Any, plan: Plan) -> None:
     from testbed.simulator.compiled_kernel import run_compiled
 
-    run_compiled(model.ports, options, state, hook, plan)
+    run_compiled(build_fixed(model.ports), options, state, hook, plan)
 
 
 def run_steps_in_python(model: NetworkModel, options: Options, state: State, hook: Any, plan: Plan) -> None:
     """The compiled engine's steps, not compiled (to find faults in them)."""
-    run_events(model.ports, options, state, hook, plan)
+    run_events(build_fixed(model.ports), options, state._replace(
+        **{name: table.view(np.recarray) for name, table in state._asdict().items() if table.dtype.names}
+    ), hook, plan)
 
 
 def _check_messages(
@@ -174,7 +227,7 @@ def build_plan(model: NetworkModel, injections: Injections, faults: Sequence[Lin
             events.append((max(ticks(fault.up_s), ticks(fault.down_s) + 1), number, 0))
     events.sort()
     cables = int(cable.max()) + 1 if len(cable) else 0
-    order = [l for l in np.argsort(cable, kind="stable").tolist() if cable[l] >= 0]
+    order = [link for link in np.argsort(cable, kind="stable").tolist() if cable[link] >= 0]
     counts = np.bincount(cable[cable >= 0], minlength=cables)
     return Plan(
         born=(injections.time_ps // PS_PER_TICK).astype(np.int64),
@@ -210,11 +263,11 @@ def _build(
         model.ports, options, messages=count, ack_pool=pool, heap=heap, cables=int(model.ports.cable.max()) + 1,
         trace=keep_trace, log=keep_timeline if options.nac else 0,
     )  # fmt: skip
-    state.packets.source[:count] = injections.source
-    state.packets.destination[:count] = injections.destination
-    state.packets.born[:count] = injections.time_ps // PS_PER_TICK
-    state.packets.ticks[:count] = message_ticks(parameters, count, sizes_bytes)
-    state.packets.variant[:count] = variants_of(model, parameters, count)
+    state.packets["source"][:count] = injections.source
+    state.packets["destination"][:count] = injections.destination
+    state.packets["born"][:count] = injections.time_ps // PS_PER_TICK
+    state.packets["ticks"][:count] = message_ticks(parameters, count, sizes_bytes)
+    state.packets["variant"][:count] = variants_of(model, parameters, count)
     drb = build_drb_state(model.paths, parameters.ft_drb) if options.drb else None
     return state, drb
 
@@ -223,17 +276,17 @@ def _result(
     model: NetworkModel, parameters: SimulationParameters, injections: Injections, state: State, drb: Any
 ) -> Simulation:
     count = len(injections)
-    clock, packets, cycles = state.run.clock, state.packets, state.cycles
+    clock, packets = state.clock, state.packets
     reasons = {FINISHED: "finished", NO_PROGRESS: "no-progress", OUT_OF_TIME: "out-of-time", POOL_FULL: "too many ACKs"}
-    logged = int(cycles.logged[0])
+    logged = int(clock[LOGGED])
     links = model.ports.links
     return Simulation(
         network_name=model.network.name,
         model=parameters.model,
-        born=packets.born[:count],
-        entered=packets.entered[:count],
-        delivered=packets.delivered[:count],
-        hops=packets.hops[:count],
+        born=packets["born"][:count].copy(),
+        entered=packets["entered"][:count].copy(),
+        delivered=packets["delivered"][:count].copy(),
+        hops=packets["hops"][:count].copy(),
         source=np.asarray(injections.source),
         destination=np.asarray(injections.destination),
         stopped=reasons.get(int(clock[STATUS]), "out of memory for events"),
@@ -245,11 +298,11 @@ def _result(
         livelocked=int(clock[LIVELOCKS]),
         acks=int(clock[ACKS]),
         stuck=_stuck(model, state),
-        carried=np.asarray(state.channels.carried[:links]),
-        nac_counters=dict(zip(NAC_COUNTERS, cycles.counters.tolist(), strict=True)) if parameters.deadlock == "nac" else {},
-        nac_timeline=np.asarray(cycles.log[:logged]) if parameters.deadlock == "nac" else np.zeros((0, 4), np.int64),
+        carried=np.asarray(state.channels["carried"][:links]),
+        nac_counters=dict(zip(NAC_COUNTERS, state.counters.tolist(), strict=True)) if parameters.deadlock == "nac" else {},
+        nac_timeline=np.asarray(state.log[:logged]) if parameters.deadlock == "nac" else np.zeros((0, 4), np.int64),
         drb_counters=dict(count_events(drb)) if drb is not None else {},
-        trace=np.asarray(state.run.trace[: int(state.run.traced[0])]),
+        trace=np.asarray(state.trace[: int(clock[TRACED])]),
         ticks_per_s=TICKS_PER_S,
     )
 
@@ -259,7 +312,7 @@ def _stuck(model: NetworkModel, state: State) -> Stuck:
     ports, queues = model.ports, state.queues
     inside = np.ones(ports.queues, dtype=bool)
     inside[ports.source_queue : ports.notice_queue] = False
-    held = np.where(inside, queues.held, 0)
-    waiting = np.nonzero((held > 0) & (queues.want >= 0))[0]
-    since = int(queues.since[waiting].min()) if len(waiting) else -1
-    return Stuck(packets=int(held.sum()), at_sources=int(queues.held[~inside].sum()), since_tick=since)
+    held = np.where(inside, queues["held"], 0)
+    waiting = np.nonzero((held > 0) & (queues["want"] >= 0))[0]
+    since = int(queues["since"][waiting].min()) if len(waiting) else -1
+    return Stuck(packets=int(held.sum()), at_sources=int(queues["held"][~inside].sum()), since_tick=since)
