@@ -20,7 +20,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Both handovers; quick: 20 nodes, 4 frames; full: 115 nodes, 12 frames, random failures besides in one."""
     size = {"nodes": 20, "step": 0.02, "frames": 4, "frame_s": 2.0, "rate_pps": 200.0, "walk": 1}
     if not quick:
-        size = {"nodes": 115, "step": 0.004, "frames": 12, "frame_s": 5.0, "rate_pps": 80.0, "walk": 5}
+        size = {"nodes": 115, "step": 0.004, "frames": 12, "frame_s": 5.0, "rate_pps": 50.0, "walk": 5}
     runs = (("before", 0.0), ("after", 0.0), ("after", 0.01))
     return [{**size, "handover": handover, "rate_per_s": rate, "seed": seed} for handover, rate in runs]
 
@@ -37,7 +37,9 @@ def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, An
         source="n0",
         sink=f"n{point['nodes'] - 1}",
         movement=Movement(frame_s=point["frame_s"], handover=point["handover"]),
-        stream=StreamParameters(rate_pps=point["rate_pps"], playback_s=0.4 * slower, hold_s=2.0),
+        stream=StreamParameters(
+            rate_pps=point["rate_pps"], playback_s=0.4 * slower, hold_s=2.0, late_pps=3 * point["rate_pps"]
+        ),
         faults=PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=1.0) if point["rate_per_s"] else (),
         seed=point["seed"],
     )

@@ -39,6 +39,7 @@ class SenderParameters:
     ``rate_pps``: source packets a second; ``source_packets``: M; ``base_block_size``: N at rest; ``block_size``: N fixed
     for good (no adaptation, no late parity), or None; ``playback_s``: late parity is sent only for blocks younger than
     this; ``hold_s``, ``report_timeout_s``, ``deterministic``: see ``AdaptationParameters``.
+    ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
     """
 
     source_packets: int
@@ -52,8 +53,11 @@ class SenderParameters:
     largest_block: int = LARGEST_BLOCK
     deterministic: bool = True
     stream_id: int = 1
+    late_pps: float | None = None
 
     def __post_init__(self) -> None:
+        if self.late_pps is not None and not self.late_pps > 0:
+            raise FecError(f"late parity at {self.late_pps} packets/s; give more than 0, or None")
         if not (math.isfinite(self.rate_pps) and self.rate_pps > 0 and self.playback_s > 0):
             raise FecError(f"rate {self.rate_pps} packets/s, playback {self.playback_s} s: both must be above 0")
         if not 3 <= self.symbol_bytes <= 65535 or not 0 <= self.stream_id < 1 << 16:
@@ -135,6 +139,8 @@ class StreamSender:
             parameters.symbol_bytes,
             parameters.stream_id,
         )
+        usual_s = min(self._interval / _LATE_PER_SOURCE, _LONGEST_LATE_STEP_S)
+        self._late_step_s = 1 / parameters.late_pps if parameters.late_pps is not None else usual_s
         self._full_prefix = protect(bytes(parameters.symbol_bytes - 2))[:2]
         """What ``protect`` writes before a payload that fills its symbol."""
         self._next_source, self._next_label = 0, 0
@@ -328,7 +334,7 @@ class StreamSender:
             return  # still growing: its parity is made, of the new size, when it is whole
         self._counts["late_parity_blocks"] += 1
         block.parity += self._code.parity(block.sources, first, stop)
-        step = min(self._interval / _LATE_PER_SOURCE, _LONGEST_LATE_STEP_S)
+        step = self._late_step_s
         start = max(now_s, self._late[-1][0] + step) if self._late else now_s
         self._late.extend((start + k * step, block, symbol) for k, symbol in enumerate(range(first, stop)))
 

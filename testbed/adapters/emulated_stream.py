@@ -6,23 +6,31 @@ Nothing is decided here: rules come from testbed.openflow, packets from fec.send
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from fec.wire import STREAM_UDP_PORT
+from testbed.adapters.background_traffic import background_tcp
 from testbed.adapters.controller_link import ControllerLink, PortEvent
 from testbed.adapters.emulated_network import EmulatedNetwork
 from testbed.adapters.faults import CableBreaker, FaultSchedule
 from testbed.adapters.mobile_routes import MobileRoutes
-from testbed.adapters.stream_endpoints import EndpointProcess, receiver_process, sender_process
+from testbed.adapters.stream_endpoints import (
+    EndpointProcess,
+    ReceiverResult,
+    SenderResult,
+    receiver_process,
+    sender_process,
+)
 from testbed.errors import InvalidRunError
 from testbed.fabric import Progress
-from testbed.model.measurements import FaultTimes, RunHealth, StreamMeasurements
+from testbed.model.measurements import ChangeTimes, FaultTimes, RunHealth, StreamMeasurements
 from testbed.model.plan import StreamPlan
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule, stream_rules
+from testbed.streaming.planning import check_together
 from testbed.streaming.recording import block_outcomes
 from topologies.network import LinkId
 
@@ -42,35 +50,48 @@ def plan_rules(plan: StreamPlan, wiring: Wiring) -> tuple[FlowRule, ...]:
 class EmulatedStreamFabric:
     """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox only.
 
-    ``mtu`` in bytes; ``pcap``: files to record, one a link.
+    ``mtu`` in bytes; ``pcap``: files to record, one a link. ``background_bps``: TCP at this rate between the (first)
+    stream's end points, over the path of label 0; 0 for none.
     """
 
     name = "emulation"
 
-    def __init__(self, *, mtu: int = 1500, pcap: dict[LinkId, Path] | None = None) -> None:
+    def __init__(self, *, mtu: int = 1500, pcap: dict[LinkId, Path] | None = None, background_bps: float = 0.0) -> None:
         self.mtu = mtu
+        self.background_bps = background_bps
         self.pcap = pcap or {}
 
     def run(self, plan: StreamPlan, progress: Tell | None = None) -> StreamMeasurements:
         """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks."""
-        tell = progress or (lambda _: None)
+        return self.run_together((plan,), progress)[0]
+
+    def run_together(self, plans: Sequence[StreamPlan], progress: Tell | None = None) -> tuple[StreamMeasurements, ...]:
+        """Several streams at once on one network under the same faults, background TCP beside them if asked for.
+
+        InputError where the plans do not fit together. Route changes are played for a single stream only.
+        """
+        check_together(plans)
+        plan, tell = plans[0], progress or (lambda _: None)
         tell(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
-        with running_network(plan, mtu=self.mtu) as (net, controller, wiring):
+        with running_network(*plans, mtu=self.mtu) as (net, controller, wiring):
             breaker = CableBreaker(net)
             movement = MobileRoutes(breaker, controller, wiring, plan) if plan.changes or plan.absent else None
             if movement is None:
-                controller.install(plan_rules(plan, wiring), plan_id=1)
+                for number, one in enumerate(plans):
+                    controller.install(plan_rules(one, wiring), plan_id=number + 1)
             else:
                 movement.install_first()
             for link, path in self.pcap.items():
                 net.start_capture(link, path)
-            return stream_over(net, controller, wiring, plan, tell, breaker=breaker, movement=movement)
+            with background_tcp(net, wiring, plan, self.background_bps) as carried:
+                found = streams_over(net, controller, wiring, plans, tell, breaker, movement)
+            return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
 
 
 @contextmanager
-def running_network(plan: StreamPlan, *, mtu: int = 1500) -> Iterator[tuple[EmulatedNetwork, ControllerLink, Wiring]]:
-    """The plan's network, up, with every switch connected to its controller."""
-    wiring = wire(plan.network, [plan.source, plan.sink])
+def running_network(*plans: StreamPlan, mtu: int = 1500) -> Iterator[tuple[EmulatedNetwork, ControllerLink, Wiring]]:
+    """The plans' network, up, with every switch connected to its controller."""
+    wiring = wire(plans[0].network, [end for plan in plans for end in (plan.source, plan.sink)])
     with ExitStack() as stack:
         controller = ControllerLink()
         controller.start()
@@ -84,40 +105,53 @@ def running_network(plan: StreamPlan, *, mtu: int = 1500) -> Iterator[tuple[Emul
         yield net, controller, wiring
 
 
-def stream_over(
+def streams_over(
     net: EmulatedNetwork,
     controller: ControllerLink,
     wiring: Wiring,
-    plan: StreamPlan,
+    plans: Sequence[StreamPlan],
     tell: Tell,
-    *,
-    breaker: CableBreaker | None = None,
+    breaker: CableBreaker,
     movement: MobileRoutes | None = None,
-) -> StreamMeasurements:
-    """Run the plan's stream, faults and route changes on a network whose first rules are installed."""
-    before = _processor_times()
+) -> tuple[StreamMeasurements, ...]:
+    """Run the plans' streams, their common faults and route changes on a network whose first rules are installed."""
+    before, plan = _processor_times(), plans[0]
     with ExitStack() as stack:
-        receiver = stack.enter_context(receiver_process(net, wiring, plan))
-        sender = stack.enter_context(sender_process(net, wiring, plan))
-        receiver.wait_until_ready()
-        sender.wait_until_ready()
+        receivers = [stack.enter_context(receiver_process(net, wiring, one)) for one in plans]
+        senders = [stack.enter_context(sender_process(net, wiring, one)) for one in plans]
+        for end in (*receivers, *senders):
+            end.wait_until_ready()
         start = time.monotonic() + _LEAD_S
-        receiver.begin(start)
-        sender.begin(start)
+        for end in (*receivers, *senders):
+            end.begin(start)
         schedule = FaultSchedule(net, plan.faults, start, breaker)
         stack.callback(schedule.stop)
         schedule.start()
         if movement is not None:
             stack.callback(movement.stop)
             movement.start(start)
-        _watch(plan, start, (sender, receiver), tell)
-        sent = sender.result()
-        received = receiver.result()
+        _watch(plan, start, (*senders, *receivers), tell)
+        results = [(sender.result(), receiver.result()) for sender, receiver in zip(senders, receivers, strict=True)]
         schedule.join()
         if movement is not None:
             movement.join()
-    heard = controller.port_events()
+    heard, busy = controller.port_events(), _busy_share(before, _processor_times())
     faults = tuple(_with_port_status(t, heard, wiring, start) for t in schedule.times())
+    changes = movement.times() if movement is not None else ()
+    return tuple(
+        _measurements(one, *ends, faults, changes, busy, net.datapath) for one, ends in zip(plans, results, strict=True)
+    )
+
+
+def _measurements(
+    plan: StreamPlan,
+    sent: SenderResult,
+    received: ReceiverResult,
+    faults: tuple[FaultTimes, ...],
+    changes: tuple[ChangeTimes, ...],
+    busy: float,
+    datapath: str,
+) -> StreamMeasurements:
     packets, arrivals = sent.log, received.log
     return StreamMeasurements(
         fabric="emulation",
@@ -125,13 +159,13 @@ def stream_over(
         received=arrivals,
         blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
         faults=faults,
-        changes=movement.times() if movement is not None else (),
+        changes=changes,
         health=RunHealth(
             sender_lag_s=sent.worst_lag_s,
             unplanned_drops=received.socket_drops,
-            cpu_fraction=_busy_share(before, _processor_times()),
+            cpu_fraction=busy,
         ),
-        counters={**sent.counters, **received.counters, "datapath": net.datapath},
+        counters={**sent.counters, **received.counters, "datapath": datapath},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,15 @@ from testbed.adapters.stream_session import (
     SessionRequest,
     open_fabric,
     plan_session,
+    plans_together,
     progress_bar,
     run_session,
+    run_sessions_together,
 )
+from testbed.fabric import StreamFabric
+from testbed.model.plan import StreamPlan
 from testbed.model.plan_json import plan_to_json
+from testbed.model.routes import SplitRoute
 from testbed.model.run_records import LoadedRun, combined_verdict
 from testbed.model.verdict import Verdict
 from testbed.streaming.campaign import CampaignResult
@@ -28,7 +34,8 @@ from testbed.streaming.records import stream_document
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """What to run under one name; ``titles`` name the sessions for the reader, one each."""
+    """What to run under one name; ``titles`` name the sessions for the reader, one each. ``together``: all streams at once on
+    the first one's network, under its faults."""
 
     name: str
     command: str
@@ -36,6 +43,7 @@ class Suite:
     titles: tuple[str, ...]
     seed: int = 1
     repeats_if_invalid: int = 0
+    together: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,18 +61,20 @@ class SuiteResult:
 
 
 def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: Any) -> SuiteResult:
-    """Plan all sessions, then run them in turn. One that cannot be planned ends the suite before anything is done or stored."""
-    plans = [plan_session(request) for request in suite.requests]
+    """Plan all sessions, then run them in turn or together. One that cannot be planned ends the suite before anything is
+    done or stored."""
+    if suite.together:
+        plans = plans_together([request for request in suite.requests if isinstance(request, SessionRequest)])
+    else:
+        plans = [plan_session(request) for request in suite.requests]
     fabric = open_fabric(fabric_name, **fabric_options)
     manifest = describe_run(command=suite.command, seed=suite.seed)
     sessions: list[Session] = []
     with ResultStore(results).new_run(suite.name, manifest) as run:
-        for index, ((plan, route), title) in enumerate(zip(plans, suite.titles, strict=True)):
-            with progress_bar(f"{index + 1}/{len(suite.requests)} {title}") as tell:
-                session = run_session(plan, route, fabric, tell, repeats_if_invalid=suite.repeats_if_invalid)
-            sessions.append(session)
-            for record in session.records(index, title):
+        for session in _sessions(suite, plans, fabric):
+            for record in session.records(len(sessions), suite.titles[len(sessions)]):
                 run.add(record)
+            sessions.append(session)
         run.manifest = replace(
             run.manifest,
             plans=tuple(plan_to_json(session.plan) for session in sessions),
@@ -74,6 +84,17 @@ def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: A
         loaded = run.loaded()
     verdict = combined_verdict(loaded.sessions)
     return SuiteResult(sessions=tuple(sessions), run=loaded, verdict=verdict, directory=directory)
+
+
+def _sessions(suite: Suite, plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: StreamFabric) -> Iterator[Session]:
+    if suite.together:
+        with progress_bar(f"{len(plans)} streams at once") as tell:
+            yield from run_sessions_together(plans, fabric, tell)
+        return
+    for index, ((plan, route), title) in enumerate(zip(plans, suite.titles, strict=True)):
+        with progress_bar(f"{index + 1}/{len(suite.requests)} {title}") as tell:
+            session = run_session(plan, route, fabric, tell, repeats_if_invalid=suite.repeats_if_invalid)
+        yield session
 
 
 def campaign_lines(campaign: CampaignResult) -> list[str]:

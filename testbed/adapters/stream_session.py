@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from testbed.errors import CapabilityError
@@ -18,7 +18,7 @@ from testbed.model.verdict import Verdict
 from testbed.streaming.analysis import SessionAnalysis, analyse
 from testbed.streaming.judgement import judge
 from testbed.streaming.mobility import Movement, mobility_plan
-from testbed.streaming.planning import EachLink, build_plan
+from testbed.streaming.planning import EachLink, build_plan, check_together
 from testbed.streaming.records import session_records
 from testbed.workloads.fault_schedules import PoissonFaults
 from topologies import load_network
@@ -111,6 +111,31 @@ def run_session(
         analysis = analyse(plan, run)
         verdict = judge(plan, run, analysis)
     return Session(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict, attempts=attempt)
+
+
+def run_sessions_together(
+    plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: Any, tell: Tell | None = None
+) -> tuple[Session, ...]:
+    """All streams at once on one network; each has its own analysis and verdict."""
+    runs = fabric.run_together([plan for plan, _ in plans], tell)
+    sessions = []
+    for (plan, route), run in zip(plans, runs, strict=True):
+        analysis = analyse(plan, run)
+        verdict = judge(plan, run, analysis)
+        sessions.append(Session(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict))
+    return tuple(sessions)
+
+
+def plans_together(requests: Sequence[SessionRequest]) -> list[tuple[StreamPlan, SplitRoute]]:
+    """Plans that can run at once: the first one's faults and length hold for all, each has a seed of its own."""
+    first, route = plan_session(requests[0])
+    others = [
+        plan_session(replace(request, faults=first.faults, duration_s=first.duration_s, seed=request.seed + k))
+        for k, request in enumerate(requests[1:], start=1)
+    ]
+    plans = [(first, route), *others]
+    check_together([plan for plan, _ in plans])
+    return plans
 
 
 def choose_fabric(asked: str | None, *, quiet: bool = False) -> str:

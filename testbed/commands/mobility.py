@@ -19,6 +19,9 @@ from testbed.errors import InputError
 USUAL_RATE_PPS = 1000.0
 """At this rate the playback buffer and the hold are the stream's usual ones; they are told in blocks, and grow as it falls."""
 
+LATE_PER_SOURCE = 3
+"""Late parity goes out so many times as fast as the source: a hundred switches in user space carry a few hundred packets a second."""
+
 
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
@@ -43,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
     )
     add_stream_options(parser)
     add_fabric_options(parser)
-    parser.set_defaults(run=run, rate_pps=100.0, playback=None, hold=2.0)
+    parser.set_defaults(run=run, rate_pps=50.0, playback=None, hold=2.0)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,7 +87,7 @@ def mobility_request(args: argparse.Namespace) -> Any:
         source=args.source,
         sink=args.sink,
         movement=Movement(method=args.method, layers=args.layers or None, frame_s=args.frame_s, handover=args.handover),
-        stream=replace(stream, most_overhead=args.most_overhead),
+        stream=replace(stream, late_pps=LATE_PER_SOURCE * args.rate_pps),
         faults=() if args.faults == "none" else poisson_faults_of(args.faults),
         seed=args.seed,
     )

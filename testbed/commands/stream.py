@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from testbed.commands.stream_options import (
     add_stream_options,
     session_request,
 )
-from testbed.errors import InputError
+from testbed.errors import CapabilityError, InputError
 from testbed.streaming.planning import parse_link
 from topologies import load_network
 from topologies.network import LinkId
@@ -28,6 +29,14 @@ def add_parser(subparsers: Any) -> None:
     add("network", metavar="NETWORK", help="catalogue name or file (testbed topology list)")
     add("--from", dest="source", required=True, metavar="NODE")
     add("--to", dest="sink", required=True, metavar="NODE")
+    add(
+        "--also",
+        action="append",
+        default=[],
+        metavar="A:B",
+        help="a second stream at once, from A to B; may be repeated",
+    )
+    add("--background-mbps", type=float, default=0.0, help="TCP between the two ends besides (emulation; default none)")
     add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
     add("--layers", type=int, metavar="K", help="capillary: only the first K layers")
     add("--duration", type=float, metavar="S", help="default: until the last fault has been answered")
@@ -61,20 +70,39 @@ def run(args: argparse.Namespace) -> int:
 def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
     from testbed.adapters.session_suite import Suite, run_suite, show_result
 
-    options = {"mtu": args.mtu, "pcap": _captures(args.pcap, args.network)} if fabric == "emulation" else {}
+    if not 0 <= args.background_mbps <= 1000:
+        raise InputError(f"--background-mbps {args.background_mbps:g}: give 0 to 1000")
+    options: dict[str, Any] = {}
+    if fabric == "emulation":
+        captures = _captures(args.pcap, args.network)
+        options = {"mtu": args.mtu, "pcap": captures, "background_bps": args.background_mbps * 1e6}
+    elif args.background_mbps:
+        raise CapabilityError("--background-mbps needs the emulated fabric: the simulated one has no queues to share")
+    pairs = [(args.source, args.sink), *(_pair(word) for word in args.also)]
     suite = Suite(
         name="stream",
         command="testbed " + " ".join(sys.argv[1:]),
-        requests=(request,),
-        titles=(f"{args.network} {args.source} to {args.sink}",),
+        requests=tuple(replace(request, source=source, sink=sink) for source, sink in pairs),
+        titles=tuple(f"{args.network} {source} to {sink}" for source, sink in pairs),
         seed=args.seed,
+        together=len(pairs) > 1,
     )
     result = run_suite(suite, fabric, args.results, **options)
     if args.json:
-        print(json.dumps(result.documents()[0] | {"results": str(result.directory)}))
+        first, *others = result.documents()
+        more = {"also": others} if others else {}
+        print(json.dumps(first | more | {"results": str(result.directory)}))
     else:
         show_result(result)
     return result.verdict.exit_code
+
+
+def _pair(word: str) -> tuple[str, str]:
+    """``A:B`` of an --also."""
+    source, separator, sink = word.partition(":")
+    if not separator or not source or not sink:
+        raise InputError(f"--also {word!r}: write A:B, the two nodes of the other stream")
+    return source, sink
 
 
 def _captures(words: list[str], network_name: str) -> dict[LinkId, Path]:

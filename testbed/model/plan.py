@@ -57,7 +57,8 @@ class StreamParameters:
     ``playback_s``: a source packet is late when it is not there this long after it was sent. ``hold_s``: how long a
     lower loss must last before redundancy is lowered. ``block_size``: N fixed for the whole run (no adaptation), or None.
     ``most_overhead``: N - M is never more than so many times M, whatever the losses (None: what the plan's links can call for):
-    a sender that answered the losses of its own congestion with more packets would never stop.
+    a sender that answered the losses of its own congestion with more packets would never stop. ``late_pps``: late parity
+    packets a second (None: eight times the rate, 1000 at least), fewer where the switches are slow.
     """
 
     rate_pps: float = 1000.0
@@ -72,6 +73,7 @@ class StreamParameters:
     hold_s: float = 2.0
     block_size: int | None = None
     most_overhead: float | None = None
+    late_pps: float | None = None
 
     def __post_init__(self) -> None:
         checks = (
@@ -87,6 +89,7 @@ class StreamParameters:
                 self.most_overhead is None or self.most_overhead > 0,
                 f"most overhead {self.most_overhead}; give one above 0",
             ),
+            (self.late_pps is None or self.late_pps > 0, f"late parity at {self.late_pps} packets/s; give more than 0"),
             (self.hold_s >= 0, f"hold of {self.hold_s} s; give 0 or more"),
             (
                 self.block_size is None or self.source_packets <= self.block_size <= 255,

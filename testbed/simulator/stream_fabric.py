@@ -10,7 +10,7 @@ import bisect
 import heapq
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -22,6 +22,7 @@ from testbed.model.measurements import ChangeTimes, FaultTimes, RunHealth, Strea
 from testbed.model.plan import StreamPlan
 from testbed.streaming.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
 from testbed.streaming.in_force import RETURN_LABELS, faulty_links
+from testbed.streaming.planning import check_together
 from testbed.streaming.recording import ReceivedLog, SentLog, block_outcomes
 
 CHANGE_S = 0.3
@@ -44,6 +45,13 @@ class SimulatedStreamFabric:
     def run(self, plan: StreamPlan, progress: Callable[[Progress], None] | None = None) -> StreamMeasurements:
         """Run the plan in virtual time. Cost: about 10 us of real time a packet and event."""
         return _Run(plan).finish(progress)
+
+    def run_together(
+        self, plans: Sequence[StreamPlan], progress: Callable[[Progress], None] | None = None
+    ) -> tuple[StreamMeasurements, ...]:
+        """Several streams under the same faults; links have room for all, so that they do not meet."""
+        check_together(plans)
+        return tuple(self.run(plan, progress) for plan in plans)
 
 
 class _Run:

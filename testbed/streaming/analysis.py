@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fec.block_size import binomial_interval, fec_block_size, window_share_error
+from fec.block_size import binomial_interval, fec_block_size, stratified_block_size, window_share_error
 from testbed.model.measurements import FaultTimes, StreamMeasurements
 from testbed.model.plan import StreamPlan
 from testbed.model.run_records import TimelineRecord
 from testbed.streaming.campaign import CampaignResult, analyse_campaign
-from testbed.streaming.in_force import is_campaign
+from testbed.streaming.in_force import fault_intervals, is_campaign
 from testbed.streaming.planning import predicted_loss
 from testbed.streaming.policy import BlockSizePolicy, block_size_policy, is_deterministic, link_block_size
 
@@ -193,9 +193,8 @@ def predicted_block_size(plan: StreamPlan, times: FaultTimes, loss: float, base:
         return None
     m = plan.stream.source_packets
     if is_deterministic(plan):
-        index = plan.network.link_index[times.fault.link]
-        size = link_block_size(plan.forward, index, m)
-        return max(size or 0, base)
+        hit = fault_intervals(plan, times.fault)
+        return max(stratified_block_size(hit, m) if hit else m, base)
     return max(fec_block_size(m, loss, plan.stream.decoding_error_rate), base)
 
 
@@ -206,8 +205,7 @@ def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolA
         return (0.0, 1.0)
     share = float(lost.mean())
     if is_deterministic(plan):
-        index = plan.network.link_index[times.fault.link]
-        error = window_share_error(plan.forward.intervals(index), max(1, packets)) + 1 / packets
+        error = window_share_error(fault_intervals(plan, times.fault), max(1, packets)) + 1 / packets
         blocks = 2 / max(1.0, packets / plan.stream.source_packets)
         return (max(0.0, share - error - 0.01 * blocks), min(1.0, share + error + 0.01 * blocks))
     confidence = 1 - 0.01 / max(1, len(plan.faults))

@@ -31,6 +31,7 @@ def build_sender(plan: StreamPlan) -> StreamSender:
         block_size=stream.block_size,
         largest_block=max(policy.largest, policy.base),
         deterministic=is_deterministic(plan),
+        late_pps=stream.late_pps,
     )
     code = ReedSolomonCode(source_packets=stream.source_packets)
     return StreamSender(parameters, code, label_sequence(plan), policy, payload_source(plan.seed, stream.symbol_bytes))

@@ -199,6 +199,11 @@ def faulty_links(plan: StreamPlan, fault: Fault) -> list[int]:
     return [plan.network.link_index[i] for i in ids if i in plan.network.link_index]
 
 
+def fault_intervals(plan: StreamPlan, fault: Fault) -> tuple[Interval, ...]:
+    """Label intervals that the fault breaks at the plan's start, whichever direction of the cable carries them."""
+    return lost_intervals(plan.forward, frozenset((link, 1.0) for link in faulty_links(plan, fault)))
+
+
 def is_campaign(plan: StreamPlan) -> bool:
     """Whether faults overlap or nodes move: then single failures cannot be told apart, and epochs are judged instead."""
     from testbed.workloads.fault_schedules import overlapping

@@ -154,24 +154,55 @@ def recovery_s(parameters: StreamParameters) -> float:
 
 def check_rates(plan: StreamPlan) -> None:
     """Raise InputError where the coded stream, at the largest N that its faults call for, fills a link past 90 %."""
-    parameters = plan.stream
-    policy = block_size_policy(plan)
-    worst = max(
-        [policy(predicted_loss(plan, f)) for f in plan.faults if predicted_loss(plan, f) < 1], default=policy.base
-    )
-    if is_campaign(plan):
-        worst = policy.largest
-    size = parameters.block_size or worst
-    bits = (parameters.symbol_bytes + HEADERS_BYTES) * 8
-    wire_bps = parameters.rate_pps * size / parameters.source_packets * bits
+    parameters, wire_bps = plan.stream, _largest_wire_bps(plan)
     heaviest = {i: max(float(split.load(i)) for split in plan.splits) for split in plan.splits for i in split.loaded}
     for i in sorted(heaviest):
         link, need = plan.network.links[i], wire_bps * heaviest[i]
         if need > 0.9 * link.capacity_bps:
             raise InputError(
-                f"stream at {parameters.rate_pps:g} packets/s and N = {size} puts {need / 1e6:.2f} Mbit/s on {link.label}, "
+                f"stream at {parameters.rate_pps:g} packets/s and its largest N puts {need / 1e6:.2f} Mbit/s on {link.label}, "
                 f"which carries {link.capacity_bps / 1e6:g}; lower the rate or the symbol size, or raise the capacity"
             )
+
+
+def check_together(plans: Sequence[StreamPlan]) -> None:
+    """Raise InputError where plans cannot run at once: one network, the same faults and length, end points all different,
+    no route changes of more than one, and no link filled past 90 % by all of them together."""
+    first = plans[0]
+    if len(plans) == 1:
+        return
+    ends = [end for plan in plans for end in (plan.source, plan.sink)]
+    twice = next((end for end in ends if ends.count(end) > 1), None)
+    checks = (
+        (twice is None, f"{twice!r} is an end point of two streams; each stream needs two of its own"),
+        (all(p.network == first.network for p in plans), "they are on different networks"),
+        (
+            all(p.faults == first.faults for p in plans),
+            "their faults differ; faults are of the network, give all the same",
+        ),
+        (all(p.duration_s == first.duration_s for p in plans), "they differ in length; give all the same duration_s"),
+        (not any(p.changes or p.absent for p in plans), "nodes move under one stream only"),
+    )
+    for holds, wrong in checks:
+        if not holds:
+            raise InputError(f"streams at once: {wrong}")
+    for number, link in enumerate(first.network.links):
+        need = sum(_largest_wire_bps(plan) * float(plan.forward.load(number)) for plan in plans)
+        if need > 0.9 * link.capacity_bps:
+            raise InputError(
+                f"streams at once: they put {need / 1e6:.2f} Mbit/s on {link.label}, which carries "
+                f"{link.capacity_bps / 1e6:g}; lower their rates or raise the capacity"
+            )
+
+
+def _largest_wire_bps(plan: StreamPlan) -> float:
+    """Bits a second that the sender puts on the wire at the largest N that its plan's faults call for."""
+    parameters, policy = plan.stream, block_size_policy(plan)
+    losses = [loss for f in plan.faults if (loss := predicted_loss(plan, f)) < 1]
+    size = parameters.block_size or (
+        policy.largest if is_campaign(plan) else max(map(policy, losses), default=policy.base)
+    )
+    return parameters.rate_pps * size / parameters.source_packets * (parameters.symbol_bytes + HEADERS_BYTES) * 8
 
 
 def check_delays(plan: StreamPlan) -> None:
