@@ -128,7 +128,7 @@ def _drawing(row: Row) -> Any:
             Line2D([], [], color="#444444", linestyle="--", label=f"{len(loads) - bottlenecks} links with the rest"),
         ],
         loc="lower center",
-        bbox_to_anchor=(0.5, -0.09),
+        bbox_to_anchor=(0.5, -0.17),
         ncol=2,
     )
     axes.set_aspect("equal")

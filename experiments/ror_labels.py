@@ -11,7 +11,7 @@ from experiments.mobile_pairs import mobile_pair
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import route_by_name
-from testbed.routing.ror_study import Coding, route_breakdown
+from testbed.routing.ror_study import Coding, Labels, route_breakdown
 from topologies import load_network
 
 Row = Mapping[str, Any]
@@ -34,29 +34,32 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     else:
         network, source, sink = mobile_pair(40, int(name.split()[1]))
     route = route_by_name(network, source, sink, "capillary")
-    found: dict[str, Any] = {"source": source, "sink": sink, "load": []}
-    for labels in ("random", "stratified"):
-        terms = route_breakdown(route, Coding(tolerance=TOLERANCE, source_packets=point["m"], labels=labels))  # type: ignore[arg-type]
-        base = terms.base_block_size or 0
-        counted = [term for term in terms.per_load if term.block_size is not None]
-        found["load"] = [float(term.load) for term in counted]
+    kinds: tuple[Labels, Labels] = ("random", "stratified")
+    terms = {
+        labels: route_breakdown(route, Coding(tolerance=TOLERANCE, source_packets=point["m"], labels=labels))
+        for labels in kinds
+    }
+    counted = [i for i, term in enumerate(terms["random"].per_load) if term.block_size is not None]
+    found: dict[str, Any] = {
+        "source": source,
+        "sink": sink,
+        "load": [float(terms["random"].per_load[i].load) for i in counted],
+    }
+    for labels, breakdown in terms.items():
+        base = breakdown.base_block_size or 0
+        sizes = [breakdown.per_load[i].block_size or base for i in counted]
         found[labels] = {
             "base": base,
-            "sizes": [term.block_size for term in counted],
-            "extra": sum((term.block_size or 0) - base for term in counted),
-            "ror": terms.ror if not terms.infinite else None,
+            "sizes": sizes,
+            "extra": sum(size - base for size in sizes),
+            "ror": None if breakdown.infinite else breakdown.ror,
         }
     return found
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """No link asks for more with stratified labels, at rest or in a failure; what ROR makes of it is a note."""
-    more = sum(
-        a > b
-        for row in rows
-        for a, b in zip(row["stratified"]["sizes"], row["random"]["sizes"], strict=False)
-        if len(row["stratified"]["sizes"]) == len(row["random"]["sizes"])
-    )
+    more = sum(a > b for row in rows for a, b in zip(row["stratified"]["sizes"], row["random"]["sizes"], strict=True))
     checks = [
         Check(
             name="links whose stratified block is the longer one",
@@ -99,7 +102,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
                 (100 * load, size / m)
                 for row in rows
                 if row["m"] == m
-                for load, size in zip(row["load"], row[labels]["sizes"], strict=False)
+                for load, size in zip(row["load"], row[labels]["sizes"], strict=True)
             ]
             axes.plot(*zip(*dots, strict=True), marker, color=colour, alpha=0.6, label=f"{labels} labels")
         fine = list(range(5, 61))

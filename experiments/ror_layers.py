@@ -136,11 +136,14 @@ def _figure(rows: Sequence[Row], nodes: int, equations: Sequence[str]) -> Any:
     axes.set_xticks(places, [*(str(k) for k in LAYERS), FULL])
     axes.set_xlabel("capillary layers (the rest of the flow over the fewest links)")
     axes.set_ylabel("ROR, mean over the networks (no unit)")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.12 * axes.get_ylim()[1])
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9, loc="upper right")
     count = sum(row["nodes"] == nodes for row in rows)
-    axes.set_title(f"ROR by layer: {count} mobile networks of {nodes} nodes, DER 1e-5")
+    axes.set_title(
+        f"ROR by layer: {count} mobile networks of {nodes} nodes, DER 1e-5 (one curve a tolerance; same FEC_t, same curve)",
+        fontsize=10,
+    )
     figure.colorbar(ScalarMappable(shade, colours), ax=axes, label="static tolerance t (%)")
     return figure
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from experiments.mobile_pairs import mobile_pair
@@ -50,10 +52,9 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     if point["kind"] == "small":
         network = random_graph(point["graph"])
         ends = ("0", network.nodes[-1].id)
-        least = {
-            "short": least_fec_route_small(network, *ends, TOLERANCE, M, RATE, limit_s=60),
-            "large": least_fec_route(network, *ends, TOLERANCE),
-        }
+        with _solver_talks_to_stderr():
+            short = least_fec_route_small(network, *ends, TOLERANCE, M, RATE, limit_s=60)
+        least = {"short": short, "large": least_fec_route(network, *ends, TOLERANCE)}
     else:
         network, *pair = mobile_pair(115, point["graph"])
         ends = (pair[0], pair[1])
@@ -62,6 +63,19 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     for equation, optimum in least.items():
         found[equation] = _rated(network, ends, equation == "large", optimum)
     return found
+
+
+@contextmanager
+def _solver_talks_to_stderr() -> Iterator[None]:
+    """HiGHS writes a line now and then on the process's standard output, which belongs to ``--json``."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _rated(network: Network, ends: tuple[str, str], large: bool, least: LeastFec) -> dict[str, float | None]:
