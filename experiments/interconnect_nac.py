@@ -98,14 +98,16 @@ def judge(rows: Sequence[Row]) -> Verdict:
         ),
     )
     peak = spread([r["rise_us"] for r in freed])[0]
-    stuck = spread([float(r["sent"] - r["received"]) for r in bare])[0]
+    stuck = spread([float(r["stuck_packets"]) for r in bare])[0]
     notes = (
         "Figures 5.12-5.15 cannot come from the units stated: 500 packets/s of 2 KB on 2 Gbps is 1.2 % load (saturation is at "
         "40.7 k/s), and no run deadlocked. A burst in phase shows the same effect: "
-        f"{stuck:.0f} packets stay stuck for ever without NAC.",
+        f"{stuck:.0f} packets stay stuck in the routers for ever without NAC (the reference: 48), and all later ones at "
+        "their sources.",
         f"The running mean of latency rises by {peak:.2f} us in the slot of the burst (the thesis: 10.22 us).",
-        f"First identification to last end of treatment, by t_f = 0.3975 us: "
-        f"{spread([r['nac_treatment_us'] for r in freed])[0]:.2f} us (the thesis: {NAC_TIME_US} us = 2 * 8 * t_f for one cycle).",
+        f"From the first blocked input to the first cycle identified: {spread([r['identification_us'] for r in freed])[0]:.2f} us "
+        f"(a ring of 8: 8 t_f = 3.18 us, and as long for the recovery: the thesis' {NAC_TIME_US} us). The whole burst took NAC "
+        f"{spread([r['nac_treatment_us'] for r in freed])[0]:.0f} us, one turn of the cycle after another.",
     )
     return Verdict(checks=checks, notes=notes)
 

@@ -21,6 +21,7 @@ from experiments.interconnect_traffic import (
     traffic_of,
 )
 from testbed.simulator.ft_drb import FtDrbOptions
+from testbed.simulator.kernel_state import NAC_EVENTS
 from testbed.simulator.network_model import NetworkModel, build_model
 from testbed.simulator.parameters import SimulationParameters
 from testbed.simulator.results import Simulation, summarize
@@ -96,10 +97,21 @@ def _around_burst(run: Simulation, seconds: float) -> dict[str, Any]:
         "latency_before_us": _mean_us(run, BURST_AT_S - WINDOW_S, BURST_AT_S),
         "latency_after_us": _mean_us(run, BURST_AT_S + SLOT_S, BURST_AT_S + SLOT_S + WINDOW_S),
         "throughput_dip_percent": _missing_percent(run, (burst_slot + 1) * SLOT_S),
+        "stuck_packets": run.stuck.packets,
+        "identification_us": _identification_us(run),
         "nac_treatment_us": float(treatment[-1] - treatment[0]) / run.ticks_per_s * 1e6 if len(treatment) else 0.0,
         "maps": [_map_of(run, done, slot, FIRST_SHOWN_SLOT + k) for k in range(4)],
         "first_map": _map_of(run, done, slot, 1),
     }
+
+
+def _identification_us(run: Simulation) -> float:
+    """From the first input that is blocked until the first cycle is identified; 0 where there was none."""
+    ticks, events = run.nac_timeline[:, 0], run.nac_timeline[:, 1]
+    blocked, identified = (ticks[events == NAC_EVENTS.index(name)] for name in ("blocked", "identified"))
+    if not len(blocked) or not len(identified):
+        return 0.0
+    return float(identified[0] - blocked[0]) / run.ticks_per_s * 1e6
 
 
 def _running_means_us(run: Simulation, slots: int) -> list[float]:

@@ -18,7 +18,7 @@ from testbed.commands.study_base import Study
 from testbed.model.verdict import Check, Verdict
 
 NETWORK = "torus:8x8"
-BUSY_RATE = 0.45 * 2e9 / (512 * 8)
+BUSY_RATE = 0.6 * 2e9 / (512 * 8)
 """Messages of 512 B a second a node in the second part."""
 ALTERNATIVES: Mapping[str, Mapping[str, Any]] = {
     "defaults": {},

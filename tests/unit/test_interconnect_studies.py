@@ -80,6 +80,8 @@ def ring_rows(study: Study, **changed: Any) -> list[Row]:
             "rise_us": 4.0,
             "throughput_dip_percent": 0.1,
             "nac_treatment_us": 6.4,
+            "identification_us": 3.18,
+            "stuck_packets": 48,
             "received_slots": [40] * 200,
             "latency_slots_us": [8.7] * 200,
             "maps": [flat] * 4,
