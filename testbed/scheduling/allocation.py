@@ -5,7 +5,6 @@ Source: 000, subsection 3.8.1, Figures 40 and 41.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -86,15 +85,17 @@ def choose_allocations(nodes: int, *, count: int = 5, occupied: Counts = NOTHING
     )
 
 
+@cache
 def distinct_allocations() -> tuple[RatedAllocation, ...]:
     """One allocation for each pair of (nodes, bottleneck load): the 362 traffic patterns, by nodes and then by rising
     liquid throughput (000, Figure 41). Of those with the same pair the first in lexicographic order stands for all."""
+    import numpy as np
+
     table = _all_allocations()[1:]
     loads = bottleneck_loads(table)
-    found: dict[tuple[int, int], RatedAllocation] = {}
-    for counts, load in zip(table, loads, strict=True):
-        found.setdefault((int(counts.sum()), -int(load)), _rated(counts, load))
-    return tuple(found[key] for key in sorted(found))
+    keys = table.sum(axis=1) * 10_000 - loads  # loads are at most 256
+    first = np.unique(keys, return_index=True)[1]
+    return tuple(_rated(table[k], loads[k]) for k in first)
 
 
 def _rated(counts: NDArray[np.int64], load: np.int64) -> RatedAllocation:
@@ -105,4 +106,5 @@ def _rated(counts: NDArray[np.int64], load: np.int64) -> RatedAllocation:
 def _all_allocations() -> NDArray[np.int64]:
     import numpy as np
 
-    return np.array(list(itertools.product(range(NODES_PER_SWITCH + 1), repeat=SWITCHES)), dtype=np.int64)
+    shape = (NODES_PER_SWITCH + 1,) * SWITCHES
+    return np.stack(np.unravel_index(np.arange((NODES_PER_SWITCH + 1) ** SWITCHES), shape), axis=1).astype(np.int64)
