@@ -104,7 +104,7 @@ def class_resources(
 
 
 def units_of(own: Any, resources: Any, demand: Any, cap: Any) -> Any:
-    """One unit for each demanded place of a class: its class, (offsets, indices), and the order for the greedy start."""
+    """One unit for each demanded place of a class, those of the most loaded classes first: its class, (offsets, indices)."""
     total = demand.sum()
     load = np.zeros(len(cap), dtype=np.int64)
     width = 0
@@ -117,23 +117,24 @@ def units_of(own: Any, resources: Any, demand: Any, cap: Any) -> Any:
         np.zeros(total + 1, dtype=np.int64),
         np.zeros(width, dtype=np.int64),
     )
-    key = np.zeros(total, dtype=np.float64)
-    unit = 0
+    key = np.zeros(len(demand), dtype=np.float64)
     for c in range(len(demand)):
         most, everything = 0.0, 0.0
         for k in range(own[c], own[c + 1]):
             share = load[resources[k]] / cap[resources[k]]
             most = max(most, share)
             everything += share
+        key[c] = -(most * 1e6 + everything)
+    unit = 0
+    for c in ascending(key):
         for _ in range(demand[c]):
             kind[unit] = c
-            key[unit] = -(most * 1e6 + everything)
             offsets[unit + 1] = offsets[unit]
             for k in range(own[c], own[c + 1]):
                 indices[offsets[unit + 1]] = resources[k]
                 offsets[unit + 1] += 1
             unit += 1
-    return kind, offsets, indices, np.argsort(key, kind="mergesort")
+    return kind, offsets, indices
 
 
 def search_classes(
@@ -153,13 +154,14 @@ def search_classes(
     good, _, sample, senders, receivers, table, table_at = amalgamate(
         offsets, indices, first_node, last_node, links, nodes
     )
-    if not good:
+    if not good or len(sample) == n:
         return -1, frame_of
     own, resources, cap = class_resources(
         offsets, indices, first_node, last_node, links, nodes, sample, senders, receivers
     )
     demand = np.diff(table_at)
-    kind, unit_offsets, unit_indices, order = units_of(own, resources, demand, cap)
+    kind, unit_offsets, unit_indices = units_of(own, resources, demand, cap)
+    order = np.arange(n)
     base = np.zeros(len(cap), dtype=np.int64)
     base[1:] = np.cumsum(cap)[:-1]
     held = np.full(cap.sum() * frames, UNPLACED, dtype=np.int64)
@@ -211,44 +213,84 @@ def give_processors(
     frames: Any,
     frame_of: Any,
 ) -> None:
-    """Places of classes to transfers: colours of two edge colourings are the sender's and the receiver's number."""
-    n = len(kind)
-    a_of, b_of = first_node[sample[kind]], last_node[sample[kind]]
-    sender, receiver = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    rank = np.zeros(n, dtype=np.int64)
-    met = np.zeros(len(sample), dtype=np.int64)
+    """Places of classes to transfers: colours of two edge colourings are the sender's and the receiver's number.
+
+    First frames are joined with pieces of the classes of one sender pool, as many units a piece as there are senders: each
+    sender has one unit of every piece, one a frame. Then with the (class, sender) of one receiver pool: so no pair comes twice.
+    """
+    n, classes = len(kind), len(sample)
+    rank, met = np.zeros(n, dtype=np.int64), np.zeros(classes, dtype=np.int64)
     for unit in range(n):
-        rank[unit] = met[kind[unit]]
+        rank[unit] = met[kind[unit]] // senders[first_node[sample[kind[unit]]]]
         met[kind[unit]] += 1
-    by_sender = np.argsort(a_of, kind="mergesort")
-    low = 0
-    while low < n:
-        pool = a_of[by_sender[low]]
-        high = low
-        while high < n and a_of[by_sender[high]] == pool:
-            high += 1
-        own = by_sender[low:high]
-        pieces = kind[own] * n + rank[own] // senders[pool]
-        names = np.unique(pieces)
-        colour = np.zeros(high - low, dtype=np.int64)
-        colour_edges(position[own], np.searchsorted(names, pieces), frames, len(names), senders[pool], colour)
-        sender[own] = colour
-        low = high
-    by_receiver = np.argsort(b_of, kind="mergesort")
-    low = 0
-    while low < n:
-        pool = b_of[by_receiver[low]]
-        high = low
-        while high < n and b_of[by_receiver[high]] == pool:
-            high += 1
-        own = by_receiver[low:high]
-        pieces = kind[own] * n + sender[own]
-        names = np.unique(pieces)
-        colour = np.zeros(high - low, dtype=np.int64)
-        colour_edges(position[own], np.searchsorted(names, pieces), frames, len(names), receivers[pool], colour)
-        receiver[own] = colour
-        low = high
+    sender, receiver = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    colour_pools(kind, rank, position, sample, first_node, last_node, senders, receivers, frames, sender)
+    colour_pools(kind, sender, position, sample, last_node, first_node, receivers, senders, frames, receiver)
     for unit in range(n):
         c = kind[unit]
-        transfer = table[table_at[c] + sender[unit] * receivers[b_of[unit]] + receiver[unit]]
-        frame_of[transfer] = position[unit]
+        place = sender[unit] * receivers[last_node[sample[c]]] + receiver[unit]
+        frame_of[table[table_at[c] + place]] = position[unit]
+
+
+def colour_pools(
+    kind: Any,
+    piece: Any,
+    position: Any,
+    sample: Any,
+    pool_of: Any,
+    other_of: Any,
+    size: Any,
+    other_size: Any,
+    frames: Any,
+    number: Any,
+) -> None:
+    """Colour, for each pool, the multigraph of frames and (class, piece): ``number`` of each unit, below the pool's size.
+
+    ``piece[unit]`` is below the size of the class's other pool.
+    """
+    pools = len(size)
+    begin, vertices = np.zeros(pools + 1, dtype=np.int64), np.zeros(pools, dtype=np.int64)
+    vertex_at = np.zeros(len(sample), dtype=np.int64)
+    for c in range(len(sample)):
+        pool = pool_of[sample[c]]
+        vertex_at[c] = vertices[pool]
+        vertices[pool] += other_size[other_of[sample[c]]]
+    for unit in range(len(kind)):
+        begin[pool_of[sample[kind[unit]]] + 1] += 1
+    for pool in range(pools):
+        begin[pool + 1] += begin[pool]
+    own, filled = np.zeros(len(kind), dtype=np.int64), begin.copy()
+    for unit in range(len(kind)):
+        pool = pool_of[sample[kind[unit]]]
+        own[filled[pool]] = unit
+        filled[pool] += 1
+    for pool in range(pools):
+        units = own[begin[pool] : begin[pool + 1]]
+        left, right = np.zeros(len(units), dtype=np.int64), np.zeros(len(units), dtype=np.int64)
+        colour = np.zeros(len(units), dtype=np.int64)
+        for k in range(len(units)):
+            left[k] = position[units[k]]
+            right[k] = vertex_at[kind[units[k]]] + piece[units[k]]
+        colour_edges(left, right, frames, vertices[pool], size[pool], colour)
+        for k in range(len(units)):
+            number[units[k]] = colour[k]
+
+
+def ascending(key: Any) -> Any:
+    """Indices in ascending order of (key, index): shell sort, which compiles in no time."""
+    n = len(key)
+    order = np.arange(n)
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap >= 1:
+        for i in range(gap, n):
+            item, j = order[i], i
+            while j >= gap and (
+                key[order[j - gap]] > key[item] or (key[order[j - gap]] == key[item] and order[j - gap] > item)
+            ):
+                order[j] = order[j - gap]
+                j -= gap
+            order[j] = item
+        gap //= 3
+    return order

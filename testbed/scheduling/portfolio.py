@@ -80,13 +80,15 @@ def liquid_schedule(
 def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
     bound = traffic.bottleneck_load
     yield _by_classes(traffic, seed, budget)
-    orders = []
+    orders, fits = [], []
     for order in _orders(traffic):
         orders.append(order)
-        yield _first_fit(traffic, order, bound)
+        fits.append(_fitted(traffic, order, bound))
+        if fits[-1].min() >= 0:
+            yield Schedule.of(fits[-1], bound, method="liquid", detail="first fit")
     if traffic.symmetries:
         yield from _by_orbits(traffic, seed, budget)
-    yield from _by_ejection(traffic, seed, budget, share=0.5)
+    yield from _by_ejection(traffic, seed, budget, fits[-1])
     if len(traffic) * bound <= MOST_FOR_PROOF:
         yield _proof(traffic, seed, budget)
     yield _open_first_fit(traffic, orders)
@@ -100,7 +102,7 @@ def _by_classes(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None
     if (2 * nodes + len(traffic.links)) * traffic.bottleneck_load > MOST_HELD or nodes > 4000:
         return None
     bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
-    while steps <= MOST_STEPS and (attempt == 0 or budget.left_s() > 0):
+    while steps <= MOST_STEPS and (attempt == 0 or budget.used_s() < budget.limit_s / 4):
         state, frame_of = compiled().search_classes(
             traffic.offsets,
             traffic.indices,
@@ -123,16 +125,14 @@ def _by_classes(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None
 
 
 def _orders(traffic: Traffic) -> Iterator[npt.NDArray[np.int64]]:
-    """Cyclic shifts where ends are known, the transfers as they are, the heaviest first."""
+    """Cyclic shifts where ends are known; last those over the most loaded links first."""
     if len(traffic.ends):
         shift = _shifts(traffic)
         yield np.argsort(shift, kind="stable").astype(np.int64)
-    lengths = np.diff(traffic.offsets)
     loads = traffic.loads[traffic.indices].astype(np.float64)
     at = traffic.offsets[:-1]
     most, total = np.maximum.reduceat(loads, at), np.add.reduceat(loads, at)
     yield np.lexsort((-total, -most)).astype(np.int64)
-    yield np.lexsort((-most, -lengths)).astype(np.int64)
 
 
 def _shifts(traffic: Traffic) -> npt.NDArray[np.int64]:
@@ -152,20 +152,22 @@ def _shifts(traffic: Traffic) -> npt.NDArray[np.int64]:
     return shift
 
 
-def _first_fit(traffic: Traffic, order: npt.NDArray[np.int64], frames: int) -> Schedule | None:
+def _fitted(traffic: Traffic, order: npt.NDArray[np.int64], frames: int) -> Frames:
+    """The frame of each transfer by first fit, -1 where none of so many is free."""
     frame_of = np.full(len(traffic), -1, dtype=np.int32)
-    failed = compiled().first_fit(traffic.offsets, traffic.indices, order, frames, len(traffic.links), frame_of)
-    if failed:
-        return None
-    return Schedule.of(frame_of, traffic.bottleneck_load, method="liquid", detail="first fit")
+    compiled().first_fit(traffic.offsets, traffic.indices, order, frames, len(traffic.links), frame_of)
+    return frame_of
 
 
 def _open_first_fit(traffic: Traffic, orders: list[npt.NDArray[np.int64]]) -> Schedule:
     """The shortest first fit of the orders, however many frames it takes: what is always there."""
     lengths = np.diff(traffic.offsets)
     most = int(min(len(traffic), (traffic.bottleneck_load - 1) * int(lengths.max()) + 1))
-    found = [_first_fit(traffic, order, most) for order in orders]
-    return min((s for s in found if s is not None), key=lambda s: s.length)
+    found = [_fitted(traffic, order, most) for order in orders]
+    return min(
+        (Schedule.of(frame_of, traffic.bottleneck_load, method="liquid", detail="first fit") for frame_of in found),
+        key=lambda schedule: schedule.length,
+    )
 
 
 @dataclass
@@ -181,7 +183,8 @@ class _Table:
     links: int
 
     @classmethod
-    def begin(cls, offsets: Any, indices: Any, order: Any, moved: Any, frames: int, seed: int) -> _Table:
+    def begin(cls, offsets: Any, indices: Any, start: Any, moved: Any, frames: int, seed: int) -> _Table:
+        """``start``: the units' order for a greedy start, or (one shift) the frame of each unit, -1 for those that wait."""
         shifts, links = moved.shape
         units = len(offsets) - 1
         cap, base = np.ones(links, dtype=np.int64), np.arange(links, dtype=np.int64)
@@ -190,12 +193,10 @@ class _Table:
         position, waiting = np.full(units, -1, dtype=np.int64), np.zeros(units, dtype=np.int64)
         layout = (frames, shifts, offsets.astype(np.int64), indices.astype(np.int64), moved, cap, base, held, count)
         if shifts == 1:
-            fitted = np.full(units, -1, dtype=np.int32)
-            compiled().first_fit(layout[2], layout[3], order, frames, links, fitted)
-            position[:] = fitted
+            position[:] = start
             left = compiled().enter_positions(position, waiting, *layout)
         else:
-            left = compiled().place_greedily(order, position, waiting, *layout)
+            left = compiled().place_greedily(start, position, waiting, *layout)
         weight, tabu = np.ones(units, dtype=np.int64), np.zeros(units, dtype=np.int64)
         state = np.array([seed * 2 + 88172645463325252], dtype=np.uint64)
         arrays = (*layout, weight, tabu, np.zeros(1, dtype=np.int64), state)
@@ -211,19 +212,21 @@ class _Table:
         return self.left == 0
 
 
-def _by_ejection(traffic: Traffic, seed: int, budget: _Budget, *, share: float) -> Iterator[Schedule | None]:
-    """Weighted ejection of single transfers in as many frames as the bottleneck's load."""
+def _by_ejection(traffic: Traffic, seed: int, budget: _Budget, fitted: Frames) -> Iterator[Schedule | None]:
+    """Weighted ejection of single transfers in as many frames as the bottleneck's load, begun from a first fit."""
     bound = traffic.bottleneck_load
     if len(traffic.links) * bound > MOST_HELD:
         return
-    order = list(_orders(traffic))[-2]
-    moved = np.arange(len(traffic.links), dtype=np.int64).reshape(1, -1)
-    until = budget.used_s() + share * max(0.0, budget.left_s())
+    until = budget.used_s() + max(0.0, budget.left_s()) / 2
     if len(traffic) <= MOST_FOR_EXACT:
         until = min(until, budget.used_s() + 0.2)  # an exhausted search answers sooner than this would give up
-    table = _Table.begin(traffic.offsets, traffic.indices, order, moved, bound, seed)
+    table = _Table.begin(traffic.offsets, traffic.indices, fitted, _unmoved(traffic), bound, seed)
     if table.search(budget, until):
         yield Schedule.of(table.position.astype(np.int32), bound, method="liquid", detail="weighted ejection")
+
+
+def _unmoved(traffic: Traffic) -> npt.NDArray[np.int64]:
+    return np.arange(len(traffic.links), dtype=np.int64).reshape(1, -1)
 
 
 def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
@@ -231,11 +234,11 @@ def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedu
     bound = traffic.bottleneck_load
     if len(traffic.links) * bound > MOST_HELD:
         return
-    order = list(_orders(traffic))[-2]
-    moved = np.arange(len(traffic.links), dtype=np.int64).reshape(1, -1)
+    order = list(_orders(traffic))[-1]
     more = max(1, bound // 10)
     while more >= 1 and budget.left_s() > 0:
-        table = _Table.begin(traffic.offsets, traffic.indices, order, moved, bound + more, seed)
+        fitted = _fitted(traffic, order, bound + more)
+        table = _Table.begin(traffic.offsets, traffic.indices, fitted, _unmoved(traffic), bound + more, seed)
         if table.search(budget, budget.used_s() + budget.left_s() / 2):
             yield Schedule.of(table.position.astype(np.int32), bound, method="liquid", detail="weighted ejection")
         elif more == 1:

@@ -17,12 +17,15 @@ _INNER: tuple[Callable[..., Any], ...] = (
     scheduling_steps.put,
     scheduling_steps.take_out,
     scheduling_steps.price,
+    scheduling_steps.count_taken,
     scheduling_steps.eject,
     scheduling_steps.place_greedily,
     scheduling_steps.colour_edges,
     class_steps.amalgamate,
     class_steps.class_resources,
+    class_steps.ascending,
     class_steps.units_of,
+    class_steps.colour_pools,
     class_steps.give_processors,
 )
 _OUTER: tuple[Callable[..., Any], ...] = (

@@ -12,6 +12,8 @@ import numpy as np
 UNPLACED = -1
 LARGE = 1 << 40
 TABU_STEPS = 1
+MOST_WEIGHED = 96
+"""Positions that a step weighs where there are more than five times as many: only those where fewest resources are taken."""
 
 
 def next_random(state: Any) -> Any:
@@ -153,6 +155,17 @@ def price(
     return cost
 
 
+def count_taken(unit: Any, frames: Any, offsets: Any, indices: Any, cap: Any, count: Any, taken: Any) -> Any:
+    """How many of the unit's resources are taken in each frame, into ``taken``; the least of them."""
+    taken[:] = 0
+    for k in range(offsets[unit], offsets[unit + 1]):
+        r = indices[k]
+        row = count[r * frames : (r + 1) * frames]
+        for frame in range(frames):
+            taken[frame] += row[frame] >= cap[r]
+    return taken.min()
+
+
 def eject(
     position: Any,
     waiting: Any,
@@ -179,6 +192,8 @@ def eject(
     victims = np.zeros(64, dtype=np.int64)
     best_victims = np.zeros(64, dtype=np.int64)
     positions = frames * shifts
+    many = shifts == 1 and positions > 5 * MOST_WEIGHED
+    taken = np.zeros(positions if many else 1, dtype=np.int32)
     for _ in range(steps):
         if waiting_count == 0:
             break
@@ -189,10 +204,19 @@ def eject(
         waiting[pick] = waiting[waiting_count]
         best, best_at, ties = LARGE * 64, 0, 0
         start = next_random(state) % positions
+        fewest, weighed = 0, 0
+        if many:
+            fewest = count_taken(unit, frames, offsets, indices, cap, count, taken)
         for offset in range(positions):
             at = start + offset
             if at >= positions:
                 at -= positions
+            if many:
+                if taken[at] > fewest:
+                    continue
+                weighed += 1
+                if weighed > MOST_WEIGHED:
+                    break
             cost = price(
                 unit,
                 at,
