@@ -41,7 +41,9 @@ FARTHEST_AHEAD = 4096
 """Blocks that one packet may be ahead of all before it; more is taken for damage until several agree."""
 _AGREEING = 8
 _CLOCK_JUMP_S = 5.0
-"""A packet that seems to have been sent this much later than it arrived is not of this stream's clock."""
+"""A packet that seems to have been sent this much later than it arrived is not of this stream's clock, until several agree."""
+_CLOCK_WINDOW_S = 30.0
+"""The clocks' difference is the smallest of this and the last such window: clocks drift, and a path may grow longer."""
 _ALERT_S = 0.3
 """After a block that its own packets could not repair, reports come at the urgent rate for so long."""
 _STAMPS = 1 << 32
@@ -90,7 +92,7 @@ class StreamReceiver:
 
     Every datagram is counted once: accepted, duplicate, late (its block is over) or, by reason, in ``rejected``. A block's
     deadline is the sender's time stamp of its first packet (of those that came, of it or of later blocks) plus
-    ``playback_s``, in this end's clock by the smallest difference seen between arrival and time stamp.
+    ``playback_s``, in this end's clock by the smallest difference between arrival and time stamp in the last half minute or so.
     Block numbers in events count on beyond 2^24. Memory: at most 2 * 4096 open blocks of at most M symbols.
 
     >>> from fec.reed_solomon import ReedSolomonCode
@@ -130,7 +132,9 @@ class StreamReceiver:
         self._stray, self._strays = 0, 0
         self._newest_us: int | None = None
         self._newest_at_s = 0.0
-        self._offset_s = math.inf
+        self._offset_s = self._least_s = math.inf
+        self._window_s = -math.inf
+        self._strange_s, self._strange_times = 0.0, 0
         self._closing_s = math.inf
         self._reports = self._since_report = 0
         self._last_report_s = -math.inf
@@ -162,8 +166,11 @@ class StreamReceiver:
             return events
         transit_s = now_s - sent_us * _S_PER_US
         if transit_s < self._offset_s - _CLOCK_JUMP_S and newest is not None:
-            self.rejected["timestamp"] += 1
-            return events
+            if not self._clock_agreed(transit_s):
+                self.rejected["timestamp"] += 1
+                return events
+            self._set_clock(transit_s, now_s)
+        self._strange_times = 0
         self._since_report += 1
         if number > self._highest:
             events += self._open_until(number, sent_us, now_s)
@@ -173,8 +180,13 @@ class StreamReceiver:
         else:
             self._counts["reordered"] += 1
             self.worst_reordering_s = max(self.worst_reordering_s, (newest - sent_us) * _S_PER_US)
+        if transit_s < self._least_s:
+            self._least_s = transit_s
         if transit_s < self._offset_s:
             self._offset_s = transit_s
+            self._plan_closing()
+        elif not 0 <= now_s - self._window_s < _CLOCK_WINDOW_S:
+            self._offset_s, self._least_s, self._window_s = self._least_s, transit_s, now_s
             self._plan_closing()
         self._take(number, symbol, size, sent_us, body, now_s, events)
         return events
@@ -278,6 +290,18 @@ class StreamReceiver:
         self._strays = self._strays + 1 if near else 1
         self._stray = number
         return self._strays >= _AGREEING
+
+    def _clock_agreed(self, transit_s: float) -> bool:
+        """Whether so many packets in a row tell of the same jump that one of the two clocks must have been set."""
+        near = self._strange_times > 0 and abs(transit_s - self._strange_s) < _CLOCK_JUMP_S / 2
+        self._strange_times = self._strange_times + 1 if near else 1
+        self._strange_s = transit_s
+        return self._strange_times >= _AGREEING
+
+    def _set_clock(self, transit_s: float, now_s: float) -> None:
+        self._offset_s = self._least_s = transit_s
+        self._window_s = now_s
+        self._plan_closing()
 
     def _plan_closing(self) -> None:
         block = next(iter(self._blocks.values()), None)

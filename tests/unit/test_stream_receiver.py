@@ -158,6 +158,31 @@ def test_a_packet_sent_long_after_it_arrived_is_refused() -> None:
     assert dict(receiver.rejected) == {"timestamp": 1}
 
 
+def test_a_clock_that_was_set_is_followed_once_several_packets_agree() -> None:
+    receiver = small()
+    receiver.receive(packet(0, 0, sent_s=100.0), 100.0)
+    for k in range(12):
+        receiver.receive(packet(1 + k, 0, sent_s=100.1 + 0.1 * k), 50.1 + 0.1 * k)
+    assert dict(receiver.rejected) == {"timestamp": 7}
+    assert receiver.counters["accepted"] == 1 + 12 - 7
+    assert receiver.next_deadline_s() < 52.0
+
+
+def test_a_quick_packet_of_long_ago_no_longer_sets_the_deadlines() -> None:
+    """The way grew longer by 0.3 s: half a minute later a block has its whole playback time again."""
+    receiver = small()
+    receiver.receive(packet(0, 0, sent_s=0.0), 0.0)
+    for k in range(1, 800):
+        receiver.receive(packet(k, 0, sent_s=0.1 * k), 0.1 * k + 0.3)
+    sent = 0.1 * 799
+    receiver.advance(sent + 0.3)
+    assert receiver.open_blocks
+    receiver.advance(sent + receiver.parameters.playback_s + 0.2)
+    assert receiver.open_blocks
+    receiver.advance(sent + receiver.parameters.playback_s + 0.31)
+    assert not receiver.open_blocks
+
+
 def test_one_packet_from_far_ahead_changes_nothing_but_a_stream_that_moved_on_is_followed() -> None:
     receiver = small()
     receiver.receive(packet(0, 0), 0.0)
