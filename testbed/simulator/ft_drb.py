@@ -34,6 +34,8 @@ from testbed.simulator.ft_drb_arrays import (
 from topologies import Network
 from topologies.routing_tables import static_routing
 
+__all__ = ["FtDrbOptions", "Paths", "build_paths", "build_state", "count_events"]
+
 MOST_PATHS = 64
 _TEMPI = {"request": BY_REQUEST, "ack": BY_REQUEST, "clock": BY_CLOCK, "hybrid": BY_EITHER}
 
