@@ -10,6 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.schedule_extras import (
+    add_extras,
+    check_extras,
+    chunks_document,
+    draw,
+    show_extras,
+    split_traffic,
+    wormhole_document,
+)
 from testbed.errors import InputError
 from testbed.scheduling.methods import SCHEDULING_METHODS
 
@@ -37,6 +46,7 @@ def add_parser(subparsers: Any) -> None:
     add("--method", default="liquid", choices=tuple(SCHEDULING_METHODS), help="default %(default)s")
     add("--time-limit", type=float, default=60.0, metavar="S", help="seconds (default %(default)g)")
     add("--seed", type=int, default=1, help="default 1")
+    add_extras(parser)
     add("--output", type=Path, metavar="FILE", help="write transfers and frames as JSON")
     add("--json", action="store_true", help="print one JSON object on stdout")
     parser.set_defaults(run=run)
@@ -48,13 +58,20 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--time-limit {args.time_limit:g}: give seconds above 0")
     if args.seed < 0:
         raise InputError(f"--seed {args.seed}: give 0 or more")
-    traffic, schedule = _checked(args) if args.check else _scheduled(args)
+    check_extras(args)
+    extras: dict[str, Any] = {}
+    traffic, schedule = _checked(args) if args.check else _scheduled(args, extras)
+    if args.wormhole:
+        extras["wormhole"] = wormhole_document(traffic, schedule, args.remedy, args.seed)
+    if args.draw is not None:
+        draw(args.draw, traffic, schedule, None if args.unequal else args.network)
     if args.output is not None:
         _write(args.output, {"transfers": _transfers(traffic), "frames": schedule.frames})
     if args.json:
-        print(json.dumps(schedule_document(traffic, schedule)))
+        print(json.dumps({**schedule_document(traffic, schedule), **extras}))
     else:
         _show(traffic, schedule)
+        show_extras(extras)
     return 0
 
 
@@ -119,10 +136,13 @@ def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
     return traffic, parse_frames(document, traffic, str(args.check))
 
 
-def _scheduled(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
+def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffic, Schedule]:
     from testbed.scheduling.methods import schedule_by_name
 
     traffic = traffic_of_options(args.network, args.pattern, args.traffic)
+    if args.unequal is not None:
+        traffic, chunks = split_traffic(read_json(args.unequal), str(args.unequal), traffic, args.network)
+        extras["chunks"] = chunks_document(chunks)
     return traffic, _with_status(
         f"{args.method}: {len(traffic)} transfers, bottleneck load {traffic.bottleneck_load}",
         lambda: schedule_by_name(
