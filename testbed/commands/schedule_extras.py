@@ -80,7 +80,7 @@ def split_traffic(document: Any, where: str, traffic: Traffic, network: str | No
     return Traffic.from_transfers(names), chunks
 
 
-def _capacities(network: str | None) -> dict[str, float]:
+def _capacities(network: str | None) -> dict[Hashable, float]:
     if network is None:
         return {}
     from topologies import load_network
@@ -88,7 +88,7 @@ def _capacities(network: str | None) -> dict[str, float]:
     return {link.label: link.capacity_bps for link in load_network(network).links}
 
 
-def _positive(found: Any, where: str) -> dict[str, float]:
+def _positive(found: Any, where: str) -> dict[Hashable, float]:
     if not isinstance(found, Mapping):
         raise InputError(f"{where}: capacities_bps: give an object of links and their bit/s")
     for link, value in found.items():
