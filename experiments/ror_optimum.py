@@ -151,7 +151,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
                 axes.plot(shift, sorted(values), ".", color="#0072b2", alpha=0.7)
                 axes.plot([at - 0.3, at + 0.3], [statistics.median(values)] * 2, color="black", linewidth=2)
             if len(values) < total:
-                axes.annotate(f"{total - len(values)} infinite", (at, 0.93), ha="center", fontsize=7)
+                axes.annotate(f"{total - len(values)} infinite", (at, 14), ha="center", fontsize=7, rotation=90)
         axes.axhline(1, color="#009e73", linewidth=1, label="optimum")
         axes.axhline(
             MOST, color="#d55e00", linewidth=1, linestyle="--", label=f"{MOST:g} times (claimed for small graphs)"
