@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.model.measurements import StreamMeasurements
+from testbed.model.measurements import FaultTimes, StreamMeasurements
 from testbed.model.plan import StreamPlan
 from testbed.streaming.in_force import NEVER, Epoch, epochs, path_losses
 from testbed.streaming.policy import BlockSizePolicy
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
-_EARLY_S = 0.003
+_EARLY_S = 0.01
 """A change may have been in force so long before it was noted."""
-_LONGEST_TRANSIT_S = 0.5
+_BIN_S, _BINS_AROUND = 0.25, 4
+"""How long packets are under way is read off those sent within a second: a busy machine holds some up for long."""
 _LEAST_PACKETS = 20
 """In an epoch, for its loss to count in the measured redundancy."""
 
@@ -112,8 +113,13 @@ def analyse_campaign(
 ) -> CampaignResult:
     """All epochs of the run. Cost: one pass over the packet log, and a pass over the labels for every state of the network."""
     found = epochs(plan, run.faults, run.changes)
-    transit = longest_transit_s(run)
-    fates = packet_fates(plan, run, found, transit, lost)
+    transit = transits_s(run)
+    commanded = [FaultTimes(fault=t.fault, start_s=t.fault.start_s, stop_s=t.fault.stop_s) for t in run.faults]
+    states = [
+        *found,
+        *epochs(plan, commanded, run.changes),
+    ]  # in force at some time from when it was due to when it was noted
+    fates = packet_fates(plan, run, states, transit, lost)
     certain, sure = fates.certain, fates.least
     outages, beyond = _outages(plan, run, found, policy, fates)
     broken = np.isnan(run.blocks.complete_s)
@@ -139,45 +145,52 @@ def analyse_campaign(
         redundancy_tolerance=measured[2],
         sender_redundancy=_sender_redundancy(run, policy),
         longest_change_s=max((c.switch_stop_s - c.began_s for c in run.changes), default=None),
-        transit_s=round(transit, 4),
+        transit_s=round(float(transit.max(initial=0.0)), 4),
     )
 
 
-def longest_transit_s(run: StreamMeasurements) -> float:
-    """How long a packet was under way at most (bounded: one that lay longer tells of the machine, not of the network)."""
+def transits_s(run: StreamMeasurements) -> FloatArray:
+    """Shape (sent,): how long each packet may have been under way, the longest that any of its neighbours in time was."""
+    at = run.sent.time_s
+    if not len(at):
+        return np.zeros(0)
     sent, order = np.unique(run.sent.block * 256 + run.sent.symbol, return_index=True)
     got = run.received.block * 256 + run.received.symbol
-    place = np.minimum(np.searchsorted(sent, got), max(0, len(sent) - 1))
-    known = sent[place] == got if len(sent) else np.zeros(len(got), dtype=bool)
-    if not known.any():
-        return 0.0
-    taken = run.received.time_s[known] - run.sent.time_s[order[place[known]]]
-    return float(min(_LONGEST_TRANSIT_S, max(0.0, taken.max())))
+    place = np.minimum(np.searchsorted(sent, got), len(sent) - 1)
+    known = sent[place] == got
+    left = order[place[known]]
+    bins = np.maximum(0, at / _BIN_S).astype(np.int64)
+    longest = np.zeros(int(bins.max()) + 1)
+    np.maximum.at(longest, bins[left], np.maximum(0.0, run.received.time_s[known] - at[left]))
+    around = np.pad(longest, _BINS_AROUND)
+    widest = np.max([around[k : k + len(longest)] for k in range(2 * _BINS_AROUND + 1)], axis=0)
+    return np.asarray(widest[bins], dtype=np.float64)
 
 
 def packet_fates(
-    plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], transit_s: float, lost: BoolArray
+    plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], transit_s: FloatArray, lost: BoolArray
 ) -> Fates:
-    """Every packet against each state of the network that it may have met while it was under way."""
+    """Every packet against each state of the network that it may have met while it was under way (``transit_s``, one a packet)."""
     sent = run.sent
     least, most = np.ones(len(sent.time_s)), np.zeros(len(sent.time_s))
+    longest = float(transit_s.max(initial=0.0))
     starts = [np.array([path.start for path in split.paths]) for split in plan.splits]
     known: dict[tuple[int, Any], FloatArray] = {}
     for epoch in found:
-        first, last = np.searchsorted(sent.time_s, (epoch.start_s - transit_s, epoch.stop_s + _EARLY_S))
-        if first == last:
+        first, last = np.searchsorted(sent.time_s, (epoch.start_s - longest, epoch.stop_s + _EARLY_S))
+        met = np.arange(first, last)[sent.time_s[first:last] + transit_s[first:last] >= epoch.start_s]
+        if not len(met):
             continue
         key = (epoch.split, epoch.broken)
         if key not in known:
             known[key] = path_losses(plan.splits[epoch.split], epoch.broken)
-        path = np.searchsorted(starts[epoch.split], sent.label[first:last], side="right") - 1
-        chance = known[key][path]
-        np.minimum(least[first:last], chance, out=least[first:last])
-        np.maximum(most[first:last], chance, out=most[first:last])
+        chance = known[key][np.searchsorted(starts[epoch.split], sent.label[met], side="right") - 1]
+        least[met] = np.minimum(least[met], chance)
+        most[met] = np.maximum(most[met], chance)
     for times in run.changes:  # old rules or new ones, links that were going: not to be told
         for begin, end in ((times.began_s, times.links_s), (times.switch_start_s, times.switch_stop_s)):
-            first, last = np.searchsorted(sent.time_s, (begin - transit_s, end + _EARLY_S))
-            least[first:last], most[first:last] = 0.0, 1.0
+            unsure = (sent.time_s + transit_s >= begin) & (sent.time_s <= end + _EARLY_S)
+            least[unsure], most[unsure] = 0.0, 1.0
     return Fates(least=least, most=most, lost=lost)
 
 
