@@ -47,7 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--arbitration", default="round-robin", choices=("round-robin", "fifo"))
     add("--faults", metavar="LIST", help="as s0_0-s0_1@0.1-0.2,s1_0-s2_0 (seconds; for ever without), or random:N")
     add("--paths", type=int, default=4, help="most alternative paths of FT-DRB (default 4)")
-    add("--duration", type=float, metavar="S", help="messages are made so long (default: about 3000 a node, at most 1 s)")
+    add("--duration", type=float, metavar="S", help="messages are made so long (default: about 1500 messages a node, at most 1 s)")
     add("--warm-up", type=float, metavar="S", help="messages made before do not count (default: a fifth of the duration)")
     add("--seed", type=int, default=1, help="first seed (default 1)")
     add("--seeds", type=int, default=1, metavar="N", help="runs, seeds one after another (default 1)")
@@ -103,7 +103,7 @@ def _experiment(args: argparse.Namespace) -> Experiment:
         raise InputError(
             f"--rate {args.rate:g} {args.rate_unit}: more than 0, and at most a full link, {parameters.packets_per_s(1.0):.6g} packets/s"
         )
-    duration = args.duration if args.duration is not None else min(1.0, max(3000 / rate, 1e-4))
+    duration = args.duration if args.duration is not None else min(1.0, max(1500 / rate, 1e-4))
     warm_up = args.warm_up if args.warm_up is not None else duration / 5
     if not 0 < duration <= 18 or not 0 <= warm_up < duration:
         raise InputError(f"--duration {duration:g}, --warm-up {warm_up:g}: give a duration up to 18 s, longer than the warm-up")

@@ -23,6 +23,7 @@ from testbed.simulator.kernel_state import (
     INJECTION,
     KEY_SHIFT,
     LAST,
+    LOOK,
     NEXT_MESSAGE,
     NO_PROGRESS,
     NONE,
@@ -105,13 +106,24 @@ def serve(ports: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, route
     if channel >= 0:
         arbitrate(ports, o, s, hook, channel, now)
     if o.nac != 0 and router >= 0:
-        look_round(ports, o, s, router, now)
+        look_later(s, router, now)
+
+
+def look_later(s: Any, router: int, now: int) -> None:
+    """The router looks round when all that moves at this tick has moved."""
+    if s.routers[router].looked != now:
+        s.routers[router].looked = now
+        push(s, now, LOOK, router)
 
 
 def avoid_deadlock(
     ports: Any, o: Any, s: Any, hook: Any, messages: int, kind: int, number: int, now: int
 ) -> int:
     """NAC's control packets and timers; the router concerned."""
+    if kind == LOOK:
+        s.routers[number].looked = -1
+        look_round(ports, o, s, number, now)
+        return NONE
     if kind == IDENTIFICATION:
         link = s.probes[number].at
         hear_probe(ports, o, s, hook, number, now)
@@ -182,7 +194,7 @@ def change_cable(ports: Any, o: Any, s: Any, hook: Any, plan: Plan, cable: int, 
                     ask_anew(ports, o, s, hook, link, now)
     if o.nac != 0:
         for i in range(low, high):
-            look_round(ports, o, s, ports.link[plan.cable_links[i]].start, now)
+            look_later(s, ports.link[plan.cable_links[i]].start, now)
 
 
 def ask_anew(ports: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
@@ -213,6 +225,6 @@ def tell_waiting(ports: Any, o: Any, s: Any, link: int, now: int) -> None:
             tell_queued(ports, o, s, link, (ports.links + link) * ports.lanes + lane, now)
 
 
-INLINE = (join, arrive, serve)
+INLINE = (join, arrive, look_later, serve)
 STEPS = (answer_or_notice, avoid_deadlock, ask_anew, tell_waiting, change_cable)
 """For the compiled engine to register."""

@@ -16,7 +16,7 @@ KIND_BITS, ID_BITS = 4, 18
 KEY_SHIFT = KIND_BITS + ID_BITS
 ID_MASK = (1 << ID_BITS) - 1
 
-CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, IDENTIFICATION, RECOVERY, RETRY = range(9)
+CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, LOOK, IDENTIFICATION, RECOVERY, RETRY = range(10)
 """Kinds of events; at one tick they happen in this order, and of one kind by the number of what they concern."""
 
 DATA, LATENCY_ACK, FAILURE_ACK, UP_NOTICE = range(4)
@@ -104,8 +104,8 @@ HOST = np.dtype([("uplink", "i4"), ("downlink", "i4"), ("goal", "i4"), ("filler"
 ROUTER = np.dtype([("input_first", "i4"), ("hosts_first", "i4")])
 CYCLE_LINK = np.dtype([("blocked", "i4"), ("pending", "i4"), ("holder", "i4"), ("kept", "i4")])
 """NAC, by link: as an input: ``blocked``, ``pending`` (a retry timer); as an output: a slot is ``kept`` for the input ``holder``."""
-CYCLE_ROUTER = np.dtype([("stopped", "i4")])
-"""``stopped``: reasons for which local injection stops."""
+CYCLE_ROUTER = np.dtype([("looked", "i8"), ("stopped", "i4"), ("filler", "i4")])
+"""``stopped``: reasons for which local injection stops; ``looked``: the tick of the look round that is due."""
 PROBE = np.dtype([("origin", "i4"), ("out", "i4"), ("parent", "i4"), ("at", "i4")])
 SIGNAL = np.dtype([("slot", "i8"), ("length", "i4"), ("place", "i4")])
 
@@ -209,7 +209,7 @@ def build_state(
         ),
         readers=records(READER, len(ports.reader_first), first=ports.reader_first, count=ports.reader_count),
         links=records(CYCLE_LINK, ports.links, holder=NONE),
-        routers=records(CYCLE_ROUTER, ports.routers),
+        routers=records(CYCLE_ROUTER, ports.routers, looked=-1),
         probes=records(PROBE, probes),
         signals=records(SIGNAL, signals),
         release=np.zeros(max(int(ports.slot_first[-1]), 1), dtype=np.int64),

@@ -17,6 +17,7 @@ from testbed.simulator.kernel_state import (
     DELIVERY,
     IDENTIFICATION,
     INJECTION,
+    LOOK,
     NEVER,
     NONE,
     NOTICE,
@@ -83,7 +84,7 @@ class ReferenceEngine:
                     self.happen(kind, number)
 
     def happen(self, kind: int, number: int) -> None:
-        """One event; afterwards the router concerned looks whether it is blocked (NAC, decision 1)."""
+        """One event; when all of this tick have moved, its router looks whether it is blocked (NAC, 1)."""
         router = NONE
         if kind == ARRIVAL:
             router = self.arrive(self.buffers[number])
@@ -93,6 +94,8 @@ class ReferenceEngine:
             if self.nac is not None and number < self.ports.entry[link]:
                 self.wake(int(self.ports.entry[link]), self.now)
             self.arbitrate(self.channels[number])
+        elif kind == LOOK:
+            self.nac.look_round(number)
         elif kind == IDENTIFICATION:
             router = self.nac.hear_probe(number)
         elif kind == RECOVERY:
@@ -106,7 +109,7 @@ class ReferenceEngine:
         elif kind == NOTICE:
             router = self.drb.send_notice(number)
         if self.nac is not None and router != NONE:
-            self.nac.look_round(router)
+            self.at(self.now, LOOK, router)
 
     def link_of(self, channel: int) -> int:
         return channel if channel < self.ports.links else channel - self.ports.links
@@ -282,7 +285,7 @@ class ReferenceEngine:
                 self.drb.cable_changed(link, down)
         if self.nac is not None:
             for link in links:
-                self.nac.look_round(int(self.ports.link_from[link]))
+                self.at(self.now, LOOK, int(self.ports.link_from[link]))
 
 
 def run_reference(
