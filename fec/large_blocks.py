@@ -39,6 +39,7 @@ MOST_SYMBOLS = 56403
 SYMBOL_IDS = 1 << 24
 _PREAMBLE = struct.Struct(">Q32s")
 """In front of the file inside its first block: its length and SHA-256."""
+PREAMBLE_BYTES = _PREAMBLE.size
 _CRC_OFFSET = HEADER.size - 4
 _MEASURED_OVER = 100
 """Packets sent between two measurements of the loss."""

@@ -1,0 +1,58 @@
+"""Downloads over many paths: time and redundancy as predicted, in virtual time; bad input is one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import main
+
+COMMAND = ["download", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "simulator", "--size", "1e6", "--json"]
+
+
+def downloaded(capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, object]:
+    assert main([*COMMAND, *more]) == 0
+    document: dict[str, object] = json.loads(capsys.readouterr().out)
+    return document
+
+
+@pytest.mark.parametrize("code", ["raptorq", "reed-solomon"])
+def test_many_paths_keep_the_last_kilometre_full_while_a_link_is_down(
+    code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = downloaded(capsys, "--code", code)
+    one = downloaded(capsys, "--code", code, "--method", "single")
+    assert many["verified"] and one["verified"]
+    assert many["idle_s"] == 0 and one["idle_s"] > 0.4  # type: ignore[operator]
+    assert many["seconds"]["measured"] < 0.8 * one["seconds"]["measured"]  # type: ignore[index]
+
+
+def test_without_a_fault_little_more_is_sent_than_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "none.json").write_text("[]")
+    document = downloaded(capsys, "--faults", str(tmp_path / "none.json"))
+    packets = document["packets"]
+    assert packets["sent"]["measured"] < 1.05 * packets["needed"]  # type: ignore[index]
+    assert document["ratio"] > 0.85  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--size", "0"], "file of 0 bytes"),
+        (["--size", "1e12"], "file of"),
+        (["--last-rate", "0"], "bit/s above 0"),
+        (["--method", "nothing"], "'nothing'"),
+        (["--to", "t0"], "is a host"),
+        (["--to", "s99"], "s99"),
+        (["--to", "s1"], "s1"),
+        (["--code", "reed-solomon", "--block-symbols", "300"], "at most 254"),
+        (["--block-symbols", "1"], "larger blocks"),
+        (["--faults", "missing.json"], "missing.json"),
+    ],
+)
+def test_bad_input_is_one_line(more: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, *more]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
