@@ -247,18 +247,23 @@ def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedu
 
 
 def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
-    """One representative of each orbit of a symmetry group is placed; its images follow in the images of its frame."""
-    from testbed.scheduling.symmetry import Orbits, subgroups
+    """One representative of each orbit of a symmetry group is placed; its images follow in the images of its frame.
 
-    bound = traffic.bottleneck_load
-    for group in subgroups(traffic):
+    First in as many frames as the bottleneck's load, by the two largest groups; then in one base frame more, where that costs
+    little; then by the other groups.
+    """
+    from testbed.scheduling.symmetry import MOST_WASTE, Orbits, subgroups
+
+    bound, groups = traffic.bottleneck_load, list(subgroups(traffic))
+    small = [group for group in groups if len(group) <= MOST_WASTE * bound]
+    for group, more in [(g, 0) for g in groups[:2]] + [(g, 1) for g in small[:2]] + [(g, 0) for g in groups[2:]]:
         if budget.left_s() <= 0:
             return
         orbits = Orbits.of(traffic, group)
         if orbits is None:
             continue
+        frames = -(-bound // len(group)) + more
         moved = np.stack(group).astype(np.int64)
-        frames = -(-bound // len(group))
         table = _Table.begin(orbits.offsets, orbits.indices, orbits.order, moved, frames, seed)
         if table.search(budget, budget.used_s() + budget.left_s() / 4):
             yield Schedule.of(orbits.spread(table.position), bound, method="liquid", detail=f"orbits of {len(group)}")

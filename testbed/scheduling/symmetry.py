@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from testbed.model.traffic import IntArray, Traffic
 
-MOST_WASTE = 0.04
+MOST_WASTE = 0.03
 """Groups are left out whose order does not divide the bottleneck's load nearly enough."""
 
 
