@@ -54,6 +54,8 @@ def enlist(ports: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> None:
     if readers > now:
         wake(s, channel, readers)
     wake_for_slots(ports, s, channel, now)
+    if o.nac != 0 and channel >= ports.links:
+        wake_for_slots(ports, s, channel - ports.links, now)
 
 
 def wake_for_slots(ports: Any, s: Any, channel: int, now: int) -> None:
@@ -245,7 +247,10 @@ def free_slot(ports: Any, o: Any, s: Any, queue: int, gone: int) -> None:
     feeder = s.queues[queue].feeder
     free = gone if feeder >= ports.links else gone + o.credit_delay
     s.release[pass_slot(s, queue)] = free
-    if s.channels[feeder].waits > 0 or o.nac != 0:
+    asked = s.channels[feeder].waits
+    if o.nac != 0 and feeder < ports.links:
+        asked += s.channels[ports.link[feeder].entry].waits
+    if asked > 0:
         wake(s, feeder, free)
 
 

@@ -106,14 +106,20 @@ def serve(ports: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, route
     if channel >= 0:
         arbitrate(ports, o, s, hook, channel, now)
     if o.nac != 0 and router >= 0:
-        look_later(s, router, now)
+        look_later(ports, s, router, now)
 
 
-def look_later(s: Any, router: int, now: int) -> None:
-    """The router looks round when all that moves at this tick has moved."""
-    if s.routers[router].looked != now:
-        s.routers[router].looked = now
-        push(s, now, LOOK, router)
+def look_later(ports: Any, s: Any, router: int, now: int) -> None:
+    """The router looks round when all that moves at this tick has moved, if an input is full or was blocked."""
+    if s.routers[router].looked == now:
+        return
+    for i in range(ports.router[router].input_first, ports.router[router + 1].input_first):
+        link = ports.inputs[i]
+        queue = link * ports.lanes
+        if s.links[link].blocked != 0 or s.queues[queue].arrived == s.queues[queue].slots:
+            s.routers[router].looked = now
+            push(s, now, LOOK, router)
+            return
 
 
 def avoid_deadlock(
@@ -194,7 +200,7 @@ def change_cable(ports: Any, o: Any, s: Any, hook: Any, plan: Plan, cable: int, 
                     ask_anew(ports, o, s, hook, link, now)
     if o.nac != 0:
         for i in range(low, high):
-            look_later(s, ports.link[plan.cable_links[i]].start, now)
+            look_later(ports, s, ports.link[plan.cable_links[i]].start, now)
 
 
 def ask_anew(ports: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
