@@ -30,8 +30,15 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser("simulate", help="simulate an interconnection network", description=DESCRIPTION)
     add = parser.add_argument
     add("network", metavar="NETWORK", help="a catalogue name (torus:8x8, ring:8, fat-tree:4,3, ...) or a file")
-    add("--pattern", help="uniform (default), bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, gather")
-    add("--traffic", metavar="FILE", help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}')
+    add(
+        "--pattern",
+        help="uniform (default), bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, gather",
+    )
+    add(
+        "--traffic",
+        metavar="FILE",
+        help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}',
+    )
     add("--rate", type=float, default=0.1, help="of every sender, on average (default 0.1)")
     add("--rate-unit", default="fraction", choices=("fraction", "packets/s"), help="of a link, or packets a second")
     add("--injection", default="poisson", choices=("poisson", "periodic", "burst"), help="when messages are made")
@@ -40,15 +47,30 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--routing", choices=("dor", "d-mod-k", "table", "shortest-path", "ft-drb"), help="default: the network's own")
     add("--deadlock", default="none", choices=("none", "nac", "virtual-channels"), help="how deadlocks are avoided")
     add("--virtual-channels", type=int, metavar="N", help="of every link (default 2 with a dateline, else 1)")
-    add("--model", default="booksim", choices=("booksim", "thesis"), help="delays and buffers of a hop (default booksim)")
+    add(
+        "--model",
+        default="booksim",
+        choices=("booksim", "thesis"),
+        help="delays and buffers of a hop (default booksim)",
+    )
     add("--packet-bytes", type=int, default=2048, metavar="B", help="default 2048")
     add("--buffer-bytes", type=int, default=4096, metavar="B", help="of every (virtual) channel (default 4096)")
     add("--link-bps", type=float, default=2e9, metavar="BPS", help="of every link (default 2e9)")
     add("--arbitration", default="round-robin", choices=("round-robin", "fifo"))
     add("--faults", metavar="LIST", help="as s0_0-s0_1@0.1-0.2,s1_0-s2_0 (seconds; for ever without), or random:N")
     add("--paths", type=int, default=4, help="most alternative paths of FT-DRB (default 4)")
-    add("--duration", type=float, metavar="S", help="messages are made so long (default: about 1500 messages a node, at most 1 s)")
-    add("--warm-up", type=float, metavar="S", help="messages made before do not count (default: a fifth of the duration)")
+    add(
+        "--duration",
+        type=float,
+        metavar="S",
+        help="messages are made so long (default: about 1500 messages a node, at most 1 s)",
+    )
+    add(
+        "--warm-up",
+        type=float,
+        metavar="S",
+        help="messages made before do not count (default: a fifth of the duration)",
+    )
     add("--seed", type=int, default=1, help="first seed (default 1)")
     add("--seeds", type=int, default=1, metavar="N", help="runs, seeds one after another (default 1)")
     add("--engine", default="compiled", choices=("compiled", "reference"), help="both give the same result")
@@ -66,7 +88,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--seeds {args.seeds}: give 1 to 10000")
     if args.seed < 0:
         raise InputError(f"--seed {args.seed}: give 0 or more")
-    rows = run_seeds(experiment, range(args.seed, args.seed + args.seeds), processes=min(args.seeds, os.cpu_count() or 1))
+    rows = run_seeds(
+        experiment, range(args.seed, args.seed + args.seeds), processes=min(args.seeds, os.cpu_count() or 1)
+    )
     verdict = judge_runs(rows)
     document = _document(args, experiment, rows, verdict)
     if args.json:
@@ -86,7 +110,9 @@ def _experiment(args: argparse.Namespace) -> Experiment:
     if args.pattern is not None and args.traffic is not None:
         raise InputError("--pattern and --traffic: give one of them")
     if args.rate_unit == "fraction" and not 0 < args.rate <= 1:
-        raise InputError(f"--rate {args.rate:g}: a fraction of a link; give more than 0, at most 1, or --rate-unit packets/s")
+        raise InputError(
+            f"--rate {args.rate:g}: a fraction of a link; give more than 0, at most 1, or --rate-unit packets/s"
+        )
     parameters = SimulationParameters(
         model=args.model,
         routing=args.routing or own_routing(network),
@@ -106,7 +132,9 @@ def _experiment(args: argparse.Namespace) -> Experiment:
     duration = args.duration if args.duration is not None else min(1.0, max(1500 / rate, 1e-4))
     warm_up = args.warm_up if args.warm_up is not None else duration / 5
     if not 0 < duration <= 18 or not 0 <= warm_up < duration:
-        raise InputError(f"--duration {duration:g}, --warm-up {warm_up:g}: give a duration up to 18 s, longer than the warm-up")
+        raise InputError(
+            f"--duration {duration:g}, --warm-up {warm_up:g}: give a duration up to 18 s, longer than the warm-up"
+        )
     return Experiment(
         network=network,
         parameters=parameters,
@@ -192,7 +220,16 @@ def _print(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdi
         f"model {document['model']}: {document['rate_packets_per_s']:.6g} packets/s a node for {document['duration_s']:g} s"
     )
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in ("seed", "sent", "received", "latency us", "in the network us", "throughput", "deadlock at s", "NAC moves"):
+    for heading in (
+        "seed",
+        "sent",
+        "received",
+        "latency us",
+        "in the network us",
+        "throughput",
+        "deadlock at s",
+        "NAC moves",
+    ):
         table.add_column(heading, justify="right")
     for row in rows:
         at = row["deadlocked_at_s"]

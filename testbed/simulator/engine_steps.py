@@ -143,7 +143,7 @@ def may_go(ports: Any, o: Any, s: Any, channel: int, queue: int, now: int) -> bo
     if s.links[link].kept > 0 and ports.link[link].end >= 0:
         holder = s.links[link].holder
         if queue != holder * ports.lanes and queue != ports.spare_queue + holder:
-            return room_behind(ports, s, link, now) > s.links[link].kept
+            return bool(room_behind(ports, s, link, now) > s.links[link].kept)
     return True
 
 

@@ -122,9 +122,7 @@ def look_later(ports: Any, s: Any, router: int, now: int) -> None:
             return
 
 
-def avoid_deadlock(
-    ports: Any, o: Any, s: Any, hook: Any, messages: int, kind: int, number: int, now: int
-) -> int:
+def avoid_deadlock(ports: Any, o: Any, s: Any, hook: Any, messages: int, kind: int, number: int, now: int) -> int:
     """NAC's control packets and timers; the router concerned."""
     if kind == LOOK:
         s.routers[number].looked = -1

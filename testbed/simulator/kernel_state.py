@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from testbed.simulator.network_model import NONE, Ports
+from testbed.simulator.network_model import NONE as NONE
+from testbed.simulator.network_model import Ports
 
 NEVER = 1 << 62
 KIND_BITS, ID_BITS = 4, 18
@@ -27,7 +28,17 @@ RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL, SIGNALS_FULL 
 IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED = range(6)
 """What NAC's timeline tells: a cycle found, a move by the router that found it, one by a recovery signal, a slot kept, a normal end."""
 NAC_EVENTS = ("identified", "moved", "recovery-moved", "reserved", "normal", "blocked")
-NAC_COUNTERS = ("blocked", "identification_packets", "identified", "moved", "recovery_moved", "reserved", "normal", "retries", "signals")
+NAC_COUNTERS = (
+    "blocked",
+    "identification_packets",
+    "identified",
+    "moved",
+    "recovery_moved",
+    "reserved",
+    "normal",
+    "retries",
+    "signals",
+)
 (
     C_BLOCKED,
     C_PACKETS,
@@ -71,7 +82,24 @@ class Options(NamedTuple):
     seed: int
 
 
-NOW, LAST, DONE, STATUS, HOPS, DIGEST, LIVELOCKS, NEXT_MESSAGE, NEXT_PROBE, NEXT_SIGNAL, ACKS, EVENTS, HEAPED, FREE, LOGGED, TRACED = range(16)
+(
+    NOW,
+    LAST,
+    DONE,
+    STATUS,
+    HOPS,
+    DIGEST,
+    LIVELOCKS,
+    NEXT_MESSAGE,
+    NEXT_PROBE,
+    NEXT_SIGNAL,
+    ACKS,
+    EVENTS,
+    HEAPED,
+    FREE,
+    LOGGED,
+    TRACED,
+) = range(16)
 """Entries of the clock: the tick, that of the last move, messages delivered, why it stopped, routers crossed, digest of all grants, ...;
 HEAPED events are in the heap, FREE packets in the pool of ACKs."""
 
@@ -94,7 +122,16 @@ QUEUE = np.dtype(
 """A linked list of packets: ``held`` of them, ``arrived`` are there. Its slots are used in turn: the next one to fill is
 ``fill_at``, the next to leave ``leave_at``; ``release``: when a slot's packet has gone (NEVER: not yet). The head wants channel ``want`` (NONE) ``since`` a tick. The rest: Ports."""
 CHANNEL = np.dtype(
-    [("busy", "i8"), ("woken", "i8"), ("delay", "i8"), ("carried", "i8"), ("last", "i4"), ("waits", "i4"), ("ranks", "i4"), ("wait_first", "i4")]
+    [
+        ("busy", "i8"),
+        ("woken", "i8"),
+        ("delay", "i8"),
+        ("carried", "i8"),
+        ("last", "i4"),
+        ("waits", "i4"),
+        ("ranks", "i4"),
+        ("wait_first", "i4"),
+    ]
 )
 """``busy``: until when; ``woken``: the tick of the last wake; ``last``: rank served last; asked for by ``waiting[wait_first:][:waits]``."""
 READER = np.dtype([("busy", "i8"), ("first", "i4"), ("count", "i4")])

@@ -76,7 +76,9 @@ class Nac:
         return self.engine.buffers[self.ports.spare_queue + link]
 
     def inputs_of(self, router: int) -> list[int]:
-        found: list[int] = self.ports.inputs[self.ports.input_first[router] : self.ports.input_first[router + 1]].tolist()
+        found: list[int] = self.ports.inputs[
+            self.ports.input_first[router] : self.ports.input_first[router + 1]
+        ].tolist()
         return found
 
     def wanted(self, link: int) -> int:
@@ -103,7 +105,11 @@ class Nac:
 
     def is_blocked(self, link: int) -> bool:
         """4.1 to 4.3."""
-        return self.is_full(link) and self.wanted(link) != NONE and self.room_behind(self.wanted(link)) <= self.options.slack
+        return (
+            self.is_full(link)
+            and self.wanted(link) != NONE
+            and self.room_behind(self.wanted(link)) <= self.options.slack
+        )
 
     def may_go(self, buffer: Buffer) -> bool:
         """Whether the buffer's head may ask: stop_fw for local inputs, stop_st where a slot is kept for the cycle (6)."""

@@ -101,12 +101,18 @@ def build_model(network: Network, parameters: SimulationParameters) -> NetworkMo
     on it, a host hangs on several switches, or it is too large for the engines' keys.
     """
     _check_routing(network, parameters)
-    paths = build_paths(network) if parameters.routing in ("ft-drb", "dor", "d-mod-k") else build_searched(network, parameters)
+    paths = (
+        build_paths(network)
+        if parameters.routing in ("ft-drb", "dor", "d-mod-k")
+        else build_searched(network, parameters)
+    )
     tables, goal = _tables(network, parameters, paths)
     classes = _classes(network, parameters, tables, paths)
     ports = _number_ports(network, parameters, paths, tables, classes, goal)
     if ports.queues >= MOST_BUFFERS:
-        raise InputError(f"{network.name}: {ports.queues} buffers; the simulator's keys hold {MOST_BUFFERS}: take a smaller network")
+        raise InputError(
+            f"{network.name}: {ports.queues} buffers; the simulator's keys hold {MOST_BUFFERS}: take a smaller network"
+        )
     shape = network.attributes.get("shape")
     sides = [int(s) for s in shape] if isinstance(shape, list) else [paths.diameter]
     return NetworkModel(ports=ports, paths=paths, network=network, largest_side=max(sides), is_ring=len(sides) == 1)
@@ -146,7 +152,9 @@ def _is_tree(network: Network) -> bool:
     return network.attributes.get("family") in ("fat-tree", "clos")
 
 
-def _tables(network: Network, parameters: SimulationParameters, paths: Paths) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _tables(
+    network: Network, parameters: SimulationParameters, paths: Paths
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     hosts = len(paths.host_router)
     if parameters.routing == "dor" and _is_grid(network):
         table = grid_tables(network, paths, both_ties=parameters.hop.ties == "random")
@@ -155,7 +163,9 @@ def _tables(network: Network, parameters: SimulationParameters, paths: Paths) ->
     return table, np.arange(paths.routers, paths.routers + hosts, dtype=np.int32)
 
 
-def _classes(network: Network, parameters: SimulationParameters, tables: NDArray[np.int32], paths: Paths) -> NDArray[np.uint8]:
+def _classes(
+    network: Network, parameters: SimulationParameters, tables: NDArray[np.int32], paths: Paths
+) -> NDArray[np.uint8]:
     if parameters.deadlock == "virtual-channels" and _is_grid(network) and network.attributes["wraps"]:
         return dateline_classes(network, tables, paths)
     return np.zeros((1, 1, 1), dtype=np.uint8)
@@ -195,7 +205,9 @@ def _number_ports(
     entry = np.where((link_from >= 0) & (two_stages == 1), np.arange(links) + links, np.arange(links)).astype(np.int32)
     router_of = _queue_routers(links, lanes, two_stages, hosts, routers, link_from, link_to)
     slots = _queue_slots(parameters, lanes, queues, source_queue, spare_queue, links, link_to)
-    reader, reader_first, reader_count = _readers(channels, lanes, hosts, routers, links, source_queue, notice_queue, spare_queue)
+    reader, reader_first, reader_count = _readers(
+        channels, lanes, hosts, routers, links, source_queue, notice_queue, spare_queue
+    )
     rank, ranks = _ranks(router_of, channels, links, lanes, link_from, routers, queues, source_queue, notice_queue)
     delay = _delays(parameters, links, two_stages, link_from)
     input_first, inputs = _lists(_by_router(link_from, link_to, routers))
@@ -228,7 +240,13 @@ def _hosts_by_router(host_router: NDArray[np.int32], routers: int) -> list[list[
 
 
 def _queue_routers(
-    links: int, lanes: int, two_stages: int, hosts: int, routers: int, link_from: NDArray[np.int32], link_to: NDArray[np.int32]
+    links: int,
+    lanes: int,
+    two_stages: int,
+    hosts: int,
+    routers: int,
+    link_from: NDArray[np.int32],
+    link_to: NDArray[np.int32],
 ) -> NDArray[np.int32]:
     parts = [np.repeat(link_to, lanes)]
     if two_stages:
@@ -249,10 +267,21 @@ def _queue_slots(
 
 
 def _readers(
-    channels: int, lanes: int, hosts: int, routers: int, links: int, source_queue: int, notice_queue: int, spare_queue: int
+    channels: int,
+    lanes: int,
+    hosts: int,
+    routers: int,
+    links: int,
+    source_queue: int,
+    notice_queue: int,
+    spare_queue: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     reader = np.concatenate(
-        [np.repeat(np.arange(channels), lanes), channels + np.repeat(np.arange(hosts), 2), channels + hosts + np.arange(routers + links)]
+        [
+            np.repeat(np.arange(channels), lanes),
+            channels + np.repeat(np.arange(hosts), 2),
+            channels + hosts + np.arange(routers + links),
+        ]
     ).astype(np.int32)
     first = np.concatenate(
         [np.arange(channels) * lanes, source_queue + 2 * np.arange(hosts), notice_queue + np.arange(routers + links)]
@@ -278,7 +307,9 @@ def _ranks(
     return rank, np.concatenate([ranks, ranks[: channels - links]]).astype(np.int32)
 
 
-def _delays(parameters: SimulationParameters, links: int, two_stages: int, link_from: NDArray[np.int32]) -> NDArray[np.int64]:
+def _delays(
+    parameters: SimulationParameters, links: int, two_stages: int, link_from: NDArray[np.int32]
+) -> NDArray[np.int64]:
     hop = parameters.hop
     router, wire, inject = ticks(hop.router_delay_s), ticks(hop.link_delay_s), ticks(hop.injection_delay_s)
     over_link = np.where(link_from < 0, inject, wire if two_stages else router + wire).astype(np.int64)

@@ -158,7 +158,9 @@ class SimulationParameters:
             raise InputError("simulation: a hop without any delay; give router_delay_s or link_delay_s above 0")
         for name in ("watchdog_s", "drain_s"):
             if not 0 < getattr(self, name) <= LONGEST_S:
-                raise InputError(f"simulation: {name} {getattr(self, name)}; give seconds above 0, at most {LONGEST_S:g}")
+                raise InputError(
+                    f"simulation: {name} {getattr(self, name)}; give seconds above 0, at most {LONGEST_S:g}"
+                )
 
     def _check_sizes(self) -> None:
         if not 1e3 <= self.link_bps <= 1e13:

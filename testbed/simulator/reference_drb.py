@@ -109,9 +109,7 @@ class ReferenceDrb:
             packet.delivered = now
             self.answer(packet)
         elif packet.kind == LATENCY_ACK:
-            hear_latency(
-                self.paths, self.state, self.settings, host, packet.source, *packet.sent_by, packet.latency
-            )
+            hear_latency(self.paths, self.state, self.settings, host, packet.source, *packet.sent_by, packet.latency)
         elif packet.kind == FAILURE_ACK:
             hear_failure(self.state, self.settings, host, packet.flag, now)
         else:

@@ -151,9 +151,15 @@ def _run(model: NetworkModel, options: Options, state: State, hook: Any, plan: P
 
 def run_steps_in_python(model: NetworkModel, options: Options, state: State, hook: Any, plan: Plan) -> None:
     """The compiled engine's steps, not compiled (to find faults in them)."""
-    run_events(build_fixed(model.ports), options, state._replace(
-        **{name: table.view(np.recarray) for name, table in state._asdict().items() if table.dtype.names}
-    ), hook, plan)
+    run_events(
+        build_fixed(model.ports),
+        options,
+        state._replace(
+            **{name: table.view(np.recarray) for name, table in state._asdict().items() if table.dtype.names}
+        ),
+        hook,
+        plan,
+    )
 
 
 def _check_messages(
@@ -164,10 +170,16 @@ def _check_messages(
         if len(ends) and not (ends.min() >= 0 and ends.max() < hosts):
             raise InputError(f"messages: a {name} that is none of the hosts 0..{hosts - 1} of {model.network.name}")
     if len(injections) and injections.time_ps[-1] / 1e12 + parameters.drain_s > LONGEST_S + 1:
-        raise InputError(f"messages: the last at {injections.time_ps[-1] / 1e12:g} s; give at most {LONGEST_S:g} s with drain_s")
+        raise InputError(
+            f"messages: the last at {injections.time_ps[-1] / 1e12:g} s; give at most {LONGEST_S:g} s with drain_s"
+        )
     if sizes_bytes is not None and len(sizes_bytes) != len(injections):
         raise InputError(f"messages: {len(sizes_bytes)} sizes for {len(injections)} messages")
-    if sizes_bytes is not None and len(sizes_bytes) and not 1 <= min(sizes_bytes) <= max(sizes_bytes) <= parameters.packet_bytes:
+    if (
+        sizes_bytes is not None
+        and len(sizes_bytes)
+        and not 1 <= min(sizes_bytes) <= max(sizes_bytes) <= parameters.packet_bytes
+    ):
         raise InputError(f"messages: sizes must be 1 to packet_bytes ({parameters.packet_bytes}) bytes")
 
 
@@ -207,7 +219,9 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
 def _settings(model: NetworkModel, parameters: SimulationParameters) -> Any:
     one = zero_load_ticks(parameters, 1, parameters.packet_bytes)
     two = zero_load_ticks(parameters, 2, parameters.packet_bytes)
-    return parameters.ft_drb.settings(ticks_per_s=TICKS_PER_S, base_ticks=one, hop_ticks=two - one, seed=parameters.seed)
+    return parameters.ft_drb.settings(
+        ticks_per_s=TICKS_PER_S, base_ticks=one, hop_ticks=two - one, seed=parameters.seed
+    )
 
 
 def build_plan(model: NetworkModel, injections: Injections, faults: Sequence[LinkFault]) -> Plan:
@@ -299,7 +313,9 @@ def _result(
         acks=int(clock[ACKS]),
         stuck=_stuck(model, state),
         carried=np.asarray(state.channels["carried"][:links]),
-        nac_counters=dict(zip(NAC_COUNTERS, state.counters.tolist(), strict=True)) if parameters.deadlock == "nac" else {},
+        nac_counters=dict(zip(NAC_COUNTERS, state.counters.tolist(), strict=True))
+        if parameters.deadlock == "nac"
+        else {},
         nac_timeline=np.asarray(state.log[:logged]) if parameters.deadlock == "nac" else np.zeros((0, 4), np.int64),
         drb_counters=dict(count_events(drb)) if drb is not None else {},
         trace=np.asarray(state.trace[: int(clock[TRACED])]),

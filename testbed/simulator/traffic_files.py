@@ -76,7 +76,9 @@ def _entry(
     for name in ("source", "destination"):
         host = item.get(name, item.get({"source": "from", "destination": "to"}[name]))
         if not isinstance(host, str) or host not in hosts:
-            raise InputError(f"traffic: {where}: its {name} {host!r} is no host of the network; give one, as {next(iter(hosts))}")
+            raise InputError(
+                f"traffic: {where}: its {name} {host!r} is no host of the network; give one, as {next(iter(hosts))}"
+            )
         ends.append(hosts[host])
     size, time_s = item.get("bytes", parameters.packet_bytes), item.get("time_s", 0.0)
     if not isinstance(size, int) or not 1 <= size <= 10**12:
@@ -92,4 +94,6 @@ def _packets(
     whole, rest = divmod(size, parameters.packet_bytes)
     if whole > 1_000_000:
         raise InputError(f"traffic: a message of {size} bytes is {whole} packets; give at most a million")
-    return [(tick, source, destination, parameters.packet_bytes)] * whole + [(tick, source, destination, rest)] * bool(rest)
+    return [(tick, source, destination, parameters.packet_bytes)] * whole + [(tick, source, destination, rest)] * bool(
+        rest
+    )
