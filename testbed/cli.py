@@ -8,7 +8,25 @@ from collections.abc import Sequence
 
 from testbed.commands.parsing import OneLineParser, reported
 
-COMMANDS = ("topology", "route", "ror", "stream", "mobility", "download", "schedule", "bulk", "demo", "experiment", "campaign", "report", "allocate", "wavelengths", "simulate", "up", "doctor")
+COMMANDS = (
+    "topology",
+    "route",
+    "ror",
+    "stream",
+    "mobility",
+    "download",
+    "schedule",
+    "bulk",
+    "demo",
+    "experiment",
+    "campaign",
+    "report",
+    "allocate",
+    "wavelengths",
+    "simulate",
+    "up",
+    "doctor",
+)
 
 
 def build_parser(chosen: str | None) -> OneLineParser:
