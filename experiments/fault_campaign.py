@@ -125,7 +125,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     axes.set_xlabel("failures of each cable, 1/s (each lasts 1 s)")
     axes.set_ylabel("redundancy called for, N / FEC$_t$ - 1, mean over time")
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     axes.set_title(f"{NETWORK}, {SOURCE} to {SINK}: {sum(row['faults'] for row in rows)} failures")
     return {"redundancy": figure}
 

@@ -97,10 +97,11 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
             at, [100 * f["predicted_loss"] for f in frames], f"C{k}-", linewidth=1, label=f"predicted, {_name(row)}"
         )
         axes.plot(at, [100 * f["measured_loss"] for f in frames], f"C{k}o", fillstyle="none", label="measured")
-    axes.set_xlabel("frame")
+    axes.set_xlabel("frame (links that vanish at its end are counted in it)")
     axes.set_ylabel("packets lost, %")
     axes.set_title(f"{rows[0]['nodes']} nodes, a frame every {rows[0]['frame_s']:g} s")
-    axes.legend(fontsize=8)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     change, below = plt.subplots(figsize=(7.0, 3.4))
     for k, row in enumerate(rows):
         frames = [frame for frame in row["frames_measured"] if frame["change_s"] is not None]
@@ -109,6 +110,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     below.set_xlabel("frame")
     below.set_ylabel("change of the plan, s")
     below.set_ylim(bottom=0)
+    below.xaxis.get_major_locator().set_params(integer=True)
     below.legend(fontsize=8)
     return {"loss": loss, "changes": change}
 
