@@ -16,7 +16,7 @@ def streamed(handover: str, rate: float) -> dict[str, Any]:
     from testbed.adapters.stream_session import MobilityRequest, plan_session, run_session
     from testbed.model.plan import StreamParameters
     from testbed.streaming.mobility import Movement
-    from testbed.streaming.planning import PoissonFaults
+    from testbed.workloads.fault_schedules import PoissonFaults
 
     request = MobilityRequest(
         networks=tuple(f"manet:nodes=16,step=0.03,seed=1,frame={k}" for k in range(4)),
