@@ -5,7 +5,6 @@ Everything is arrays of whole numbers, made once a network and set of parameters
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -321,7 +320,3 @@ def zero_load_ticks(parameters: SimulationParameters, routers: int, size_bytes: 
     hop = parameters.hop
     a_router = ticks(hop.router_delay_s) + ticks(hop.link_delay_s)
     return ticks(hop.injection_delay_s) + routers * a_router + parameters.serialization_ticks(size_bytes)
-
-
-def farthest(model: NetworkModel) -> int:
-    return math.ceil(model.paths.diameter)

@@ -13,7 +13,7 @@ import numpy as np
 from testbed.errors import InputError
 from testbed.simulator.ft_drb import build_state as build_drb_state
 from testbed.simulator.ft_drb import count_events
-from testbed.simulator.kernel_loop import Plan, run_events
+from testbed.simulator.kernel_loop import Plan
 from testbed.simulator.kernel_state import (
     ACKS,
     DIGEST,
@@ -147,19 +147,6 @@ def _run(model: NetworkModel, options: Options, state: State, hook: Any, plan: P
     from testbed.simulator.compiled_kernel import run_compiled
 
     run_compiled(build_fixed(model.ports), options, state, hook, plan)
-
-
-def run_steps_in_python(model: NetworkModel, options: Options, state: State, hook: Any, plan: Plan) -> None:
-    """The compiled engine's steps, not compiled (to find faults in them)."""
-    run_events(
-        build_fixed(model.ports),
-        options,
-        state._replace(
-            **{name: table.view(np.recarray) for name, table in state._asdict().items() if table.dtype.names}
-        ),
-        hook,
-        plan,
-    )
 
 
 def _check_messages(
