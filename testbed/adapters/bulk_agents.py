@@ -42,7 +42,7 @@ from testbed.openflow.circuit_rules import BULK_PORT, Pair
 _READ_BYTES = 1 << 18
 _WRITE_BYTES = 1 << 17
 _BACKLOG = 1024
-_CONNECT_S = 20.0
+_CONNECT_S = 60.0
 _PR_SET_PDEATHSIG = 1
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
