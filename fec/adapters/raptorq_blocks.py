@@ -34,9 +34,13 @@ class _Encoder:
             raise FecError(
                 f"block of {len(data)} bytes in symbols of {symbol_bytes}: at most 8 MiB, symbols a multiple of 8"
             )
-        self._encoder: Any = raptorq.Encoder.with_defaults(data, symbol_bytes + _ID_BYTES)
+        self._encoder: Any = raptorq.Encoder.with_defaults(data, symbol_bytes)
         self._source = -(-len(data) // symbol_bytes)
         self._packets: list[bytes] = self._encoder.get_encoded_packets(0)
+        if len(self._packets) != self._source or len(self._packets[0]) != _ID_BYTES + symbol_bytes:
+            raise FecError(
+                f"RaptorQ: symbols of {len(self._packets[0]) - _ID_BYTES} bytes where {symbol_bytes} were asked for"
+            )
 
     def symbol(self, number: int) -> bytes:
         if number >= len(self._packets):
@@ -53,7 +57,7 @@ class _Decoder:
     def __init__(self, symbols: int, symbol_bytes: int) -> None:
         import raptorq
 
-        self._decoder: Any = raptorq.Decoder.with_defaults(symbols * symbol_bytes, symbol_bytes + _ID_BYTES)
+        self._decoder: Any = raptorq.Decoder.with_defaults(symbols * symbol_bytes, symbol_bytes)
 
     def add(self, number: int, symbol: bytes) -> bytes | None:
         found: bytes | None = self._decoder.decode(number.to_bytes(_ID_BYTES, "big") + symbol)

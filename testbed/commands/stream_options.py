@@ -12,6 +12,7 @@ from testbed.errors import InputError
 from testbed.model.plan import Fault, StreamParameters
 from testbed.streaming.fault_files import parse_faults
 from testbed.streaming.planning import EachLink
+from testbed.streaming.profiles import PROFILES
 from testbed.workloads.fault_schedules import PoissonFaults
 from topologies import load_network
 
@@ -41,6 +42,9 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
     """Coding, pacing and reporting; defaults are those of StreamParameters."""
     usual = StreamParameters()
     add = parser.add_argument
+    add(
+        "--profile", action=_Profile, choices=tuple(PROFILES), help="voip, video: rate, M, symbol size, playback buffer"
+    )
     add("--rate-pps", type=float, default=usual.rate_pps, help="source packets a second (default %(default)g)")
     add("--m", type=int, default=usual.source_packets, help="source packets a block (default %(default)s)")
     add("--tolerance", type=float, default=usual.tolerance, help="loss tolerated at rest (default %(default)g)")
@@ -50,6 +54,18 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
     add("--playback", type=float, default=usual.playback_s, metavar="S", help="playback buffer (default %(default)g s)")
     add("--most-overhead", type=float, help="cap of (N - M) / M (default: what the links can call for)")
     add("--hold", type=float, default=usual.hold_s, metavar="S", help="before redundancy falls (default %(default)g s)")
+
+
+class _Profile(argparse.Action):
+    """Sets what the profile says, but for options that were given another value already; options after it win as well."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        for name, value in PROFILES[values].items():
+            if getattr(namespace, name) == parser.get_default(name):
+                setattr(namespace, name, value)
+        setattr(namespace, self.dest, values)
 
 
 def add_fault_options(parser: argparse.ArgumentParser) -> None:
