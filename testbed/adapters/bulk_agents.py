@@ -43,6 +43,7 @@ _READ_BYTES = 1 << 18
 _WRITE_BYTES = 1 << 17
 _BACKLOG = 1024
 _CONNECT_S = 60.0
+_CONNECT_AGAIN_S, _CONNECT_AT_ONCE = 4.0, 64
 _PR_SET_PDEATHSIG = 1
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -159,23 +160,41 @@ class SendingAgent:
                     pipe.send(("stopped",))
 
     def _connect_all(self) -> int:
-        """Open the persistent connections, all at once."""
+        """Open the persistent connections, some at a time: a thousand first packets at once are more than switches look up.
+
+        One that is not there after some seconds begins anew from another port: what a switch remembers of its first packets may
+        outlive their repetitions.
+        """
+        pairs = list(dict.fromkeys(self._jobs.pairs))
+        until = time.monotonic() + _CONNECT_S
+        for first in range(0, len(pairs), _CONNECT_AT_ONCE):
+            left = pairs[first : first + _CONNECT_AT_ONCE]
+            while left:
+                left = self._connect_some(left)
+                if left and time.monotonic() > until:
+                    raise CapabilityError(f"no connection from {left[0][0]} to {left[0][1]} in {_CONNECT_S:g} s")
+        return len(self._by_pair)
+
+    def _connect_some(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Connect these pairs; those that had no answer in time are closed and returned."""
         waiting = select.epoll()
-        for pair in dict.fromkeys(self._jobs.pairs):
-            outgoing = self._open(pair)
-            waiting.register(outgoing.sock.fileno(), select.EPOLLOUT)
-        left, until = len(self._by_pair), time.monotonic() + _CONNECT_S
-        while left:
-            for file, _ in waiting.poll(1.0):
+        missing = {}
+        for pair in pairs:
+            file = self._open(pair).sock.fileno()
+            missing[file] = pair
+            waiting.register(file, select.EPOLLOUT)
+        until = time.monotonic() + _CONNECT_AGAIN_S
+        while missing and (left := until - time.monotonic()) > 0:
+            for file, _ in waiting.poll(left):
                 error = self._by_file[file].sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if error:
                     raise CapabilityError(f"a connection was refused ({os.strerror(error)})")
                 waiting.unregister(file)
-                left -= 1
-            if time.monotonic() > until:
-                raise CapabilityError(f"{left} of {len(self._by_pair)} connections were not made in {_CONNECT_S:g} s")
+                del missing[file]
         waiting.close()
-        return len(self._by_pair)
+        for pair in missing.values():
+            self._drop(pair)
+        return list(missing.values())
 
     def _open(self, pair: Pair) -> _Outgoing:
         source, sink = self._wiring.host_at(pair[0]), self._wiring.host_at(pair[1])
