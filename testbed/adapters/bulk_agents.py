@@ -166,13 +166,13 @@ class SendingAgent:
         outlive their repetitions.
         """
         pairs = list(dict.fromkeys(self._jobs.pairs))
-        until = time.monotonic() + _CONNECT_S
+        until = time.monotonic() + _CONNECT_S / 2
         for first in range(0, len(pairs), _CONNECT_AT_ONCE):
             left = pairs[first : first + _CONNECT_AT_ONCE]
             while left:
                 left = self._connect_some(left)
                 if left and time.monotonic() > until:
-                    raise CapabilityError(f"no connection from {left[0][0]} to {left[0][1]} in {_CONNECT_S:g} s")
+                    raise CapabilityError(f"no connection from {left[0][0]} to {left[0][1]} in {_CONNECT_S / 2:g} s")
         return len(self._by_pair)
 
     def _connect_some(self, pairs: Sequence[Pair]) -> list[Pair]:

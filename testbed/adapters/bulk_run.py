@@ -109,6 +109,7 @@ class BulkRun:
         """Ways back for acknowledgements, and for data too while connections are made (packet switching: until the end)."""
         rules = (*shared_return_rules(self._wiring, self._paths), *standing_rules(self._wiring, self._paths))
         self._board.change_rules(rules, "add")
+        self._board.forget_flows()  # drops of the run before are not for this one's first packets
         self._stack.callback(self._board.change_rules, rules, "remove")
 
     def _start_agents(self) -> None:
