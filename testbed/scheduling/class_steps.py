@@ -10,7 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from testbed.scheduling.scheduling_steps import UNPLACED, colour_edges, eject, place_greedily
+from testbed.scheduling.class_ejection import class_table, eject_classes, place_classes
+from testbed.scheduling.scheduling_steps import UNPLACED, colour_edges
+
+MOST_CLASS_FRAMES = 1 << 26
+"""Classes times frames that are searched: half a gigabyte."""
 
 
 def amalgamate(offsets: Any, indices: Any, first_node: Any, last_node: Any, links: Any, nodes: Any) -> Any:
@@ -103,20 +107,12 @@ def class_resources(
     return own, resources, cap
 
 
-def units_of(own: Any, resources: Any, demand: Any, cap: Any) -> Any:
-    """One unit for each demanded place of a class, those of the most loaded classes first: its class, (offsets, indices)."""
-    total = demand.sum()
+def class_order(own: Any, resources: Any, demand: Any, cap: Any) -> Any:
+    """Classes, those over the most loaded resource first, then by summed load (each in shares of its places)."""
     load = np.zeros(len(cap), dtype=np.int64)
-    width = 0
     for c in range(len(demand)):
-        width += demand[c] * (own[c + 1] - own[c])
         for k in range(own[c], own[c + 1]):
             load[resources[k]] += demand[c]
-    kind, offsets, indices = (
-        np.zeros(total, dtype=np.int64),
-        np.zeros(total + 1, dtype=np.int64),
-        np.zeros(width, dtype=np.int64),
-    )
     key = np.zeros(len(demand), dtype=np.float64)
     for c in range(len(demand)):
         most, everything = 0.0, 0.0
@@ -125,16 +121,19 @@ def units_of(own: Any, resources: Any, demand: Any, cap: Any) -> Any:
             most = max(most, share)
             everything += share
         key[c] = -(most * 1e6 + everything)
+    return ascending(key)
+
+
+def list_units(units: Any, total: Any) -> Any:
+    """(class, frame) of each unit, from the units of each class in each frame."""
+    kind, position = np.zeros(total, dtype=np.int64), np.zeros(total, dtype=np.int64)
     unit = 0
-    for c in ascending(key):
-        for _ in range(demand[c]):
-            kind[unit] = c
-            offsets[unit + 1] = offsets[unit]
-            for k in range(own[c], own[c + 1]):
-                indices[offsets[unit + 1]] = resources[k]
-                offsets[unit + 1] += 1
-            unit += 1
-    return kind, offsets, indices
+    for c in range(units.shape[0]):
+        for frame in range(units.shape[1]):
+            for _ in range(units[c, frame]):
+                kind[unit], position[unit] = c, frame
+                unit += 1
+    return kind, position
 
 
 def search_classes(
@@ -160,40 +159,14 @@ def search_classes(
         offsets, indices, first_node, last_node, links, nodes, sample, senders, receivers
     )
     demand = np.diff(table_at)
-    kind, unit_offsets, unit_indices = units_of(own, resources, demand, cap)
-    order = np.arange(n)
-    base = np.zeros(len(cap), dtype=np.int64)
-    base[1:] = np.cumsum(cap)[:-1]
-    held = np.full(cap.sum() * frames, UNPLACED, dtype=np.int64)
-    count = np.zeros(len(cap) * frames, dtype=np.int64)
-    moved = np.arange(len(cap)).reshape(1, len(cap))
-    position, waiting = np.full(n, UNPLACED, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    weight, tabu = np.ones(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    clock, state = np.zeros(1, dtype=np.int64), np.array([seed * 2 + 88172645463325252], dtype=np.uint64)
-    left = place_greedily(
-        order, position, waiting, frames, 1, unit_offsets, unit_indices, moved, cap, base, held, count
-    )
-    left = eject(
-        position,
-        waiting,
-        left,
-        steps,
-        frames,
-        1,
-        unit_offsets,
-        unit_indices,
-        moved,
-        cap,
-        base,
-        held,
-        count,
-        weight,
-        tabu,
-        clock,
-        state,
-    )
+    if len(demand) * frames > MOST_CLASS_FRAMES:
+        return -1, frame_of
+    held = class_table(own, resources, cap, demand, frames)
+    left = place_classes(held, class_order(own, resources, demand, cap), demand)
+    left = eject_classes(held, left, steps, np.array([seed * 2 + 88172645463325252], dtype=np.uint64))
     if left > 0:
         return 0, frame_of
+    kind, position = list_units(held.units, n)
     give_processors(
         kind, position, sample, first_node, last_node, senders, receivers, table, table_at, frames, frame_of
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from testbed.scheduling import class_steps, scheduling_steps
+from testbed.scheduling import class_ejection, class_steps, scheduling_steps
 
 _INNER: tuple[Callable[..., Any], ...] = (
     scheduling_steps.next_random,
@@ -24,7 +25,14 @@ _INNER: tuple[Callable[..., Any], ...] = (
     class_steps.amalgamate,
     class_steps.class_resources,
     class_steps.ascending,
-    class_steps.units_of,
+    class_steps.class_order,
+    class_steps.list_units,
+    class_ejection.class_table,
+    class_ejection.put_class,
+    class_ejection.take_class,
+    class_ejection.place_classes,
+    class_ejection.cheapest_frame,
+    class_ejection.eject_classes,
     class_steps.colour_pools,
     class_steps.give_processors,
 )
@@ -54,9 +62,26 @@ def compiled_function(function: Callable[..., Any], inner: tuple[Callable[..., A
     import numba
     from numba.extending import register_jitable
 
-    for step in (*_INNER, *inner):
+    steps = (function, *_INNER, *inner)
+    for step in steps:
         register_jitable(step)
+
+    def call(*args: Any) -> Any:
+        return function(*args)
+
+    call.__qualname__ = f"{function.__name__}_{fingerprint(steps)}"
     try:
-        return numba.njit(cache=True)(function)
+        return numba.njit(cache=True)(call)
     except RuntimeError:  # no directory that can be written: compile for this process
-        return numba.njit(function)
+        return numba.njit(call)
+
+
+def fingerprint(steps: Sequence[Callable[..., Any]]) -> str:
+    """Changes with the code of any step, or a number that one refers to: numba's cache looks at the outermost function's file alone."""
+    seen = hashlib.sha256()
+    for step in steps:
+        code = step.__code__
+        numbers = [(name, step.__globals__[name]) for name in code.co_names if name in step.__globals__]
+        plain = [(name, value) for name, value in numbers if isinstance(value, int | float)]
+        seen.update(repr((code.co_code, code.co_consts, code.co_names, plain)).encode())
+    return seen.hexdigest()[:16]

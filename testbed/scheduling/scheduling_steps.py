@@ -189,8 +189,8 @@ def eject(
 
     Runs at most ``steps`` steps, or until none waits; returns how many wait. ``clock``: steps so far, kept between calls.
     """
-    victims = np.zeros(64, dtype=np.int64)
-    best_victims = np.zeros(64, dtype=np.int64)
+    widest = 1 + np.diff(offsets).max()
+    victims, best_victims = np.zeros(widest, dtype=np.int64), np.zeros(widest, dtype=np.int64)
     positions = frames * shifts
     many = shifts == 1 and positions > 5 * MOST_WEIGHED
     taken = np.zeros(positions if many else 1, dtype=np.int32)

@@ -12,10 +12,13 @@ from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling import check_schedule, liquid_schedule
 from testbed.scheduling.checker import check_frames
+from testbed.scheduling.class_ejection import class_table, eject_classes, put_class
 from testbed.scheduling.fat_tree_traffic import clos_traffic
 from testbed.scheduling.methods import SCHEDULING_METHODS, schedule_by_name
 from testbed.scheduling.patterns import AllPairs, all_to_all, link_name, processors, traffic_of
 from testbed.scheduling.portfolio import cp_sat_schedule
+from testbed.scheduling.scheduling_kernel import fingerprint
+from testbed.scheduling.scheduling_steps import eject, place_greedily, put, take_out
 from testbed.scheduling.swiss_t1_sweep import sweep
 from topologies.catalog import load_network
 from topologies.routing_tables import static_routing
@@ -155,3 +158,42 @@ def test_loads_and_skeleton_follow_from_the_transfers() -> None:
     assert traffic.skeleton == (0, 1, 2, 3)
     assert traffic.congestion_graph() == [(0, 1), (1, 2), (2, 3)]
     assert all(a < b for a, b in itertools.pairwise(traffic.offsets))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_a_transfer_of_many_links_may_eject_all_that_use_them() -> None:
+    long = list(range(200))
+    offsets, indices = np.array([*range(201), 400]), np.array(long * 2)
+    layout = (2, 1, offsets, indices, np.arange(200).reshape(1, -1), np.ones(200, np.int64), np.arange(200))
+    table = (*layout, np.full(400, -1), np.zeros(400, np.int64))
+    position, waiting = np.full(201, -1), np.zeros(201, np.int64)
+    left = place_greedily(np.arange(200), position, waiting, *table)
+    for link in long[::2]:
+        take_out(link, 0, *table)
+        put(link, 1, *table)
+        position[link] = 1
+    waiting[left] = 200
+    chance = (np.ones(201, np.int64), np.zeros(201, np.int64), np.zeros(1, np.int64), np.array([5], np.uint64))
+    left = eject(position, waiting, left + 1, 1, *table, *chance)
+    assert left == 100 and position[200] in (0, 1)
+    assert eject(position, waiting, left, 500, *table, *chance) == 0
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_classes_are_ejected_until_all_have_frames() -> None:
+    own, resources = np.array([0, 2, 4, 6, 8]), np.array([0, 2, 1, 3, 0, 3, 1, 2])
+    demand, cap = np.array([2, 2, 2, 2]), np.array([2, 2, 2, 2])
+    table = class_table(own, resources, cap, demand, 2)
+    for c, frame in ((0, 0), (1, 0), (2, 1), (3, 1), (0, 1), (1, 1)):
+        put_class(table, c, frame)
+    table.waiting[:2] = [2, 3]
+    assert eject_classes(table, 2, 200, np.array([9], np.uint64)) == 0
+    assert table.units.sum(axis=1).tolist() == demand.tolist()
+    assert (table.count <= cap[:, None]).all() and table.count.sum() == 16
+
+
+def test_a_changed_step_or_number_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fingerprint((eject_classes, put_class))
+    assert before == fingerprint((eject_classes, put_class)) != fingerprint((put_class,))
+    monkeypatch.setattr("testbed.scheduling.class_ejection.TABU_STEPS", 9)
+    assert fingerprint((eject_classes, put_class)) != before
