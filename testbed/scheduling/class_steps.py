@@ -15,6 +15,8 @@ from testbed.scheduling.scheduling_steps import UNPLACED, colour_edges
 
 MOST_CLASS_FRAMES = 1 << 26
 """Classes times frames that are searched: half a gigabyte."""
+MOST_SINGLES = 256
+"""Larger traffics whose classes are single transfers are left to the search of transfers."""
 
 
 def amalgamate(offsets: Any, indices: Any, first_node: Any, last_node: Any, links: Any, nodes: Any) -> Any:
@@ -147,13 +149,13 @@ def search_classes(
     steps: Any,
     seed: Any,
 ) -> Any:
-    """A schedule of ``frames`` frames by classes: (state, frame of each transfer); state 1 found, 0 not found, -1 no full classes."""
+    """A schedule of ``frames`` frames by classes: (state, frame of each transfer); state 1 found, 0 not found, -1 no classes worth it."""
     n = len(offsets) - 1
     frame_of = np.full(n, UNPLACED, dtype=np.int32)
     good, _, sample, senders, receivers, table, table_at = amalgamate(
         offsets, indices, first_node, last_node, links, nodes
     )
-    if not good or len(sample) == n:
+    if not good or (len(sample) == n and n > MOST_SINGLES):
         return -1, frame_of
     own, resources, cap = class_resources(
         offsets, indices, first_node, last_node, links, nodes, sample, senders, receivers

@@ -51,6 +51,8 @@ def test_allocations_of_swiss_t1_all_have_liquid_schedules() -> None:
     for first in rng.integers(1, 5**8 - 40, size=6):
         found = sweep(int(first), int(first) + 40, via())
         assert (found.outcome == 1).all(), found.allocations[found.outcome != 1]
+    ones = sweep(sum(5**i for i in range(7)), sum(5**i for i in range(7)) + 2, via())  # single nodes: classes of one
+    assert (ones.outcome == 1).all()
     last = sweep(5**8 - 1, 5**8, via())
     assert last.duration.tolist() == [48]
 
