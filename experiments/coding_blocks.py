@@ -21,7 +21,10 @@ from testbed.routing.spraying import spray
 from topologies.catalog import load_network
 
 Row = Mapping[str, Any]
-CODES = {"reed-solomon": ReedSolomonBlocks, "raptorq": RaptorQBlocks}
+CODES: dict[str, type[ReedSolomonBlocks] | type[RaptorQBlocks]] = {
+    "reed-solomon": ReedSolomonBlocks,
+    "raptorq": RaptorQBlocks,
+}
 SYMBOL_BYTES = 16
 RATE = 0.01
 """Share of blocks that may stay undecoded: thousands of blocks tell one per cent, not 1e-5."""
