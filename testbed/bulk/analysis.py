@@ -17,7 +17,7 @@ LIQUID_RATIO = 0.95
 ORDER_TOLERANCE = 0.1
 """How far the ratio of any other order may lie from that of its virtual-time run."""
 COUNTER_TOLERANCE = 0.02
-STRAY_SHARE = 0.01
+STRAY_SHARE = 0.03
 """Of the messages' own packets, what switches may drop and TCP repeats."""
 SEGMENT_BYTES = 8948
 """Data in a packet of the largest size on the emulated links."""

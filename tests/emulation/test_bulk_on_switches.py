@@ -42,14 +42,16 @@ def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -
 
 
 def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(sandboxed: Callable[..., Any]) -> None:
-    circuit, packet = sandboxed(carried, ["circuit", "packet"], None, {"injected": 30})
+    circuit, packet = sandboxed(carried, ["circuit", "packet"], None, {"injected": 30, "size": 1_000_000})
     for row in (circuit, packet):
         assert row["failure"] is None
         assert row["deliveries"] == [1] * 9
     assert circuit["injected"] == 30
-    assert 30 <= circuit["dropped"] <= 32
+    assert 30 <= circuit["dropped"] <= 30 + 9 * 112 // 100, (
+        "of the messages' own 112 packets each at most one in a hundred"
+    )
     assert max(circuit["by_switch"].values()) >= 30, "all injected packets belong to one sender and end at its switch"
-    assert circuit["counter_error"] < 0.03
+    assert circuit["counter_error"] < 0.06
     assert circuit["rule_changes"] == circuit["frames"] + 1
     assert packet["rule_changes"] == 0 and packet["dropped"] == 0
 
