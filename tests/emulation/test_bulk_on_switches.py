@@ -47,8 +47,8 @@ def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(sa
         assert row["failure"] is None
         assert row["deliveries"] == [1] * 9
     assert circuit["injected"] == 30
-    assert 30 <= circuit["dropped"] <= 30 + 9 * 112 // 100, (
-        "of the messages' own 112 packets each at most one in a hundred"
+    assert 30 <= circuit["dropped"] <= 30 + 9 * 112 * 3 // 100, (
+        "of the messages' own 112 packets each at most three in a hundred"
     )
     assert max(circuit["by_switch"].values()) >= 30, "all injected packets belong to one sender and end at its switch"
     assert circuit["counter_error"] < 0.06
