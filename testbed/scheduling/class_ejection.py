@@ -41,22 +41,24 @@ class ClassTable(NamedTuple):
 def class_table(own: Any, resources: Any, cap: Any, demand: Any, frames: Any) -> Any:
     """An empty table."""
     classes = len(demand)
-    base = np.zeros(len(cap), dtype=np.int64)
-    base[1:] = np.cumsum(cap)[:-1]
-    widest = 0
+    base, places, units, widest = np.zeros(len(cap), dtype=np.int64), 0, 0, 0
+    for r in range(len(cap)):
+        base[r] = places
+        places += cap[r]
     for c in range(classes):
         widest = max(widest, own[c + 1] - own[c])
+        units += demand[c]
     return ClassTable(
         own,
         resources,
         cap,
         base,
-        np.full(cap.sum() * frames, NONE, dtype=np.int32),
+        np.full(places * frames, NONE, dtype=np.int32),
         np.zeros((len(cap), frames), dtype=np.int32),
         np.zeros((classes, frames), dtype=np.int32),
         np.zeros((classes, frames), dtype=np.int32),
         np.ones(classes, dtype=np.int64),
-        np.zeros(demand.sum(), dtype=np.int32),
+        np.zeros(units, dtype=np.int32),
         np.zeros(widest, dtype=np.int32),
         np.zeros(widest, dtype=np.int32),
     )

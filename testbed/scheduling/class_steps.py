@@ -94,8 +94,8 @@ def class_resources(
     """Each class's resources (sender pool, receiver pool, links between) as (offsets, indices), and every resource's places."""
     classes = len(sample)
     cap = np.ones(2 * nodes + links, dtype=np.int64)
-    cap[:nodes] = senders
-    cap[nodes : 2 * nodes] = receivers
+    for node in range(nodes):  # not by slices: the message for shapes that differ takes seconds to compile
+        cap[node], cap[nodes + node] = senders[node], receivers[node]
     own = np.zeros(classes + 1, dtype=np.int64)
     for c in range(classes):
         own[c + 1] = own[c] + offsets[sample[c] + 1] - offsets[sample[c]]
@@ -160,12 +160,14 @@ def search_classes(
     own, resources, cap = class_resources(
         offsets, indices, first_node, last_node, links, nodes, sample, senders, receivers
     )
-    demand = np.diff(table_at)
+    demand = np.zeros(len(sample), dtype=np.int64)
+    for c in range(len(demand)):
+        demand[c] = table_at[c + 1] - table_at[c]
     if len(demand) * frames > MOST_CLASS_FRAMES:
         return -1, frame_of
     held = class_table(own, resources, cap, demand, frames)
     left = place_classes(held, class_order(own, resources, demand, cap), demand)
-    left = eject_classes(held, left, steps, np.array([seed * 2 + 88172645463325252], dtype=np.uint64))
+    left = eject_classes(held, left, steps, np.full(1, seed * 2 + 88172645463325252, dtype=np.uint64))
     if left > 0:
         return 0, frame_of
     kind, position = list_units(held.units, n)

@@ -86,6 +86,7 @@ def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule
         fits.append(_fitted(traffic, order, bound))
         if fits[-1].min() >= 0:
             yield Schedule.of(fits[-1], bound, method="liquid", detail="first fit")
+    yield _by_twins(traffic, seed, budget)
     if traffic.symmetries:
         yield from _by_orbits(traffic, seed, budget)
     yield from _by_ejection(traffic, seed, budget, fits[-1])
@@ -96,24 +97,36 @@ def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule
 
 
 def _by_classes(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
+    """By the switches that processors are on, where the traffic knows them."""
     if traffic.first_node is None or traffic.last_node is None:
         return None
     nodes = 1 + int(max(traffic.first_node.max(), traffic.last_node.max()))
     if (2 * nodes + len(traffic.links)) * traffic.bottleneck_load > MOST_HELD or nodes > 4000:
         return None
+    ends = (traffic.first_node, traffic.last_node, len(traffic.links), nodes, traffic.bottleneck_load)
+    return _by_pools(
+        traffic, lambda *how: compiled().search_classes(traffic.offsets, traffic.indices, *ends, *how), seed, budget
+    )
+
+
+def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
+    """By links that may change places: the classes of a traffic that is given as sets of links."""
+    links, bound = len(traffic.links), traffic.bottleneck_load
+    if links * bound > MOST_HELD:
+        return None
+    return _by_pools(
+        traffic,
+        lambda *how: compiled().search_twins(traffic.offsets, traffic.indices, links, bound, *how),
+        seed,
+        budget,
+    )
+
+
+def _by_pools(traffic: Traffic, search: Callable[..., Any], seed: int, budget: _Budget) -> Schedule | None:
     bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
-    while steps <= MOST_STEPS and (attempt == 0 or budget.used_s() < budget.limit_s / 4):
-        state, frame_of = compiled().search_classes(
-            traffic.offsets,
-            traffic.indices,
-            traffic.first_node,
-            traffic.last_node,
-            len(traffic.links),
-            nodes,
-            bound,
-            steps,
-            seed * 1000 + attempt,
-        )
+    until = budget.used_s() + max(0.0, budget.left_s()) / 4
+    while steps <= MOST_STEPS and (attempt == 0 or budget.used_s() < until):
+        state, frame_of = search(steps, seed * 1000 + attempt)
         if state < 0:
             return None
         if state == 1:

@@ -8,10 +8,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
-from testbed.scheduling import class_ejection, class_steps, scheduling_steps
+from testbed.scheduling import class_ejection, class_steps, scheduling_steps, twin_links
 
 _INNER: tuple[Callable[..., Any], ...] = (
     scheduling_steps.next_random,
@@ -33,6 +33,12 @@ _INNER: tuple[Callable[..., Any], ...] = (
     class_ejection.place_classes,
     class_ejection.cheapest_frame,
     class_ejection.eject_classes,
+    twin_links.mixed,
+    twin_links.numbered,
+    twin_links.twin_pools,
+    twin_links.find_classes,
+    twin_links.sort_classes,
+    twin_links.give_links,
     class_steps.colour_pools,
     class_steps.give_processors,
 )
@@ -42,6 +48,7 @@ _OUTER: tuple[Callable[..., Any], ...] = (
     scheduling_steps.place_greedily,
     scheduling_steps.enter_positions,
     class_steps.search_classes,
+    twin_links.search_twins,
     class_steps.amalgamate,
     class_steps.class_resources,
 )
@@ -66,9 +73,7 @@ def compiled_function(function: Callable[..., Any], inner: tuple[Callable[..., A
     for step in steps:
         register_jitable(step)
 
-    def call(*args: Any) -> Any:
-        return function(*args)
-
+    call = FunctionType(function.__code__, function.__globals__, function.__name__)
     call.__qualname__ = f"{function.__name__}_{fingerprint(steps)}"
     try:
         return numba.njit(cache=True)(call)

@@ -189,7 +189,9 @@ def eject(
 
     Runs at most ``steps`` steps, or until none waits; returns how many wait. ``clock``: steps so far, kept between calls.
     """
-    widest = 1 + np.diff(offsets).max()
+    widest = 1
+    for unit in range(len(offsets) - 1):
+        widest = max(widest, 1 + offsets[unit + 1] - offsets[unit])
     victims, best_victims = np.zeros(widest, dtype=np.int64), np.zeros(widest, dtype=np.int64)
     positions = frames * shifts
     many = shifts == 1 and positions > 5 * MOST_WEIGHED

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling import check_schedule, liquid_schedule
 from testbed.scheduling.portfolio import cp_sat_schedule
+from testbed.scheduling.scheduling_kernel import compiled
 from testbed.scheduling.scheduling_steps import colour_edges
 
 REFERENCE = Path(__file__).resolve().parents[2].parent / "shared" / "reference" / "check_schedule.py"
@@ -66,3 +70,32 @@ def test_the_reference_checker_agrees(tmp_path: Path) -> None:
         file.write_text(json.dumps({"transfers": links, "frames": liquid_schedule(traffic, time_limit_s=2).frames}))
         done = subprocess.run([sys.executable, str(REFERENCE), str(file)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(1, 4), min_size=2, max_size=6),
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True), st.integers(0, 2)),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(1, 2),
+    st.randoms(use_true_random=False),
+)
+def test_classes_found_in_the_links_alone_give_schedules(
+    pools: list[int], classes: list[tuple[list[int], int]], copies: int, chance: Random
+) -> None:
+    links = []
+    for used, joint in classes:
+        for chosen in itertools.product(
+            *[[f"{p % len(pools)}.{i}" for i in range(pools[p % len(pools)])] for p in used]
+        ):
+            path = list(dict.fromkeys([*chosen, f"joint{joint}"]))
+            links += [chance.sample(path, len(path)) for _ in range(copies)]
+    traffic = Traffic.from_transfers(links)
+    bound = traffic.bottleneck_load
+    state, frame_of = compiled().search_twins(traffic.offsets, traffic.indices, len(traffic.links), bound, 5000, 1)
+    assert state in (-1, 0, 1)
+    if state == 1:
+        check_schedule(traffic, Schedule.of(frame_of, bound, method="twins"))

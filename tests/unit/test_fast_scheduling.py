@@ -20,6 +20,7 @@ from testbed.scheduling.portfolio import cp_sat_schedule
 from testbed.scheduling.scheduling_kernel import fingerprint
 from testbed.scheduling.scheduling_steps import eject, place_greedily, put, take_out
 from testbed.scheduling.swiss_t1_sweep import sweep
+from testbed.scheduling.twin_links import search_twins, twin_pools
 from topologies.catalog import load_network
 from topologies.routing_tables import static_routing
 from topologies.swiss_t1 import routing_table
@@ -160,6 +161,28 @@ def test_loads_and_skeleton_follow_from_the_transfers() -> None:
     assert traffic.skeleton == (0, 1, 2, 3)
     assert traffic.congestion_graph() == [(0, 1), (1, 2), (2, 3)]
     assert all(a < b for a, b in itertools.pairwise(traffic.offsets))
+
+
+@pytest.mark.parametrize("allocation", ["2-3-2-2-3-3-2-3", "1-3-2-2-3-2-3-3", "4-4-4-4-4-4-4-4"])
+def test_a_traffic_of_bare_links_in_any_order_is_scheduled_by_classes(allocation: str) -> None:
+    known = all_to_all(load_network(f"swiss-t1:allocation={allocation}"))
+    chance = np.random.default_rng(3)
+    paths = [chance.permutation(path).tolist() for path in known.paths()]
+    bare = Traffic.from_transfers(paths[i] for i in chance.permutation(len(paths)))
+    schedule = liquid_schedule(bare, time_limit_s=10)
+    check_schedule(bare, schedule)
+    assert schedule.liquid and schedule.detail == "classes"
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_twins_of_three_pools_give_every_combination_once() -> None:
+    links = [[f"a{i}", f"b{j}", f"c{k}"] for i in range(2) for j in range(3) for k in range(2)]
+    traffic = Traffic.from_transfers(links)
+    pool, size = twin_pools(traffic.offsets, traffic.indices, len(traffic.links))
+    assert sorted(size.tolist()) == [2, 2, 3] and len(set(pool.tolist())) == 3
+    state, frame_of = search_twins(traffic.offsets, traffic.indices, len(traffic.links), 6, 500, 1)
+    assert state == 1
+    check_schedule(traffic, Schedule.of(frame_of, 6, method="twins"))
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
