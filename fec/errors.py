@@ -69,3 +69,9 @@ class ImpossibleBlock(MalformedPacket):
     """Block parameters that no encoder makes: k = 0, k > N, a symbol id above 254."""
 
     reason = "block"
+
+
+class ImpossiblePath(MalformedPacket):
+    """A loss report on a path that cannot be: numbered 0, or more of them than fit."""
+
+    reason = "path"

@@ -13,6 +13,7 @@ from enum import IntEnum
 from fec.errors import (
     FecError,
     ImpossibleBlock,
+    ImpossiblePath,
     TruncatedPacket,
     UnknownFlags,
     WrongChecksum,
@@ -56,7 +57,8 @@ class PacketHeader:
     """Header of one coded packet; the type follows from the symbol id (below ``source_packets``: data, else parity).
 
     ``block_size`` is N as its sender saw it, advisory: it may grow within a block. ``timestamp_us``: the sender's stream
-    time in microseconds modulo 2^32; 0 in the compact form, which carries none. FecError for a field outside its range.
+    time in microseconds modulo 2^32; 0 in the compact form, which carries none. ``path``: 1 to 255, or 0 where the sender does
+    not number paths; ``path_sequence`` counts the packets of that path, modulo 2^16. FecError for a field outside its range.
     """
 
     stream_id: int
@@ -229,10 +231,16 @@ def unprotect(symbol: bytes | bytearray | memoryview) -> bytes:
 
 REPORT_HEADER = struct.Struct(">BBHIIIIIIIIBBHI")
 """version << 4 | type, flags, stream id, report number, echoed time stamp, its age, highest block, received packets,
-decoded blocks, undecodable blocks, unused parity, blocks listed, zero, zero, CRC32."""
+decoded blocks, undecodable blocks, unused parity, blocks listed, paths listed, zero, CRC32."""
 BLOCK_ENTRY = struct.Struct(">I32s")
+PATH_ENTRY = struct.Struct(">II")
+"""path << 24 | lost packets, packets that came."""
 MOST_BLOCKS = 30
-LARGEST_REPORT_BYTES = REPORT_HEADER.size + MOST_BLOCKS * BLOCK_ENTRY.size
+MOST_PATHS = 40
+LARGEST_REPORT_BYTES = REPORT_HEADER.size + MOST_BLOCKS * BLOCK_ENTRY.size + MOST_PATHS * PATH_ENTRY.size
+LARGEST_PATH = 255
+MOST_LOST = (1 << 24) - 1
+"""Lost packets of one path that a report can tell; it stays there when there are more."""
 
 _REPORT_CRC_OFFSET = REPORT_HEADER.size - 4
 _SYMBOLS_MASK = (1 << (LARGEST_SYMBOL_ID + 1)) - 1
@@ -253,8 +261,13 @@ class LossReport:
 
     ``newest_us``: the newest time stamp seen (echo), ``newest_age_us`` how long before the report it came;
     ``highest_block``: the highest block number seen; ``blocks``: (block number, bitmap) of at most 30 recent blocks, bit e
-    set where symbol e arrived. Totals since the stream's start, modulo 2^32: ``received`` packets, ``decoded_blocks``,
-    ``undecodable_blocks``, and ``unused_parity``, parity that came and was not needed. FecError for a field out of range.
+    set where symbol e arrived. Totals since the receiver's start, modulo 2^32: ``received`` packets, ``decoded_blocks``,
+    ``undecodable_blocks``, and ``unused_parity``, parity that came and was not needed. ``number``: greater (modulo 2^32, as a
+    signed difference) than that of every report before it, also across a restart of the receiver.
+
+    ``paths``: (path, lost, came) of at most 40 numbered paths, totals since the receiver first heard of the path: ``lost`` are
+    the numbers missing below the highest that came, at most 2^24 - 1; what a silent path loses is not among them.
+    FecError for a field out of range.
     """
 
     stream_id: int
@@ -267,6 +280,7 @@ class LossReport:
     decoded_blocks: int = 0
     undecodable_blocks: int = 0
     unused_parity: int = 0
+    paths: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.stream_id < 1 << 16 or not 0 <= self.highest_block < 1 << 24:
@@ -281,10 +295,16 @@ class LossReport:
         for block, bitmap in self.blocks:
             if not 0 <= block < BLOCK_NUMBERS or not 0 <= bitmap <= _SYMBOLS_MASK:
                 raise FecError(f"loss report: block {block} within 24 bits, bitmap of symbols 0..{LARGEST_SYMBOL_ID}")
+        if len(self.paths) > MOST_PATHS:
+            raise FecError(f"loss report: {len(self.paths)} paths; at most {MOST_PATHS} fit into one packet")
+        for path, lost, came in self.paths:
+            if not 1 <= path <= LARGEST_PATH or not 0 <= lost <= MOST_LOST or not 0 <= came < 1 << 32:
+                raise FecError(f"loss report: path {path} (1..255), {lost} lost (24 bits), {came} came (32 bits)")
 
     def encode(self) -> bytes:
-        """The packet: 44 bytes, then 36 a block; the CRC covers all of it."""
+        """The packet: 44 bytes, then 36 a block and 8 a path; the CRC covers all of it."""
         entries = b"".join(BLOCK_ENTRY.pack(block, bitmap.to_bytes(32, "big")) for block, bitmap in self.blocks)
+        entries += b"".join(PATH_ENTRY.pack(path << 24 | lost, came) for path, lost, came in self.paths)
         front = REPORT_HEADER.pack(
             VERSION << 4 | PacketType.REPORT,
             0,
@@ -298,7 +318,7 @@ class LossReport:
             self.undecodable_blocks,
             self.unused_parity,
             len(self.blocks),
-            0,
+            len(self.paths),
             0,
             0,
         )
@@ -320,19 +340,25 @@ def decode_report(data: bytes | bytearray | memoryview) -> LossReport:
     if len(data) < REPORT_HEADER.size:
         raise TruncatedPacket(f"loss report of {len(data)} bytes, shorter than its header of {REPORT_HEADER.size}")
     fields = REPORT_HEADER.unpack_from(data)
-    flags, listed, spare, crc = fields[1], fields[11], fields[12:14], fields[14]
-    if len(data) != REPORT_HEADER.size + listed * BLOCK_ENTRY.size:
-        raise WrongLength(f"loss report of {len(data)} bytes that says it lists {listed} blocks")
+    flags, listed, named, spare, crc = fields[1], fields[11], fields[12], fields[13], fields[14]
+    paths_at = REPORT_HEADER.size + listed * BLOCK_ENTRY.size
+    if len(data) != paths_at + named * PATH_ENTRY.size:
+        raise WrongLength(f"loss report of {len(data)} bytes that says it lists {listed} blocks and {named} paths")
     view = memoryview(data)
     if crc != zlib.crc32(view[REPORT_HEADER.size :], zlib.crc32(bytes(4), zlib.crc32(view[:_REPORT_CRC_OFFSET]))):
         raise WrongChecksum("loss report's CRC does not match its bytes")
-    if flags or any(spare):
+    if flags or spare:
         raise UnknownFlags(f"loss report with flags 0x{flags:02x}, spare {spare}: this version defines none")
-    entries = [(b, int.from_bytes(bits, "big")) for b, bits in BLOCK_ENTRY.iter_unpack(view[REPORT_HEADER.size :])]
+    entries = [
+        (b, int.from_bytes(bits, "big")) for b, bits in BLOCK_ENTRY.iter_unpack(view[REPORT_HEADER.size : paths_at])
+    ]
+    paths = tuple((word >> 24, word & MOST_LOST, came) for word, came in PATH_ENTRY.iter_unpack(view[paths_at:]))
     if listed > MOST_BLOCKS or fields[6] >> 24 or any(b >> 24 or bits > _SYMBOLS_MASK for b, bits in entries):
         raise ImpossibleBlock(
             f"loss report of {listed} blocks, highest {fields[6]}: a number or symbol outside its range"
         )
+    if named > MOST_PATHS or any(not path for path, _, _ in paths):
+        raise ImpossiblePath(f"loss report of {named} paths: at most {MOST_PATHS}, none of them numbered 0")
     return LossReport(
         stream_id=fields[2],
         number=fields[3],
@@ -344,4 +370,5 @@ def decode_report(data: bytes | bytearray | memoryview) -> LossReport:
         undecodable_blocks=fields[9],
         unused_parity=fields[10],
         blocks=tuple(entries),
+        paths=paths,
     )

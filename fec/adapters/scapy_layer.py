@@ -101,8 +101,19 @@ class ReportedBlock(Packet):  # type: ignore[misc,unused-ignore]
         return b"", s
 
 
+class ReportedPath(Packet):  # type: ignore[misc,unused-ignore]
+    """One path of a loss report: how many of its packets are missing below the highest that came, and how many came."""
+
+    name = "ReportedPath"
+    fields_desc = (ByteField("path", 1), ThreeBytesField("lost", 0), IntField("came", 0))
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        """Nothing of the next path belongs to this one."""
+        return b"", s
+
+
 class StreamReport(Packet):  # type: ignore[misc,unused-ignore]
-    """Loss report; ``listed`` and ``crc`` are filled in when left None."""
+    """Loss report; ``listed``, ``named`` and ``crc`` are filled in when left None."""
 
     name = "StreamReport"
     fields_desc = (
@@ -119,9 +130,11 @@ class StreamReport(Packet):  # type: ignore[misc,unused-ignore]
         IntField("undecodable_blocks", 0),
         IntField("unused_parity", 0),
         FieldLenField("listed", None, count_of="blocks", fmt="B"),
-        ThreeBytesField("spare", 0),
+        FieldLenField("named", None, count_of="paths", fmt="B"),
+        ShortField("spare", 0),
         XIntField("crc", None),
         PacketListField("blocks", [], ReportedBlock, count_from=lambda report: report.listed),
+        PacketListField("paths", [], ReportedPath, count_from=lambda report: report.named),
     )
     _CRC_AT = 40
 

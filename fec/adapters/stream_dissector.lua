@@ -5,7 +5,7 @@ local stream = Proto("testbed_stream", "Coded stream of the parallel communicati
 
 local PORT = 47000
 local VERSION = 1
-local HEADER_BYTES, COMPACT_BYTES, REPORT_BYTES, ENTRY_BYTES = 24, 16, 44, 36
+local HEADER_BYTES, COMPACT_BYTES, REPORT_BYTES, ENTRY_BYTES, PATH_BYTES = 24, 16, 44, 36, 8
 local DATA, PARITY, REPORT = 1, 2, 3
 local kinds = { [DATA] = "data", [PARITY] = "parity", [REPORT] = "report" }
 
@@ -38,6 +38,11 @@ f.unused = ProtoField.uint32("testbed_stream.report.unused_parity", "Parity not 
 f.listed = ProtoField.uint8("testbed_stream.report.blocks", "Blocks listed")
 f.entry = ProtoField.uint32("testbed_stream.report.block", "Block")
 f.bitmap = ProtoField.bytes("testbed_stream.report.bitmap", "Symbols that arrived (bitmap)")
+
+f.named = ProtoField.uint8("testbed_stream.report.paths", "Paths listed")
+f.report_path = ProtoField.uint8("testbed_stream.report.path", "Path")
+f.path_lost = ProtoField.uint24("testbed_stream.report.path_lost", "Lost on it")
+f.path_came = ProtoField.uint32("testbed_stream.report.path_came", "Came over it")
 
 local malformed = ProtoExpert.new("testbed_stream.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
 local wrong_crc = ProtoExpert.new("testbed_stream.wrong_crc", "CRC32 does not match", expert.group.CHECKSUM, expert.severity.ERROR)
@@ -129,15 +134,23 @@ local function add_report(tree, buffer, pinfo)
         tree:add(field, buffer(4 * index, 4))
     end
     tree:add(f.listed, buffer(36, 1))
+    tree:add(f.named, buffer(37, 1))
     add_crc(tree, buffer, 40)
     local listed = buffer(36, 1):uint()
-    if buffer:len() ~= REPORT_BYTES + listed * ENTRY_BYTES then
-        tree:add_proto_expert_info(malformed, "says it lists " .. listed .. " blocks")
+    local named, paths_at = buffer(37, 1):uint(), REPORT_BYTES + listed * ENTRY_BYTES
+    if buffer:len() ~= paths_at + named * PATH_BYTES then
+        tree:add_proto_expert_info(malformed, "says it lists " .. listed .. " blocks and " .. named .. " paths")
         return
     end
     for index = 0, listed - 1 do
         local at = REPORT_BYTES + index * ENTRY_BYTES
         tree:add(f.entry, buffer(at, 4)):add(f.bitmap, buffer(at + 4, 32))
+    end
+    for index = 0, named - 1 do
+        local at = paths_at + index * PATH_BYTES
+        local item = tree:add(f.report_path, buffer(at, 1))
+        item:add(f.path_lost, buffer(at + 1, 3))
+        item:add(f.path_came, buffer(at + 4, 4))
     end
     local info = "stream %d, report %d, %d packets received, %d blocks undecodable"
     pinfo.cols.info = info:format(buffer(2, 2):uint(), buffer(4, 4):uint(), buffer(20, 4):uint(), buffer(28, 4):uint())

@@ -76,18 +76,23 @@ def test_scapy_and_the_codec_agree_on_every_packet(data: st.DataObject, compact:
 @given(
     values=st.lists(st.integers(0, 65535), min_size=9, max_size=9),
     blocks=st.lists(st.tuples(st.integers(0, 2**24 - 1), st.integers(0, 2**255 - 1)), max_size=30),
+    paths=st.lists(st.tuples(st.integers(1, 255), st.integers(0, 2**24 - 1), st.integers(0, 2**32 - 1)), max_size=40),
 )
-def test_scapy_and_the_codec_agree_on_every_report(values: list[int], blocks: list[tuple[int, int]]) -> None:
+def test_scapy_and_the_codec_agree_on_every_report(
+    values: list[int], blocks: list[tuple[int, int]], paths: list[tuple[int, int, int]]
+) -> None:
     fields = dict(zip(REPORT_FIELDS, values, strict=True))
-    report = LossReport(**fields, blocks=tuple(blocks))
+    report = LossReport(**fields, blocks=tuple(blocks), paths=tuple(paths))
     listed = [scapy_layer.ReportedBlock(block=b, received=bits.to_bytes(32, "big")) for b, bits in blocks]
-    designed = bytes(scapy_layer.StreamReport(**fields, blocks=listed))
+    named = [scapy_layer.ReportedPath(path=path, lost=lost, came=came) for path, lost, came in paths]
+    designed = bytes(scapy_layer.StreamReport(**fields, blocks=listed, paths=named))
     assert designed == report.encode()
     assert decode_report(designed) == report
 
     dissected = scapy_layer.StreamReport(designed)
     assert {name: getattr(dissected, name) for name in REPORT_FIELDS} == fields
     assert [(b.block, int.from_bytes(b.received, "big")) for b in dissected.blocks] == blocks
+    assert [(p.path, p.lost, p.came) for p in dissected.paths] == paths
 
 
 @given(label=st.integers(0, 65535), payload=st.binary(max_size=60))

@@ -45,6 +45,7 @@ reports = st.builds(
     undecodable_blocks=words,
     unused_parity=words,
     blocks=st.lists(st.tuples(st.integers(0, 2**24 - 1), st.integers(0, 2**255 - 1)), max_size=30).map(tuple),
+    paths=st.lists(st.tuples(st.integers(1, 255), st.integers(0, 2**24 - 1), words), max_size=40).map(tuple),
 )
 
 
@@ -116,7 +117,9 @@ def test_mutated_packets_are_decoded_or_refused_by_reason_never_crash() -> None:
         symbol_length=16,
         compact=True,
     )
-    report = LossReport(stream_id=1, number=2, newest_us=3, highest_block=4, blocks=((4, 7), (3, 1)))
+    report = LossReport(
+        stream_id=1, number=2, newest_us=3, highest_block=4, blocks=((4, 7), (3, 1)), paths=((9, 2, 1),)
+    )
     seeds = (header.encode(symbol) + symbol, compact.encode(symbol) + symbol, report.encode())
     outcomes: Counter[str] = Counter()
     for _ in range(MUTATED_PACKETS):

@@ -23,6 +23,7 @@ from fec.wire import (
     HEADER_BYTES,
     LARGEST_REPORT_BYTES,
     MOST_BLOCKS,
+    MOST_PATHS,
     LossReport,
     PacketHeader,
     PacketType,
@@ -155,19 +156,30 @@ def test_protected_payload_keeps_its_length_through_padding() -> None:
             unprotect(damaged)
 
 
-def test_largest_report_fits_into_1200_bytes() -> None:
+def test_largest_report_fits_into_one_ethernet_packet() -> None:
     bitmap = (1 << 255) - 1
     blocks = tuple(((1 << 24) - 1 - i, bitmap) for i in range(MOST_BLOCKS))
-    report = dataclasses.replace(REPORT, blocks=blocks, newest_age_us=2**32 - 1, received=2**32 - 1)
+    paths = tuple((255 - i, (1 << 24) - 1, (1 << 32) - 1) for i in range(MOST_PATHS))
+    report = dataclasses.replace(REPORT, blocks=blocks, paths=paths, newest_age_us=2**32 - 1, received=2**32 - 1)
     data = report.encode()
-    assert len(data) == LARGEST_REPORT_BYTES <= 1200
+    assert len(data) == LARGEST_REPORT_BYTES <= 1500 - 20 - 8
     assert decode_report(data) == report
     with pytest.raises(FecError, match="at most 30"):
         dataclasses.replace(REPORT, blocks=(*blocks, (0, 0)))
+    with pytest.raises(FecError, match="at most 40"):
+        dataclasses.replace(REPORT, paths=(*paths, (1, 0, 0)))
 
 
 @pytest.mark.parametrize(
-    "change", [{"number": -1}, {"received": 1 << 32}, {"blocks": ((1, 1 << 255),)}, {"stream_id": -1}]
+    "change",
+    [
+        {"number": -1},
+        {"received": 1 << 32},
+        {"blocks": ((1, 1 << 255),)},
+        {"stream_id": -1},
+        {"paths": ((0, 1, 1),)},
+        {"paths": ((1, 1 << 24, 1),)},
+    ],
 )
 def test_report_refuses_fields_outside_their_ranges(change: dict[str, Any]) -> None:
     with pytest.raises(FecError, match="loss report"):
@@ -190,7 +202,8 @@ def _patched_report(offset: int, value: bytes) -> bytes:
         (REPORT.encode()[:-1] + b"x", WrongChecksum),
         (_packet(), WrongType),
         (_patched_report(1, b"\x01"), UnknownFlags),
-        (_patched_report(37, b"\x01"), UnknownFlags),
+        (_patched_report(37, b"\x01"), WrongLength),
+        (_patched_report(38, b"\x01"), UnknownFlags),
         (_patched_report(16, b"\x01"), ImpossibleBlock),  # highest block above 24 bits
         (_patched_report(44, b"\x01"), ImpossibleBlock),  # a block number above 24 bits
         (_patched_report(48, b"\x80"), ImpossibleBlock),  # symbol 255

@@ -108,6 +108,7 @@ def test_every_field_of_a_loss_report_is_read(tmp_path: Path) -> None:
         undecodable_blocks=7,
         unused_parity=8,
         blocks=((77, 0b1011),),
+        paths=((5, 70_000, 9),),
     )
     (found,) = dissect([report.encode()], tmp_path)
     assert number(found["kind"]) == 3 and number(found["stream_id"]) == 9
@@ -123,6 +124,8 @@ def test_every_field_of_a_loss_report_is_read(tmp_path: Path) -> None:
     for name in (*names, "unused_parity"):
         assert number(found[f"report.{name}"]) == getattr(report, name), name
     assert number(found["report.blocks"]) == 1 and number(found["report.block"]) == 77
+    assert number(found["report.paths"]) == 1 and number(found["report.path"]) == 5
+    assert number(found["report.path_lost"]) == 70_000 and number(found["report.path_came"]) == 9
     assert int(found["report.bitmap"].replace(":", ""), 16) == 0b1011
     assert found["crc.good"] in ("1", True, "True")
 
