@@ -106,12 +106,13 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     for k, row in enumerate(rows):
         frames = [frame for frame in row["frames_measured"] if frame["change_s"] is not None]
         below.plot([f["frame"] for f in frames], [f["change_s"] for f in frames], f"C{k}o-", label=_name(row))
-    below.axhline(1.0, color="k", linestyle="--", label="1 s")
+    below.axhline(1.0, color="k", linestyle="--", label="1 s, the bound")
     below.set_xlabel("frame")
     below.set_ylabel("change of the plan, s")
     below.set_ylim(bottom=0)
+    below.set_title("From the links' change to the last switch that follows the new plan")
     below.xaxis.get_major_locator().set_params(integer=True)
-    below.legend(fontsize=8)
+    below.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18))
     return {"loss": loss, "changes": change}
 
 
