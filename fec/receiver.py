@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from fec.erasure_code import ErasureCode
 from fec.errors import FecError, MalformedPacket
+from fec.path_counts import PathArrivals
 from fec.stream_events import BlockComplete, BlocksSkipped, BlockUndecodable, Event, SourceDelivered
 from fec.wire import (
     BLOCK_NUMBERS,
@@ -136,7 +137,9 @@ class StreamReceiver:
         self._window_s = -math.inf
         self._strange_s, self._strange_times = 0.0, 0
         self._closing_s = math.inf
-        self._reports = self._since_report = 0
+        self._paths = PathArrivals()
+        self._last_number: int | None = None
+        self._since_report = 0
         self._last_report_s = -math.inf
         self._alert_until_s = -math.inf
         self._urgent = False
@@ -158,7 +161,7 @@ class StreamReceiver:
         fields = self._parsed(data)
         if fields is None:
             return events
-        number, symbol, size, stamp, body = fields
+        number, symbol, size, stamp, body, path, sequence = fields
         newest = self._newest_us
         sent_us = stamp if newest is None else newest + (stamp - newest + _STAMPS // 2) % _STAMPS - _STAMPS // 2
         if number > self._highest + FARTHEST_AHEAD and not self._agreed(number):
@@ -188,7 +191,8 @@ class StreamReceiver:
         elif not 0 <= now_s - self._window_s < _CLOCK_WINDOW_S:
             self._offset_s, self._least_s, self._window_s = self._least_s, transit_s, now_s
             self._plan_closing()
-        self._take(number, symbol, size, sent_us, body, now_s, events)
+        if self._take(number, symbol, size, sent_us, body, now_s, events) and path:
+            self._paths.add(path, sequence)
         return events
 
     def advance(self, now_s: float) -> list[Event]:
@@ -215,7 +219,7 @@ class StreamReceiver:
         counts = self._counts
         report = LossReport(
             stream_id=self.parameters.stream_id,
-            number=self._reports & _WORD,
+            number=self._next_number(),
             newest_us=(self._newest_us or 0) % _STAMPS,
             newest_age_us=min(_WORD, max(0, int((now_s - self._newest_at_s) * 1e6))),
             highest_block=max(0, self._highest) % BLOCK_NUMBERS,
@@ -224,23 +228,32 @@ class StreamReceiver:
             undecodable_blocks=counts["undecodable_blocks"] & _WORD,
             unused_parity=counts["unused_parity"] & _WORD,
             blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in sorted(self._recent.items())),
+            paths=self._paths.entries(),
         )
-        self._reports += 1
         self._since_report, self._last_report_s, self._urgent = 0, now_s, False
         return [report.encode()]
 
+    def _next_number(self) -> int:
+        """The newest time stamp, or one more than the last number: the sender's clock goes on when a receiver starts anew, and
+        so do the numbers of its reports."""
+        number, last = (self._newest_us or 0) & _WORD, self._last_number
+        if last is not None and _signed(number - last, _STAMPS) <= 0:
+            number = (last + 1) & _WORD
+        self._last_number = number
+        return number
+
     def _take(
         self, number: int, symbol: int, size: int, sent_us: int, body: bytes, now_s: float, events: list[Event]
-    ) -> None:
-        """A packet of this stream, into its block."""
+    ) -> bool:
+        """A packet of this stream, into its block; False where it came before."""
         block = self._blocks.get(number)
         if block is None:
             self._counts["late"] += 1
             self._note(number, 1 << symbol)
-            return
+            return True
         if block.bitmap >> symbol & 1:
             self._counts["duplicate"] += 1
-            return
+            return False
         self._accepted += 1
         block.bitmap |= 1 << symbol
         if number in self._recent:
@@ -250,11 +263,12 @@ class StreamReceiver:
         if sent_us < block.start_us:
             self._began(number, sent_us)
         self._use(block, symbol, body, now_s, events)
+        return True
 
-    def _parsed(self, data: bytes) -> tuple[int, int, int, int, bytes] | None:
-        """(block number, symbol, N, time stamp, the symbol's bytes) of a packet of this stream; anything else is counted by reason."""
+    def _parsed(self, data: bytes) -> tuple[int, int, int, int, bytes, int, int] | None:
+        """(block number, symbol, N, time stamp, the symbol's bytes, path, number on it) of a packet of this stream; anything else is counted by reason."""
         if len(data) == self._packet_bytes:
-            first, flags, stream, ids, k, n, _, _, length, stamp, crc = HEADER.unpack_from(data)
+            first, flags, stream, ids, k, n, path, sequence, length, stamp, crc = HEADER.unpack_from(data)
             body = data[HEADER_BYTES:]
             symbol = ids & 0xFF
             if (
@@ -269,7 +283,7 @@ class StreamReceiver:
                 number = ids >> 8
                 if not -_HALF_BLOCKS <= number - self._highest < _HALF_BLOCKS and self._highest >= 0:
                     number = self._highest + _signed(number - self._highest, BLOCK_NUMBERS)
-                return number, symbol, n, stamp, body
+                return number, symbol, n, stamp, body, path, sequence
         self.rejected[self._reason(data)] += 1
         return None
 

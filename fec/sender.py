@@ -17,6 +17,7 @@ from fec.adaptation import LARGEST_BLOCK, AdaptationParameters, BlockSizeControl
 from fec.erasure_code import ErasureCode
 from fec.errors import FecError, MalformedPacket
 from fec.labels import LabelOrder
+from fec.path_counts import PathNumbers, PathReports
 from fec.wire import BLOCK_NUMBERS, CRC_OFFSET, HEADER, VERSION, LossReport, PacketType, decode_report, protect
 
 _REORDERING_S = 0.005
@@ -28,6 +29,7 @@ _OUTAGE = 128
 _MOST_BLOCKS = 8192
 _MOST_UNJUDGED = 1 << 17
 _STAMPS = 1 << 32
+_HALF_STAMPS = _STAMPS // 2
 _pack = HEADER.pack
 _DATA, _PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARITY
 
@@ -102,7 +104,8 @@ class StreamSender:
     Packet e of block b carries the label of index base(b) + e with base(b + 1) = base(b) + N(b), N as it was when the block
     began: a block is a window of consecutive labels, also when late parity makes it longer.
 
-    Times are seconds of stream time: source packet i is due at i / rate_pps.
+    Times are seconds of stream time: source packet i is due at i / rate_pps. ``path_of_label`` (65,536 bytes, see
+    ``PathNumbers``) has every header name its path and its number on it; without it both stay 0.
 
     >>> from fec.labels import StratifiedLabels
     >>> from fec.reed_solomon import ReedSolomonCode
@@ -119,8 +122,11 @@ class StreamSender:
         labels: LabelOrder,
         policy: Callable[[float], int],
         source: Callable[[int], bytes],
+        path_of_label: bytes | None = None,
     ) -> None:
         self.parameters = parameters
+        self._numbers = PathNumbers(path_of_label) if path_of_label is not None else None
+        self._path_reports = PathReports()
         self._counts = {"late_parity_blocks": 0, "reports": 0, "repeated_reports": 0, "bad_reports": 0, "misjudged": 0}
         self._parity_sent = self._late_sent = 0
         self._code, self._label_of, self._source, self._m = code, labels.label, source, parameters.source_packets
@@ -151,7 +157,12 @@ class StreamSender:
         self._unjudged: deque[tuple[float, _Block, int]] = deque(maxlen=_MOST_UNJUDGED)
         self._reordering_s = _REORDERING_S
         self._ended = False
-        self._last_report = -1
+        self._last_report, self._last_report_s = 0, -math.inf
+
+    @property
+    def path_reports(self) -> dict[int, tuple[int, int]]:
+        """Path -> (lost, came), as reports have told so far, over all receivers there were."""
+        return self._path_reports.totals
 
     @property
     def counters(self) -> dict[str, int]:
@@ -229,12 +240,18 @@ class StreamSender:
         highest = _near(report.highest_block, begun)
         if report.stream_id != self.parameters.stream_id or highest >= max(1, begun):
             self._counts["bad_reports"] += 1
-        elif report.number <= self._last_report:
+        elif not self._is_newer(report.number, now_s):
             self._counts["repeated_reports"] += 1
         else:
-            self._last_report = report.number
+            self._last_report, self._last_report_s = report.number, now_s
             self._counts["reports"] += 1
+            self._path_reports.add(report.paths)
             self._learn(report, highest, now_s)
+
+    def _is_newer(self, number: int, now_s: float) -> bool:
+        """By the signed difference of numbers, which are time stamps: after half their range without a report any is new."""
+        ahead = (number - self._last_report) % _STAMPS
+        return 0 < ahead < _HALF_STAMPS or (now_s - self._last_report_s) * 1e6 > _HALF_STAMPS
 
     def _source_over(self) -> bool:
         return self._ended and self._next_source % self._m == 0
@@ -273,10 +290,11 @@ class StreamSender:
         self._unjudged.append((now_s, block, symbol))
         # fec.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of the time.
         ids, size = block.wire_number | symbol, block.size
-        front = _pack(kind, 0, self._stream_id, ids, m, size, 0, 0, self._symbol_bytes, stamp, 0)
+        label = self._label_of(block.first_label + symbol)
+        path, number = self._numbers.next(label) if self._numbers is not None else (0, 0)
+        front = _pack(kind, 0, self._stream_id, ids, m, size, path, number, self._symbol_bytes, stamp, 0)
         crc = crc32(body, crc32(front))
         data = b"".join((front[:CRC_OFFSET], crc.to_bytes(4, "big"), body))
-        label = self._label_of(block.first_label + symbol)
         # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
         return tuple.__new__(OutgoingPacket, (due_s, label, data, block.number, symbol, size))
 

@@ -275,7 +275,7 @@ def test_a_report_says_what_arrived() -> None:
     for block, symbol in ((0, 0), (0, 1), (0, 1), (2, 5)):
         receiver.receive(packet(block, symbol, 0.5), 0.502)
     report = decode_report(receiver.reports_due(0.51)[0])
-    assert (report.number, report.newest_us, report.newest_age_us) == (0, 500_000, 8000)
+    assert (report.number, report.newest_us, report.newest_age_us) == (500_000, 500_000, 8000)
     assert report.highest_block == 2 and report.received == 4
     assert report.blocks == ((0, 0b11), (1, 0), (2, 0b100000))
 
