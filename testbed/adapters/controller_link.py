@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import CapabilityError
+from testbed.openflow.failover import FailoverGroup, groups_to_json
 from testbed.openflow.rules import FlowRule
 from testbed.openflow.session import DRAIN_S, rules_to_json
 
@@ -119,6 +120,10 @@ class ControllerLink:
                 f"{len(missing)} of {len(dpids)} switches did not reach the controller within {timeout_s:g} s"
             )
 
+    def install_groups(self, groups: Iterable[FailoverGroup]) -> None:
+        """Make failover groups, before the rules that name them; they stay until the switches go."""
+        self._ask(60, do="groups", groups=groups_to_json(groups))
+
     def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
         """Install a plan; returns the seconds until every switch had confirmed."""
         return float(self._ask(60, do="install", plan=plan_id, rules=rules_to_json(rules))["seconds"])
@@ -143,6 +148,11 @@ class ControllerLink:
     def port_events(self) -> tuple[PortEvent, ...]:
         """All port changes heard of since the start, in order."""
         return tuple(PortEvent(**event) for event in self._ask(10, do="ports")["events"])
+
+    def port_events_after(self, known: int, timeout_s: float) -> tuple[PortEvent, ...]:
+        """Port changes but for the first ``known``; returns as soon as there is one, or with none after the time."""
+        found = self._ask(10 + timeout_s, do="ports_after", known=known, timeout_s=timeout_s)["events"]
+        return tuple(PortEvent(**event) for event in found)
 
     def flow_counters(self) -> tuple[FlowCounter, ...]:
         """Counters of every rule of every switch."""

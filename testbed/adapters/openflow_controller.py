@@ -26,6 +26,7 @@ from os_ken.lib import hub
 from os_ken.ofproto import ofproto_v1_3
 
 from testbed.errors import TestbedError
+from testbed.openflow.failover import FailoverGroup, groups_from_json
 from testbed.openflow.rules import DROP, FlowRule
 from testbed.openflow.session import Phase, PlanBook, SwitchStep, rules_from_json
 
@@ -84,6 +85,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         down = bool(port.state & ofproto_v1_3.OFPPS_LINK_DOWN or port.config & ofproto_v1_3.OFPPC_PORT_DOWN)
         with self._changed:
             self._ports.append({"at_s": at_s, "dpid": event.msg.datapath.id, "port": port.port_no, "up": not down})
+            self._changed.notify_all()
 
     @set_ev_cls(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
     def _flow_stats(self, event: Any) -> None:
@@ -136,12 +138,32 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         rules = rules_from_json(request["rules"])
         return self._carry_out(self._book.replace(request["plan"], rules, request["order"]), request["drain_s"])
 
+    def _do_groups(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._changed:
+            self._errors.clear()
+            self._sent.clear()
+            groups = groups_from_json(request["groups"])
+            for group in groups:
+                if group.dpid not in self._switches:
+                    return {"error": f"switch {group.dpid} is not connected"}
+                self._send(group.dpid, _group_message(self._switches[group.dpid], group), f"{group}")
+            for dpid in sorted({group.dpid for group in groups}):
+                switch = self._switches[dpid]
+                self._send(dpid, switch.ofproto_parser.OFPBarrierRequest(switch), answered=True)
+            self._await_answers()
+            return {"error": "; ".join(self._errors[:_MOST_ERRORS])} if self._errors else {}
+
     def _do_remove(self, request: dict[str, Any]) -> dict[str, Any]:
         return self._carry_out(self._book.remove(request["plan"]))
 
     def _do_ports(self, request: dict[str, Any]) -> dict[str, Any]:
         with self._changed:
             return {"events": list(self._ports)}
+
+    def _do_ports_after(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._ports) > request["known"], request["timeout_s"])
+            return {"events": self._ports[request["known"] :]}
 
     def _do_flows(self, request: dict[str, Any]) -> dict[str, Any]:
         with self._changed:
@@ -205,12 +227,32 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 def _add_message(switch: Any, rule: FlowRule, cookie: int) -> Any:
     parser, protocol = switch.ofproto_parser, switch.ofproto
     actions = [parser.OFPActionSetField(**{name: value}) for name, value in rule.set_fields]
-    if rule.out_port != DROP:
+    if rule.dec_ttl:
+        actions.append(parser.OFPActionDecNwTtl())
+    if rule.group:
+        actions.append(parser.OFPActionGroup(rule.group))
+    elif rule.out_port != DROP:
         actions.append(parser.OFPActionOutput(rule.out_port))
     apply = parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)
     return parser.OFPFlowMod(
         switch, cookie=cookie, priority=rule.priority, match=parser.OFPMatch(**dict(rule.match)), instructions=[apply]
     )
+
+
+def _group_message(switch: Any, group: FailoverGroup) -> Any:
+    parser, protocol = switch.ofproto_parser, switch.ofproto
+    buckets = [
+        parser.OFPBucket(
+            watch_port=bucket.watch_port,
+            watch_group=protocol.OFPG_ANY,
+            actions=[
+                *(parser.OFPActionSetField(**{name: value}) for name, value in bucket.set_fields),
+                parser.OFPActionOutput(bucket.out_port),
+            ],
+        )
+        for bucket in group.buckets
+    ]
+    return parser.OFPGroupMod(switch, protocol.OFPGC_ADD, protocol.OFPGT_FF, group.number, buckets)
 
 
 def _delete_message(switch: Any, cookie: int) -> Any:

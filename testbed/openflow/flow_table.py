@@ -11,6 +11,7 @@ import numpy.typing as npt
 from testbed.errors import InputError
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import Wiring
+from testbed.openflow.failover import BACK, FailoverGroup
 from testbed.openflow.rules import DROP, ETH_IPV4, PROTOCOL_UDP, FlowRule, by_switch
 from topologies.network import LinkId
 
@@ -55,7 +56,7 @@ class FlowTable:
             if found is not None and rule.priority < found.priority:
                 break
             if all(_field_matches(packet.get(name), want) for name, want in rule.match):
-                if found is not None and (found.out_port, found.set_fields) != (rule.out_port, rule.set_fields):
+                if found is not None and _does(found) != _does(rule):
                     raise InputError(f"switch {rule.dpid}: two rules of priority {rule.priority} match {dict(packet)}")
                 found = rule
         return found
@@ -80,6 +81,10 @@ class FlowTable:
         return ports
 
 
+def _does(rule: FlowRule) -> tuple[object, ...]:
+    return rule.out_port, rule.set_fields, rule.group, rule.dec_ttl
+
+
 def _labels_matched(want: int | str | tuple[int, int]) -> slice | npt.NDArray[np.bool_]:
     """Index of the labels that a value or (value, mask) matches: a range for a prefix, which is fast."""
     value, mask = want if isinstance(want, tuple) else (int(want), LABELS - 1)
@@ -97,10 +102,23 @@ def _field_matches(value: int | str | None, want: int | str | tuple[int, int]) -
 
 
 class RuleWalker:
-    """All switches of a wiring with their rules."""
+    """All switches of a wiring with their rules and failover groups.
 
-    def __init__(self, wiring: Wiring, rules: Iterable[FlowRule]) -> None:
+    ``down``: links without carrier, which the switches at both ends of each know of; packets put onto one are lost.
+    """
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        rules: Iterable[FlowRule],
+        *,
+        groups: Iterable[FailoverGroup] = (),
+        down: Iterable[LinkId] = (),
+    ) -> None:
         self.wiring = wiring
+        self._groups = {(group.dpid, group.number): group for group in groups}
+        cut = [wiring.cable_of(link) for link in down]
+        self._dead = {end for c in cut for end in ((c.a, c.a_port), (c.b, c.b_port))}
         self.tables = {dpid: FlowTable(listed) for dpid, listed in by_switch(rules).items()}
         self._switches = {s.name: s for s in wiring.switches}
         self._far: dict[tuple[str, int], tuple[str, LinkId | None, int]] = {}
@@ -141,10 +159,33 @@ class RuleWalker:
                 return Walk(links=tuple(links), host=device, dropped_at=None, packet=packet)
             table = self.tables.get(switch.dpid)
             rule = table.rule_for(packet) if table is not None else None
-            if rule is None or (device, rule.out_port) not in self._far:
+            exit_ = None if rule is None else self._exit(device, rule, packet)
+            if exit_ is None or (device, exit_[0]) not in self._far or (device, exit_[0]) in self._dead:
                 return Walk(links=tuple(links), host=None, dropped_at=switch.node, dropped_by=rule, packet=packet)
-            port, packet = rule.out_port, {**packet, **dict(rule.set_fields)}
+            port, packet = exit_
         raise InputError(f"packet goes round in a circle: {links[-4:]}")
+
+    def _exit(self, device: str, rule: FlowRule, packet: Packet) -> tuple[int, Packet] | None:
+        """The port by which the packet leaves and its header then; None where the rule drops it."""
+        packet = {**packet, **dict(rule.set_fields)}
+        if rule.dec_ttl:
+            left = packet.get("ttl", 64)
+            if not isinstance(left, int) or left <= 1:
+                return None
+            packet["ttl"] = left - 1
+        port: int | str | None = rule.out_port
+        if rule.group:
+            buckets = self._groups[rule.dpid, rule.group].buckets
+            live = next((b for b in buckets if (device, b.watch_port) not in self._dead), None)
+            if live is None:
+                return None
+            port, packet = live.out_port, {**packet, **dict(live.set_fields)}
+        if port == packet["in_port"]:
+            return None
+        if port == BACK:
+            port = packet["in_port"]
+        assert isinstance(port, int)
+        return port, packet
 
     def label_loads(self, source: str, sink: str, udp_port: int) -> tuple[dict[LinkId, int], int]:
         """Every label at once: labels on each link, and how many of the 65,536 reach the sink's host."""

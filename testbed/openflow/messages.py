@@ -83,9 +83,9 @@ def barrier(xid: int) -> bytes:
 
 
 def change_rule(rule: FlowRule, action: Literal["add", "remove"], *, xid: int, cookie: int) -> bytes:
-    """Add the rule, or remove the one of exactly that match and priority. ValueError for a rule that sets fields."""
-    if rule.set_fields:
-        raise ValueError(f"{rule} sets fields; this writer knows outputs only")
+    """Add the rule, or remove the one of exactly that match and priority. ValueError for a rule that does more than send."""
+    if rule.set_fields or rule.group or rule.dec_ttl:
+        raise ValueError(f"{rule} sets fields, counts hops or asks a group; this writer knows outputs only")
     command = _ADD if action == "add" else _DELETE_STRICT
     body = _FLOW_MOD.pack(cookie, 0, 0, command, 0, 0, rule.priority, _NO_BUFFER, _ANY, _ANY, 0)
     body += _match(rule.match)

@@ -30,6 +30,8 @@ class FlowRule:
     """One rule of one switch (``dpid``): packets that match leave through ``out_port``, or nowhere where it is DROP.
 
     Higher priorities first. ``set_fields``: (field, value) that a packet is given before it leaves, in OpenFlow's names.
+    ``group``: number of the failover group that decides instead of ``out_port`` (0: none). ``dec_ttl``: the packet's time to
+    live goes down by one first; at none it is dropped.
     """
 
     dpid: int
@@ -37,6 +39,8 @@ class FlowRule:
     match: Match
     out_port: int
     set_fields: tuple[tuple[str, int], ...] = ()
+    group: int = 0
+    dec_ttl: bool = False
 
 
 def label_prefixes(start: int, stop: int) -> tuple[tuple[int, int], ...]:

@@ -123,6 +123,8 @@ def rules_to_json(rules: Iterable[FlowRule]) -> list[list[Any]]:
             [[n, list(v) if isinstance(v, tuple) else v] for n, v in r.match],
             r.out_port,
             [list(field) for field in r.set_fields],
+            r.group,
+            r.dec_ttl,
         ]
         for r in rules
     ]
@@ -137,6 +139,8 @@ def rules_from_json(document: Iterable[Sequence[Any]]) -> list[FlowRule]:
             match=tuple((n, (v[0], v[1]) if isinstance(v, list) else v) for n, v in match),
             out_port=port,
             set_fields=tuple((n, v) for n, v in fields),
+            group=group,
+            dec_ttl=dec_ttl,
         )
-        for dpid, priority, match, port, fields in document
+        for dpid, priority, match, port, fields, group, dec_ttl in document
     ]

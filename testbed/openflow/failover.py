@@ -1,0 +1,62 @@
+"""Fast-failover groups as values: a switch sends a packet through the first bucket whose port is alive, without being told.
+
+``flow_table`` evaluates them, the controller sends them. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import InputError
+
+BACK = 0xFFFFFFF8
+"""OpenFlow's IN_PORT: out through the port that the packet came by, which no other port number allows."""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Bucket:
+    """Out through ``out_port`` (or BACK) with these fields set, taken while the link of ``watch_port`` is up."""
+
+    watch_port: int
+    out_port: int
+    set_fields: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class FailoverGroup:
+    """One group of one switch, ``number`` 1 and up; buckets in the order in which they are tried. InputError without a bucket."""
+
+    dpid: int
+    number: int
+    buckets: tuple[Bucket, ...]
+
+    def __post_init__(self) -> None:
+        if self.number < 1 or not self.buckets:
+            raise InputError(
+                f"switch {self.dpid}: group {self.number} of {len(self.buckets)} buckets; give a number and one"
+            )
+
+
+def groups_to_json(groups: Iterable[FailoverGroup]) -> list[list[Any]]:
+    """Groups as JSON-ready lists, for the way to the controller's process."""
+    return [
+        [g.dpid, g.number, [[b.watch_port, b.out_port, [list(f) for f in b.set_fields]] for b in g.buckets]]
+        for g in groups
+    ]
+
+
+def groups_from_json(document: Iterable[Sequence[Any]]) -> list[FailoverGroup]:
+    """What ``groups_to_json`` wrote."""
+    return [
+        FailoverGroup(
+            dpid=dpid,
+            number=number,
+            buckets=tuple(
+                Bucket(watch_port=watch, out_port=port, set_fields=tuple((n, v) for n, v in fields))
+                for watch, port, fields in buckets
+            ),
+        )
+        for dpid, number, buckets in document
+    ]
