@@ -118,7 +118,7 @@ def streams_over(
     movement: MobileRoutes | None = None,
 ) -> tuple[StreamMeasurements, ...]:
     """Run the plans' streams, their common faults and route changes on a network whose first rules are installed."""
-    before, plan = _processor_times(), plans[0]
+    before, plan = processor_times(), plans[0]
     with ExitStack() as stack:
         stack.enter_context(going_first(controller.pid))
         receivers = [stack.enter_context(receiver_process(net, wiring, one)) for one in plans]
@@ -139,8 +139,8 @@ def streams_over(
         schedule.join()
         if movement is not None:
             movement.join()
-    heard, busy = controller.port_events(), _busy_share(before, _processor_times())
-    faults = tuple(_with_port_status(t, heard, wiring, start) for t in schedule.times())
+    heard, busy = controller.port_events(), busy_share(before, processor_times())
+    faults = tuple(with_port_status(t, heard, wiring, start) for t in schedule.times())
     changes = movement.times() if movement is not None else ()
     return tuple(
         _measurements(one, *ends, faults, changes, busy, net.datapath) for one, ends in zip(plans, results, strict=True)
@@ -199,7 +199,7 @@ def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], te
         time.sleep(min(0.1, max(0.0, plan.duration_s - now)))
 
 
-def _with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float) -> FaultTimes:
+def with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float) -> FaultTimes:
     """Add when the controller heard of the failure from a switch (None: no port changed state)."""
     cable = wiring.cable_of(times.fault.link)
     ports = {
@@ -217,12 +217,12 @@ def _with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: 
     return times if first is None or first > times.stop_s else replace(times, port_status_s=first)
 
 
-def _processor_times() -> tuple[float, float]:
+def processor_times() -> tuple[float, float]:
     """(busy, total) jiffies of all processors since boot."""
     fields = [float(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(fields) - fields[3] - fields[4], sum(fields)
 
 
-def _busy_share(before: tuple[float, float], after: tuple[float, float]) -> float:
+def busy_share(before: tuple[float, float], after: tuple[float, float]) -> float:
     total = after[1] - before[1]
     return round((after[0] - before[0]) / total, 3) if total > 0 else 0.0

@@ -132,14 +132,16 @@ def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
     os._exit(0)
 
 
-def _raw_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+def raw_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+    """A socket of the host that sends whole frames."""
     sock = net.open_socket(host.name, socket.AF_PACKET, socket.SOCK_RAW, 0)
     sock.bind((net.interface_of(host.name), 0))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
     return sock
 
 
-def _datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+def datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+    """A socket of the host that takes the stream's datagrams without waiting."""
     sock = net.open_socket(host.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
     sock.bind(("0.0.0.0", STREAM_UDP_PORT))
@@ -151,8 +153,8 @@ def _datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
 def sender_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> Iterator[EndpointProcess]:
     """The source's end: coded packets out of a raw socket, loss reports in."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
-    raw, reports = _raw_socket(net, source), _datagram_socket(net, source)
-    frames = _frame_sender(raw, source, sink)
+    raw, reports = raw_socket(net, source), datagram_socket(net, source)
+    frames = frame_sender(raw, source, sink)
     with raw, reports:
         process = EndpointProcess("sender", lambda: _prepare_sender(plan, frames, reports, sending_tick_s(net, wiring)))
         try:
@@ -165,8 +167,8 @@ def sender_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> It
 def receiver_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> Iterator[EndpointProcess]:
     """The sink's end: packets in, loss reports out on both return paths."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
-    raw, stream = _raw_socket(net, sink), _datagram_socket(net, sink)
-    frames = _frame_sender(raw, sink, source)
+    raw, stream = raw_socket(net, sink), datagram_socket(net, sink)
+    frames = frame_sender(raw, sink, source)
     with raw, stream:
         process = EndpointProcess("receiver", lambda: _prepare_receiver(plan, frames, stream))
         try:
@@ -175,7 +177,8 @@ def receiver_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> 
             process.close()
 
 
-def _frame_sender(sock: socket.socket, sender: WiredHost, receiver: WiredHost) -> FrameSender:
+def frame_sender(sock: socket.socket, sender: WiredHost, receiver: WiredHost) -> FrameSender:
+    """Sends labelled datagrams from one host to another."""
     template = frame_template(src_mac=sender.mac, dst_mac=receiver.mac, src_ip=sender.ip, dst_ip=receiver.ip)
     return FrameSender(sock, template)
 
@@ -198,7 +201,8 @@ def _warm_up(frames: FrameSender, labels: Sequence[int], payload_bytes: int) -> 
     time.sleep(_WARM_REST_S)
 
 
-def _discard_until(start_s: float, sock: socket.socket) -> None:
+def discard_until(start_s: float, sock: socket.socket) -> None:
+    """Throw away what comes until that moment of the monotonic clock."""
     while (left := start_s - time.monotonic()) > 0:
         if select.select((sock,), (), (), left)[0]:
             for _ in waiting_datagrams(sock):
@@ -223,7 +227,7 @@ def _prepare_sender(plan: StreamPlan, frames: FrameSender, reports: socket.socke
     _warm_up(frames, warm_labels(plan.forward), HEADER_BYTES + plan.stream.symbol_bytes)
 
     def run(start_s: float) -> SenderResult:
-        _discard_until(start_s, reports)
+        discard_until(start_s, reports)
         while (now := time.monotonic() - start_s) < plan.duration_s:
             if now >= source_ends:
                 sender.finish_source()
@@ -275,7 +279,7 @@ def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.sock
     _warm_up(frames, RETURN_LABELS, HEADER_BYTES)
 
     def run(start_s: float) -> ReceiverResult:
-        _discard_until(start_s, stream)
+        discard_until(start_s, stream)
         while (now := time.monotonic() - start_s) < plan.duration_s:
             select.select((stream,), (), (), max(0.0, min(receiver.next_deadline_s() - now, 0.02)))
             now = time.monotonic() - start_s

@@ -1,0 +1,111 @@
+"""A plain stream (no code) whose routing reacts to failures: its plan, and what a run of it measured; values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from testbed.errors import InputError
+from testbed.model.measurements import FaultTimes, FloatArray, IntArray, RunHealth
+from testbed.model.plan import Fault
+from testbed.streaming.metapath_wire import PACKET_BYTES
+from testbed.streaming.metapaths import MetapathOptions, SourceEvent
+from topologies.network import Network
+
+Routing = Literal["ft-drb", "single", "recomputed"]
+ROUTINGS: tuple[Routing, ...] = ("ft-drb", "single", "recomputed")
+"""FT-DRB; one path for good; a capillary route that the controller computes anew when a port changes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetapathPlan:
+    """``packet_bytes``: payload of each packet. ``seed``: of the draws among paths. InputError for values out of range."""
+
+    network: Network
+    source: str
+    sink: str
+    routing: Routing = "ft-drb"
+    rate_pps: float = 1000.0
+    packet_bytes: int = 256
+    faults: tuple[Fault, ...] = ()
+    duration_s: float = 3.0
+    options: MetapathOptions = field(default_factory=MetapathOptions)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.routing not in ROUTINGS:
+            raise InputError(f"routing {self.routing!r}; give {', '.join(ROUTINGS)}")
+        if not 1 <= self.rate_pps <= 20_000:
+            raise InputError(f"rate {self.rate_pps:g} packets/s; give 1 to 20000")
+        if not PACKET_BYTES <= self.packet_bytes <= 8900:
+            raise InputError(f"packets of {self.packet_bytes} bytes; give {PACKET_BYTES} to 8900")
+        last = max((f.stop_s for f in self.faults), default=0.0)
+        if not self.duration_s > last:
+            raise InputError(
+                f"duration {self.duration_s:g} s; the last fault ends at {last:g} s, the stream must go on"
+            )
+        for fault in self.faults:
+            if fault.link not in self.network.link_index:
+                raise InputError(
+                    f"fault on {fault.link[0]}->{fault.link[1]}, which is no link of {self.network.name!r}"
+                )
+        capacity = min(link.capacity_bps for link in self.network.links)
+        if self.rate_pps * (self.packet_bytes + 42) * 8 > 0.8 * capacity:
+            raise InputError(
+                f"{self.rate_pps:g} packets/s of {self.packet_bytes} bytes fill more than 80 % of a link of "
+                f"{capacity / 1e6:g} Mbit/s; lower --rate-pps or --symbol-bytes"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentDatagrams:
+    """Shape (n,): when each left, the message it carries (a copy carries the same), its path, 1 where it is a copy."""
+
+    time_s: FloatArray
+    message: IntArray
+    path: IntArray
+    copy: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceivedDatagrams:
+    """Shape (n,): arrivals; ``number`` indexes the sent ones; the link that it escaped from last, -1 for none."""
+
+    time_s: FloatArray
+    number: IntArray
+    dead_link: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rerouting:
+    """The controller heard of a port at ``heard_s``, had a new split at ``routed_s`` and switches obeyed it at ``done_s``."""
+
+    heard_s: float
+    routed_s: float
+    done_s: float
+    rules: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetapathRun:
+    """What was measured. Times in seconds since the stream's start; ``told_s``: when the controller told the source of a port."""
+
+    sent: SentDatagrams
+    received: ReceivedDatagrams
+    faults: tuple[FaultTimes, ...]
+    events: tuple[SourceEvent, ...] = ()
+    rerouted: tuple[Rerouting, ...] = ()
+    zero_load_s: float | None = None
+    health: RunHealth
+    counters: Mapping[str, Any] = field(default_factory=dict)
+
+    def arrival_s(self) -> FloatArray:
+        """Shape (sent,): when each datagram first arrived, nan where it never did."""
+        arrived = np.full(len(self.sent.time_s), np.nan)
+        for time_s, number in zip(self.received.time_s[::-1], self.received.number[::-1], strict=True):
+            if 0 <= number < len(arrived):
+                arrived[number] = time_s
+        return arrived

@@ -1,0 +1,60 @@
+"""FT-DRB on real switches: a cut is escaped within 50 ms, a silent blackhole found by missing ACKs, and the stream returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.emulation
+
+
+def _run(kind: str, notify: str) -> dict[str, Any]:
+    import numpy as np
+
+    from testbed.adapters.metapath_stream import run_metapath_stream
+    from testbed.model.plan import Fault
+    from testbed.streaming.metapath_plan import MetapathPlan
+    from testbed.streaming.metapaths import MetapathOptions
+    from topologies import load_network
+
+    fault: Any = Fault(link=("s1_0", "s2_0", 0), kind=kind, start_s=0.6, stop_s=1.4)  # type: ignore[arg-type]
+    plan = MetapathPlan(
+        network=load_network("torus:4x4"),
+        source="s0_0",
+        sink="s2_1",
+        faults=(fault,),
+        duration_s=2.2,
+        options=MetapathOptions(notify=notify),  # type: ignore[arg-type]
+    )
+    run = run_metapath_stream(plan)
+    times, lost = run.faults[0], np.isnan(run.arrival_s())
+    whole = set(run.sent.message[~lost].tolist())
+    missing = [m for m in range(int(run.sent.message.max()) + 1) if m not in whole]
+    sent_at = run.sent.time_s[run.sent.copy == 0]
+    own = run.sent.copy == 0
+    return {
+        "lost_s": [float(sent_at[m]) - times.start_s for m in missing],
+        "escaped": int((run.received.dead_link >= 0).sum()),
+        "paths_in_fault": sorted(set(run.sent.path[own & (run.sent.time_s > 1.2) & (run.sent.time_s < 1.4)].tolist())),
+        "last_paths": sorted(set(run.sent.path[run.sent.time_s > 1.9].tolist())),
+        "marked": sorted({e.cause for e in run.events if e.kind == "marked"}),
+        "port_status": times.port_status_s is not None,
+    }
+
+
+def test_a_cut_is_escaped_within_50_ms_and_told_by_the_header_alone(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(_run, "down", "header")
+    assert found["escaped"] >= 5
+    assert found["marked"] == ["header"]
+    assert all(at < 0.05 for at in found["lost_s"])
+    assert found["last_paths"] == [0]
+
+
+def test_a_silent_blackhole_is_found_by_missing_acknowledgements(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(_run, "blackhole", "both")
+    assert found["marked"] == ["silence"] and not found["port_status"] and not found["escaped"]
+    assert found["lost_s"] and all(at < 0.3 for at in found["lost_s"])
+    assert 0 not in found["paths_in_fault"]
+    assert found["last_paths"] == [0]
