@@ -81,7 +81,8 @@ class Acknowledger:
         """The report that is due, else None. Call after all that has arrived was taken."""
         if now_s < self.next_s:
             return None
-        self.next_s = max(self.next_s + self._interval_s, now_s)
+        following_s = self.next_s + self._interval_s
+        self.next_s = following_s if following_s > now_s else now_s + self._interval_s
         listed = self._listed[-MOST_ENTRIES:]
         data = encode_report(self._number, now_s, [one for _, one in listed])
         self._number += 1
