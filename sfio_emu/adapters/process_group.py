@@ -1,0 +1,384 @@
+"""The processes of one program as a group over Unix or TCP sockets: join, barrier, all_gather. One of them (rank 0), or the
+program that starts them (GroupServer), coordinates; a rank that dies is named to the others at once, a silent one within 2 s."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import os
+import selectors
+import socket
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+
+from sfio_emu.errors import UsageError
+from sfio_emu.group_rounds import (
+    HELLO,
+    MAX_ITEM_BYTES,
+    Coordinator,
+    Frame,
+    FrameReader,
+    GroupError,
+    Kind,
+    check_membership,
+    failure_error,
+    unpack_items,
+)
+
+__all__ = ["GroupError", "GroupServer", "SocketGroup"]
+
+LOSS_NOTICED_S = 2.0  # a peer behind a cut link is given up after this silence
+_RETRY_S = 0.02
+_CHUNK_BYTES = 1 << 18
+_MAX_ROUND_BYTES = 1 << 32  # a complete round holds the items of every rank
+
+
+def _parse_address(address: str) -> tuple[socket.AddressFamily, str | tuple[str, int]]:
+    """`unix:/path` or `tcp:host:port`. Raises UsageError."""
+    scheme, _, rest = address.partition(":")
+    if scheme == "unix" and rest:
+        return socket.AF_UNIX, rest
+    host, _, port = rest.rpartition(":")
+    if scheme == "tcp" and host and port.isdecimal() and int(port) < 65536:
+        return (socket.AF_INET6 if ":" in host else socket.AF_INET), (host.strip("[]"), int(port))
+    raise UsageError(f"address of the process group is {address!r}: give unix:/path or tcp:host:port")
+
+
+def _watch_silence(connection: socket.socket) -> None:
+    """Let the kernel end a TCP connection whose peer is silent for LOSS_NOTICED_S; Unix sockets end with their process."""
+    if connection.family == socket.AF_UNIX:
+        return
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(LOSS_NOTICED_S * 1000 * 0.9))
+
+
+def _bind(address: str) -> socket.socket:
+    family, place = _parse_address(address)
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if family != socket.AF_UNIX:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(128)
+    except OSError:
+        listening.close()
+        raise
+    listening.setblocking(False)
+    return listening
+
+
+class _Member:
+    """One accepted connection of the server: what came and what is still to be sent."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.reader = FrameReader()
+        self.outgoing = bytearray()
+        self.closing = False  # close once everything is sent
+
+
+class GroupServer:
+    """Coordinates a group of `size` processes at `address`, in a thread of its own from construction to `close`.
+
+    `address` may ask for any free port (`tcp:127.0.0.1:0`); the property gives the one to hand out. Raises UsageError for an
+    address or size that cannot be, GroupError where the address is taken. A context manager.
+    """
+
+    def __init__(self, address: str, size: int) -> None:
+        self._coordinator = Coordinator(size)
+        self._unix_path: Path | None = None
+        try:
+            self._listening = _bind(address)
+        except OSError as error:
+            raise GroupError(f"cannot listen for the process group at {address}: {error.strerror}") from error
+        if self._listening.family == socket.AF_UNIX:
+            self._unix_path = Path(address.partition(":")[2])
+            self.address = address
+        else:
+            host, port = self._listening.getsockname()[:2]
+            self.address = f"tcp:{host}:{port}"
+        self._members: dict[int, _Member] = {}
+        self._next_key = 0
+        self._wake_read, self._wake_write = os.pipe()
+        self._stopping = False
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listening, selectors.EVENT_READ, -1)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, -2)
+        self._thread = threading.Thread(target=self._serve, name="sfio process group", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send what is still to be sent (for at most 2 s), then end every connection. May be called twice."""
+        if self._stopping:
+            return
+        self._stopping = True
+        os.write(self._wake_write, b".")
+        self._thread.join()
+        os.close(self._wake_write)
+        os.close(self._wake_read)
+        if self._unix_path is not None:
+            self._unix_path.unlink(missing_ok=True)
+
+    def __enter__(self) -> GroupServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _serve(self) -> None:
+        stop_at_s: float | None = None
+        while True:
+            now_s = time.monotonic()
+            if self._stopping and stop_at_s is None:
+                stop_at_s = now_s + LOSS_NOTICED_S
+                self._post(self._coordinator.stop())
+            if stop_at_s is not None and (now_s >= stop_at_s or not any(m.outgoing for m in self._members.values())):
+                break
+            deadlines_s = [at for at in (stop_at_s, self._coordinator.deadline_s) if at is not None]
+            wait_s = max(0.0, min(deadlines_s) - now_s) if deadlines_s else None
+            for key, mask in self._selector.select(wait_s):
+                self._handle(key.data, mask)
+            deadline_s = self._coordinator.deadline_s
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                self._post(self._coordinator.expire())
+        for key_number in list(self._members):
+            self._drop(key_number)
+        self._selector.close()
+        self._listening.close()
+
+    def _handle(self, key: int, mask: int) -> None:
+        if key == -1:
+            self._accept()
+        elif key == -2:
+            os.read(self._wake_read, 64)
+        elif key in self._members:
+            if mask & selectors.EVENT_READ:
+                self._read(key)
+            if mask & selectors.EVENT_WRITE and key in self._members:
+                self._write(key)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listening.accept()
+        except OSError:
+            return  # it went away again
+        connection.setblocking(False)
+        _watch_silence(connection)
+        key = self._next_key
+        self._next_key += 1
+        self._members[key] = _Member(connection)
+        self._selector.register(connection, selectors.EVENT_READ, key)
+
+    def _read(self, key: int) -> None:
+        member = self._members[key]
+        try:
+            data = member.connection.recv(_CHUNK_BYTES)
+            frames = list(member.reader.feed(data)) if data else None
+        except BlockingIOError:
+            return
+        except (OSError, GroupError):
+            frames = None
+        if frames is None:
+            self._drop(key)
+            self._post(self._coordinator.lost(key))
+            return
+        for frame in frames:
+            self._post(self._coordinator.receive(key, frame, time.monotonic()))
+
+    def _post(self, frames: list[tuple[int, Frame]]) -> None:
+        encoded: dict[int, bytes] = {}
+        for key, frame in frames:
+            if key in self._members:
+                member = self._members[key]
+                member.outgoing += encoded.setdefault(id(frame), frame.encode())
+                member.closing |= frame.kind is Kind.FAILED
+                self._write(key)
+
+    def _write(self, key: int) -> None:
+        member = self._members[key]
+        try:
+            while member.outgoing:
+                sent = member.connection.send(memoryview(member.outgoing)[:_CHUNK_BYTES])
+                del member.outgoing[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._drop(key)
+            self._post(self._coordinator.lost(key))
+            return
+        if not member.outgoing and member.closing:
+            self._drop(key)
+            return
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if member.outgoing else 0)
+        self._selector.modify(member.connection, events, key)
+
+    def _drop(self, key: int) -> None:
+        member = self._members.pop(key)
+        self._selector.unregister(member.connection)
+        member.connection.close()
+
+
+class SocketGroup:
+    """This process as a member of a group: `rank`, `size`, `barrier`, `all_gather` (the port sfio_emu.ports.ProcessGroup).
+
+    For one thread. After an error the group is over: every further call raises it again.
+    """
+
+    def __init__(self, connection: socket.socket, rank: int, size: int, server: GroupServer | None) -> None:
+        self.rank = rank
+        self.size = size
+        self._connection = connection
+        self._server = server
+        self._reader = FrameReader(_MAX_ROUND_BYTES)
+        self._round = 0
+        self._broken: GroupError | None = None
+        self._closed = False
+
+    @classmethod
+    def join(cls, address: str, rank: int, size: int, timeout_s: float) -> SocketGroup:
+        """Join the group at `address` (`unix:/path` or `tcp:host:port`) and return when all `size` ranks have.
+
+        Rank 0 coordinates itself where nobody listens at the address yet. Raises UsageError for arguments that cannot be,
+        GroupError where not everybody has come within `timeout_s` (it names who is missing) or the group refuses this rank.
+        """
+        check_membership(rank, size)
+        if not timeout_s > 0:
+            raise UsageError(f"time to join is {timeout_s} s: give a positive number of seconds")
+        deadline_s = time.monotonic() + timeout_s
+        connection, server = _reach(address, rank, size, deadline_s)
+        group = cls(connection, rank, size, server)
+        hello = HELLO.pack(size, max(1, round((deadline_s - time.monotonic()) * 1000)))
+        try:
+            connection.settimeout(max(0.001, deadline_s - time.monotonic()) + LOSS_NOTICED_S)
+            group._send(Frame(kind=Kind.HELLO, rank=rank, payload=hello))
+            group._receive(Kind.WELCOME)
+            connection.settimeout(None)
+        except GroupError:
+            group.close()
+            raise
+        return group
+
+    def barrier(self) -> None:
+        """Return when every rank has called barrier. Raises GroupError where one is lost or has left."""
+        self._exchange(Kind.BARRIER, b"")
+
+    def all_gather(self, item: bytes) -> list[bytes]:
+        """The items given by every rank, that of rank i at place i. Raises GroupError; UsageError for an item above 256 MiB."""
+        item = bytes(item)
+        if len(item) > MAX_ITEM_BYTES:
+            raise UsageError(f"item of {len(item)} bytes: all_gather takes at most {MAX_ITEM_BYTES}")
+        return self._exchange(Kind.GATHER, item)
+
+    def close(self) -> None:
+        """Leave the group; ranks that still wait for this one in a collective call get an error. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._connection.sendall(Frame(kind=Kind.LEAVE, rank=self.rank).encode())
+        self._connection.close()
+        if self._server is not None:
+            self._server.close()
+
+    def __enter__(self) -> SocketGroup:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _exchange(self, kind: Kind, item: bytes) -> list[bytes]:
+        if self._broken is not None:
+            raise self._broken
+        if self._closed:
+            raise UsageError(f"rank {self.rank} has left the group: make collective calls before close")
+        self._send(Frame(kind=kind, rank=self.rank, round=self._round, payload=item))
+        frame = self._receive(Kind.GATHERED)
+        if frame.round != self._round:
+            raise self._break(
+                f"the coordinator answered round {frame.round} where rank {self.rank} is in {self._round}"
+            )
+        self._round += 1
+        return unpack_items(frame.payload, self.size)
+
+    def _send(self, frame: Frame) -> None:
+        # where the send fails, the reason may already lie in what was received
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError, TimeoutError):
+            self._connection.sendall(frame.encode())
+
+    def _receive(self, kind: Kind) -> Frame:
+        data = b""  # a frame may have come together with the one before
+        while True:
+            for frame in self._reader.feed(data):
+                if frame.kind is Kind.FAILED:
+                    self._broken = failure_error(frame)
+                    raise self._broken
+                if frame.kind is not kind:
+                    raise self._break(f"the coordinator sent {frame.kind.name} where {kind.name} was due")
+                return frame
+            try:
+                data = self._connection.recv(_CHUNK_BYTES)
+            except TimeoutError:
+                raise self._break("the process group gave no answer in time") from None
+            except OSError as error:
+                raise self._break(f"the coordinator of the process group is lost: {error.strerror}") from error
+            if not data:
+                raise self._break("the coordinator of the process group (rank 0 or the launcher) has ended")
+
+    def _break(self, message: str) -> GroupError:
+        self._broken = GroupError(message)
+        return self._broken
+
+
+def _reach(address: str, rank: int, size: int, deadline_s: float) -> tuple[socket.socket, GroupServer | None]:
+    """A connection to the coordinator, which rank 0 starts where there is none."""
+    family, place = _parse_address(address)
+    server: GroupServer | None = None
+    while True:
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        connection.settimeout(max(0.001, deadline_s - time.monotonic()))
+        try:
+            connection.connect(place)
+        except OSError as error:
+            connection.close()
+            if time.monotonic() + _RETRY_S >= deadline_s:
+                _close(server)
+                raise GroupError(
+                    f"rank {rank} found no process group at {address}: {error.strerror or error}", 0
+                ) from error
+            nobody = error.errno in (errno.ECONNREFUSED, errno.ENOENT)
+            if rank == 0 and server is None and nobody:
+                server = _coordinate(address, size)
+            if server is None:
+                time.sleep(_RETRY_S)
+            continue
+        _watch_silence(connection)
+        return connection, server
+
+
+def _coordinate(address: str, size: int) -> GroupServer | None:
+    """The coordinator inside rank 0's own process, or None where the address is another's to listen at."""
+    family, place = _parse_address(address)
+    if family == socket.AF_UNIX and isinstance(place, str):
+        Path(place).unlink(missing_ok=True)  # nobody answers there: a leftover of a killed process
+    try:
+        server = GroupServer(address, size)
+    except GroupError:
+        return None
+    atexit.register(server.close)  # answers on their way reach the others even where close is forgotten
+    return server
+
+
+def _close(server: GroupServer | None) -> None:
+    if server is not None:
+        server.close()
