@@ -20,13 +20,13 @@ from testbed.errors import InvalidRunError
 from testbed.fabric import Progress
 from testbed.model.measurements import RunHealth
 from testbed.model.wiring import Wiring, wire
+from testbed.openflow.cable_states import CableStates
 from testbed.openflow.escape_rules import EscapeRules, escape_rules, groups_of
 from testbed.openflow.rules import stream_rules
 from testbed.routing import route_by_name
 from testbed.routing.spraying import spray
 from testbed.streaming.known_paths import KnownPaths, cable_number, known_paths, path_label
 from testbed.streaming.metapath_plan import MetapathPlan, MetapathRun, Rerouting
-from topologies.network import LinkId
 
 Tell = Callable[[Progress], None]
 _LEAD_S = 0.15
@@ -113,7 +113,7 @@ def _stream(
     warm: Sequence[int],
     tell: Tell,
 ) -> MetapathRun:
-    before, ports = processor_times(), _cables_at_ports(wiring)
+    before, cables = processor_times(), CableStates(wiring)
     with ExitStack() as stack:
         stack.enter_context(going_first(controller.pid))
         sink = stack.enter_context(sink_process(net, wiring, plan, ways.return_labels))
@@ -122,11 +122,11 @@ def _stream(
             end.wait_until_ready()
 
         def heard(event: PortEvent) -> None:
-            links = ports.get((event.dpid, event.port), ())
-            if links and routes is not None:
-                routes.set_cable(links, event.up, event.at_s)
-            elif links and ways.forward is not None:
-                notify({"cable": cable_number(plan.network, links[0]), "up": event.up})
+            changed = cables.hear(event.dpid, event.port, event.up)
+            if changed is not None and routes is not None:
+                routes.avoid(cables.down, event.at_s)
+            elif changed is not None and ways.forward is not None:
+                notify({"cable": cable_number(plan.network, changed.links[0]), "up": changed.up})
 
         watch = PortWatch(controller, heard)
         stack.callback(watch.stop)
@@ -166,18 +166,6 @@ def _run_of(
         health=RunHealth(sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops, cpu_fraction=busy),
         counters={"refused": sent.refused, "reports": received.reports, "datapath": datapath},
     )
-
-
-def _cables_at_ports(wiring: Wiring) -> dict[tuple[int, int], tuple[LinkId, ...]]:
-    """(dpid, port) -> the links of the cable between two switches that is plugged in there."""
-    dpids = {s.name: s.dpid for s in wiring.switches}
-    found = {}
-    for cable in wiring.cables:
-        if cable.a in dpids and cable.b in dpids:
-            links = tuple(link for link in (cable.forward, cable.backward) if link is not None)
-            for device, port in ((cable.a, cable.a_port), (cable.b, cable.b_port)):
-                found[dpids[device], port] = links
-    return found
 
 
 def _wait(plan: MetapathPlan, start: float, ends: Sequence[EndpointProcess], tell: Tell) -> None:

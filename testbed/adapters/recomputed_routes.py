@@ -32,11 +32,8 @@ class RecomputedRoutes:
         """The route over all links."""
         self._install()
 
-    def set_cable(self, links: tuple[LinkId, ...], up: bool, heard_s: float) -> None:
-        """A cable (its links) is up or down since ``heard_s`` (monotonic); where that is new, route anew and change over."""
-        down = self._down - set(links) if up else self._down | set(links)
-        if down == self._down:
-            return
+    def avoid(self, down: frozenset[LinkId], heard_s: float) -> None:
+        """These links are down, as the controller heard at ``heard_s`` (monotonic): route anew and change over."""
         self._down = down
         self._number += 1
         try:

@@ -1,0 +1,49 @@
+"""From what switches tell of their ports to which cables work: a cable is up while both its ports are. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.model.wiring import Wiring
+from topologies.network import LinkId
+
+
+@dataclass(frozen=True, kw_only=True)
+class CableChanged:
+    """A cable between switches: its links (one or two directions), and whether it is up now."""
+
+    links: tuple[LinkId, ...]
+    up: bool
+
+
+class CableStates:
+    """All cables between switches, up at first. A switch may repeat itself, and says "up" once more before it says "down"."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        dpids = {s.name: s.dpid for s in wiring.switches}
+        self._links: dict[tuple[int, int], tuple[LinkId, ...]] = {}
+        self._down: dict[tuple[LinkId, ...], set[tuple[int, int]]] = {}
+        for cable in wiring.cables:
+            if cable.a in dpids and cable.b in dpids:
+                links = tuple(link for link in (cable.forward, cable.backward) if link is not None)
+                self._down[links] = set()
+                for device, port in ((cable.a, cable.a_port), (cable.b, cable.b_port)):
+                    self._links[dpids[device], port] = links
+
+    def hear(self, dpid: int, port: int, up: bool) -> CableChanged | None:
+        """What changes by this message; None where nothing does, or the port is no cable's between switches."""
+        links = self._links.get((dpid, port))
+        if links is None:
+            return None
+        down = self._down[links]
+        before = bool(down)
+        if up:
+            down.discard((dpid, port))
+        else:
+            down.add((dpid, port))
+        return CableChanged(links=links, up=not down) if bool(down) != before else None
+
+    @property
+    def down(self) -> frozenset[LinkId]:
+        """Links of all cables that are down."""
+        return frozenset(link for links, ports in self._down.items() if ports for link in links)
