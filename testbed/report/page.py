@@ -13,7 +13,7 @@ from testbed.model.run_records import LoadedRun, SessionRun
 from testbed.report.axes import NOTHING, plain, seconds_in_words
 from testbed.report.colours import DARK, LIGHT, custom_properties
 from testbed.report.markup import Markup, join, tag
-from testbed.report.sections import badge, checks_block, scrolling, session_section, worst_deviation
+from testbed.report.sections import PER_PATH, badge, checks_block, scrolling, session_section, worst_deviation
 from testbed.report.wording import state_of, what_was_run, when, why
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -174,7 +174,8 @@ def _capabilities(capabilities: Mapping[str, Any]) -> Markup | None:
 
 
 def _parameters(part: SessionRun) -> Markup | None:
-    facts = {**part.session.parameters, **(part.summary.figures if part.summary else {})}
+    figures = part.summary.figures if part.summary else {}
+    facts = {**part.session.parameters, **{name: value for name, value in figures.items() if name != PER_PATH}}
     if not facts:
         return None
     title = f"Parameters and counts, {part.session.title}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
 from testbed.model.verdict import Check, Verdict
@@ -16,6 +17,8 @@ from testbed.report.wording import MARKS, State, counted, state_of, what_session
 
 WIDE, NARROW = 720, 340
 """Widths in pixels of the two layouts of the network drawing; the style sheet shows one of them."""
+PER_PATH = "per_path"
+"""The summary figure that is shown as a table of its own."""
 
 
 def session_section(part: SessionRun) -> Markup:
@@ -34,6 +37,7 @@ def session_section(part: SessionRun) -> Markup:
         tag("div", _network(part), tag("div", _scatters(part), class_="scatters"), class_="figures"),
         _timeline(part),
         _fault_table(part),
+        _path_table(part),
         _link_table(part),
         checks_block(verdict) if verdict else None,
         id=name,
@@ -291,6 +295,37 @@ def _link_table(part: SessionRun) -> Markup | None:
     return tag(
         "details", tag("summary", f"All {len(links)} loaded links" if len(links) > 1 else "The loaded link"), table
     )
+
+
+def _path_table(part: SessionRun) -> Markup | None:
+    """Prediction, packet logs and loss reports by path, where the summary has them (``per_path``)."""
+    paths: Sequence[Mapping[str, Any]] = (part.summary.figures if part.summary else {}).get(PER_PATH, ())
+    if not paths:
+        return None
+    columns = (
+        ("Path", "n"),
+        ("Links", ""),
+        ("Labels", "n"),
+        ("Sent", "n"),
+        ("Loss predicted", "n"),
+        ("Loss measured", "n"),
+        ("Reported lost", "n"),
+        ("Reported come", "n"),
+    )
+    head = tag("tr", [tag("th", name, class_=kind or None, scope="col") for name, kind in columns])
+    rows = []
+    for path in paths:
+        losses = [NOTHING if path[k] is None else percent(path[k]) for k in ("predicted_loss", "measured_loss")]
+        told = [NOTHING if path[k] is None else path[k] for k in ("reported_lost", "reported_came")]
+        cells = [tag("td", path["path"] or "others", class_="n"), tag("td", " ".join(path["links"]) or NOTHING)]
+        figures = (percent(path["share"]), path["sent"], *losses, *told)
+        rows.append(tag("tr", cells, [tag("td", value, class_="n") for value in figures]))
+    table = scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Paths of {part.session.title}")
+    caption = (
+        "Predicted from the faults of each path's links, measured from the packet logs of both ends, and as the receiver's "
+        "reports told the sender from gaps in the path's numbers."
+    )
+    return tag("details", tag("summary", f"Loss by path, {counted(len(paths), 'path')}"), tag("p", caption), table)
 
 
 def checks_block(verdict: Verdict) -> Markup:

@@ -15,8 +15,9 @@ from fec.block_size import binomial_interval, fec_block_size, stratified_block_s
 from testbed.model.measurements import FaultTimes, StreamMeasurements
 from testbed.model.plan import StreamPlan
 from testbed.model.run_records import TimelineRecord
-from testbed.streaming.campaign import CampaignResult, analyse_campaign
+from testbed.streaming.campaign import CampaignResult, Fates, analyse_campaign, run_fates
 from testbed.streaming.in_force import fault_intervals, is_campaign
+from testbed.streaming.per_path import PathResult, path_results
 from testbed.streaming.planning import predicted_loss
 from testbed.streaming.policy import BlockSizePolicy, block_size_policy, is_deterministic, link_block_size
 
@@ -76,6 +77,7 @@ class SessionAnalysis:
     ror_measured: float
     ror_tolerance: float
     campaign: CampaignResult | None = None
+    paths: tuple[PathResult, ...] = ()
 
 
 def lost_mask(run: StreamMeasurements) -> BoolArray:
@@ -92,8 +94,9 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     """
     policy = block_size_policy(plan)
     lost = lost_mask(run)
+    fates = run_fates(plan, run, lost)
     if is_campaign(plan):
-        return _campaign(plan, run, policy, lost)
+        return _campaign(plan, run, policy, fates)
     results = tuple(_fault_result(plan, run, times, lost, policy) for times in run.faults)
     outside, block_outside = _outside_faults(plan, run)
     broken = _never_complete(run)
@@ -111,11 +114,12 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
         ror_predicted=predicted,
         ror_measured=measured,
         ror_tolerance=slack,
+        paths=path_results(plan, run, fates),
     )
 
 
-def _campaign(plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, lost: BoolArray) -> SessionAnalysis:
-    result = analyse_campaign(plan, run, policy, lost)
+def _campaign(plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, fates: Fates) -> SessionAnalysis:
+    result = analyse_campaign(plan, run, policy, fates)
     sizes = run.sent.block_size[_first_of_block(run)]
     return SessionAnalysis(
         policy=policy,
@@ -129,6 +133,7 @@ def _campaign(plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy
         ror_measured=result.redundancy_measured,
         ror_tolerance=result.redundancy_tolerance,
         campaign=result,
+        paths=path_results(plan, run, fates),
     )
 
 

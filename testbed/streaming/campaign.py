@@ -109,17 +109,10 @@ class Fates:
 
 
 def analyse_campaign(
-    plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, lost: BoolArray
+    plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, fates: Fates
 ) -> CampaignResult:
     """All epochs of the run. Cost: one pass over the packet log, and a pass over the labels for every state of the network."""
-    found = epochs(plan, run.faults, run.changes)
-    transit = transits_s(run)
-    commanded = [FaultTimes(fault=t.fault, start_s=t.fault.start_s, stop_s=t.fault.stop_s) for t in run.faults]
-    states = [
-        *found,
-        *epochs(plan, commanded, run.changes),
-    ]  # in force at some time from when it was due to when it was noted
-    fates = packet_fates(plan, run, states, transit, lost)
+    found, lost = epochs(plan, run.faults, run.changes), fates.lost
     certain, sure = fates.certain, fates.least
     outages, beyond = _outages(plan, run, found, policy, fates)
     broken = np.isnan(run.blocks.complete_s)
@@ -145,8 +138,15 @@ def analyse_campaign(
         redundancy_tolerance=measured[2],
         sender_redundancy=_sender_redundancy(run, policy),
         longest_change_s=max((c.switch_stop_s - c.began_s for c in run.changes), default=None),
-        transit_s=round(float(transit.max(initial=0.0)), 4),
+        transit_s=round(float(transits_s(run).max(initial=0.0)), 4),
     )
+
+
+def run_fates(plan: StreamPlan, run: StreamMeasurements, lost: BoolArray) -> Fates:
+    """Every packet's fate against the states of the network, each in force at some time from when it was due to when it was noted."""
+    commanded = [FaultTimes(fault=t.fault, start_s=t.fault.start_s, stop_s=t.fault.stop_s) for t in run.faults]
+    states = [*epochs(plan, run.faults, run.changes), *epochs(plan, commanded, run.changes)]
+    return packet_fates(plan, run, states, transits_s(run), lost)
 
 
 def transits_s(run: StreamMeasurements) -> FloatArray:

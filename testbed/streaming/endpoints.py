@@ -11,6 +11,7 @@ from fec.reed_solomon import ReedSolomonCode
 from fec.sender import SenderParameters, StreamSender
 from testbed.model.plan import StreamPlan
 from testbed.streaming.payload import payload_source
+from testbed.streaming.per_path import REPORTS, is_numbered, path_of_label
 from testbed.streaming.policy import block_size_policy, is_deterministic
 
 
@@ -34,7 +35,9 @@ def build_sender(plan: StreamPlan) -> StreamSender:
         late_pps=stream.late_pps,
     )
     code = ReedSolomonCode(source_packets=stream.source_packets)
-    return StreamSender(parameters, code, label_sequence(plan), policy, payload_source(plan.seed, stream.symbol_bytes))
+    content = payload_source(plan.seed, stream.symbol_bytes)
+    paths = path_of_label(plan.forward) if is_numbered(plan) else None
+    return StreamSender(parameters, code, label_sequence(plan), policy, content, paths)
 
 
 def build_receiver(plan: StreamPlan) -> StreamReceiver:
@@ -70,5 +73,8 @@ class ContentCheck:
 
 
 def sender_counters(sender: StreamSender) -> dict[str, Any]:
-    """What the sending end counted, JSON-ready, each name with ``sent_`` in front."""
-    return {f"sent_{name}": n for name, n in sender.counters.items()}
+    """What the sending end counted, JSON-ready, each name with ``sent_`` in front; ``path_reports`` is what reports told."""
+    counters: dict[str, Any] = {f"sent_{name}": n for name, n in sender.counters.items()}
+    if sender.path_reports:
+        counters[REPORTS] = {path: list(counts) for path, counts in sender.path_reports.items()}
+    return counters

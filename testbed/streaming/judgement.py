@@ -22,7 +22,7 @@ MOST_UNPLANNED = 1e-4
 def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> Verdict:
     """All checks of the session; invalid, never passed, where the machine could not keep up."""
     if analysis.campaign is not None:
-        checks = [*campaign_checks(plan, analysis.campaign), _content_check(run)]
+        checks = [*campaign_checks(plan, analysis.campaign), *_path_checks(analysis), _content_check(run)]
         return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
     checks = []
     for result in analysis.faults:
@@ -43,8 +43,26 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
     )
     if analysis.faults and plan.stream.block_size is None:
         checks.append(_ror_check(analysis))
-    checks.append(_content_check(run))
+    checks += [*_path_checks(analysis), _content_check(run)]
     return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
+
+
+def _path_checks(analysis: SessionAnalysis) -> list[Check]:
+    """Loss of every path against what its links' faults say, in one check; none where paths are not numbered."""
+    measured = [path for path in analysis.paths if path.predicted_loss is not None and path.measured_loss is not None]
+    if not measured:
+        return []
+    off = [path for path in measured if not path.agrees]
+    return [
+        Check(
+            name="paths whose loss is not the predicted one",
+            predicted=0,
+            measured=len(off),
+            tolerance=0,
+            passed=not off,
+            detail=f"of {len(measured)}" + (f"; path {off[0].path} is the first" if off else ""),
+        )
+    ]
 
 
 def _content_check(run: StreamMeasurements) -> Check:

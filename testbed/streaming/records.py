@@ -13,6 +13,7 @@ from testbed.model.routes import SplitRoute
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict
 from testbed.streaming.analysis import FaultResult, SessionAnalysis, timeline, whole_route_ror
+from testbed.streaming.per_path import REPORTS
 
 
 def session_records(
@@ -42,7 +43,7 @@ def session_records(
         ror_measured=analysis.ror_measured,
         infinite_links=infinite,
         base_block_size=analysis.base_block_size,
-        figures=summary_figures(plan, run, analysis),
+        figures=summary_figures(plan, run, analysis) | {"per_path": _per_path(analysis)},
     )
     faults = [fault_record(index, fault, verdict) for fault in analysis.faults]
     return [session, *faults, timeline(plan, run, index), ending]
@@ -68,6 +69,7 @@ def stream_document(
         "method": plan.method,
         "seed": plan.seed,
         "per_fault": [fault.to_json() for fault in analysis.faults],
+        "per_path": _per_path(analysis),
         "ror": {
             "predicted": analysis.ror_predicted,
             "measured": analysis.ror_measured,
@@ -96,5 +98,9 @@ def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: Session
         "cpu_fraction": run.health.cpu_fraction,
         "loaded_links": len(plan.forward.loaded),
         **({"campaign": json_ready(analysis.campaign.to_json())} if analysis.campaign is not None else {}),
-        **run.counters,
+        **{name: value for name, value in run.counters.items() if name != REPORTS},
     }
+
+
+def _per_path(analysis: SessionAnalysis) -> list[dict[str, Any]]:
+    return [path.to_json() for path in analysis.paths]
