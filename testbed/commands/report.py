@@ -56,6 +56,10 @@ def _redraw_study(args: argparse.Namespace) -> int:
         from testbed.report.bulk_figures import bulk_figures
 
         figures = rendered(manifest.name, bulk_figures(rows)) if rows else {}
+    elif manifest.name == "stream-routing":
+        from testbed.report.metapath_figures import metapath_figures
+
+        figures = rendered(manifest.name, metapath_figures(rows)) if rows else {}
     elif isinstance(study, Study):
         figures = drawn(study, rows) if rows else {}
     else:

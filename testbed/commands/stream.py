@@ -15,6 +15,7 @@ from testbed.commands.stream_options import (
     add_stream_options,
     session_request,
 )
+from testbed.commands.stream_routing import REACTIVE, add_routing_options, check_reactive, run_reactive
 from testbed.errors import CapabilityError, InputError
 from testbed.streaming.planning import parse_link
 from topologies import load_network
@@ -47,6 +48,7 @@ def add_parser(subparsers: Any) -> None:
     add("--probe-block-size", action="store_true", help="fix N, count decoding failures at N and N-1 over --blocks")
     add("--blocks", type=int, default=10_000, help="of --probe-block-size, for each N (default 10000)")
     add("--probe-link", metavar="LINK", help="a->b that is down while probing (default: the most loaded one)")
+    add_routing_options(parser)
     add_fabric_options(parser)
     parser.set_defaults(run=run)
 
@@ -57,8 +59,14 @@ def run(args: argparse.Namespace) -> int:
     from testbed.adapters.stream_session import choose_fabric
 
     fabric = choose_fabric(args.fabric)
+    if args.routing in REACTIVE:
+        check_reactive(args, fabric)
+    elif args.routing is not None:
+        args.method = args.routing
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
+    if args.routing in REACTIVE:
+        return run_reactive(args)
     request = session_request(args)
     if args.probe_block_size:
         from testbed.adapters.probe_session import run_probe

@@ -10,14 +10,20 @@ import numpy as np
 
 from testbed.errors import InputError
 from testbed.model.measurements import FaultTimes, FloatArray, IntArray, RunHealth
-from testbed.model.plan import Fault
+from testbed.model.plan import Fault, FaultKind
 from testbed.streaming.metapath_wire import PACKET_BYTES
 from testbed.streaming.metapaths import MetapathOptions, SourceEvent
+from testbed.workloads.fault_schedules import overlapping
 from topologies.network import Network
+from topologies.routing_tables import static_routing
 
 Routing = Literal["ft-drb", "single", "recomputed"]
 ROUTINGS: tuple[Routing, ...] = ("ft-drb", "single", "recomputed")
 """FT-DRB; one path for good; a capillary route that the controller computes anew when a port changes."""
+
+
+WARM_UP_S, LASTS_S, EVERY_S = 1.0, 1.0, 2.5
+"""Of ``each_cable_faults``: before the first fault, how long each lasts, from one to the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +53,11 @@ class MetapathPlan:
             raise InputError(
                 f"duration {self.duration_s:g} s; the last fault ends at {last:g} s, the stream must go on"
             )
+        if overlapping(self.faults):
+            raise InputError(f"routing {self.routing}: faults overlap; what each one does cannot be told apart")
         for fault in self.faults:
+            if fault.kind == "loss":
+                raise InputError(f"fault on {fault.link[0]}->{fault.link[1]}: kind loss; give down or blackhole")
             if fault.link not in self.network.link_index:
                 raise InputError(
                     f"fault on {fault.link[0]}->{fault.link[1]}, which is no link of {self.network.name!r}"
@@ -109,3 +119,20 @@ class MetapathRun:
             if 0 <= number < len(arrived):
                 arrived[number] = time_s
         return arrived
+
+
+def each_cable_faults(
+    network: Network, source: str, sink: str, *, kind: FaultKind = "down", most: int | None = None
+) -> tuple[Fault, ...]:
+    """Each cable between switches of the minimal path fails by itself for a second, with a second and a half between.
+
+    ``most``: only the first so many. InputError for fewer than one.
+    """
+    if most is not None and most < 1:
+        raise InputError(f"--links {most}: give 1 or more")
+    path = static_routing(network)(source, sink)
+    inner = [x for x in path if network.node(x[0]).kind == network.node(x[1]).kind == "switch"]
+    return tuple(
+        Fault(link=link, kind=kind, start_s=WARM_UP_S + k * EVERY_S, stop_s=WARM_UP_S + k * EVERY_S + LASTS_S)
+        for k, link in enumerate(inner[:most])
+    )

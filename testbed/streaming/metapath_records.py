@@ -1,0 +1,87 @@
+"""A plain stream's run as JSON: a row a fault with its timeline, and the object that ``testbed stream --routing ... --json`` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from testbed.model.verdict import Verdict
+from testbed.streaming.metapath_analysis import FaultOutcome, MetapathAnalysis, message_fates
+from testbed.streaming.metapath_plan import MetapathPlan, MetapathRun
+
+BIN_S = 0.02
+BEFORE_S, AFTER_S = 0.3, 0.5
+"""Of a fault's timeline, around it."""
+
+
+def fault_rows(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> list[dict[str, Any]]:
+    """One row a fault: routing, outcome, timeline."""
+    return [
+        {"routing": plan.routing, **outcome.to_json(), "timeline": fault_timeline(plan, run, outcome)}
+        for outcome in analysis.faults
+    ]
+
+
+def fault_timeline(plan: MetapathPlan, run: MetapathRun, outcome: FaultOutcome) -> dict[str, list[float | int | None]]:
+    """Bins of 20 ms around one fault. ``t_s``: begin of each after the fault; ``sent``, ``lost``, ``escaped``, ``diverted``
+    (not on the minimal path): messages; ``latency_ms``: the median (None: nothing arrived)."""
+    fates = message_fates(run)
+    origin = outcome.start_s
+    end = min(outcome.stop_s + AFTER_S, plan.duration_s)
+    count = int((end - origin + BEFORE_S) / BIN_S + 1e-9)
+    number = np.floor((fates.sent_s - origin + BEFORE_S) / BIN_S + 1e-9).astype(int)
+    latency_ms = (fates.arrived_s - fates.sent_s) * 1e3
+    found: dict[str, list[float | int | None]] = {
+        name: [] for name in ("t_s", "sent", "lost", "escaped", "diverted", "latency_ms")
+    }
+    for k in range(count):
+        mine = number == k
+        there = latency_ms[mine & ~fates.lost]
+        found["t_s"].append(round(k * BIN_S - BEFORE_S, 6))
+        found["sent"].append(int(mine.sum()))
+        found["lost"].append(int((mine & fates.lost).sum()))
+        found["escaped"].append(int((mine & fates.escaped).sum()))
+        found["diverted"].append(int((mine & (fates.path != 0)).sum()))
+        found["latency_ms"].append(round(float(np.median(there)), 3) if len(there) else None)
+    return found
+
+
+def metapath_document(
+    plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict
+) -> dict[str, Any]:
+    """The JSON object of one run."""
+    return {
+        "fabric": "emulation",
+        "network": plan.network.name,
+        "source": plan.source,
+        "sink": plan.sink,
+        "routing": plan.routing,
+        "seed": plan.seed,
+        "per_fault": [outcome.to_json() for outcome in analysis.faults],
+        "figures": {
+            "packets_sent": analysis.messages,
+            "packets_lost_outside_faults": analysis.lost_outside,
+            "datagrams_received": len(run.received.number),
+            "zero_load_latency_s": run.zero_load_s,
+            "sender_lag_s": run.health.sender_lag_s,
+            "unplanned_drops": run.health.unplanned_drops,
+            "cpu_fraction": run.health.cpu_fraction,
+            **run.counters,
+        },
+        "events": [
+            {
+                "at_s": round(e.at_s, 6),
+                "kind": e.kind,
+                "cause": e.cause,
+                "cable": _cable(plan, e.cable),
+                "paths": list(e.paths),
+            }
+            for e in run.events
+        ],
+        "verdict": verdict.to_json(),
+    }
+
+
+def _cable(plan: MetapathPlan, number: int | None) -> str | None:
+    return None if number is None else plan.network.links[number].label
