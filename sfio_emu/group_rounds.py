@@ -22,7 +22,7 @@ class GroupError(PeerError):
     """The group of processes cannot act together any more; `rank` is the one to blame where one is known."""
 
     def __init__(self, message: str, rank: int | None = None) -> None:
-        super().__init__(message)
+        super().__init__("process group", message)
         self.rank = rank
 
 
