@@ -22,38 +22,54 @@ def metapath_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def fault_figure(rows: Sequence[Mapping[str, Any]], names: Sequence[str], title: str | None = None) -> Any:
-    """Packets lost (sum since the fault) over the time since the fault, and below it the median latency of each 20 ms."""
+    """Packets lost (sum since the fault) and, below, the median latency of each 20 ms; left the first 0.3 s, right all of it."""
     import matplotlib.pyplot as plt
 
-    figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(7.5, 6.0))
+    figure, axes = plt.subplots(2, 2, sharex="col", sharey="row", figsize=(9.5, 5.6), width_ratios=(1, 1.6))
+    figure.subplots_adjust(wspace=0.05, hspace=0.08)
     lasts_s = rows[0]["stop_s"] - rows[0]["start_s"]
-    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
-        line, colour = row["timeline"], f"C{number}"
-        middle = [t + 0.01 for t in line["t_s"]]
-        above.step(line["t_s"], _running(line["lost"]), where="post", color=colour, label=name)
-        latency = [float("nan") if value is None else value for value in line["latency_ms"]]
-        below.plot(middle, latency, color=colour, linewidth=1, label=name)
-        if row.get("reconfigured_s") is not None:
-            above.plot([row["reconfigured_s"]], [_reached(line, row["reconfigured_s"])], "o", color=colour)
-    rate = sum(rows[0]["timeline"]["sent"]) / (0.02 * len(rows[0]["timeline"]["sent"]))
-    above.axhline(MOST_LOST_S * rate, color="k", linestyle="--", linewidth=1, label="50 ms of packets")
-    above.set_yscale("symlog", linthresh=10)
-    above.set_ylim(bottom=0)
-    above.set_ylabel("packets lost since the fault")
-    above.plot([], [], "o", color="grey", label="reconfigured")
-    below.set_ylabel("median latency of 20 ms, ms")
-    below.set_xlabel("time since the fault, s")
-    below.set_yscale("log")
-    for axes in (above, below):
-        _shade(axes, lasts_s)
-    above.set_title(title or f"{rows[0]['link']} {rows[0]['kind']}")
-    above.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    for column in range(2):
+        for number, (row, name) in enumerate(zip(rows, names, strict=True)):
+            _draw(axes[0, column], axes[1, column], row, name, f"C{number}")
+        _finish(axes[0, column], axes[1, column], rows[0], lasts_s)
+    for below in axes[1]:
+        below.set_xlabel("time since the fault, s")
+    for row_of_axes in axes:
+        row_of_axes[0].set_xlim(-0.1, min(0.3, lasts_s))
+    axes[0, 0].set_ylabel("packets lost since the fault")
+    axes[1, 0].set_ylabel("median latency of 20 ms, ms")
+    figure.suptitle(title or f"{rows[0]['link']} {rows[0]['kind']}", y=0.94)
+    figure.legend(
+        *axes[0, 1].get_legend_handles_labels(),
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.02),
+        ncols=4,
+        fontsize="small",
+    )
     return figure
 
 
-def _shade(axes: Axes, lasts_s: float) -> None:
-    axes.axvspan(0, lasts_s, color="0.92", zorder=0)
-    axes.grid(alpha=0.3)
+def _draw(above: Axes, below: Axes, row: Mapping[str, Any], name: str, colour: str) -> None:
+    line = row["timeline"]
+    above.step([t + 0.02 for t in line["t_s"]], _running(line["lost"]), where="post", color=colour, label=name)
+    latency = [float("nan") if value is None else value for value in line["latency_ms"]]
+    below.plot([t + 0.01 for t in line["t_s"]], latency, color=colour, linewidth=1)
+    at_s = row.get("reconfigured_s")
+    if at_s is not None:
+        above.plot([at_s], [_reached(line, at_s)], "o", color=colour)
+
+
+def _finish(above: Axes, below: Axes, row: Mapping[str, Any], lasts_s: float) -> None:
+    rate = sum(row["timeline"]["sent"]) / (0.02 * len(row["timeline"]["sent"]))
+    above.axhline(MOST_LOST_S * rate, color="k", linestyle="--", linewidth=1, label="50 ms of packets")
+    above.plot([], [], "o", color="grey", label="reconfigured")
+    above.axvspan(0, lasts_s, color="0.92", zorder=0, label="fault in force")
+    below.axvspan(0, lasts_s, color="0.92", zorder=0)
+    above.set_yscale("symlog", linthresh=10)
+    above.set_ylim(bottom=0)
+    below.set_yscale("log")
+    for axes in (above, below):
+        axes.grid(alpha=0.3)
 
 
 def _running(values: Sequence[int]) -> list[int]:

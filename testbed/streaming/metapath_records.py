@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from testbed.model.verdict import Verdict
-from testbed.streaming.metapath_analysis import FaultOutcome, MetapathAnalysis, message_fates
+from testbed.streaming.metapath_analysis import MessageFates, MetapathAnalysis, message_fates
 from testbed.streaming.metapath_plan import MetapathPlan, MetapathRun
 
 BIN_S = 0.02
@@ -15,26 +15,29 @@ BEFORE_S, AFTER_S = 0.3, 0.5
 """Of a fault's timeline, around it."""
 
 
+Timeline = dict[str, list[float | int | None]]
+
+
 def fault_rows(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> list[dict[str, Any]]:
     """One row a fault: routing, outcome, timeline."""
+    fates = message_fates(run)
     return [
-        {"routing": plan.routing, **outcome.to_json(), "timeline": fault_timeline(plan, run, outcome)}
+        {
+            "routing": plan.routing,
+            **outcome.to_json(),
+            "timeline": fault_timeline(fates, outcome.start_s, min(outcome.stop_s + AFTER_S, plan.duration_s)),
+        }
         for outcome in analysis.faults
     ]
 
 
-def fault_timeline(plan: MetapathPlan, run: MetapathRun, outcome: FaultOutcome) -> dict[str, list[float | int | None]]:
-    """Bins of 20 ms around one fault. ``t_s``: begin of each after the fault; ``sent``, ``lost``, ``escaped``, ``diverted``
-    (not on the minimal path): messages; ``latency_ms``: the median (None: nothing arrived)."""
-    fates = message_fates(run)
-    origin = outcome.start_s
-    end = min(outcome.stop_s + AFTER_S, plan.duration_s)
-    count = int((end - origin + BEFORE_S) / BIN_S + 1e-9)
-    number = np.floor((fates.sent_s - origin + BEFORE_S) / BIN_S + 1e-9).astype(int)
+def fault_timeline(fates: MessageFates, start_s: float, end_s: float) -> Timeline:
+    """Bins of 20 ms from 0.3 s before a fault that began at ``start_s``. ``t_s``: begin of each after the fault; ``sent``,
+    ``lost``, ``escaped``, ``diverted`` (not on the first path): messages; ``latency_ms``: the median (None: nothing arrived)."""
+    count = int((end_s - start_s + BEFORE_S) / BIN_S + 1e-9)
+    number = np.floor((fates.sent_s - start_s + BEFORE_S) / BIN_S + 1e-9).astype(int)
     latency_ms = (fates.arrived_s - fates.sent_s) * 1e3
-    found: dict[str, list[float | int | None]] = {
-        name: [] for name in ("t_s", "sent", "lost", "escaped", "diverted", "latency_ms")
-    }
+    found: Timeline = {name: [] for name in ("t_s", "sent", "lost", "escaped", "diverted", "latency_ms")}
     for k in range(count):
         mine = number == k
         there = latency_ms[mine & ~fates.lost]
