@@ -25,6 +25,7 @@ COMMANDS = (
     "wavelengths",
     "simulate",
     "up",
+    "run",
     "doctor",
 )
 
