@@ -152,6 +152,11 @@ class Coordinator:
         """Whether nobody is left who could be answered."""
         return self._failed is not None or (self.assembled and len(self._left) == self.size)
 
+    @property
+    def failed_rank(self) -> int | None:
+        """The rank that broke the group; None where none did."""
+        return None if self._failed is None or self._failed.rank == NO_RANK else self._failed.rank
+
     def receive(self, key: int, frame: Frame, now_s: float) -> list[tuple[int, Frame]]:
         """A frame came from the member `key`."""
         if self._failed is not None:

@@ -134,6 +134,11 @@ class GroupServer:
     ) -> None:
         self.close()
 
+    @property
+    def failed_rank(self) -> int | None:
+        """The rank that broke the group, for whoever started the processes; None where none did."""
+        return self._coordinator.failed_rank
+
     def _serve(self) -> None:
         stop_at_s: float | None = None
         while True:

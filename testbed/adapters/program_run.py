@@ -32,7 +32,6 @@ from testbed.openflow.rules import FlowRule
 from testbed.striping.placement import Placement
 
 _GRACE_S = 2.0
-_NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +89,8 @@ class ProgramNetwork:
         self.listeners = ListenerProcess(self.net, wiring, self.placement.io, self.root)
         self._stack.callback(self.listeners.close)
         self._group = f"unix:{require_sandbox() / 'tmp' / 'group'}"
-        self._stack.callback(GroupServer(self._group, len(self.placement.compute)).close)
+        self._server = GroupServer(self._group, len(self.placement.compute))
+        self._stack.callback(self._server.close)
 
     def places(self) -> tuple[Place, ...]:
         """One a rank."""
@@ -132,6 +132,9 @@ class ProgramNetwork:
             if started is not None:
                 started(ranks.processes)
             rank, code = ranks.wait(time_limit_s)
+            broke = self._server.failed_rank
+            if rank is not None and broke is not None and broke != rank:
+                rank, code = ranks.cause(broke) or (rank, code)
         return ProgramEnd(exit_code=code, rank=rank, seconds=time.monotonic() - began)
 
 
@@ -154,6 +157,10 @@ def make_directories(root: Path, placement: Placement) -> None:
                 link.symlink_to(node)
     except OSError as error:
         raise InputError(f"--root {root}: {error.strerror}; choose a directory that can be written") from None
+
+
+def _shell_code(code: int) -> int:
+    return code if code > 0 else 128 - code
 
 
 class _Ranks:
@@ -205,11 +212,19 @@ class _Ranks:
                     os.close(file)
                     code = self.processes[rank].wait()
                     if code != 0:
-                        return rank, code if code > 0 else 128 - code
+                        return rank, _shell_code(code)
         finally:
             for file in watched:
                 os.close(file)
         return None, 0
+
+    def cause(self, rank: int) -> tuple[int, int] | None:
+        """That rank with its exit code where it failed too: the others may have ended because of it, and before it."""
+        try:
+            code = self.processes[rank].wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            return None
+        return (rank, _shell_code(code)) if code else None
 
     def _echo(self, rank: int, source: IO[str], target: IO[str]) -> None:
         def copy() -> None:
