@@ -1,1 +1,34 @@
-"""SFIO: striped files over many I/O nodes (a later release)."""
+"""The striped-file emulator of Chapter 2: files striped over I/O nodes in units of a few bytes, and its interface.
+The functions of the thesis' Appendix A, `StripedFile`, and the errors; how to set a session up: docs/sfio.md."""
+
+from sfio_emu.errors import ListenerLost, PeerError, ProtocolError, RemoteFailure, SfioError, UsageError
+from sfio_emu.interface import (
+    mchsize,
+    mclose,
+    mcreate,
+    mdelete,
+    merror,
+    merrora,
+    mopen,
+    mread,
+    mreadb,
+    mreadc,
+    mwrite,
+    mwriteb,
+    mwritec,
+    prioerrora,
+    rank,
+    size,
+    use,
+)
+from sfio_emu.ports import FreeTurns, SoloGroup
+from sfio_emu.session import Session
+from sfio_emu.settings import Settings
+from sfio_emu.striped_file import StripedFile
+from sfio_emu.striping import Layout
+
+__all__ = [
+    "FreeTurns", "Layout", "ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "Session", "Settings",
+    "SfioError", "SoloGroup", "StripedFile", "UsageError", "mchsize", "mclose", "mcreate", "mdelete", "merror",
+    "merrora", "mopen", "mread", "mreadb", "mreadc", "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size", "use",
+]  # fmt: skip

@@ -1,13 +1,44 @@
-"""What can go wrong in striped files: mistakes of the caller apart from faults of peers and networks."""
+"""What can go wrong in a striped file: mistakes of the caller apart from faults of an I/O node or of the way to it.
+Every message is one line: what, where, how to mend."""
+
+from __future__ import annotations
+
+import os
 
 
 class SfioError(Exception):
-    """Root of every error of this package."""
+    """Root of the errors of this package."""
 
 
 class UsageError(SfioError, ValueError):
-    """A mistake of the caller: one line saying what, where and how to mend it."""
+    """The caller's mistake: a malformed name, a negative offset, a buffer too short."""
 
 
 class PeerError(SfioError):
-    """A peer or the network between failed."""
+    """A fault of an I/O node or of another compute process; `host` names it."""
+
+    def __init__(self, host: str, text: str) -> None:
+        super().__init__(f"{host}: {text}")
+        self.host = host
+        self.text = text
+
+
+class ListenerLost(PeerError):
+    """The listener of a host died, or no way leads to it: nothing it did not acknowledge is known to be on disk."""
+
+
+class ProtocolError(PeerError):
+    """A message broke the protocol or arrived corrupted; it was rejected whole."""
+
+
+class RemoteFailure(PeerError):
+    """A call of the operating system failed on an I/O node: `call` and `errno` say which and why, `path` where."""
+
+    def __init__(self, host: str, call: str, errno: int, path: str) -> None:
+        super().__init__(host, f"{call} of {path}: {os.strerror(errno)}")
+        self.call = call
+        self.errno = errno
+        self.path = path
+
+
+__all__ = ["ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "SfioError", "UsageError"]

@@ -1,0 +1,68 @@
+"""The session of a program started by `testbed run`: rank, size, group and listeners from the environment.
+SFIO_RANK, SFIO_SIZE, SFIO_GROUP, SFIO_LISTENERS ("p1=10.0.0.1:7000,p2=..."), SFIO_TIMEOUT_S."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from sfio_emu.adapters.sockets import DEFAULT_TIMEOUT_S, TcpConnections
+from sfio_emu.errors import UsageError
+from sfio_emu.ports import ProcessGroup, SoloGroup
+from sfio_emu.session import Session
+
+
+def session_from_environment(environment: Mapping[str, str] | None = None) -> Session:
+    """Build the session; raises `UsageError` naming the variable that is missing or malformed."""
+    values = os.environ if environment is None else environment
+    rank, size = _whole(values, "SFIO_RANK", 0), _whole(values, "SFIO_SIZE", 1)
+    if not 0 <= rank < size:
+        raise UsageError(f"SFIO_RANK is {rank} and SFIO_SIZE {size}: the rank must be 0 to size - 1")
+    timeout_s = _timeout_s(values)
+    connections = TcpConnections(parse_listeners(values.get("SFIO_LISTENERS", "")), timeout_s=timeout_s)
+    return Session(connections, _group(values, rank, size, timeout_s))
+
+
+def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
+    """The addresses of "p1=10.0.0.1:7000,p2=10.0.0.2:7000" by host name."""
+    addresses: dict[str, tuple[str, int]] = {}
+    for part in filter(None, text.split(",")):
+        host, equals, place = part.strip().partition("=")
+        address, colon, port = place.rpartition(":")
+        if not (host and equals and address and colon and port.isdigit()):
+            raise UsageError(f"SFIO_LISTENERS has the part {part!r}: write host=address:port, with commas between")
+        addresses[host] = (address, int(port))
+    return addresses
+
+
+def _group(values: Mapping[str, str], rank: int, size: int, timeout_s: float) -> ProcessGroup:
+    address = values.get("SFIO_GROUP", "")
+    if size == 1 and not address:
+        return SoloGroup()
+    if not address:
+        raise UsageError(f"SFIO_SIZE is {size} but SFIO_GROUP is not set: give unix:/path or tcp:host:port")
+    from sfio_emu.adapters.process_group import SocketGroup
+
+    return SocketGroup.join(address, rank, size, timeout_s)
+
+
+def _whole(values: Mapping[str, str], name: str, default: int) -> int:
+    text = values.get(name, str(default))
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{name} is {text!r}: give a whole number") from None
+
+
+def _timeout_s(values: Mapping[str, str]) -> float:
+    text = values.get("SFIO_TIMEOUT_S", str(DEFAULT_TIMEOUT_S))
+    try:
+        timeout_s = float(text)
+    except ValueError:
+        timeout_s = 0.0
+    if not 0 < timeout_s < 1e6:
+        raise UsageError(f"SFIO_TIMEOUT_S is {text!r}: give seconds above 0")
+    return timeout_s
+
+
+__all__ = ["parse_listeners", "session_from_environment"]

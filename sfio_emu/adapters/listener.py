@@ -1,0 +1,209 @@
+"""The I/O listener: serves the subfiles below a root to any number of clients, in one thread.
+`python -m sfio_emu.adapters.listener --root DIR --listen [NAME@]HOST:PORT`, or a `Listener` in a thread."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfio_emu.adapters.sockets import VECTORS, watch_peer
+from sfio_emu.adapters.subfiles import RootedSubfiles
+from sfio_emu.server import BufferPool, ServerConnection, Tally
+
+DEFAULT_MEMORY_BYTES = 32 << 20
+DEFAULT_MESSAGE_BYTES = 256 << 10
+LONGEST_SILENCE_S = 5.0
+
+
+@dataclass(kw_only=True)
+class _Client:
+    stream: socket.socket
+    talk: ServerConnection
+    events: int
+    active_s: float
+
+
+class Listener:
+    """Serves clients of the given listening sockets, each with its own directory.
+
+    `sockets`: (listening socket, directory) pairs. `memory_bytes` bounds the buffers of all messages together,
+    `message_bytes` those of one. A client that holds a buffer others wait for and sends nothing for `silence_s` is
+    dropped.
+    """
+
+    def __init__(
+        self,
+        sockets: Sequence[tuple[socket.socket, Path]],
+        *,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        message_bytes: int = DEFAULT_MESSAGE_BYTES,
+        silence_s: float = LONGEST_SILENCE_S,
+    ) -> None:
+        self._pool = BufferPool(memory_bytes, min(message_bytes, memory_bytes))
+        self._silence_s = silence_s
+        self._poll = select.poll()
+        self._doors: dict[int, tuple[socket.socket, RootedSubfiles, Tally]] = {}
+        self._clients: dict[int, _Client] = {}
+        self._starving: list[int] = []
+        for door, directory in sockets:
+            door.setblocking(False)
+            self._doors[door.fileno()] = (door, RootedSubfiles(directory), Tally())
+            self._poll.register(door.fileno(), select.POLLIN)
+        self._wake_reader, self._wake_writer = os.pipe()
+        self._poll.register(self._wake_reader, select.POLLIN)
+        self._stopping = False
+
+    def serve_forever(self) -> None:
+        """Serve until `close` is called (from any thread); then everything is closed."""
+        while not self._stopping:
+            for number, _ in self._poll.poll(1000 if self._starving else None):
+                if number in self._doors:
+                    self._welcome(*self._doors[number])
+                elif number in self._clients:
+                    self._serve(number)
+            self._feed()
+        for number in list(self._clients):
+            self._drop(number)
+        for door, subfiles, _ in self._doors.values():
+            door.close()
+            subfiles.dispose()
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
+
+    def close(self) -> None:
+        """Let `serve_forever` end."""
+        self._stopping = True
+        os.write(self._wake_writer, b"x")
+
+    def _welcome(self, door: socket.socket, subfiles: RootedSubfiles, tally: Tally) -> None:
+        try:
+            stream, _ = door.accept()
+        except OSError:  # the client is gone again, or no descriptor is left: the others are served on
+            return
+        stream.setblocking(False)
+        watch_peer(stream, 4 * self._silence_s)
+        talk = ServerConnection(subfiles, self._pool, tally)
+        self._clients[stream.fileno()] = _Client(
+            stream=stream, talk=talk, events=select.POLLIN, active_s=time.monotonic()
+        )
+        self._poll.register(stream.fileno(), select.POLLIN)
+
+    def _serve(self, number: int) -> None:
+        client = self._clients[number]
+        client.active_s = time.monotonic()
+        try:
+            events = _move(client.stream, client.talk)
+        except OSError:
+            events = 0
+        if not events and not client.talk.starved:
+            self._drop(number)
+            return
+        if client.talk.starved:
+            self._starving.append(number)
+        if events != client.events:
+            client.events = events
+            self._poll.modify(number, events)
+
+    def _feed(self) -> None:
+        """Let clients that wait for a buffer try again, the longest waiting first; drop who blocks them silently."""
+        waiting, self._starving = self._starving, []
+        for place, number in enumerate(waiting):
+            if number not in self._clients:
+                continue
+            self._serve(number)
+            if self._starving:
+                self._starving = [number, *waiting[place + 1 :]]
+                break
+        if self._starving:
+            now_s = time.monotonic()
+            for number, client in list(self._clients.items()):
+                if client.talk.holds_buffer and now_s - client.active_s > self._silence_s:
+                    self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        client = self._clients.pop(number)
+        self._poll.unregister(number)
+        client.talk.abandon()
+        client.stream.close()
+
+
+def _move(stream: socket.socket, talk: ServerConnection) -> int:
+    """Receive, serve and answer what can be now; the events to wait for, 0 at the end or where a buffer lacks.
+
+    After one message the others have their turn.
+    """
+    for _ in range(4):
+        while pieces := talk.outgoing():
+            try:
+                talk.sent(stream.sendmsg(pieces[:VECTORS]))
+            except BlockingIOError:
+                return select.POLLOUT
+        places = talk.incoming()
+        if not places:
+            return 0
+        try:
+            count = stream.recv_into(places[0])
+        except BlockingIOError:
+            return select.POLLIN
+        if not count:
+            return 0
+        talk.received(count)
+    return select.POLLOUT if talk.outgoing() else select.POLLIN
+
+
+def open_door(address: str, port: int) -> socket.socket:
+    """A listening TCP socket."""
+    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        door.bind((address, port))
+        door.listen(256)
+    except OSError:
+        door.close()
+        raise
+    return door
+
+
+def _parse_listen(text: str) -> tuple[str, str, int]:
+    name, _, place = text.rpartition("@")
+    address, colon, port = place.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535 or "/" in name or name in (".", ".."):
+        raise argparse.ArgumentTypeError(f"{text!r} is no [NAME@]HOST:PORT")
+    return name, address, int(port)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until killed; one line "listening [NAME@]HOST:PORT" on stdout for each address when all are ready."""
+    parser = argparse.ArgumentParser(prog="python -m sfio_emu.adapters.listener", description=__doc__)
+    parser.add_argument("--root", type=Path, required=True, help="directory of the subfiles; no path leaves it")
+    parser.add_argument("--listen", type=_parse_listen, action="append", required=True, metavar="[NAME@]HOST:PORT",
+                        help="address to serve; with a name its files lie in ROOT/NAME; port 0: any free one")  # fmt: skip
+    parser.add_argument("--memory", type=int, default=DEFAULT_MEMORY_BYTES, metavar="BYTES",
+                        help="bound of the buffers of all messages together (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--message", type=int, default=DEFAULT_MESSAGE_BYTES, metavar="BYTES",
+                        help="largest message (default: %(default)s)")  # fmt: skip
+    options = parser.parse_args(arguments)
+    try:
+        doors = [(open_door(address, port), options.root / name) for name, address, port in options.listen]
+        listener = Listener(doors, memory_bytes=options.memory, message_bytes=options.message)
+    except (OSError, ValueError) as fault:
+        print(f"the listener cannot start: {fault}", file=sys.stderr)
+        return 2
+    for (name, address, _), (door, _) in zip(options.listen, doors, strict=True):
+        print(f"listening {name + '@' if name else ''}{address}:{door.getsockname()[1]}", flush=True)
+    try:
+        listener.serve_forever()
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

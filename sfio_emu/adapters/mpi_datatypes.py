@@ -1,0 +1,153 @@
+"""The layout of an opaque MPI datatype, found from outside as the thesis does: bytes of known contents go through MPI_Unpack
+(or MPI_Pack), and where they land is the layout. Needs mpi4py (the extra `mpi`); nothing here decodes MPI's own structures."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from sfio_emu.datatypes import Datatype, hindexed, joined_runs, resized
+from sfio_emu.datatypes import elementary as elementary_type
+from sfio_emu.errors import SfioError, UsageError
+
+__all__ = ["MpiMissing", "datatype_by_decoding", "datatype_by_pack", "datatype_by_unpack"]
+
+Octets = npt.NDArray[np.uint8]
+GRAY, BLACK = 0, 1
+
+
+class MpiMissing(SfioError):
+    """No MPI for Python on this machine: install the extra `mpi` (mpi4py and mpich)."""
+
+
+def _mpi() -> Any:
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py without an MPI library
+        raise MpiMissing(f"MPI for Python is missing ({error}): install the extra `mpi`") from error
+    return MPI
+
+
+def datatype_by_unpack(mpi_type: Any) -> Datatype:
+    """The thesis' method (Section 2.9, Figure 25): black bytes are unpacked over gray ones, and the black ones are the layout.
+
+    Order cannot be seen this way: a layout comes out sorted by offset, so a cross-ordered or overlapping type is wrong or
+    refused here (`datatype_by_pack` finds both). One MPI_Unpack of the type's size. Raises UsageError for an overlapping
+    type, MpiMissing without mpi4py.
+    """
+    size, true_lb, true_extent = _measures(mpi_type)
+    seen = np.full(true_extent, GRAY, dtype=np.uint8)
+    _unpack(mpi_type, np.full(size, BLACK, dtype=np.uint8), seen, true_lb)
+    black = np.flatnonzero(np.diff(seen, prepend=GRAY, append=GRAY))
+    starts, ends = black[::2].astype(np.int64), black[1::2].astype(np.int64)
+    if int((ends - starts).sum()) != size:
+        raise UsageError(
+            f"a datatype of {size} bytes covers only {int((ends - starts).sum())}: its parts overlap; pack it instead"
+        )
+    return _with_bounds(mpi_type, starts + true_lb, ends - starts)
+
+
+def datatype_by_pack(mpi_type: Any) -> Datatype:
+    """The same from the other side: each byte of memory says its own place, and the packed stream tells the places in order.
+
+    Exact for any type, cross-ordered and overlapping ones included: a place of k digits to the base 256 takes k MPI_Packs.
+    """
+    size, true_lb, true_extent = _measures(mpi_type)
+    places = np.zeros(size, dtype=np.int64)
+    memory_places = np.arange(true_extent, dtype=np.int64)
+    digit = 0
+    while digit == 0 or (true_extent - 1) >> (8 * digit):
+        said = (memory_places >> (8 * digit)).astype(np.uint8)
+        places |= _pack(mpi_type, said, true_lb, size).astype(np.int64) << (8 * digit)
+        digit += 1
+    return _with_bounds(mpi_type, places + true_lb, np.ones(size, dtype=np.int64))
+
+
+def datatype_by_decoding(mpi_type: Any) -> Datatype:
+    """The same by asking MPI how the type was built (MPI_Type_get_contents through mpi4py); for checking the two above.
+
+    Raises UsageError for constructors that views.py does not know (darray and the like).
+    """
+    base, combiner, arguments = mpi_type.decode()
+    return _rebuilt(base, combiner, arguments)
+
+
+def _rebuilt(base: Any, combiner: str, arguments: dict[str, Any]) -> Datatype:
+    from sfio_emu import datatypes as build
+
+    if combiner in ("NAMED", "F90_INTEGER", "F90_REAL", "F90_COMPLEX"):
+        alignment = _mpi().Datatype.Create_struct([1, 1], [0, 1], [_mpi().BYTE, base])
+        try:
+            return elementary_type(base.Get_size(), base.Get_name(), _alignment(base))
+        finally:
+            alignment.Free()
+    if combiner == "STRUCT":
+        parts = [datatype_by_decoding(part) for part in arguments["datatypes"]]
+        return build.struct(arguments["blocklengths"], arguments["displacements"], parts)
+    inner = datatype_by_decoding(base)
+    if combiner == "DUP":
+        return inner
+    if combiner == "CONTIGUOUS":
+        return build.contiguous(arguments["count"], inner)
+    if combiner in ("VECTOR", "HVECTOR"):
+        make = build.vector if combiner == "VECTOR" else build.hvector
+        return make(arguments["count"], arguments["blocklength"], arguments["stride"], inner)
+    if combiner in ("INDEXED", "HINDEXED"):
+        return (build.indexed if combiner == "INDEXED" else hindexed)(
+            arguments["blocklengths"], arguments["displacements"], inner
+        )
+    if combiner in ("INDEXED_BLOCK", "HINDEXED_BLOCK"):
+        places = arguments["displacements"]
+        lengths = [arguments["blocklength"]] * len(places)
+        return (build.indexed if combiner == "INDEXED_BLOCK" else hindexed)(lengths, places, inner)
+    if combiner == "SUBARRAY":
+        order = "F" if arguments["order"] == _mpi().ORDER_F else "C"
+        return build.subarray(arguments["sizes"], arguments["subsizes"], arguments["starts"], inner, cast(Any, order))
+    if combiner == "RESIZED":
+        return resized(inner, arguments["lb"], arguments["extent"])
+    raise UsageError(
+        f"datatype built by {combiner}: only contiguous, vector, indexed, struct, subarray, resized are decoded"
+    )
+
+
+def _alignment(named: Any) -> int:
+    """The alignment MPI itself uses for an elementary type: what it pads a struct of a byte and that type to."""
+    probe = _mpi().Datatype.Create_struct([1, 1], [0, named.Get_size()], [named, _mpi().BYTE])
+    try:
+        _, extent = probe.Get_extent()
+        return max(1, int(extent) - int(named.Get_size()))
+    finally:
+        probe.Free()
+
+
+def _measures(mpi_type: Any) -> tuple[int, int, int]:
+    """Size, true lower bound and true extent of a committed type."""
+    size = int(mpi_type.Get_size())
+    true_lb, true_extent = mpi_type.Get_true_extent()
+    return size, int(true_lb), int(true_extent) if size else 0
+
+
+def _with_bounds(mpi_type: Any, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Datatype:
+    lb, extent = mpi_type.Get_extent()
+    runs = joined_runs(offsets, lengths)
+    bare = hindexed(cast(Any, runs.lengths), cast(Any, runs.offsets), elementary_type(1))
+    return resized(bare, int(lb), int(extent))
+
+
+def _unpack(mpi_type: Any, packed: Octets, memory: Octets, true_lb: int) -> None:
+    mpi = _mpi()
+    origin = _shifted(memory, -true_lb)
+    mpi_type.Unpack(packed, 0, [origin, 1, mpi_type], mpi.COMM_SELF)
+
+
+def _pack(mpi_type: Any, memory: Octets, true_lb: int, size: int) -> Octets:
+    mpi = _mpi()
+    packed = np.zeros(max(1, mpi_type.Pack_size(1, mpi.COMM_SELF)), dtype=np.uint8)
+    end = mpi_type.Pack([_shifted(memory, -true_lb), 1, mpi_type], packed, 0, mpi.COMM_SELF)
+    if end != size:
+        raise SfioError(
+            f"this MPI packs {size} bytes as {end}: its packed format is not the plain one that is needed here"
+        )
+    return packed[:size]

@@ -1,0 +1,189 @@
+"""The functions of the thesis (Appendix A) over the session of the process, which `use` sets.
+Without one it is made on first use from the environment that `testbed run` gives a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sfio_emu.client import Message
+from sfio_emu.errors import SfioError, UsageError
+from sfio_emu.names import SubfileName, parse_file_name
+from sfio_emu.session import Session
+from sfio_emu.settings import CALLS
+from sfio_emu.striped_file import StripedFile
+from sfio_emu.wire import Kind
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_session: Session | None = None
+
+
+def use(session: Session | None) -> None:
+    """Set the session of this process (`None`: make it anew from the environment when next needed)."""
+    global _session
+    _session = session
+
+
+def current_session() -> Session:
+    """The session of this process; raises `UsageError` where the environment describes none."""
+    global _session
+    if _session is None:
+        from importlib import import_module
+
+        made = import_module("sfio_emu.adapters.environment").session_from_environment()
+        assert isinstance(made, Session)
+        _session = made
+    return _session
+
+
+def rank() -> int:
+    """The number of this compute process in its group, from 0."""
+    return current_session().group.rank
+
+
+def size() -> int:
+    """The number of compute processes in the group."""
+    return current_session().group.size
+
+
+def mopen(name: str, stripe_unit_size: int) -> StripedFile:
+    """Open the striped file "host/path;host/path;": collective. Missing subfiles are created."""
+    return StripedFile.open(name, stripe_unit_size)
+
+
+def mclose(file: StripedFile) -> None:
+    """Close a striped file: collective."""
+    file.close()
+
+
+def mchsize(file: StripedFile, size: int) -> None:
+    """Change the size of the logical file: collective."""
+    file.truncate(size)
+
+
+def mcreate(name: str) -> None:
+    """Create the subfiles, empty: collective."""
+    _change("create", Kind.CREATE, name)
+
+
+def mdelete(name: str) -> None:
+    """Delete the subfiles: collective."""
+    _change("delete", Kind.UNLINK, name)
+
+
+def _change(what: str, kind: Kind, name: str) -> None:
+    session = current_session()
+    fault: SfioError | None = None
+    subfiles: tuple[SubfileName, ...] = ()
+    try:
+        subfiles = parse_file_name(name)
+    except SfioError as error:
+        fault = error
+    session.agree(what, [name], fault)
+    if session.group.rank == 0:
+        for subfile in subfiles:  # each is tried, whatever becomes of the others
+            try:
+                session.link(subfile.host)
+                session.ask({subfile.host: [_path_message(kind, subfile)]})
+            except SfioError as error:
+                fault = fault or error
+    session.agree(f"{what} (the change)", [name], fault)
+
+
+def _path_message(kind: Kind, subfile: SubfileName) -> Message:
+    return Message(kind, subfile.path.encode("utf-8", "surrogateescape"), path=lambda _: subfile.path)
+
+
+def mread(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
+    """Read into `buffer`, one request a fragment; the number of bytes (fewer at the end of the file)."""
+    return file.read_fragments(_first(buffer, size), offset)
+
+
+def mwrite(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
+    """Write the first `size` bytes of `buffer` (all unless given), one request a fragment."""
+    return file.write_fragments(_first(buffer, size), offset)
+
+
+def mreadc(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
+    """Read into `buffer`, optimised; the number of bytes (fewer at the end of the file)."""
+    count = file.pread(_first(buffer, size), offset)
+    assert isinstance(count, int)
+    return count
+
+
+def mwritec(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
+    """Write the first `size` bytes of `buffer` (all unless given), optimised."""
+    return file.pwrite(_first(buffer, size), offset)
+
+
+def mreadb(
+    file: StripedFile, number_of_blocks: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]
+) -> list[int]:
+    """Read many blocks in one optimised call; the bytes each got."""
+    return file.preadv(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
+
+
+def mwriteb(
+    file: StripedFile, number_of_blocks: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]
+) -> int:
+    """Write many blocks in one optimised call; where they overlap, the later wins."""
+    return file.pwritev(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
+
+
+def _first(buffer: Buffer, size: int | None) -> Buffer:
+    if size is None:
+        return buffer
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise UsageError(f"a {type(buffer).__name__} is no buffer: give bytes, a bytearray or an array") from None
+    if not 0 <= size <= view.nbytes:
+        raise UsageError(f"a size of {size} bytes with a buffer of {view.nbytes}: give 0 to {view.nbytes}")
+    if not view.c_contiguous:
+        raise UsageError("the buffer is not contiguous: give a contiguous array, or its parts as blocks")
+    return view.cast("B")[:size] if view.nbytes else view
+
+
+def _blocks(count: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[Buffer]:
+    if not count == len(offsets) == len(buffers) == len(sizes):
+        raise UsageError(
+            f"{count} blocks with {len(offsets)} offsets, {len(buffers)} buffers and {len(sizes)} sizes:"
+            " give one of each a block"
+        )
+    return [_first(buffer, size) for buffer, size in zip(buffers, sizes, strict=True)]
+
+
+def merror() -> dict[str, int]:
+    """Failed calls of the operating system on the I/O nodes this process used, by name; reading resets them."""
+    return {call: count for call, count in current_session().take_errors().items() if call in CALLS}
+
+
+def merrora() -> dict[str, int]:
+    """The same over all processes of the group, the sum on each: collective."""
+    session = current_session()
+    session.group.barrier()
+    fault: SfioError | None = None
+    mine = dict.fromkeys(CALLS, 0)
+    try:
+        mine = merror()
+    except SfioError as error:
+        fault = error
+    figures = session.group.all_gather(" ".join(str(mine[call]) for call in CALLS).encode())
+    session.agree("merrora", [], fault)
+    columns = zip(*(map(int, item.split()) for item in figures), strict=True)
+    return {call: sum(column) for call, column in zip(CALLS, columns, strict=True)}
+
+
+def prioerrora(write: Callable[[str], object] = print) -> None:
+    """Print the figures of `merrora`, from process 0: collective."""
+    figures = merrora()
+    if rank() == 0:
+        write("I/O errors: " + " ".join(f"{call}={count}" for call, count in figures.items()))
+
+
+__all__ = [
+    "current_session", "mchsize", "mclose", "mcreate", "mdelete", "merror", "merrora", "mopen", "mread", "mreadb",
+    "mreadc", "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size", "use",
+]  # fmt: skip

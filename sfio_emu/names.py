@@ -1,0 +1,72 @@
+"""The global name of a striped file: "host/path;host/path;", one part a subfile, in their order.
+There is no metafile: name and stripe unit are all that is known of a file (thesis, Section A.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfio_emu.errors import UsageError
+
+LONGEST_PATH_BYTES = 1024
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class SubfileName:
+    """The host of an I/O node and the path below the root of its listener, without a leading slash."""
+
+    host: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.path}"
+
+
+def parse_file_name(name: str) -> tuple[SubfileName, ...]:
+    """The subfiles of "host/path;host/path;" (the last semicolon may be left out).
+
+    Raises `UsageError` that says which part is wrong.
+
+    >>> [str(part) for part in parse_file_name("p1/tmp/a.txt;p2/tmp/a.txt;")]
+    ['p1/tmp/a.txt', 'p2/tmp/a.txt']
+    """
+    if not isinstance(name, str):
+        raise UsageError(f"the name of a striped file is a str like 'p1/a.dat;p2/a.dat;', not {type(name).__name__}")
+    parts = name.split(";")
+    if parts and parts[-1] == "":
+        parts.pop()
+    if not parts:
+        raise UsageError("the name of the striped file is empty: write it as 'host/path;host/path;'")
+    subfiles = tuple(_parse_part(number, part) for number, part in enumerate(parts, 1))
+    seen: set[SubfileName] = set()
+    for number, subfile in enumerate(subfiles, 1):
+        if subfile in seen:
+            raise UsageError(f"part {number} of the file name, {str(subfile)!r}, stands twice: give each subfile once")
+        seen.add(subfile)
+    return subfiles
+
+
+def _parse_part(number: int, part: str) -> SubfileName:
+    host, slash, path = part.partition("/")
+    where = f"part {number} of the file name, {part!r},"
+    if not part:
+        raise UsageError(f"part {number} of the file name is empty: write 'host/path' between the semicolons")
+    if not slash or not path.strip("/"):
+        raise UsageError(f"{where} has no path: write 'host/path'")
+    if not host:
+        raise UsageError(f"{where} has no host: write 'host/path' without a leading slash")
+    if host != host.strip() or any(character.isspace() for character in host):
+        raise UsageError(f"{where} has a host with blanks: write 'host/path' without them")
+    if "\0" in part:
+        raise UsageError(f"{where} holds a zero byte: leave it out")
+    pieces = [piece for piece in path.split("/") if piece not in ("", ".")]
+    if ".." in pieces:
+        raise UsageError(f"{where} leaves the root of its I/O node: write a path without '..'")
+    if not pieces:
+        raise UsageError(f"{where} has no path: write 'host/path'")
+    clean = "/".join(pieces)
+    if len(clean.encode("utf-8", "surrogateescape")) > LONGEST_PATH_BYTES:
+        raise UsageError(f"part {number} of the file name is longer than {LONGEST_PATH_BYTES} bytes: shorten its path")
+    return SubfileName(host=host, path=clean)
+
+
+__all__ = ["LONGEST_PATH_BYTES", "SubfileName", "parse_file_name"]

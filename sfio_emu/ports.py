@@ -1,0 +1,101 @@
+"""What the library is given from outside: connections to listeners, the group of compute processes, the order of transfers.
+It knows neither sockets nor the fabric; `SoloGroup` and `FreeTurns` are the plain cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal, Protocol
+
+from sfio_emu.errors import PeerError
+
+Direction = Literal["write", "read"]
+
+
+class Conversation(Protocol):
+    """One side of a protocol without any I/O: it offers bytes to send and places to receive into.
+
+    `outgoing` gives the pieces to send next (empty: nothing now), `incoming` the places of the next bytes (empty:
+    none awaited); `sent` and `received` say how many bytes of them were moved. `finished` when all is answered.
+    """
+
+    @property
+    def finished(self) -> bool: ...
+    def outgoing(self) -> Sequence[memoryview]: ...
+    def sent(self, count: int) -> None: ...
+    def incoming(self) -> Sequence[memoryview]: ...
+    def received(self, count: int) -> None: ...
+
+
+class Connection(Protocol):
+    """A byte stream to one listener."""
+
+    host: str
+
+    def fileno(self) -> int: ...
+    def close(self) -> None: ...
+
+
+class Connections(Protocol):
+    """Makes connections and moves the bytes of several conversations at the same time."""
+
+    def connect(self, host: str) -> Connection:
+        """A connection to the listener of `host`; raises `ListenerLost` within the time limit, `UsageError` if unknown."""
+        ...
+
+    def carry(self, talks: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
+        """Move bytes until each conversation is finished or broken; what broke, by host (the others go on)."""
+        ...
+
+
+class ProcessGroup(Protocol):
+    """The compute processes of a parallel program."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    def barrier(self) -> None: ...
+    def all_gather(self, item: bytes) -> list[bytes]:
+        """The items of all processes, that of rank i at place i; every process must call."""
+        ...
+
+
+class Turns(Protocol):
+    """The order of the transfers of a call: which hosts at the same time, and when each may flow."""
+
+    def order(self, hosts: Sequence[str], direction: Direction) -> Sequence[Sequence[str]]:
+        """The hosts of a call in groups: groups follow one another, the hosts of a group are served at once."""
+        ...
+
+    def take(self, host: str, size_bytes: int, direction: Direction) -> AbstractContextManager[None]:
+        """The data of this call to or from this host flow only inside the block (acknowledgements included)."""
+        ...
+
+
+class SoloGroup:
+    """A program of one process."""
+
+    rank = 0
+    size = 1
+
+    def barrier(self) -> None:
+        """Nobody to wait for."""
+
+    def all_gather(self, item: bytes) -> list[bytes]:
+        return [item]
+
+
+class FreeTurns:
+    """All hosts at once and at any time."""
+
+    def order(self, hosts: Sequence[str], direction: Direction) -> Sequence[Sequence[str]]:
+        return [list(hosts)]
+
+    def take(self, host: str, size_bytes: int, direction: Direction) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+__all__ = [
+    "Connection", "Connections", "Conversation", "Direction", "FreeTurns", "ProcessGroup", "SoloGroup", "Turns",
+]  # fmt: skip

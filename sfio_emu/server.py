@@ -1,0 +1,320 @@
+"""The listener's side of the protocol, without any I/O: bytes in, calls of the subfiles, bytes out.
+One message at a time is held, in a buffer of a bounded pool; it is done whole or, if corrupted, not at all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from sfio_emu import wire
+from sfio_emu.settings import CALLS
+from sfio_emu.wire import Header, Kind, Malformed
+
+
+class CallFailed(Exception):
+    """A call of the operating system failed: which of `CALLS`, and its errno."""
+
+    def __init__(self, call: str, errno: int) -> None:
+        super().__init__(f"{call}: errno {errno}")
+        self.call = call
+        self.errno = errno
+
+
+class Subfiles(Protocol):
+    """The files below the root of a listener; every method raises `CallFailed` (and counts it)."""
+
+    def open(self, path: str, *, create: bool) -> int: ...
+    def close(self, file: int) -> None: ...
+    def create(self, path: str) -> None: ...
+    def unlink(self, path: str) -> None: ...
+    def truncate(self, file: int, size: int) -> None: ...
+    def size(self, file: int) -> int: ...
+    def write(self, file: int, piece: memoryview, offset: int) -> int: ...
+    def read(self, file: int, piece: memoryview, offset: int) -> int: ...
+    def take_errors(self) -> Sequence[int]: ...
+
+
+class BufferPool:
+    """Buffers of `buffer_bytes` for messages, at most `memory_bytes` in all; made when first needed, then kept."""
+
+    def __init__(self, memory_bytes: int, buffer_bytes: int) -> None:
+        if not wire.SMALLEST_LIMIT <= buffer_bytes <= wire.LARGEST_LIMIT or memory_bytes < buffer_bytes:
+            raise ValueError(f"{memory_bytes} bytes of memory cannot hold messages of {buffer_bytes} bytes")
+        self.buffer_bytes = buffer_bytes
+        self._to_make = memory_bytes // buffer_bytes
+        self._free: list[memoryview] = []
+
+    def take(self) -> memoryview | None:
+        """A buffer, or none where all are in use."""
+        if self._free:
+            return self._free.pop()
+        if not self._to_make:
+            return None
+        self._to_make -= 1
+        return memoryview(bytearray(self.buffer_bytes))
+
+    def give_back(self, buffer: memoryview) -> None:
+        self._free.append(buffer)
+
+
+class Tally:
+    """What a listener has rejected since it was last asked."""
+
+    def __init__(self) -> None:
+        self.rejected = 0
+
+    def take(self) -> int:
+        count, self.rejected = self.rejected, 0
+        return count
+
+
+class ServerConnection:
+    """One client of a listener.
+
+    `incoming` is where the next bytes go: empty while an answer is to be sent, and (`starved`) while no buffer of the
+    pool is free. After `closed` nothing more is to be read; what `outgoing` still has may be sent. `abandon` gives
+    back what is held: a message that had not arrived whole changes nothing.
+    """
+
+    LONGEST_HANDLES = 4096
+
+    def __init__(self, subfiles: Subfiles, pool: BufferPool, tally: Tally) -> None:
+        self._subfiles, self._pool, self._tally = subfiles, pool, tally
+        self._head = memoryview(bytearray(wire.HEADER_BYTES))
+        self._arrived = 0
+        self._header: Header | None = None
+        self._buffer: memoryview | None = None
+        self._outgoing: deque[memoryview] = deque()
+        self._files: dict[int, tuple[int, str]] = {}
+        self._next_handle = 1
+        self.closed = False
+        self.starved = False
+        self._work: dict[int, Callable[[Header, memoryview, memoryview], None]] = {
+            Kind.HELLO: self._hello, Kind.OPEN: self._open, Kind.CLOSE: self._close, Kind.CREATE: self._create,
+            Kind.UNLINK: self._unlink, Kind.RESIZE: self._resize, Kind.SIZE: self._size, Kind.WRITE: self._write,
+            Kind.READ: self._read, Kind.ERRORS: self._errors,
+        }  # fmt: skip
+
+    @property
+    def in_message(self) -> bool:
+        """Whether a part of a message has arrived and the rest is awaited."""
+        return self._arrived > 0 or self._header is not None
+
+    @property
+    def holds_buffer(self) -> bool:
+        """Whether a buffer of the pool is held."""
+        return self._buffer is not None
+
+    def incoming(self) -> Sequence[memoryview]:
+        self.starved = False
+        if self._outgoing or self.closed:
+            return ()
+        if self._header is None:
+            return (self._head[self._arrived :],)
+        if self._buffer is None:
+            self._buffer = self._pool.take()
+            if self._buffer is None:
+                self.starved = True
+                return ()
+        return (self._buffer[self._arrived : self._header.body_bytes + self._header.data_bytes],)
+
+    def received(self, count: int) -> None:
+        """Take `count` more bytes that were put where `incoming` said."""
+        self._arrived += count
+        if self._header is None:
+            if self._arrived < wire.HEADER_BYTES:
+                return
+            try:
+                self._header = wire.decode_header(self._head, self._pool.buffer_bytes)
+            except Malformed as fault:
+                self._reject(0, fault)
+                return
+            self._arrived = 0
+            if self._header.body_bytes + self._header.data_bytes == 0:
+                self._finish(self._header, memoryview(b""), memoryview(b""))
+            return
+        if self._arrived == self._header.body_bytes + self._header.data_bytes:
+            assert self._buffer is not None
+            body_bytes, total = self._header.body_bytes, self._arrived
+            self._finish(self._header, self._buffer[:body_bytes], self._buffer[body_bytes:total])
+
+    def outgoing(self) -> Sequence[memoryview]:
+        return tuple(self._outgoing)
+
+    def sent(self, count: int) -> None:
+        while count:
+            first = self._outgoing[0]
+            if count < len(first):
+                self._outgoing[0] = first[count:]
+                return
+            count -= len(first)
+            self._outgoing.popleft()
+        if not self._outgoing:
+            self._release()
+
+    def abandon(self) -> None:
+        """The connection is gone: close its files, give back its buffer; an unfinished message is forgotten."""
+        self.closed = True
+        self._outgoing.clear()
+        self._release()
+        for file, _ in self._files.values():
+            try:
+                self._subfiles.close(file)
+            except CallFailed:  # counted where it happened; nobody is left to be told
+                continue
+        self._files.clear()
+
+    def _release(self) -> None:
+        if self._buffer is not None:
+            self._pool.give_back(self._buffer)
+            self._buffer = None
+
+    def _reject(self, sequence: int, fault: Malformed) -> None:
+        self._tally.rejected += 1
+        self.closed = self.closed or fault.fatal
+        self._answer(Kind.REFUSED, sequence, str(fault).encode())
+
+    def _finish(self, header: Header, body: memoryview, data: memoryview) -> None:
+        self._header, self._arrived = None, 0
+        try:
+            wire.check_body(header, body)
+            wire.check_data(header, [data])
+            work = self._work.get(header.kind)
+            if work is None or (header.kind != Kind.WRITE and header.data_bytes):
+                raise Malformed(f"a message of kind {header.kind} that no listener takes", fatal=False)
+            work(header, body, data)
+        except Malformed as fault:
+            self._reject(header.sequence, fault)
+        except CallFailed as failure:
+            self._fail(header.sequence, failure, 0, 0)
+
+    def _answer(self, kind: Kind, sequence: int, body: bytes, data: Sequence[memoryview] = ()) -> None:
+        size = sum(len(piece) for piece in data)
+        self._outgoing.append(memoryview(wire.encode_header(kind, sequence, body, size, self._check(data))))
+        self._outgoing.extend(piece for piece in data if len(piece))
+        if not size:
+            self._release()
+
+    def _check(self, data: Sequence[memoryview]) -> int | None:
+        return wire.data_checksum(list(data)) if data else None
+
+    def _fail(self, sequence: int, failure: CallFailed, handle: int, done_bytes: int) -> None:
+        body = wire.FAILURE.pack(failure.errno, CALLS.index(failure.call), handle, done_bytes)
+        self._answer(Kind.FAILED, sequence, body)
+
+    def _file(self, handle: int) -> int:
+        try:
+            return self._files[handle][0]
+        except KeyError:
+            raise Malformed(f"handle {handle} is not open", fatal=False) from None
+
+    def _path(self, body: memoryview) -> str:
+        try:
+            return bytes(body).decode("utf-8", "surrogateescape")
+        except UnicodeDecodeError:
+            raise Malformed("a path that is no text", fatal=False) from None
+
+    def _hello(self, header: Header, body: memoryview, data: memoryview) -> None:
+        self._answer(Kind.DONE, header.sequence, wire.HANDLE.pack(self._pool.buffer_bytes))
+
+    def _open(self, header: Header, body: memoryview, data: memoryview) -> None:
+        if len(body) < wire.OPEN.size or len(self._files) >= self.LONGEST_HANDLES:
+            raise Malformed("an open without a path, or one too many", fatal=False)
+        path = self._path(body[wire.OPEN.size :])
+        file = self._subfiles.open(path, create=bool(body[0] & 1))
+        handle, self._next_handle = self._next_handle, self._next_handle + 1
+        self._files[handle] = (file, path)
+        self._answer(Kind.DONE, header.sequence, wire.OPENED.pack(handle, self._subfiles.size(file)))
+
+    def _close(self, header: Header, body: memoryview, data: memoryview) -> None:
+        (handle,) = _unpack(wire.HANDLE, body)
+        file = self._file(handle)
+        del self._files[handle]
+        self._subfiles.close(file)
+        self._answer(Kind.DONE, header.sequence, b"")
+
+    def _create(self, header: Header, body: memoryview, data: memoryview) -> None:
+        self._subfiles.create(self._path(body))
+        self._answer(Kind.DONE, header.sequence, b"")
+
+    def _unlink(self, header: Header, body: memoryview, data: memoryview) -> None:
+        self._subfiles.unlink(self._path(body))
+        self._answer(Kind.DONE, header.sequence, b"")
+
+    def _resize(self, header: Header, body: memoryview, data: memoryview) -> None:
+        handle, size = _unpack(wire.SIZED, body)
+        self._subfiles.truncate(self._file(handle), size)
+        self._answer(Kind.DONE, header.sequence, b"")
+
+    def _size(self, header: Header, body: memoryview, data: memoryview) -> None:
+        (handle,) = _unpack(wire.HANDLE, body)
+        self._answer(Kind.DONE, header.sequence, wire.SIZE.pack(self._subfiles.size(self._file(handle))))
+
+    def _write(self, header: Header, body: memoryview, data: memoryview) -> None:
+        runs = wire.decode_runs(body)
+        if sum(size for _, size, _ in runs) != len(data):
+            raise Malformed("the runs of a write do not add up to its data", fatal=False)
+        files = {handle: self._file(handle) for handle, _, _ in runs}
+        failed: dict[int, CallFailed] = {}
+        place = done_bytes = disk_calls = 0
+        for handle, size, offset in runs:
+            piece = data[place : place + size]
+            place += size
+            if handle in failed:
+                continue
+            try:
+                disk_calls += self._write_run(files[handle], piece, offset)
+                done_bytes += size
+            except CallFailed as failure:
+                failed[handle] = failure
+        if failed:
+            handle, failure = next(iter(failed.items()))
+            self._fail(header.sequence, failure, handle, done_bytes)
+        else:
+            self._answer(Kind.DONE, header.sequence, wire.WRITTEN.pack(done_bytes, disk_calls))
+
+    def _write_run(self, file: int, piece: memoryview, offset: int) -> int:
+        """Write a run; one of no bytes makes the subfile at least `offset` long. Returns the calls it took."""
+        if not len(piece):
+            if self._subfiles.size(file) < offset:
+                self._subfiles.truncate(file, offset)
+            return 1
+        calls = 0
+        while len(piece):
+            count = self._subfiles.write(file, piece, offset)
+            piece, offset, calls = piece[count:], offset + count, calls + 1
+        return calls
+
+    def _read(self, header: Header, body: memoryview, data: memoryview) -> None:
+        runs = wire.decode_runs(body)
+        wanted = sum(size for _, size, _ in runs)
+        if wanted + 4 * (len(runs) + 1) > self._pool.buffer_bytes:
+            raise Malformed(f"a read of {wanted} bytes in {len(runs)} runs, more than a message holds", fatal=False)
+        files = {handle: self._file(handle) for handle, _, _ in runs}
+        assert self._buffer is not None
+        place = disk_calls = 0
+        counts = []
+        for handle, size, offset in runs:
+            start = place
+            while place < start + size:
+                count = self._subfiles.read(files[handle], self._buffer[place : start + size], offset + place - start)
+                disk_calls += 1
+                if not count:
+                    break
+                place += count
+            counts.append(place - start)
+        answer = wire.READ_DONE.pack(disk_calls) + wire.encode_counts(counts)
+        self._answer(Kind.DONE, header.sequence, answer, [self._buffer[:place]] if place else ())
+
+    def _errors(self, header: Header, body: memoryview, data: memoryview) -> None:
+        self._answer(Kind.DONE, header.sequence, wire.ERRORS.pack(*self._subfiles.take_errors(), self._tally.take()))
+
+
+def _unpack(form: wire.struct.Struct, body: memoryview) -> tuple[int, ...]:
+    if len(body) != form.size:
+        raise Malformed(f"a body of {len(body)} bytes where {form.size} are due", fatal=False)
+    return form.unpack(body)
+
+
+__all__ = ["BufferPool", "CallFailed", "ServerConnection", "Subfiles", "Tally"]

@@ -1,0 +1,219 @@
+"""A process' side of the striped files: its connections to the listeners, its group, its order of transfers.
+Connections are made when first needed and made anew after a loss; open subfiles are then opened again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from sfio_emu import wire
+from sfio_emu.client import Exchange, Message
+from sfio_emu.errors import PeerError, ProtocolError, SfioError, UsageError
+from sfio_emu.names import SubfileName
+from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
+from sfio_emu.settings import CALLS, Counters, Settings
+from sfio_emu.transfer import Stage
+from sfio_emu.wire import Kind
+
+
+@dataclass(kw_only=True)
+class Link:
+    """A live connection to a host: the number of the next message, what a message may hold, the open subfiles."""
+
+    connection: Connection
+    next_sequence: int = 1
+    limit_bytes: int = wire.SMALLEST_LIMIT
+    handles: dict[str, int] = field(default_factory=dict)
+    users: dict[str, int] = field(default_factory=dict)
+    stage: Stage = field(default_factory=Stage)
+
+
+class Session:
+    """Connections, process group, order of transfers and settings, shared by the files of a process.
+
+    Not for several threads at once. `counters` are the sums over all calls.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        group: ProcessGroup | None = None,
+        turns: Turns | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.connections = connections
+        self.group: ProcessGroup = group if group is not None else SoloGroup()
+        self.turns: Turns = turns if turns is not None else FreeTurns()
+        self.settings = settings if settings is not None else Settings()
+        self.counters = Counters()
+        self._links: dict[str, Link] = {}
+        self._known: set[str] = set()
+
+    def link(self, host: str) -> Link:
+        """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""
+        link = self._links.get(host)
+        if link is None:
+            link = Link(connection=self.connections.connect(host))
+            self._links[host] = link
+            self._known.add(host)
+
+            def limit(body: memoryview) -> None:
+                if len(body) != wire.HANDLE.size:
+                    raise wire.Malformed("a greeting that says nothing", fatal=True)
+                limit_bytes = wire.HANDLE.unpack(body)[0]
+                if not wire.SMALLEST_LIMIT <= limit_bytes <= wire.LARGEST_LIMIT:
+                    raise wire.Malformed(f"messages of {limit_bytes} bytes offered", fatal=True)
+                link.limit_bytes = min(limit_bytes, self.settings.message_bytes)
+
+            self.ask({host: [Message(Kind.HELLO, b"", finish=limit)]})
+        return link
+
+    def handle(self, subfile: SubfileName, *, create: bool = False) -> int:
+        """The handle of a subfile on the live connection, opened again after a loss."""
+        link = self.link(subfile.host)
+        handle = link.handles.get(subfile.path)
+        if handle is None:
+            self.open(subfile, create=create)
+            handle = link.handles[subfile.path]
+        return handle
+
+    def open(self, subfile: SubfileName, *, create: bool) -> int:
+        """Open a subfile (again); its size in bytes."""
+        link = self.link(subfile.host)
+        opened: list[int] = []
+
+        def note(body: memoryview) -> None:
+            if len(body) != wire.OPENED.size:
+                raise wire.Malformed("an answer to an open that says nothing", fatal=True)
+            opened.extend(wire.OPENED.unpack(body))
+
+        body = wire.OPEN.pack(int(create)) + subfile.path.encode("utf-8", "surrogateescape")
+        self.ask({subfile.host: [Message(Kind.OPEN, body, finish=note, path=lambda _: subfile.path)]})
+        link.handles.setdefault(subfile.path, opened[0])
+        if link.handles[subfile.path] != opened[0]:
+            self._close_handle(subfile, opened[0])
+        return opened[1]
+
+    def retain(self, subfile: SubfileName) -> None:
+        """One more file uses the open subfile."""
+        link = self.link(subfile.host)
+        link.users[subfile.path] = link.users.get(subfile.path, 0) + 1
+
+    def release(self, subfile: SubfileName) -> None:
+        """One file less uses the subfile; the last closes it. A lost connection has closed it already."""
+        link = self._links.get(subfile.host)
+        if link is None or subfile.path not in link.handles:
+            return
+        link.users[subfile.path] = link.users.get(subfile.path, 1) - 1
+        if link.users[subfile.path] <= 0:
+            del link.users[subfile.path]
+            self._close_handle(subfile, link.handles.pop(subfile.path))
+
+    def _close_handle(self, subfile: SubfileName, handle: int) -> None:
+        message = Message(Kind.CLOSE, wire.HANDLE.pack(handle), path=lambda _: subfile.path)
+        self.ask({subfile.host: [message]})
+
+    def ask(self, messages: Mapping[str, Iterable[Message]]) -> None:
+        """Management: all hosts at once, no turns; raises the first fault in the order of hosts."""
+        faults = self._converse({host: iter(items) for host, items in messages.items()}, self.counters, window=8)
+        for fault in faults:
+            raise fault
+
+    def transfer(
+        self,
+        messages: Mapping[str, Callable[[], Iterator[Message]]],
+        sizes: Mapping[str, int],
+        direction: Direction,
+        counters: Counters,
+        settings: Settings,
+    ) -> list[PeerError]:
+        """Move the data of one call, host by host as the turns have it; what went wrong (the other hosts are served)."""
+        faults: list[PeerError] = []
+        window = settings.window if settings.pipeline else 1
+        for hosts in self.turns.order(list(messages), direction):
+            with ExitStack() as turn:
+                for host in hosts:
+                    turn.enter_context(self.turns.take(host, sizes[host], direction))
+                talks = {host: messages[host]() for host in hosts}
+                faults += self._converse(talks, counters, window=window, check=settings.check_data)
+        return faults
+
+    def _converse(
+        self, messages: Mapping[str, Iterator[Message]], counters: Counters, *, window: int, check: bool = True
+    ) -> list[PeerError]:
+        talks: list[tuple[Connection, Exchange]] = []
+        for host, items in messages.items():
+            link = self._links[host]
+            exchange = Exchange(host, items, first=link.next_sequence, window=window, check=check, counters=counters)
+            talks.append((link.connection, exchange))
+        complete = False
+        try:
+            broken = self.connections.carry(talks)
+            complete = True
+        finally:
+            if not complete:  # interrupted: nobody knows where the streams stand
+                for host in messages:
+                    self._lose(host)
+        faults: list[PeerError] = []
+        for host, (_, exchange) in zip(messages, talks, strict=True):
+            if host in broken:
+                self._lose(host)
+                faults.append(broken[host])
+            else:
+                self._links[host].next_sequence = exchange.next_sequence
+                if exchange.failure is not None:
+                    faults.append(exchange.failure)
+        return faults
+
+    def _lose(self, host: str) -> None:
+        link = self._links.pop(host, None)
+        if link is not None:
+            link.connection.close()
+
+    def take_errors(self) -> dict[str, int]:
+        """Failed calls on the I/O nodes this process has talked to, by name; reset there. `rejected`: messages."""
+        totals = [0] * (len(CALLS) + 1)
+
+        def add(body: memoryview) -> None:
+            if len(body) != wire.ERRORS.size:
+                raise wire.Malformed("counters that say nothing", fatal=True)
+            for place, count in enumerate(wire.ERRORS.unpack(body)):
+                totals[place] += count
+
+        faults: list[SfioError] = []
+        for host in sorted(self._known):
+            try:
+                self.link(host)
+                self.ask({host: [Message(Kind.ERRORS, b"", finish=add)]})
+            except PeerError as fault:
+                faults.append(fault)
+        if faults:
+            raise faults[0]
+        return dict(zip((*CALLS, "rejected"), totals, strict=True))
+
+    def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> list[bytes]:
+        """A collective step: all processes come here; raises on all if one failed or they do not mean the same."""
+        mine = json.dumps([what, list(same), None if fault is None else str(fault)]).encode()
+        items = self.group.all_gather(mine)
+        if fault is not None:
+            raise fault
+        for rank, item in enumerate(items):
+            their_what, their_same, their_fault = json.loads(item)
+            if their_fault is not None:
+                raise PeerError(f"process {rank}", f"its {what} failed: {their_fault}")
+            if their_what != what or their_same != list(same):
+                raise UsageError(
+                    f"process {rank} calls {their_what} with {their_same} where process {self.group.rank} calls {what}"
+                    f" with {list(same)}: a collective call must be the same in all processes"
+                )
+        return items
+
+    def close(self) -> None:
+        """Close the connections."""
+        for host in list(self._links):
+            self._lose(host)
+
+
+__all__ = ["Link", "ProtocolError", "Session"]

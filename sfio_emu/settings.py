@@ -1,0 +1,58 @@
+"""What a session may be told, and what it counts: the optimisations, each with its switch and its figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+from sfio_emu.errors import UsageError
+
+CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "read")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The optimisations of the `c` and `b` functions.
+
+    `sort`: requests of a call in the order of their offsets; `merge`: overlapping and consecutive ones become one;
+    `combine`: one message an I/O node instead of one a request; `pipeline`: `window` messages under way instead of
+    one, so that disk and network work at the same time. `message_bytes` bounds a message beside what the listener
+    allows. `check_data` protects the data of messages by a checksum, as bodies always are.
+    """
+
+    sort: bool = True
+    merge: bool = True
+    combine: bool = True
+    pipeline: bool = True
+    check_data: bool = True
+    window: int = 8
+    message_bytes: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise UsageError(f"the window is {self.window} messages: it must be at least 1")
+        if self.message_bytes < 4096:
+            raise UsageError(f"the largest message is {self.message_bytes} bytes: it must be at least 4096")
+
+
+@dataclass(kw_only=True)
+class Counters:
+    """What a file (or a session) has done: messages sent, fragments (pieces of memory) and requests (runs of a
+    subfile) in them, calls of the disk reported by the listeners, data bytes, messages that were rejected, and the
+    ways of copying (`strided`, `listed`, `vectors`: messages gathered or scattered so)."""
+
+    messages: int = 0
+    fragments: int = 0
+    requests: int = 0
+    disk_calls: int = 0
+    bytes_written: int = 0
+    bytes_read: int = 0
+    rejected: int = 0
+    copies: dict[str, int] = field(default_factory=lambda: {"strided": 0, "listed": 0, "vectors": 0})
+
+    def as_dict(self) -> dict[str, int]:
+        """The figures by name, JSON-ready."""
+        plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "copies"}
+        return plain | {f"copies_{way}": count for way, count in self.copies.items()}
+
+
+__all__ = ["CALLS", "Counters", "Settings"]

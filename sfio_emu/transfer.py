@@ -1,0 +1,218 @@
+"""The messages of one read or write to one I/O node: pieces packed to what a message may hold, gathered when sent,
+scattered when they arrive (the thesis' flushcache, mkbset, sfp_readb and sfp_writeb)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from sfio_emu import wire
+from sfio_emu.client import Message
+from sfio_emu.pieces import VECTOR_BYTES, Bytes, Piece
+from sfio_emu.settings import Counters
+from sfio_emu.wire import Kind, Malformed
+
+OVERHEAD_BYTES = 64
+
+
+def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool) -> Iterator[list[Piece]]:
+    """Pieces in messages of at most `limit_bytes`, cut where needed; one run a message unless `combine`."""
+    room = limit_bytes - OVERHEAD_BYTES
+    message: list[Piece] = []
+    left = room
+    for whole in pieces:
+        rest = whole
+        for piece in [rest] if combine else _single_runs(rest):
+            rest = piece
+            while True:
+                count = rest.fitting(left)
+                if count:
+                    message.append(rest if count == rest.size else rest.part(0, count))
+                    left -= count + wire.RUN_BYTES * len(message[-1].runs()[0])
+                if count < rest.size or not combine:
+                    yield message
+                    message, left = [], room
+                if count == rest.size:
+                    break
+                rest = rest.part(count, rest.size)
+    if message:
+        yield message
+
+
+def _single_runs(piece: Piece) -> Iterator[Piece]:
+    place = 0
+    for size in piece.runs()[1]:
+        yield piece.part(place, place + size)
+        place += size
+
+
+class Stage:
+    """Memory for gathering and scattering the messages of one conversation, made when first needed, used anew."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, dtype=np.uint8)
+
+    def room(self, size: int) -> Bytes:
+        if len(self._memory) < size:
+            self._memory = np.empty(size, dtype=np.uint8)
+        return self._memory[:size]
+
+
+class RunList:
+    """The runs of a message: pieces that follow one another in a subfile become one run."""
+
+    def __init__(self, pieces: Sequence[Piece], *, merge: bool) -> None:
+        self.subfiles: list[int] = []
+        self.offsets: list[int] = []
+        self.sizes: list[int] = []
+        for piece in pieces:
+            offsets, sizes = piece.runs()
+            if merge and self.sizes and self.subfiles[-1] == piece.subfile:
+                if self.offsets[-1] + self.sizes[-1] == offsets[0]:
+                    self.sizes[-1] += sizes[0]
+                    offsets, sizes = offsets[1:], sizes[1:]
+            self.subfiles += [piece.subfile] * len(offsets)
+            self.offsets += offsets
+            self.sizes += sizes
+
+    def encode(self, handles: dict[int, int], ensured: Sequence[tuple[int, int]] = ()) -> bytes:
+        """The body; `ensured`: (subfile, size) that a write must at least leave, as runs of no bytes."""
+        subfiles = self.subfiles + [subfile for subfile, _ in ensured]
+        offsets = self.offsets + [size for _, size in ensured]
+        return wire.encode_runs([handles[s] for s in subfiles], offsets, self.sizes + [0] * len(ensured))
+
+
+def _uses_vectors(pieces: Sequence[Piece]) -> bool:
+    return all(piece.fragment_bytes >= VECTOR_BYTES for piece in pieces)
+
+
+def write_message(
+    pieces: Sequence[Piece],
+    memory: Bytes,
+    handles: dict[int, int],
+    stage: Stage,
+    counters: Counters,
+    *,
+    merge: bool,
+    path: Callable[[int], str],
+    ensured: Sequence[tuple[int, int]] = (),
+) -> Message:
+    """A WRITE of the pieces; their data are gathered when it is sent."""
+    runs = RunList(pieces, merge=merge)
+    size = sum(runs.sizes)
+
+    def data() -> Sequence[memoryview]:
+        counters.fragments += sum(piece.fragments for piece in pieces)
+        counters.requests += len(runs.sizes)
+        if _uses_vectors(pieces):
+            counters.copies["vectors"] += 1
+            return [view for piece in pieces for view in piece.vectors(memory)]
+        counters.copies[pieces[0].way] += 1
+        stream = stage.room(size)
+        place = 0
+        for piece in pieces:
+            piece.gather(memory, stream[place : place + piece.size])
+            place += piece.size
+        return [memoryview(stream)]
+
+    def finish(body: memoryview) -> None:
+        if len(body) != wire.WRITTEN.size:
+            raise Malformed("an answer to a write that says nothing", fatal=True)
+        written, disk_calls = wire.WRITTEN.unpack(body)
+        counters.disk_calls += disk_calls
+        counters.bytes_written += written
+
+    return Message(Kind.WRITE, runs.encode(handles, ensured), data=data if pieces else None, finish=finish, path=path)
+
+
+def read_message(
+    pieces: Sequence[Piece],
+    memory: Bytes,
+    handles: dict[int, int],
+    stage: Stage,
+    counters: Counters,
+    *,
+    merge: bool,
+    path: Callable[[int], str],
+    missing: Callable[[int, int], None],
+) -> Message:
+    """A READ of the pieces, scattered when its answer is there; `missing(subfile, offset)` hears of ends of subfiles."""
+    runs = RunList(pieces, merge=merge)
+    wanted = sum(runs.sizes)
+    streams: list[Bytes] = []
+
+    def counts_of(body: memoryview) -> list[int]:
+        disk_calls, counts = wire.decode_counts(body, len(runs.sizes))
+        if any(count > size for count, size in zip(counts, runs.sizes, strict=True)):
+            raise Malformed("more bytes of a run than were asked", fatal=True)
+        return counts
+
+    def places(body: memoryview, size: int) -> Sequence[memoryview]:
+        if size != sum(counts_of(body)):
+            raise Malformed("counts that do not add up to the data", fatal=True)
+        if size == wanted and _uses_vectors(pieces):
+            counters.copies["vectors"] += 1
+            return [view for piece in pieces for view in piece.vectors(memory)]
+        counters.copies[pieces[0].way] += 1
+        streams.append(stage.room(size))
+        return [memoryview(streams[0])]
+
+    def finish(body: memoryview) -> None:
+        counts = counts_of(body)
+        counters.disk_calls += wire.READ_DONE.unpack(body[: wire.READ_DONE.size])[0]
+        counters.bytes_read += sum(counts)
+        counters.fragments += sum(piece.fragments for piece in pieces)
+        counters.requests += len(runs.sizes)
+        for subfile, offset, size, count in zip(runs.subfiles, runs.offsets, runs.sizes, counts, strict=True):
+            if count < size:
+                missing(subfile, offset + count)
+        if streams:
+            _scatter(pieces, memory, streams[0], runs.sizes, counts)
+
+    return Message(Kind.READ, runs.encode(handles), places=places, finish=finish, path=path)
+
+
+def _scatter(pieces: Sequence[Piece], memory: Bytes, stream: Bytes, sizes: list[int], counts: list[int]) -> None:
+    """Put what arrived in its places; where runs came short, what they would have held is left as it was."""
+    full = sizes == counts
+    holes = [] if full else _holes(sizes, counts)
+    place = skipped = 0
+    for piece in pieces:
+        if full:
+            piece.scatter(memory, stream[place : place + piece.size])
+        else:
+            skipped = _scatter_around(piece, memory, stream, place, holes, skipped)
+        place += piece.size
+
+
+def _holes(sizes: list[int], counts: list[int]) -> list[tuple[int, int]]:
+    """Where of the full stream bytes are missing: (start, end)."""
+    place = 0
+    holes = []
+    for size, count in zip(sizes, counts, strict=True):
+        if count < size:
+            holes.append((place + count, place + size))
+        place += size
+    return holes
+
+
+def _scatter_around(
+    piece: Piece, memory: Bytes, stream: Bytes, place: int, holes: list[tuple[int, int]], skipped: int
+) -> int:
+    """Scatter the parts of a piece at `place` of the full stream outside the holes; the bytes skipped up to its end."""
+    start, end = place, place + piece.size
+    for hole_start, hole_end in holes:
+        if hole_end <= start or hole_start >= end:
+            continue
+        if hole_start > start:
+            part = piece.part(start - place, hole_start - place)
+            part.scatter(memory, stream[start - skipped : hole_start - skipped])
+        skipped += min(hole_end, end) - max(hole_start, start)
+        start = min(hole_end, end)
+    if start < end:
+        piece.part(start - place, end - place).scatter(memory, stream[start - skipped : end - skipped])
+    return skipped
+
+
+__all__ = ["Stage", "pack", "read_message", "write_message"]
