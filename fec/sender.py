@@ -105,7 +105,8 @@ class StreamSender:
     began: a block is a window of consecutive labels, also when late parity makes it longer.
 
     Times are seconds of stream time: source packet i is due at i / rate_pps. ``path_of_label`` (65,536 bytes, see
-    ``PathNumbers``) has every header name its path and its number on it; without it both stay 0.
+    ``PathNumbers``) has every header name its path and its number on it; without it both stay 0. ``foreseen`` maps the time at
+    which a block begins to its N: what a sender would take that knew the future; reports then change nothing.
 
     >>> from fec.labels import StratifiedLabels
     >>> from fec.reed_solomon import ReedSolomonCode
@@ -123,7 +124,9 @@ class StreamSender:
         policy: Callable[[float], int],
         source: Callable[[int], bytes],
         path_of_label: bytes | None = None,
+        foreseen: Callable[[float], int] | None = None,
     ) -> None:
+        self._foreseen = foreseen
         self.parameters = parameters
         self._numbers = PathNumbers(path_of_label) if path_of_label is not None else None
         self._path_reports = PathReports()
@@ -272,7 +275,8 @@ class StreamSender:
         return block, symbol
 
     def _begin_block(self, number: int, due_s: float) -> _Block:
-        block = _Block(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, self.block_size)
+        size = self.block_size if self._foreseen is None else self._foreseen(due_s)
+        block = _Block(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
         self._next_label += block.size
         self._blocks[number] = self._filling = block
         oldest_s = due_s - self.parameters.playback_s - 2 * self._m * self._interval
@@ -317,7 +321,7 @@ class StreamSender:
             block.judged += 1
             block.judged_lost |= gone << symbol
         self._control.add(*_without_outages(lost, sent_s), now_s)
-        if self.parameters.block_size is None:
+        if self.parameters.block_size is None and self._foreseen is None:
             recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
             for block in reversed(list(recent)):
                 count = arrived.get(block.number, 0).bit_count()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from fec.sender import OutgoingPacket
+from fec.sender import OutgoingPacket, StreamSender
 from fec.wire import decode_header
 from testbed.fabric import Progress
 from testbed.model.label_split import LabelSplit
@@ -38,13 +38,16 @@ class _Event:
 
 
 class SimulatedStreamFabric:
-    """``run`` gives the same measurements for the same plan, always."""
+    """``run`` gives the same measurements for the same plan, always. ``sender``: what stands at the source, by the plan."""
 
     name = "simulator"
 
+    def __init__(self, sender: Callable[[StreamPlan], StreamSender] = build_sender) -> None:
+        self._sender = sender
+
     def run(self, plan: StreamPlan, progress: Callable[[Progress], None] | None = None) -> StreamMeasurements:
         """Run the plan in virtual time. Cost: about 10 us of real time a packet and event."""
-        return _Run(plan).finish(progress)
+        return _Run(plan, self._sender(plan)).finish(progress)
 
     def run_together(
         self, plans: Sequence[StreamPlan], progress: Callable[[Progress], None] | None = None
@@ -55,9 +58,9 @@ class SimulatedStreamFabric:
 
 
 class _Run:
-    def __init__(self, plan: StreamPlan) -> None:
+    def __init__(self, plan: StreamPlan, sender: StreamSender) -> None:
         self.plan = plan
-        self.sender = build_sender(plan)
+        self.sender = sender
         self.receiver = build_receiver(plan)
         self.content = ContentCheck(plan)
         self.chance = random.Random(plan.seed * 7919 + 17)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fec.labels import LabelOrder, RandomLabels, StratifiedLabels
@@ -19,8 +19,8 @@ def label_sequence(plan: StreamPlan) -> LabelOrder:
     return StratifiedLabels() if plan.stream.labels == "stratified" else RandomLabels(plan.seed)
 
 
-def build_sender(plan: StreamPlan) -> StreamSender:
-    """A sender whose content, labels and policy follow from the plan alone."""
+def build_sender(plan: StreamPlan, foreseen: Callable[[float], int] | None = None) -> StreamSender:
+    """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins."""
     stream, policy = plan.stream, block_size_policy(plan)
     parameters = SenderParameters(
         source_packets=stream.source_packets,
@@ -37,7 +37,7 @@ def build_sender(plan: StreamPlan) -> StreamSender:
     code = ReedSolomonCode(source_packets=stream.source_packets)
     content = payload_source(plan.seed, stream.symbol_bytes)
     paths = path_of_label(plan.forward) if is_numbered(plan) else None
-    return StreamSender(parameters, code, label_sequence(plan), policy, content, paths)
+    return StreamSender(parameters, code, label_sequence(plan), policy, content, paths, foreseen)
 
 
 def build_receiver(plan: StreamPlan) -> StreamReceiver:
