@@ -1,6 +1,6 @@
 """FT-DRB on switches beside its alternatives: one path, a capillary route recomputed by the controller, a capillary route with FEC.
 
-On an emulated 4x4 torus a link of the path is cut (the carrier goes) or swallows packets (the carrier stays).
+On an emulated 4x4 torus a link of the path is cut (the carrier goes), swallows packets (the carrier stays), or is crowded by TCP.
 """
 
 from __future__ import annotations
@@ -26,23 +26,29 @@ NAMES = {
     CODED: "capillary + FEC",
     "single": "one path",
 }
+CROWDED = {
+    "single": "one path",
+    "ft-drb, always": "FT-DRB, metapaths always",
+    "ft-drb, four paths": "FT-DRB, four paths kept open",
+}
+CROWD_BPS, CROWDED_S = 20e6, 3.0
+"""TCP that would take twice the link; how long."""
 _REPEATS = 2
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Every routing under both faults; quick once, full five times."""
+    """Every routing under both faults, three beside TCP; quick once, full five times."""
+    cases = [(kind, routing) for kind in ("down", "blackhole") for routing in NAMES]
+    cases.remove(("blackhole", "ft-drb, header"))
+    cases += [("crowded", routing) for routing in CROWDED]
     repeats = range(1 if quick else 5)
-    return [
-        {"kind": kind, "routing": routing, "repeat": repeat, "seed": seed + repeat}
-        for repeat in repeats
-        for kind in ("down", "blackhole")
-        for routing in NAMES
-        if not (kind == "blackhole" and routing == "ft-drb, header")
-    ]
+    return [{"kind": k, "routing": r, "repeat": n, "seed": seed + n} for n in repeats for k, r in cases]
 
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """One run on a network of its own; repeated where the machine could not keep up."""
+    if point["kind"] == "crowded":
+        return _measure_crowded(point)
     return _measure_coded(point) if point["routing"] == CODED else _measure_plain(point)
 
 
@@ -77,6 +83,40 @@ def _measure_plain(point: Mapping[str, Any]) -> dict[str, Any]:
     sent = len(session.run.sent.time_s) / session.analysis.messages
     failed = [check.name for check in session.verdict.checks if not check.passed]
     return {**row, "datagrams_a_message": sent, "failed": failed, "invalid": session.verdict.invalid}
+
+
+def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
+    from testbed.adapters.metapath_session import run_metapath_session
+    from testbed.streaming.metapath_analysis import latency_of, path_shares
+    from testbed.streaming.metapath_plan import BACKGROUND_AFTER_S, MetapathPlan
+    from testbed.streaming.metapaths import MetapathOptions
+    from topologies import load_network
+
+    wide = {"first_paths": 4, "threshold": 0.3, "tolerance": 0.9} if "four" in point["routing"] else {}
+    plan = MetapathPlan(
+        network=load_network(NETWORK),
+        source=SOURCE,
+        sink=SINK,
+        routing="single" if point["routing"] == "single" else "ft-drb",
+        rate_pps=RATE_PPS,
+        duration_s=BACKGROUND_AFTER_S + CROWDED_S,
+        background_bps=CROWD_BPS,
+        options=MetapathOptions(always=True, **wide),  # type: ignore[arg-type]
+        seed=point["seed"],
+    )
+    session = run_metapath_session(plan, repeats_if_invalid=_REPEATS)
+    sent_s, arrived_s = session.run.sent.time_s, session.run.arrival_s()
+    since_s = BACKGROUND_AFTER_S + 1.0
+    shares = path_shares(session.run, since_s)
+    return {
+        "sent": session.analysis.messages,
+        "lost": session.analysis.lost_outside,
+        "latency_before_ms": latency_of(1e3 * (arrived_s - sent_s)[sent_s < BACKGROUND_AFTER_S]),
+        "latency_during_ms": latency_of(1e3 * (arrived_s - sent_s)[sent_s >= since_s]),
+        "paths": [one.__dict__ for one in shares],
+        "tcp_bytes": session.run.counters.get("background_carried_bytes"),
+        "invalid": session.verdict.invalid,
+    }
 
 
 def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +166,7 @@ def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Each claim over all repetitions: the worst run must keep it; comparisons are of medians."""
-    checks = [*_ft_drb_checks(rows), *_alternative_checks(rows), *_comparisons(rows)]
+    checks = [*_ft_drb_checks(rows), *_alternative_checks(rows), *_comparisons(rows), *_crowded_checks(rows)]
     reasons = [row["invalid"] for row in rows if row["invalid"]]
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
 
@@ -150,7 +190,7 @@ def _ft_drb_checks(rows: Sequence[Row]) -> list[Check]:
     checks.append(_bound("silent blackhole: s until missing ACKs tell", worst_found, limit))
     marked = sum(row["marked_by"] != "silence" or row["port_status_s"] is not None for row in silent)
     checks.append(_count("silent blackhole: runs in which anything but silence told", marked))
-    ours = [row for row in rows if row["routing"].startswith("ft-drb")]
+    ours = [*silent, *_of(rows, "ft-drb", "down"), *_of(rows, "ft-drb, header", "down")]
     checks.append(_count("packets lost after the source reconfigured", sum(row["lost_later"] for row in ours)))
     back = [row["returned_s"] for row in ours]
     checks.append(_bound("s until the stream is back on its path", None if None in back else max(back), 0.12 + SLACK_S))
@@ -197,6 +237,19 @@ def _comparisons(rows: Sequence[Row]) -> list[Check]:
     ]
 
 
+def _crowded_checks(rows: Sequence[Row]) -> list[Check]:
+    spread = _of(rows, "ft-drb, four paths", "crowded")
+    off = max(abs(path["share"] - path["predicted_share"]) for row in spread for path in row["paths"])
+    slow = {name: median(row["latency_during_ms"][1] for row in _of(rows, name, "crowded")) for name in CROWDED}
+    return [
+        _bound("crowded: a path's share off its share of the bandwidth (equation 3.8)", off, 0.08),
+        _count("crowded: runs that do not keep four paths open", sum(len(row["paths"]) != 4 for row in spread)),
+        _less(
+            "crowded: 95th percentile of latency in ms, FT-DRB against one path", slow["ft-drb, always"], slow["single"]
+        ),
+    ]
+
+
 def _bound(name: str, measured: float | None, limit: float) -> Check:
     passed = measured is not None and measured <= limit
     return Check(
@@ -228,7 +281,39 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         chosen = [row for routing in NAMES for row in _of(rows, routing, kind)[:1]]
         title = f"Link {LINK[0]}->{LINK[1]} of a 4x4 torus: {words}"
         drawings[kind] = fault_figure(chosen, [NAMES[row["routing"]] for row in chosen], title)
-    return {**drawings, "lost": _lost_figure(rows)}
+    return {**drawings, "lost": _lost_figure(rows), "crowded": _crowded_figure(rows)}
+
+
+def _crowded_figure(rows: Sequence[Row]) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
+    figure.subplots_adjust(wspace=0.55)
+    spread = _of(rows, "ft-drb, four paths", "crowded")
+    for number, row in enumerate(spread):
+        at = [path["path"] + 0.06 * number for path in row["paths"]]
+        left.plot(at, [path["share"] for path in row["paths"]], "o", color="C0", label="" if number else "measured")
+        predicted = [path["predicted_share"] for path in row["paths"]]
+        left.plot(at, predicted, "x", color="k", label="" if number else "1 / latency, as a share (equation 3.8)")
+    left.set_xlabel("path of the metapath (0: the crowded minimal one)")
+    left.set_ylabel("share of the packets")
+    left.set_xticks(range(4))
+    left.set_ylim(0, 1)
+    left.legend(fontsize="small")
+    for place, name in enumerate(CROWDED):
+        for row in _of(rows, name, "crowded"):
+            middle, slow = row["latency_during_ms"]
+            right.plot([middle, slow], [place, place], "-", color="0.7", zorder=0)
+            right.plot(middle, place, "o", color="C0", label="median" if not place and not row["repeat"] else "")
+            right.plot(slow, place, "s", color="C1", label="95th percentile" if not place and not row["repeat"] else "")
+    right.set_yticks(range(len(CROWDED)), list(CROWDED.values()))
+    right.invert_yaxis()
+    right.set_xscale("log")
+    right.set_xlabel("latency beside TCP, ms")
+    right.legend(fontsize="small")
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    return figure
 
 
 def _lost_figure(rows: Sequence[Row]) -> Any:
@@ -258,7 +343,7 @@ def _lost_figure(rows: Sequence[Row]) -> Any:
 STUDY = Study(
     name="ft_drb_fabric",
     does="FT-DRB on the switches of an emulated 4x4 torus under a cut and a silent blackhole, beside three alternatives",
-    answers="003 chapter 3 beside 000 chapter 4: packets lost, time to reconfigure, latency before, during and after",
+    answers="003 chapter 3 beside 000 chapter 4: packets lost, time to reconfigure, latency; equations 3.5 to 3.8 beside TCP",
     points=points,
     measure=measure,
     judge=judge,

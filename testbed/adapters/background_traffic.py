@@ -23,20 +23,29 @@ _ENDING_S = 3.0
 
 @contextmanager
 def background_tcp(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, rate_bps: float) -> Iterator[dict[str, Any]]:
-    """TCP from the plan's source to its sink while the context lasts; afterwards the dictionary says what it carried.
+    """TCP beside a stream, as ``tcp_between``; InputError for a plan whose routes change (TCP would have no rules)."""
+    if plan.changes and rate_bps > 0:
+        raise InputError("background traffic: not while nodes move, only the stream's own rules follow them")
+    with tcp_between(net, wiring, plan.source, plan.sink, rate_bps) as carried:
+        yield carried
+
+
+@contextmanager
+def tcp_between(
+    net: EmulatedNetwork, wiring: Wiring, source_node: str, sink_node: str, rate_bps: float
+) -> Iterator[dict[str, Any]]:
+    """TCP from one end point to another while the context lasts; afterwards the dictionary says what it carried.
 
     ``background_bps`` asked for, ``background_carried_bytes`` received. Nothing where the rate is 0. CapabilityError where
-    iperf3 is not there or does not start, InputError for a plan whose routes change (TCP would have no rules).
+    iperf3 is not there or does not start.
     """
     carried: dict[str, Any] = {}
     if rate_bps <= 0:
         yield carried
         return
-    if plan.changes:
-        raise InputError("background traffic: not while nodes move, only the stream's own rules follow them")
     if shutil.which("iperf3") is None:
         raise CapabilityError("background traffic needs iperf3; install it (sudo apt-get install iperf3)")
-    source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
+    source, sink = wiring.host_at(source_node), wiring.host_at(sink_node)
     quiet: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
     server = net.run_in_host(sink.name, ["iperf3", "-s", "-1", "-J", "-p", _PORT], **quiet)
     client = None

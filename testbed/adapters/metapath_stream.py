@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from fec.wire import STREAM_UDP_PORT
+from testbed.adapters.background_traffic import tcp_between
 from testbed.adapters.controller_link import ControllerLink, PortEvent
 from testbed.adapters.emulated_network import EmulatedNetwork
 from testbed.adapters.emulated_stream import busy_share, going_first, processor_times, with_port_status
@@ -18,7 +20,7 @@ from testbed.adapters.recomputed_routes import RecomputedRoutes
 from testbed.adapters.stream_endpoints import EndpointProcess
 from testbed.errors import InvalidRunError
 from testbed.fabric import Progress
-from testbed.model.measurements import RunHealth
+from testbed.model.measurements import FaultTimes, RunHealth
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.cable_states import CableStates
 from testbed.openflow.escape_rules import EscapeRules, escape_rules, groups_of
@@ -26,7 +28,7 @@ from testbed.openflow.rules import stream_rules
 from testbed.routing import route_by_name
 from testbed.routing.spraying import spray
 from testbed.streaming.known_paths import KnownPaths, cable_number, known_paths, path_label
-from testbed.streaming.metapath_plan import MetapathPlan, MetapathRun, Rerouting
+from testbed.streaming.metapath_plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
 
 Tell = Callable[[Progress], None]
 _LEAD_S = 0.15
@@ -80,8 +82,9 @@ def run_metapath_stream(plan: MetapathPlan, tell: Tell | None = None) -> Metapat
             controller.install([rule for part in parts for rule in part.rules], plan_id=1)
             warm = [path_label(k) for k in range(len(ways.forward.paths))] if ways.forward else []
         elif plan.routing == "single":
-            split = spray(route_by_name(plan.network, plan.source, plan.sink, "single"))
-            controller.install(stream_rules(wiring, split, udp_port=STREAM_UDP_PORT), plan_id=1)
+            for plan_id, ends in enumerate(((plan.source, plan.sink), (plan.sink, plan.source)), start=1):
+                split = spray(route_by_name(plan.network, *ends, "single"))
+                controller.install(stream_rules(wiring, split, udp_port=STREAM_UDP_PORT), plan_id=plan_id)
             warm = [0]
         else:
             routes = RecomputedRoutes(controller, wiring, plan)
@@ -137,7 +140,10 @@ def _stream(
         schedule = FaultSchedule(net, plan.faults, start)
         stack.callback(schedule.stop)
         schedule.start()
-        _wait(plan, start, (source, sink), tell)
+        if plan.background_bps:
+            time.sleep(max(0.0, start + BACKGROUND_AFTER_S - time.monotonic()))
+        with tcp_between(net, wiring, plan.source, plan.sink, plan.background_bps) as carried:
+            _wait(plan, start, (source, sink), tell)
         sent, received = source.result(), sink.result()
         schedule.join()
         watch.stop()
@@ -145,16 +151,16 @@ def _stream(
     events, busy = controller.port_events(), busy_share(before, processor_times())
     faults = tuple(with_port_status(t, events, wiring, start) for t in schedule.times())
     rerouted = routes.reroutings(start) if routes is not None else ()
-    return _run_of(sent, received, faults, rerouted, busy, net.datapath)
+    return _run_of(sent, received, faults, rerouted, busy, {"datapath": net.datapath, **carried})
 
 
 def _run_of(
     sent: SourceResult,
     received: SinkResult,
-    faults: tuple,  # type: ignore[type-arg]
+    faults: tuple[FaultTimes, ...],
     rerouted: tuple[Rerouting, ...],
     busy: float,
-    datapath: str,
+    counters: dict[str, Any],
 ) -> MetapathRun:
     return MetapathRun(
         sent=sent.log,
@@ -164,7 +170,7 @@ def _run_of(
         rerouted=rerouted,
         zero_load_s=sent.zero_load_s,
         health=RunHealth(sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops, cpu_fraction=busy),
-        counters={"refused": sent.refused, "reports": received.reports, "datapath": datapath},
+        counters={"refused": sent.refused, "reports": received.reports, **counters},
     )
 
 

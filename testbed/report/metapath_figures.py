@@ -13,6 +13,13 @@ NAMES = {
     "recomputed": "capillary, recomputed",
     "capillary+fec": "capillary + FEC",
 }
+COLOURS = {
+    "FT-DRB": "C0",
+    "FT-DRB, header flag alone": "C1",
+    "capillary, recomputed": "C2",
+    "capillary + FEC": "C3",
+    "one path": "C4",
+}
 MOST_LOST_S = 0.05
 
 
@@ -22,7 +29,7 @@ def metapath_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def fault_figure(rows: Sequence[Mapping[str, Any]], names: Sequence[str], title: str | None = None) -> Any:
-    """Packets lost (sum since the fault) and, below, the median latency of each 20 ms; left the first 0.3 s, right all of it."""
+    """Packets lost (sum since the fault) and, below, the 95th percentile of latency in each 20 ms; left the first 0.3 s, right all of it."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, 2, sharex="col", sharey="row", figsize=(9.5, 5.6), width_ratios=(1, 1.6))
@@ -30,14 +37,15 @@ def fault_figure(rows: Sequence[Mapping[str, Any]], names: Sequence[str], title:
     lasts_s = rows[0]["stop_s"] - rows[0]["start_s"]
     for column in range(2):
         for number, (row, name) in enumerate(zip(rows, names, strict=True)):
-            _draw(axes[0, column], axes[1, column], row, name, f"C{number}")
+            colour = COLOURS.get(name, f"C{5 + number}")
+            _draw(axes[0, column], axes[1, column], row, name, colour)
         _finish(axes[0, column], axes[1, column], rows[0], lasts_s)
     for below in axes[1]:
         below.set_xlabel("time since the fault, s")
     for row_of_axes in axes:
         row_of_axes[0].set_xlim(-0.1, min(0.3, lasts_s))
     axes[0, 0].set_ylabel("packets lost since the fault")
-    axes[1, 0].set_ylabel("median latency of 20 ms, ms")
+    axes[1, 0].set_ylabel("latency, ms\n(95th percentile of 20 ms)")
     figure.suptitle(title or f"{rows[0]['link']} {rows[0]['kind']}", y=0.94)
     figure.legend(
         *axes[0, 1].get_legend_handles_labels(),
@@ -52,7 +60,7 @@ def fault_figure(rows: Sequence[Mapping[str, Any]], names: Sequence[str], title:
 def _draw(above: Axes, below: Axes, row: Mapping[str, Any], name: str, colour: str) -> None:
     line = row["timeline"]
     above.step([t + 0.02 for t in line["t_s"]], _running(line["lost"]), where="post", color=colour, label=name)
-    latency = [float("nan") if value is None else value for value in line["latency_ms"]]
+    latency = [float("nan") if value is None else value for value in line["slow_ms"]]
     below.plot([t + 0.01 for t in line["t_s"]], latency, color=colour, linewidth=1)
     at_s = row.get("reconfigured_s")
     if at_s is not None:
@@ -68,6 +76,8 @@ def _finish(above: Axes, below: Axes, row: Mapping[str, Any], lasts_s: float) ->
     above.set_yscale("symlog", linthresh=10)
     above.set_ylim(bottom=0)
     below.set_yscale("log")
+    below.yaxis.set_major_formatter("{x:g}")
+    below.yaxis.set_minor_formatter("")
     for axes in (above, below):
         axes.grid(alpha=0.3)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from testbed.model.measurements import FaultTimes, FloatArray
 from testbed.streaming.known_paths import KnownPaths, cable_number, known_paths
 from testbed.streaming.metapath_plan import MetapathPlan, MetapathRun
-from testbed.streaming.metapaths import SourceEvent
+from testbed.streaming.metapaths import SourceEvent, metapath_bandwidth
 
 UNDER_WAY_S = 0.05
 """A packet sent so long before a fault may still meet it."""
@@ -98,7 +98,7 @@ def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
     """Figures of every fault; each rules until the next one begins."""
     fates = message_fates(run)
     known = known_paths(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
-    ends = [*(t.start_s for t in run.faults[1:]), plan.duration_s]
+    ends = [*(t.start_s for t in run.faults), plan.duration_s][1:]
     outcomes = tuple(_outcome(plan, run, fates, known, t, end) for t, end in zip(run.faults, ends, strict=True))
     near = np.zeros(len(fates.sent_s), dtype=bool)
     for times in run.faults:
@@ -197,3 +197,35 @@ def latency_of(latency_ms: FloatArray) -> Latency:
     if not len(there):
         return None
     return round(float(np.median(there)), 3), round(float(np.percentile(there, 95)), 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathShare:
+    """How many of the packets went by one path, their mean latency, and the share that equation 3.8 gives such latencies."""
+
+    path: int
+    share: float
+    latency_ms: float
+    predicted_share: float
+
+
+def path_shares(run: MetapathRun, since_s: float) -> tuple[PathShare, ...]:
+    """Of the packets sent from ``since_s`` on, by path number; empty where none arrived."""
+    late = run.sent.time_s >= since_s
+    latency_ms = (run.arrival_s() - run.sent.time_s) * 1e3
+    there = {
+        int(path): latency_ms[mine & ~np.isnan(latency_ms)]
+        for path in np.unique(run.sent.path[late])
+        if (mine := late & (run.sent.path == path)).any()
+    }
+    used = {path: float(values.mean()) for path, values in there.items() if len(values)}
+    predicted = metapath_bandwidth(list(used.values())) if used else ()
+    return tuple(
+        PathShare(
+            path=path,
+            share=float((late & (run.sent.path == path)).sum() / late.sum()),
+            latency_ms=latency,
+            predicted_share=share,
+        )
+        for (path, latency), share in zip(used.items(), predicted, strict=True)
+    )

@@ -22,13 +22,17 @@ ROUTINGS: tuple[Routing, ...] = ("ft-drb", "single", "recomputed")
 """FT-DRB; one path for good; a capillary route that the controller computes anew when a port changes."""
 
 
+BACKGROUND_AFTER_S = 0.5
+"""Until then the source learns the zero-load latency of an empty network."""
 WARM_UP_S, LASTS_S, EVERY_S = 1.0, 1.0, 2.5
 """Of ``each_cable_faults``: before the first fault, how long each lasts, from one to the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetapathPlan:
-    """``packet_bytes``: payload of each packet. ``seed``: of the draws among paths. InputError for values out of range."""
+    """``packet_bytes``: payload of each packet. ``background_bps``: TCP beside the stream on its minimal path, from
+    half a second after its start (0: none).
+    ``seed``: of the draws among paths. InputError for values out of range."""
 
     network: Network
     source: str
@@ -39,6 +43,7 @@ class MetapathPlan:
     faults: tuple[Fault, ...] = ()
     duration_s: float = 3.0
     options: MetapathOptions = field(default_factory=MetapathOptions)
+    background_bps: float = 0.0
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -53,6 +58,8 @@ class MetapathPlan:
             raise InputError(
                 f"duration {self.duration_s:g} s; the last fault ends at {last:g} s, the stream must go on"
             )
+        if self.background_bps and self.routing == "recomputed":
+            raise InputError("background TCP has no rules where a route is recomputed; leave one of the two out")
         if overlapping(self.faults):
             raise InputError(f"routing {self.routing}: faults overlap; what each one does cannot be told apart")
         for fault in self.faults:

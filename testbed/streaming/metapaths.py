@@ -311,14 +311,24 @@ class MetapathSource:
             state.latency_s = max(hop_s * len(inner), 1e-6)
 
     def _size(self, now_s: float) -> None:
+        """One path more, the fastest of those that are closed, or one less, the slowest of those that are open."""
         assert self.zero_load_s is not None
         threshold_s = self._options.threshold * self.zero_load_s
         used = [self._paths[k].latency_s for k in self.metapath[: self.active]]
         step = metapath_step(used, threshold_s=threshold_s, tolerance_s=self._options.tolerance * threshold_s)
         wanted = min(max(self.active + step, 1), len(self.metapath))
-        if wanted != self.active:
-            self.active = wanted
-            self._tell(now_s, "grown" if step > 0 else "shrunk")
+        if wanted == self.active:
+            return
+        open_, closed = list(self.metapath[: self.active]), list(self.metapath[self.active :])
+        if step > 0:
+            open_.append(closed.pop(closed.index(min(closed, key=self._slowness))))
+        else:
+            closed.insert(0, open_.pop(open_.index(max(open_, key=self._slowness))))
+        self.metapath, self.active = (*open_, *closed), wanted
+        self._tell(now_s, "grown" if step > 0 else "shrunk")
+
+    def _slowness(self, path: int) -> tuple[float, int]:
+        return self._paths[path].latency_s, path
 
     def _tell(self, now_s: float, kind: str) -> None:
         self.events.append(SourceEvent(at_s=now_s, kind=kind, paths=self.metapath[: self.active]))
