@@ -12,6 +12,7 @@ from sfio_emu.datatypes import BYTE, Datatype, Integers
 from sfio_emu.errors import PeerError, SfioError, UsageError
 from sfio_emu.file_views import PairedRuns, View, memory_runs, pair_runs
 from sfio_emu.ports import ProcessGroup, SoloGroup
+from sfio_emu.striped_file import Session, StripedFile
 
 __all__ = ["BlockFile", "MpiFile", "View"]
 
@@ -23,18 +24,15 @@ Result = TypeVar("Result")
 class BlockFile(Protocol):
     """What an MpiFile stands on: blocks of a file moved from and to one buffer in one call; StripedFile is one.
 
-    Block i is `lengths[i]` bytes at `buffer_offsets[i]` of the buffer and `file_offsets[i]` of the file, int64 arrays of
-    shape (n,). Reading stops at the end of the file (fewer bytes are returned), writing extends the file.
+    Block i is `sizes[i]` bytes at `places[i]` of the buffer and `offsets[i]` of the file, int64 arrays of shape (n,).
+    Reading stops at the end of the file (fewer bytes are returned), writing extends the file. `truncate` and `close` are
+    called by every process of the group.
     """
 
-    def read_blocks(
-        self, buffer: memoryview, buffer_offsets: Integers, file_offsets: Integers, lengths: Integers
-    ) -> int: ...
-    def write_blocks(
-        self, buffer: memoryview, buffer_offsets: Integers, file_offsets: Integers, lengths: Integers
-    ) -> int: ...
+    def pread_blocks(self, target: memoryview, offsets: Integers, places: Integers, sizes: Integers) -> int: ...
+    def pwrite_blocks(self, data: memoryview, offsets: Integers, places: Integers, sizes: Integers) -> int: ...
     def size(self) -> int: ...
-    def truncate(self, size_bytes: int) -> None: ...
+    def truncate(self, size: int) -> None: ...
     def close(self) -> None: ...
 
 
@@ -56,6 +54,15 @@ class MpiFile:
         self._view = View(writable="w" in mode)
         self._position = 0
         self._closed = False
+
+    @classmethod
+    def open(cls, name: str, stripe_unit: int, *, mode: Mode = "rw", session: Session | None = None) -> MpiFile:
+        """Open a striped file (`"host/path;host/path;"`) in every process of the session's group. Collective.
+
+        Raises as StripedFile.open does.
+        """
+        file = StripedFile.open(name, stripe_unit, session=session)
+        return cls(file, file.session.group, mode=mode)
 
     def __enter__(self) -> MpiFile:
         return self
@@ -230,8 +237,8 @@ class MpiFile:
         return min(moved, wanted)
 
     def _move(self, verb: Literal["read", "write"], octets: memoryview, blocks: PairedRuns) -> int:
-        move = self._file.read_blocks if verb == "read" else self._file.write_blocks
-        return move(octets, blocks.memory_offsets, blocks.file_offsets, blocks.lengths)
+        move = self._file.pread_blocks if verb == "read" else self._file.pwrite_blocks
+        return move(octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
 
     def _advance(self, moved_bytes: int) -> int:
         self._position += moved_bytes // self._view.etype.size_bytes

@@ -16,6 +16,7 @@ __all__ = ["MpiMissing", "datatype_by_decoding", "datatype_by_pack", "datatype_b
 
 Octets = npt.NDArray[np.uint8]
 GRAY, BLACK = 0, 1
+_NOTHING = np.zeros(0, dtype=np.int64)
 
 
 class MpiMissing(SfioError):
@@ -38,6 +39,8 @@ def datatype_by_unpack(mpi_type: Any) -> Datatype:
     type, MpiMissing without mpi4py.
     """
     size, true_lb, true_extent = _measures(mpi_type)
+    if not size:
+        return _with_bounds(mpi_type, _NOTHING, _NOTHING)
     seen = np.full(true_extent, GRAY, dtype=np.uint8)
     _unpack(mpi_type, np.full(size, BLACK, dtype=np.uint8), seen, true_lb)
     black = np.flatnonzero(np.diff(seen, prepend=GRAY, append=GRAY))
@@ -55,6 +58,8 @@ def datatype_by_pack(mpi_type: Any) -> Datatype:
     Exact for any type, cross-ordered and overlapping ones included: a place of k digits to the base 256 takes k MPI_Packs.
     """
     size, true_lb, true_extent = _measures(mpi_type)
+    if not size:
+        return _with_bounds(mpi_type, _NOTHING, _NOTHING)
     places = np.zeros(size, dtype=np.int64)
     memory_places = np.arange(true_extent, dtype=np.int64)
     digit = 0
@@ -68,21 +73,19 @@ def datatype_by_pack(mpi_type: Any) -> Datatype:
 def datatype_by_decoding(mpi_type: Any) -> Datatype:
     """The same by asking MPI how the type was built (MPI_Type_get_contents through mpi4py); for checking the two above.
 
-    Raises UsageError for constructors that views.py does not know (darray and the like).
+    Bounds are asked of MPI at every level: implementations differ in when they pad a struct and in what `resized` inside a
+    struct means. Raises UsageError for constructors unknown here (darray and the like).
     """
     base, combiner, arguments = mpi_type.decode()
-    return _rebuilt(base, combiner, arguments)
+    lb, extent = mpi_type.Get_extent()
+    return resized(_rebuilt(base, combiner, arguments), int(lb), int(extent))
 
 
 def _rebuilt(base: Any, combiner: str, arguments: dict[str, Any]) -> Datatype:
     from sfio_emu import datatypes as build
 
     if combiner in ("NAMED", "F90_INTEGER", "F90_REAL", "F90_COMPLEX"):
-        alignment = _mpi().Datatype.Create_struct([1, 1], [0, 1], [_mpi().BYTE, base])
-        try:
-            return elementary_type(base.Get_size(), base.Get_name(), _alignment(base))
-        finally:
-            alignment.Free()
+        return elementary_type(base.Get_size(), base.Get_name(), _alignment(base))
     if combiner == "STRUCT":
         parts = [datatype_by_decoding(part) for part in arguments["datatypes"]]
         return build.struct(arguments["blocklengths"], arguments["displacements"], parts)
@@ -137,17 +140,36 @@ def _with_bounds(mpi_type: Any, offsets: npt.NDArray[np.int64], lengths: npt.NDA
 
 
 def _unpack(mpi_type: Any, packed: Octets, memory: Octets, true_lb: int) -> None:
-    mpi = _mpi()
-    origin = _shifted(memory, -true_lb)
-    mpi_type.Unpack(packed, 0, [origin, 1, mpi_type], mpi.COMM_SELF)
+    with _Element(mpi_type, memory, true_lb) as (one, place):
+        one.Unpack(packed, 0, place, _mpi().COMM_SELF)
 
 
 def _pack(mpi_type: Any, memory: Octets, true_lb: int, size: int) -> Octets:
-    mpi = _mpi()
-    packed = np.zeros(max(1, mpi_type.Pack_size(1, mpi.COMM_SELF)), dtype=np.uint8)
-    end = mpi_type.Pack([_shifted(memory, -true_lb), 1, mpi_type], packed, 0, mpi.COMM_SELF)
+    comm = _mpi().COMM_SELF
+    packed = np.zeros(max(1, mpi_type.Pack_size(1, comm)), dtype=np.uint8)
+    with _Element(mpi_type, memory, true_lb) as (one, place):
+        end = one.Pack(place, packed, 0, comm)
     if end != size:
         raise SfioError(
             f"this MPI packs {size} bytes as {end}: its packed format is not the plain one that is needed here"
         )
     return packed[:size]
+
+
+class _Element:
+    """One element of a type over `memory`, whose byte 0 is the type's byte `true_lb`: (type, buffer).
+
+    mpi4py divides a buffer's length by the extent to count elements, and the type's own extent may be zero or negative:
+    the element has extent 1 and its buffer length 1, at the address of the type's byte 0.
+    """
+
+    def __init__(self, mpi_type: Any, memory: Octets, true_lb: int) -> None:
+        self._one = mpi_type.Create_resized(0, 1).Commit()
+        self._memory = memory
+        self._true_lb = true_lb
+
+    def __enter__(self) -> tuple[Any, Any]:
+        return self._one, _mpi().buffer.fromaddress(self._memory.ctypes.data - self._true_lb, 1)
+
+    def __exit__(self, *error: object) -> None:
+        self._one.Free()

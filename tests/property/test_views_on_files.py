@@ -26,7 +26,7 @@ class MemoryFile:
         self.broken = False
         self.calls = 0
 
-    def read_blocks(self, buffer: memoryview, places: NDArray, offsets: NDArray, lengths: NDArray) -> int:  # type: ignore[type-arg]
+    def pread_blocks(self, buffer: memoryview, offsets: NDArray, places: NDArray, lengths: NDArray) -> int:  # type: ignore[type-arg]
         self.calls += 1
         moved = 0
         for place, offset, length in zip(places.tolist(), offsets.tolist(), lengths.tolist(), strict=True):
@@ -35,7 +35,7 @@ class MemoryFile:
             moved += len(piece)
         return moved
 
-    def write_blocks(self, buffer: memoryview, places: NDArray, offsets: NDArray, lengths: NDArray) -> int:  # type: ignore[type-arg]
+    def pwrite_blocks(self, buffer: memoryview, offsets: NDArray, places: NDArray, lengths: NDArray) -> int:  # type: ignore[type-arg]
         if self.broken:
             raise PeerError("p1", "write of /a: No space left on device")
         self.calls += 1
@@ -79,7 +79,7 @@ def bytes_of(layout: Datatype, count: int, start: int) -> list[int]:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(st.data())
 def test_what_is_written_through_a_view_is_read_back_and_nothing_else_changes(data: st.DataObject) -> None:
     before = bytes(range(1, 200))
