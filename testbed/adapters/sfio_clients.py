@@ -1,0 +1,200 @@
+"""Compute processes of a striped-file run as threads of one process: each with sockets in its own host's network.
+
+Sixty-four processes would starve the machine; a thread waits for sockets nearly all of its time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.errors import PeerError, SfioError
+from sfio_emu.ports import Turns
+from sfio_emu.session import Session
+from sfio_emu.settings import Settings
+from sfio_emu.striped_file import StripedFile
+from testbed.striping.access import Blocks
+
+Bytes = npt.NDArray[np.uint8]
+_LONGEST_COLLECTIVE_S = 60.0
+_FEW, _LITTLE = 8, 20_000
+
+
+class ThreadGroup:
+    """The threads of one process as a group; ``member(rank)`` is what each is given."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._items: list[bytes] = [b""] * size
+        self._meeting = threading.Barrier(size)
+
+    def member(self, rank: int) -> ThreadMember:
+        return ThreadMember(self, rank)
+
+    def exchange(self, rank: int, item: bytes) -> list[bytes]:
+        """The items of all; PeerError where one did not come."""
+        try:
+            self._items[rank] = item
+            self._meeting.wait(_LONGEST_COLLECTIVE_S)
+            found = list(self._items)
+            self._meeting.wait(_LONGEST_COLLECTIVE_S)
+        except threading.BrokenBarrierError:
+            raise PeerError(f"process {rank}", "another process did not come to a collective call") from None
+        return found
+
+    def abort(self) -> None:
+        """Let nobody wait for one that has gone."""
+        self._meeting.abort()
+
+
+@dataclass(frozen=True)
+class ThreadMember:
+    """One thread's place in its group (the library's port ProcessGroup)."""
+
+    group: ThreadGroup
+    rank: int
+
+    @property
+    def size(self) -> int:
+        return self.group.size
+
+    def barrier(self) -> None:
+        self.group.exchange(self.rank, b"")
+
+    def all_gather(self, item: bytes) -> list[bytes]:
+        return self.group.exchange(self.rank, item)
+
+
+@dataclass(kw_only=True)
+class Client:
+    """One compute process: its node, its blocks, its data in the order of its blocks, and what became of it.
+
+    ``open_socket(node, host)``: a socket of that compute node towards the I/O node ``host``.
+    """
+
+    rank: int
+    node: str
+    blocks: Blocks
+    data: Bytes
+    addresses: Mapping[str, tuple[str, int]]
+    settings: Settings
+    timeout_s: float
+    open_socket: Callable[[str, str], socket.socket]
+    turns: Callable[[Client], Turns] | None = None
+    sockets: dict[str, socket.socket] = field(default_factory=dict)
+    file: StripedFile | None = None
+    error: SfioError | None = None
+    error_after_s: float = 0.0
+    done_s: float = 0.0
+    _session: Session | None = None
+
+    def open(self, group: ThreadGroup, name: str, stripe_unit: int, file_bytes: int) -> None:
+        """Collective: open the file and give it its size."""
+        connections = TcpConnections(self.addresses, timeout_s=self.timeout_s, open_socket=self._open_socket)
+        turns = None if self.turns is None else self.turns(self)
+        self._session = Session(connections, group.member(self.rank), turns, self.settings)
+        self.file = StripedFile.open(name, stripe_unit, session=self._session)
+        self.file.truncate(file_bytes)
+
+    def rehearse(self, group: ThreadGroup, name: str, stripe_unit: int) -> None:
+        """Collective: write and read a little of another file, so that programs and connections are warm."""
+        assert self._session is not None
+        few = Blocks(offsets=self.blocks.offsets[:_FEW], sizes=np.minimum(self.blocks.sizes[:_FEW], _LITTLE))
+        with StripedFile.open(name, stripe_unit, session=self._session) as file:
+            places = np.arange(len(few), dtype=np.int64) * _LITTLE
+            memory = np.zeros(len(few) * _LITTLE, dtype=np.uint8)
+            if len(few):
+                file.pwrite_blocks(memory.data, few.offsets, places, few.sizes)
+                file.pread_blocks(memory.data, few.offsets, places, few.sizes)
+
+    def counted(self) -> dict[str, int]:
+        """The counters of the open file so far."""
+        counters = self._opened().counters
+        return {key: getattr(counters, key) for key in ("messages", "fragments", "requests", "disk_calls")}
+
+    def write(self, optimised: bool) -> None:
+        """All blocks: in one call, or one message a fragment."""
+        file = self._opened()
+        if not optimised:
+            for offset, place, size in self._each():
+                file.write_fragments(self.data[place : place + size].data, offset)
+        elif len(self.blocks) == 1:
+            file.pwrite(self.data.data, int(self.blocks.offsets[0]))
+        elif len(self.blocks):
+            file.pwrite_blocks(self.data.data, self.blocks.offsets, self._places(), self.blocks.sizes)
+
+    def read(self, optimised: bool) -> bool:
+        """All blocks into new memory; whether they are what was written."""
+        file = self._opened()
+        target = np.zeros(len(self.data), dtype=np.uint8)
+        if not optimised:
+            for offset, place, size in self._each():
+                file.read_fragments(target[place : place + size].data, offset)
+        elif len(self.blocks) == 1:
+            file.pread(target.data, int(self.blocks.offsets[0]))
+        elif len(self.blocks):
+            file.pread_blocks(target.data, self.blocks.offsets, self._places(), self.blocks.sizes)
+        return bool(np.array_equal(target, self.data))
+
+    def close(self) -> None:
+        """Let go of the connections, without a collective call."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        self.file = None
+        self.sockets.clear()
+
+    def flush(self, host: str) -> None:
+        """Acknowledge at once what came from that host: later there may be no way to it."""
+        with contextlib.suppress(OSError, KeyError):
+            self.sockets[host].setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+    def _open_socket(self, host: str) -> socket.socket:
+        opened = self.sockets[host] = self.open_socket(self.node, host)
+        return opened
+
+    def _opened(self) -> StripedFile:
+        assert self.file is not None
+        return self.file
+
+    def _places(self) -> npt.NDArray[np.int64]:
+        ends = np.cumsum(self.blocks.sizes)
+        return np.asarray(ends - self.blocks.sizes, dtype=np.int64)
+
+    def _each(self) -> list[tuple[int, int, int]]:
+        return list(zip(self.blocks.offsets.tolist(), self._places().tolist(), self.blocks.sizes.tolist(), strict=True))
+
+
+def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], group: ThreadGroup | None = None) -> float:
+    """Every client acts in a thread of its own; seconds until the last was done. What one raises is in its ``error``."""
+    start = threading.Barrier(len(clients) + 1)
+    began = [0.0]
+
+    def live(client: Client) -> None:
+        client.error = None
+        start.wait()
+        try:
+            act(client)
+        except SfioError as error:
+            client.error = error
+            client.error_after_s = time.monotonic() - began[0]
+            if group is not None:
+                group.abort()
+        client.done_s = time.monotonic() - began[0]
+
+    threads = [threading.Thread(target=live, args=(client,), daemon=True) for client in clients]
+    for thread in threads:
+        thread.start()
+    began[0] = time.monotonic()
+    start.wait()
+    for thread in threads:
+        thread.join()
+    return max(client.done_s for client in clients)

@@ -1,0 +1,271 @@
+"""Striped files over a network of real switches: listeners, clients, circuits, faults, and the content verified after every run."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from sfio_emu.settings import Settings
+from testbed.adapters.bulk_switchboard import CircuitSwitchboard
+from testbed.adapters.emulated_network import EmulatedNetwork
+from testbed.adapters.faults import FaultSchedule
+from testbed.adapters.processor_load import busy_share, processor_times
+from testbed.adapters.sfio_clients import Client, ThreadGroup, all_at_once
+from testbed.adapters.sfio_listeners import LISTENER_PORT, ListenerKiller, ListenerProcess
+from testbed.adapters.sfio_turns import DeskTurns, TransferDesk
+from testbed.adapters.sfio_verification import verified_subfiles
+from testbed.bulk.coordinator import Circuit
+from testbed.fabric import Progress
+from testbed.model.wiring import wire
+from testbed.openflow.circuit_rules import shared_return_rules, standing_rules
+from testbed.striping.measurements import ClientError, Direction, OperationRecord, StripingMeasurements
+from testbed.striping.oracle import data_of, file_content
+from testbed.striping.planning import StripingPlan
+
+MTU_BYTES = 9000
+TIMEOUT_S = 2.0
+"""Until a silent listener is given up."""
+_CIRCUIT_SEND_BUFFER = 80 << 10
+_PATIENCE_S = 120.0
+"""Where a connection waits for its circuit, it is silent and whole."""
+_QUIET_S = 0.05
+_LEAST_STALL_S = 15.0
+Tell = Callable[[Progress], None]
+
+
+class EmulatedStriping:
+    """A network with the listeners of a plan, inside the sandbox only; a context manager. ``run`` may be called again.
+
+    ``root``: where the subfiles lie, a directory for each I/O node. Raises CapabilityError where this machine cannot build it.
+    """
+
+    def __init__(self, plan: StripingPlan, root: Path, *, mtu: int = MTU_BYTES, tell: Tell | None = None) -> None:
+        self._plan, self._root, self._mtu = plan, root, mtu
+        self._tell = tell or (lambda _: None)
+        self._circuits = plan.options.switching == "circuit" and bool(plan.transfers)
+        self._stack = ExitStack()
+        self._desk: TransferDesk | None = None
+        self._content = file_content(plan.file_bytes, plan.options.seed)
+
+    def __enter__(self) -> EmulatedStriping:
+        try:
+            self._build()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _build(self) -> None:
+        plan = self._plan
+        self._tell(Progress(done_s=0, total_s=1, doing="building the network"))
+        self._wiring = wire(plan.network)
+        self._net = self._stack.enter_context(EmulatedNetwork(self._wiring, mtu=self._mtu))
+        pairs = [(t.source, t.sink) for t in plan.transfers]
+        self._board = CircuitSwitchboard(self._wiring, pairs)
+        self._stack.callback(self._board.close)
+        paths = plan.placement.remote
+        self._standing = standing_rules(self._wiring, paths)
+        self._board.change_rules((*shared_return_rules(self._wiring, paths), *self._standing), "add")
+        doomed = tuple(dict.fromkeys(plan.placement.names[k.node] for k in plan.options.killed))
+        groups = [tuple(n for n in plan.placement.io if n not in doomed), *((n,) for n in doomed)]
+        self._listeners = [self._listen(group) for group in groups if group]
+        self._stack.callback(self._close_listeners)
+        if self._circuits:
+            self._board.prepare(Circuit(transfer=i, path=t.path) for i, t in enumerate(plan.transfers))
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    def _listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
+        send_buffer = _CIRCUIT_SEND_BUFFER if self._circuits else None
+        return ListenerProcess(self._net, self._wiring, nodes, self._root, send_buffer_bytes=send_buffer)
+
+    def run(self) -> StripingMeasurements:
+        """All operations of the plan; those that a fault broke once more, when it is mended."""
+        operations: list[OperationRecord] = []
+        options = self._plan.options
+        directions: tuple[Direction, ...] = ("write", "read") if options.operation == "both" else (options.operation,)
+        clients = self._clients()
+        try:
+            self._open(clients)
+            if directions == ("read",):
+                self._write_before_reading(clients)
+            for number, direction in enumerate(directions):
+                self._tell(Progress(done_s=number + 0.5, total_s=len(directions) + 0.5, doing=direction))
+                faulty = number == 0 and bool(options.faults or options.killed)
+                operations.append(self._operate(clients, direction, attempt=1, faulty=faulty))
+                if operations[-1].errors:
+                    self._mend(clients)
+                    operations.append(self._operate(clients, direction, attempt=2, faulty=False))
+                if operations[-1].errors:
+                    break
+        finally:
+            for client in clients:
+                client.close()
+        return StripingMeasurements(fabric="emulation", operations=tuple(operations), mtu_bytes=self._mtu)
+
+    def _clients(self) -> list[Client]:
+        plan = self._plan
+        addresses = {n: (self._wiring.host_at(n).ip, LISTENER_PORT) for n in plan.placement.io}
+        return [
+            Client(
+                rank=rank,
+                node=node,
+                blocks=blocks,
+                data=data_of(self._content, blocks),
+                addresses=addresses,
+                settings=Settings(),
+                timeout_s=_PATIENCE_S if plan.coordinated else TIMEOUT_S,
+                open_socket=self._open_socket,
+                turns=self._turns_of,
+            )
+            for rank, (node, blocks) in enumerate(zip(plan.placement.compute, plan.blocks, strict=True))
+        ]
+
+    def _turns_of(self, client: Client) -> DeskTurns:
+        order = [
+            self._plan.transfers[i].sink
+            for frame in self._plan.frames
+            for i in frame
+            if self._plan.transfers[i].source == client.node
+        ]
+        return DeskTurns(lambda: self._desk, client.node, order, client.flush)
+
+    def _open_socket(self, node: str, host: str) -> socket.socket:
+        sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
+        if self._circuits:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CIRCUIT_SEND_BUFFER)
+        return sock
+
+    def _open(self, clients: list[Client]) -> None:
+        """Collective; what goes wrong here is no measurement. Raises SfioError."""
+        plan, group = self._plan, ThreadGroup(len(clients))
+        name = plan.placement.file_name()
+        unit = plan.options.stripe_unit
+        all_at_once(clients, lambda c: c.open(group, name, unit, plan.file_bytes), group)
+        for client in clients:
+            if client.error is not None:
+                raise client.error
+        all_at_once(clients, lambda c: c.rehearse(group, plan.placement.file_name("rehearsal"), unit), group)
+        for node in plan.placement.io:
+            (self._root / node / "rehearsal").unlink(missing_ok=True)
+
+    def _write_before_reading(self, clients: list[Client]) -> None:
+        """Into the subfiles directly: reads are measured alone."""
+        from testbed.striping.oracle import expected_subfiles
+
+        placement = self._plan.placement
+        parts = expected_subfiles(self._content, self._plan.options.stripe_unit, len(placement.io))
+        for node, part in zip(placement.io, parts, strict=True):
+            with (self._root / node / "data").open("r+b") as file:
+                file.write(part.tobytes())
+
+    def _operate(self, clients: list[Client], direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
+        options, placement = self._plan.options, self._plan.placement
+        before = [client.counted() for client in clients]
+        right: dict[int, bool] = {}
+
+        def act(client: Client) -> None:
+            if direction == "write":
+                client.write(options.optimise)
+            else:
+                right[client.rank] = client.read(options.optimise)
+
+        counters, times, changes = self._net.link_counters(), processor_times(), self._board.changes
+        with self._broken(faulty), self._turns() as desk:
+            seconds = all_at_once(clients, act)
+            changes = self._board.changes - changes
+        time.sleep(_QUIET_S)
+        drops = sum(now[2] - counters[link][2] for link, now in self._net.link_counters().items())
+        counted = [
+            {key: value - then[key] for key, value in client.counted().items()}
+            for client, then in zip(clients, before, strict=True)
+        ]
+        sums = {key: sum(item[key] for item in counted) for key in counted[0]}
+        errors = tuple(
+            ClientError(rank=c.rank, node=c.node, text=str(c.error), after_s=c.error_after_s)
+            for c in clients
+            if c.error is not None
+        )
+        if direction == "write":
+            whole = verified_subfiles(self._content, self._root, placement, options.stripe_unit)
+        else:
+            whole = not errors and all(right.values())
+        return OperationRecord(
+            direction=direction,
+            attempt=attempt,
+            faulty=faulty,
+            seconds=seconds,
+            bytes=self._plan.file_bytes,
+            messages=sums["messages"],
+            fragments=sums["fragments"],
+            requests=sums["requests"],
+            disk_calls=sums["disk_calls"],
+            verified=whole,
+            errors=errors,
+            deadlocks=len(desk.deadlocks) if desk else 0,
+            rule_changes=changes if self._circuits else 0,
+            queue_drops=drops,
+            cpu_fraction=busy_share(times, processor_times()),
+            frame_times_s=desk.frame_times_s if desk else (),
+            failure=desk.failure if desk else None,
+        )
+
+    @contextmanager
+    def _turns(self) -> Iterator[TransferDesk | None]:
+        """In a scheduled operation transfers wait for their turn; with circuits no other way stands meanwhile."""
+        if not self._plan.coordinated:
+            yield None
+            return
+        plan = self._plan.bulk_plan()
+        if self._circuits:
+            self._board.change_rules(self._standing, "remove")
+            self._board.forget_flows()
+        stall_s = max(_LEAST_STALL_S, 50 * plan.message_bytes * 8 / plan.link_rate_bps)
+        try:
+            with TransferDesk(plan, self._board, stall_s=stall_s) as desk:
+                self._desk = desk
+                yield desk
+        finally:
+            self._desk = None
+            if self._circuits:
+                self._board.change_rules(self._standing, "add")
+                self._board.forget_flows()
+
+    @contextmanager
+    def _broken(self, faulty: bool) -> Iterator[None]:
+        """Faults in force while the block runs; when it is over they are all mended, except that killed listeners are dead."""
+        if not faulty:
+            yield
+            return
+        start = time.monotonic()
+        faults = FaultSchedule(self._net, self._plan.options.faults, start)
+        names = self._plan.placement.names
+        with ListenerKiller(self._listeners, [(k.at_s, names[k.node]) for k in self._plan.options.killed], start):
+            faults.start()
+            try:
+                yield
+            finally:
+                faults.stop()
+
+    def _mend(self, clients: list[Client]) -> None:
+        """Start what was killed anew, and open the file anew over what is whole again."""
+        self._listeners = [self._listen(x.nodes) if x.killed else x for x in self._listeners]
+        for client in clients:
+            client.close()
+        self._board.forget_flows()
+        self._open(clients)
+
+
+def clear_root(root: Path, nodes: tuple[str, ...]) -> None:
+    """Remove the subfiles of an earlier run below ``root``."""
+    for node in nodes:
+        shutil.rmtree(root / node, ignore_errors=True)

@@ -1,0 +1,63 @@
+"""What a striped-file run measured: one record an operation, what went wrong in it, and what the machine did meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Direction = Literal["write", "read"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientError:
+    """A compute process whose call failed ``after_s`` seconds after it began."""
+
+    rank: int
+    node: str
+    text: str
+    after_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationRecord:
+    """One operation of all compute processes together.
+
+    ``verified``: subfiles hold what they must (write), every process read what was written (read). ``seconds``: until the
+    last process was done. ``faulty``: faults were in force; what they broke is in ``errors``. ``frame_times_s``: of a
+    scheduled one.
+    """
+
+    direction: Direction
+    attempt: int
+    faulty: bool
+    seconds: float
+    bytes: int
+    messages: int
+    fragments: int
+    requests: int
+    disk_calls: int
+    verified: bool
+    errors: tuple[ClientError, ...] = ()
+    deadlocks: int = 0
+    rule_changes: int = 0
+    queue_drops: int = 0
+    cpu_fraction: float = 0.0
+    frame_times_s: tuple[tuple[float, float], ...] = ()
+    failure: str | None = None
+
+    @property
+    def throughput_bps(self) -> float:
+        """Bits of the file a second, of an operation that came to its end."""
+        return self.bytes * 8 / self.seconds if self.seconds > 0 and not self.errors else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "throughput_bps": self.throughput_bps}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StripingMeasurements:
+    """All operations in order. ``mtu_bytes``: of the network's packets; ``repaired_s``: since when faults were mended."""
+
+    fabric: str
+    operations: tuple[OperationRecord, ...]
+    mtu_bytes: int

@@ -1,0 +1,42 @@
+"""What the subfiles of a striped file must hold, worked out on its own: rows of stripe units, one column a subfile."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.striping.access import Blocks
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def file_content(file_bytes: int, seed: int) -> Bytes:
+    """Pseudo-random bytes, shape (file_bytes,); the same for the same seed."""
+    return np.frombuffer(np.random.default_rng(seed).bytes(file_bytes), dtype=np.uint8)
+
+
+def data_of(content: Bytes, blocks: Blocks) -> Bytes:
+    """The blocks' bytes one after the other, shape (blocks.size_bytes,)."""
+    if len(blocks) == 1:
+        return content[int(blocks.offsets[0]) : int(blocks.offsets[0] + blocks.sizes[0])].copy()
+    parts = [
+        content[offset : offset + size]
+        for offset, size in zip(blocks.offsets.tolist(), blocks.sizes.tolist(), strict=True)
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint8)
+
+
+def expected_subfiles(content: Bytes, stripe_unit: int, subfiles: int) -> list[Bytes]:
+    """The bytes of every subfile, in order; cyclic distribution (thesis, Section 2.4 and Figure 11).
+
+    >>> text = np.frombuffer(b"Good*morning!Bonjour!Buona*mattina!", dtype=np.uint8)
+    >>> [part.tobytes() for part in expected_subfiles(text, 5, 2)]
+    [b'Good*ng!Bo!Buontina!', b'morninjoura*mat']
+    """
+    row = stripe_unit * subfiles
+    whole = len(content) // row
+    table = content[: whole * row].reshape(whole, subfiles, stripe_unit)
+    rest = content[whole * row :]
+    return [
+        np.concatenate([table[:, j, :].ravel(), rest[j * stripe_unit : (j + 1) * stripe_unit]]) for j in range(subfiles)
+    ]
