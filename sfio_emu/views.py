@@ -74,6 +74,11 @@ class MpiFile:
             self.close()
 
     @property
+    def file(self) -> BlockFile:
+        """What this stands on: the striped file, with its counters and its layout."""
+        return self._file
+
+    @property
     def view(self) -> View:
         """What this process sees of the file; bytes from the beginning until `set_view`."""
         return self._view
