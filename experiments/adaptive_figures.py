@@ -15,9 +15,9 @@ STYLES = {
     "fixed, for the worst": ("#009e73", ":", "^"),
 }
 MEASURES = (
-    ("overhead", "packets beyond the source packets, %"),
-    ("wasted", "parity that came and was not needed, %"),
-    ("late", "source packets late or lost, %"),
+    ("overhead", "parity sent,\n% of the source packets"),
+    ("wasted", "parity that came and was not\nneeded, % of the source packets"),
+    ("late", "late or lost,\n% of the source packets"),
 )
 
 
@@ -33,10 +33,11 @@ def fortune_figures(rows: Sequence[Row], patterns: Mapping[str, str], senders: S
             axes = grid[line][column]
             for sender in senders:
                 _line(axes, rows, pattern, sender, lambda row, key=key: 100 * row[key])
-            axes.set_ylim(bottom=0)
             axes.set_ylabel(words if column == 0 else "")
         grid[0][column].set_title(pattern)
         grid[-1][column].set_xlabel(patterns[pattern])
+    for line in grid:
+        line[0].set_ylim(bottom=0)  # last: it ends the scaling of the whole row
     _legend(figure, grid[0][0], senders)
     return {"spent-and-lost": figure, "first-decode": _decode_figure(rows, patterns, senders)}
 
@@ -54,10 +55,10 @@ def _decode_figure(rows: Sequence[Row], patterns: Mapping[str, str], senders: Se
             _line(lower, rows, pattern, sender, _none_share)
         upper.set_ylabel("median time from a failure to the\nfirst block that decodes, ms" if column == 0 else "")
         lower.set_ylabel("failures during which\nno block decodes, %" if column == 0 else "")
-        upper.set_ylim(bottom=0)
         lower.set_ylim(-4, 104)
         upper.set_title(pattern)
         lower.set_xlabel(patterns[pattern])
+    grid[0][0].set_ylim(bottom=0)
     _legend(figure, grid[0][0], senders)
     return figure
 

@@ -131,18 +131,29 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7.5, 4.8))
-    for code, mark in (("reed-solomon", "o"), ("raptorq", "s")):
+    for code, mark, colour, wide in (("reed-solomon", "o", "#0072b2", 9), ("raptorq", "+", "#d55e00", 8)):
         own = [row for row in rows if row["code"] == code]
         sizes = [row["m"] for row in own]
-        axes.plot(sizes, [r["quantile"] / r["m"] for r in own], mark, label=f"{code}: all but 1 % of blocks")
-        axes.plot(sizes, [r["mean"] / r["m"] for r in own], mark, mfc="none", label=f"{code}: mean")
+        like = {"marker": mark, "markersize": wide, "mfc": "none", "linestyle": "none"}
+        axes.plot(
+            sizes,
+            [r["quantile"] / r["m"] for r in own],
+            **like,
+            color=colour,
+            mew=2,
+            label=f"{code}: all but 1 % of blocks",
+        )
+        axes.plot(sizes, [r["mean"] / r["m"] for r in own], **like, color=colour, mew=0.8, label=f"{code}: mean")
     every = sorted({(row["m"], row["expected_quantile"]) for row in rows})
     axes.plot([m for m, _ in every], [n / m for m, n in every], "-", lw=1, color="gray", label="equation 25, DER 1 %")
     axes.axhline(1 / (1 - rows[0]["loss"]), ls="--", lw=1, color="black", label="equation 29: 1 / (1 - p)")
     axes.set_xscale("log")
+    ticks = sorted({row["m"] for row in rows})
+    axes.set_xticks(ticks, [str(m) for m in ticks])
+    axes.minorticks_off()
     axes.set(xlabel="M, source packets a block", ylabel="N / M until the block decodes")
     axes.set_title(f"Packets a block takes, a quarter of the labels lost (p = {rows[0]['loss']:.3f})")
-    axes.grid(alpha=0.3, which="both")
+    axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
     return {"packets_a_block": figure}
 
