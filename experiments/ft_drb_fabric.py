@@ -239,7 +239,7 @@ def _comparisons(rows: Sequence[Row]) -> list[Check]:
 
 def _crowded_checks(rows: Sequence[Row]) -> list[Check]:
     spread = _of(rows, "ft-drb, four paths", "crowded")
-    off = max(abs(path["share"] - path["predicted_share"]) for row in spread for path in row["paths"])
+    off = max((abs(path["share"] - path["predicted_share"]) for row in spread for path in row["paths"]), default=None)
     slow = {name: median(row["latency_during_ms"][1] for row in _of(rows, name, "crowded")) for name in CROWDED}
     return [
         _bound("crowded: a path's share off its share of the bandwidth (equation 3.8)", off, 0.08),
@@ -288,7 +288,7 @@ def _crowded_figure(rows: Sequence[Row]) -> Any:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
-    figure.subplots_adjust(wspace=0.55)
+    figure.subplots_adjust(wspace=0.5)
     spread = _of(rows, "ft-drb, four paths", "crowded")
     for number, row in enumerate(spread):
         at = [path["path"] + 0.06 * number for path in row["paths"]]
@@ -306,7 +306,7 @@ def _crowded_figure(rows: Sequence[Row]) -> Any:
             right.plot([middle, slow], [place, place], "-", color="0.7", zorder=0)
             right.plot(middle, place, "o", color="C0", label="median" if not place and not row["repeat"] else "")
             right.plot(slow, place, "s", color="C1", label="95th percentile" if not place and not row["repeat"] else "")
-    right.set_yticks(range(len(CROWDED)), list(CROWDED.values()))
+    right.set_yticks(range(len(CROWDED)), [name.replace(", ", ",\n") for name in CROWDED.values()])
     right.invert_yaxis()
     right.set_xscale("log")
     right.set_xlabel("latency beside TCP, ms")
