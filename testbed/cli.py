@@ -26,6 +26,7 @@ COMMANDS = (
     "simulate",
     "up",
     "run",
+    "sfio",
     "doctor",
 )
 

@@ -22,6 +22,7 @@ from sfio_emu.session import Session
 from sfio_emu.settings import Settings
 from sfio_emu.striped_file import StripedFile
 from testbed.striping.access import Blocks
+from testbed.striping.measurements import ClientError, Direction
 
 Bytes = npt.NDArray[np.uint8]
 _LONGEST_COLLECTIVE_S = 60.0
@@ -198,3 +199,53 @@ def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], grou
     for thread in threads:
         thread.join()
     return max(client.done_s for client in clients)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Of one operation of all clients: seconds until the last was done, sums of their counters, who failed, and whether all
+    that was read is right."""
+
+    seconds: float
+    messages: int
+    fragments: int
+    requests: int
+    disk_calls: int
+    errors: tuple[ClientError, ...]
+    right: bool
+
+
+def operate(clients: Sequence[Client], direction: Direction, *, optimised: bool, fault_s: float = 0.0) -> Outcome:
+    """All clients write, or read, at once. ``fault_s``: when the first fault begins, after the start."""
+    before = [client.counted() for client in clients]
+    right: dict[int, bool] = {}
+
+    def act(client: Client) -> None:
+        if direction == "write":
+            client.write(optimised)
+        else:
+            right[client.rank] = client.read(optimised)
+
+    seconds = all_at_once(clients, act)
+    after = [client.counted() for client in clients]
+    sums = {key: sum(now[key] - then[key] for now, then in zip(after, before, strict=True)) for key in after[0]}
+    errors = tuple(
+        ClientError(
+            rank=c.rank,
+            node=c.node,
+            text=str(c.error),
+            after_s=c.error_after_s,
+            since_fault_s=c.error_after_s - fault_s,
+        )
+        for c in clients
+        if c.error is not None
+    )
+    return Outcome(
+        seconds=seconds,
+        messages=sums["messages"],
+        fragments=sums["fragments"],
+        requests=sums["requests"],
+        disk_calls=sums["disk_calls"],
+        errors=errors,
+        right=not errors and all(right.values()),
+    )

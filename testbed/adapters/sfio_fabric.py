@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -14,21 +13,18 @@ from testbed.adapters.bulk_switchboard import CircuitSwitchboard
 from testbed.adapters.emulated_network import EmulatedNetwork
 from testbed.adapters.faults import FaultSchedule
 from testbed.adapters.processor_load import busy_share, processor_times
-from testbed.adapters.sfio_clients import Client, ThreadGroup, all_at_once
+from testbed.adapters.sfio_clients import Client, ThreadGroup, all_at_once, operate
 from testbed.adapters.sfio_listeners import LISTENER_PORT, ListenerKiller, ListenerProcess
 from testbed.adapters.sfio_turns import DeskTurns, TransferDesk
-from testbed.adapters.sfio_verification import verified_subfiles
+from testbed.adapters.sfio_verification import verified_subfiles, write_subfiles
 from testbed.bulk.coordinator import Circuit
 from testbed.fabric import Progress
 from testbed.model.wiring import wire
 from testbed.openflow.circuit_rules import shared_return_rules, standing_rules
-from testbed.striping.measurements import ClientError, Direction, OperationRecord, StripingMeasurements
+from testbed.striping.measurements import Direction, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import data_of, file_content
 from testbed.striping.planning import StripingPlan
 
-MTU_BYTES = 9000
-TIMEOUT_S = 2.0
-"""Until a silent listener is given up."""
 _CIRCUIT_SEND_BUFFER = 80 << 10
 _PATIENCE_S = 120.0
 """Where a connection waits for its circuit, it is silent and whole."""
@@ -40,11 +36,11 @@ Tell = Callable[[Progress], None]
 class EmulatedStriping:
     """A network with the listeners of a plan, inside the sandbox only; a context manager. ``run`` may be called again.
 
-    ``root``: where the subfiles lie, a directory for each I/O node. Raises CapabilityError where this machine cannot build it.
+    ``root``: where the subfiles lie, a directory for each I/O node; ``timeout_s``: until a silent listener is given up. Raises CapabilityError where this machine cannot build it.
     """
 
-    def __init__(self, plan: StripingPlan, root: Path, *, mtu: int = MTU_BYTES, tell: Tell | None = None) -> None:
-        self._plan, self._root, self._mtu = plan, root, mtu
+    def __init__(self, plan: StripingPlan, root: Path, *, mtu: int, timeout_s: float, tell: Tell | None = None) -> None:
+        self._plan, self._root, self._mtu, self._timeout_s = plan, root, mtu, timeout_s
         self._tell = tell or (lambda _: None)
         self._circuits = plan.options.switching == "circuit" and bool(plan.transfers)
         self._stack = ExitStack()
@@ -97,7 +93,7 @@ class EmulatedStriping:
         try:
             self._open(clients)
             if directions == ("read",):
-                self._write_before_reading(clients)
+                write_subfiles(self._content, self._root, self._plan.placement, options.stripe_unit)
             for number, direction in enumerate(directions):
                 self._tell(Progress(done_s=number + 0.5, total_s=len(directions) + 0.5, doing=direction))
                 faulty = number == 0 and bool(options.faults or options.killed)
@@ -123,7 +119,7 @@ class EmulatedStriping:
                 data=data_of(self._content, blocks),
                 addresses=addresses,
                 settings=Settings(),
-                timeout_s=_PATIENCE_S if plan.coordinated else TIMEOUT_S,
+                timeout_s=_PATIENCE_S if plan.coordinated else self._timeout_s,
                 open_socket=self._open_socket,
                 turns=self._turns_of,
             )
@@ -158,63 +154,35 @@ class EmulatedStriping:
         for node in plan.placement.io:
             (self._root / node / "rehearsal").unlink(missing_ok=True)
 
-    def _write_before_reading(self, clients: list[Client]) -> None:
-        """Into the subfiles directly: reads are measured alone."""
-        from testbed.striping.oracle import expected_subfiles
-
-        placement = self._plan.placement
-        parts = expected_subfiles(self._content, self._plan.options.stripe_unit, len(placement.io))
-        for node, part in zip(placement.io, parts, strict=True):
-            with (self._root / node / "data").open("r+b") as file:
-                file.write(part.tobytes())
-
     def _operate(self, clients: list[Client], direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
-        options, placement = self._plan.options, self._plan.placement
-        before = [client.counted() for client in clients]
-        right: dict[int, bool] = {}
-
-        def act(client: Client) -> None:
-            if direction == "write":
-                client.write(options.optimise)
-            else:
-                right[client.rank] = client.read(options.optimise)
-
+        options = self._plan.options
+        fault_s = min((*(x.start_s for x in options.faults), *(x.at_s for x in options.killed)), default=0.0)
         counters, times, changes = self._net.link_counters(), processor_times(), self._board.changes
         with self._broken(faulty), self._turns() as desk:
-            seconds = all_at_once(clients, act)
+            done = operate(clients, direction, optimised=options.optimise, fault_s=fault_s)
             changes = self._board.changes - changes
+        busy = busy_share(times, processor_times())
         time.sleep(_QUIET_S)
         drops = sum(now[2] - counters[link][2] for link, now in self._net.link_counters().items())
-        counted = [
-            {key: value - then[key] for key, value in client.counted().items()}
-            for client, then in zip(clients, before, strict=True)
-        ]
-        sums = {key: sum(item[key] for item in counted) for key in counted[0]}
-        errors = tuple(
-            ClientError(rank=c.rank, node=c.node, text=str(c.error), after_s=c.error_after_s)
-            for c in clients
-            if c.error is not None
-        )
+        whole = done.right
         if direction == "write":
-            whole = verified_subfiles(self._content, self._root, placement, options.stripe_unit)
-        else:
-            whole = not errors and all(right.values())
+            whole = verified_subfiles(self._content, self._root, self._plan.placement, options.stripe_unit)
         return OperationRecord(
             direction=direction,
             attempt=attempt,
             faulty=faulty,
-            seconds=seconds,
+            seconds=done.seconds,
             bytes=self._plan.file_bytes,
-            messages=sums["messages"],
-            fragments=sums["fragments"],
-            requests=sums["requests"],
-            disk_calls=sums["disk_calls"],
+            messages=done.messages,
+            fragments=done.fragments,
+            requests=done.requests,
+            disk_calls=done.disk_calls,
             verified=whole,
-            errors=errors,
+            errors=done.errors,
             deadlocks=len(desk.deadlocks) if desk else 0,
             rule_changes=changes if self._circuits else 0,
             queue_drops=drops,
-            cpu_fraction=busy_share(times, processor_times()),
+            cpu_fraction=busy,
             frame_times_s=desk.frame_times_s if desk else (),
             failure=desk.failure if desk else None,
         )
@@ -263,9 +231,3 @@ class EmulatedStriping:
             client.close()
         self._board.forget_flows()
         self._open(clients)
-
-
-def clear_root(root: Path, nodes: tuple[str, ...]) -> None:
-    """Remove the subfiles of an earlier run below ``root``."""
-    for node in nodes:
-        shutil.rmtree(root / node, ignore_errors=True)

@@ -201,14 +201,14 @@ def _options(args: argparse.Namespace) -> BulkOptions:
     )
 
 
-def parse_size(text: str) -> int:
-    """Bytes of ``1MB``, ``500kB``, ``64KiB`` or ``1000``; InputError for anything else."""
+def parse_size(text: str, option: str = "--message-size") -> int:
+    """Bytes of ``1MB``, ``500kB``, ``64KiB`` or ``1000``; InputError, which names the option, for anything else."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", text.strip().lower())
     if found is None:
-        raise InputError(f"--message-size {text!r}: give bytes, as in 1MB, 500kB or 64KiB")
+        raise InputError(f"{option} {text!r}: give bytes, as in 1MB, 500kB or 64KiB")
     size = float(found[1]) * {**_UNITS, **_BINARY}[found[2]]
     if size < 1:
-        raise InputError(f"--message-size {text!r}: give one byte or more")
+        raise InputError(f"{option} {text!r}: give one byte or more")
     return round(size)
 
 

@@ -10,12 +10,13 @@ Direction = Literal["write", "read"]
 
 @dataclass(frozen=True, kw_only=True)
 class ClientError:
-    """A compute process whose call failed ``after_s`` seconds after it began."""
+    """A compute process whose call failed ``after_s`` seconds after it began, ``since_fault_s`` after the first fault."""
 
     rank: int
     node: str
     text: str
     after_s: float
+    since_fault_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class OperationRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class StripingMeasurements:
-    """All operations in order. ``mtu_bytes``: of the network's packets; ``repaired_s``: since when faults were mended."""
+    """All operations in order. ``mtu_bytes``: of the network's packets."""
 
     fabric: str
     operations: tuple[OperationRecord, ...]

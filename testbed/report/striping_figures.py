@@ -1,0 +1,41 @@
+"""Figures of one striped-file run, drawn from its document alone: throughput of every operation beside what was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def striping_figures(found: Row) -> dict[str, Any]:
+    """Figure name -> matplotlib figure."""
+    ended = [record for record in found["operations"] if not record["errors"]]
+    return {"throughput": _throughput(found, ended)} if ended else {}
+
+
+def _throughput(found: Row, ended: list[Row]) -> Any:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 1.6 + 0.6 * len(ended)))
+    names = [record["direction"] + (" (again)" if record["attempt"] > 1 else "") for record in ended]
+    values = [record["throughput_bps"] / 1e6 for record in ended]
+    bars = axes.barh(names, values, color="#3b6ea5", height=0.55)
+    for text in axes.bar_label(bars, [f"{v:.1f}" for v in values], padding=4, zorder=3):
+        text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.5})
+    most = max(values)
+    if found["predicted"] is not None:
+        predicted, liquid = found["predicted"]["throughput_bps"] / 1e6, found["liquid_throughput_bps"] / 1e6
+        axes.axvline(predicted, color="black", linewidth=1.3, label=f"predicted, {predicted:.1f} Mbit/s")
+        axes.axvline(liquid, color="#c98b2b", linewidth=1.3, linestyle="--", label=f"liquid, {liquid:.1f} Mbit/s")
+        most = max(most, predicted, liquid)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.38), ncols=2, frameon=False, fontsize=9)
+    axes.set_xlim(0, 1.15 * most)
+    axes.set_xlabel("throughput of the file, Mbit/s")
+    axes.set_title(
+        f"{found['compute_nodes']} compute and {found['io_nodes']} I/O nodes, stripe unit {found['stripe_unit']} bytes, "
+        f"{found['switching']} switching, schedule {found['schedule']}",
+        fontsize=10,
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
