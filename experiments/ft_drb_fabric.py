@@ -215,7 +215,7 @@ def _comparisons(rows: Sequence[Row]) -> list[Check]:
         return None if None in values else median(values)
 
     def later(routing: str) -> float:
-        return median(row["latency_during_ms"][1] for row in _of(rows, routing, "down"))
+        return float(median(row["latency_during_ms"][1] for row in _of(rows, routing, "down")))
 
     return [
         _less(

@@ -47,6 +47,7 @@ def replaced(old: str, new: str) -> list[str]:
         ([*STREAM, "--probe-block-size", "--probe-link", "s1->s99"], "s1->s99"),
         ([*STREAM, "--labels", "sorted"], "sorted"),
         ([*STREAM, "--nonsense"], "--nonsense"),
+        ([*STREAM, "--routing", "capilary"], "capilary"),
         (["experiment", "run", "ror_validatoin"], "ror_validation"),
         (["nonsense"], "nonsense"),
     ],
@@ -200,3 +201,36 @@ def test_experiments_are_listed_with_what_they_answer(capsys: pytest.CaptureFixt
     code, out, _ = _plain(capsys, ["experiment", "list", "--json"])
     listed = {e["name"]: e["answers"] for e in json.loads(out)["experiments"]}
     assert code == 0 and "equation 23" in listed["ror_validation"] and "r(l)" in listed["fault_injection_streaming"]
+
+
+def test_a_routing_that_needs_switches_says_so_on_the_simulated_fabric(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, err = run(capsys, [*STREAM, "--routing", "ft-drb"], tmp_path / "results")
+    assert code == 3
+    assert "testbed simulate" in err and err.count("\n") == 1 and not out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--fault-kind", "loss"], "down or blackhole"),
+        (["--faults", "poisson:rate=1,lasts=1"], "each-link, none or a file"),
+        (["--also", "s2:s5"], "--also"),
+        (["--layers", "2"], "--layers"),
+        (["--paths", "0"], "paths"),
+        (["--silence-ms", "0"], "silence"),
+        (["--rate-pps", "20000"], "80 %"),
+        (["--links", "0"], "--links"),
+    ],
+)
+def test_what_a_reactive_routing_cannot_do_is_said_before_anything_is_built(words: list[str], says: str) -> None:
+    from testbed.cli import build_parser
+    from testbed.commands.stream_routing import check_reactive
+    from testbed.errors import InputError
+
+    args = build_parser("stream").parse_args(
+        ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--routing", "ft-drb", *words]
+    )
+    with pytest.raises(InputError, match=says):
+        check_reactive(args, "emulation")
