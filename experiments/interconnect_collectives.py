@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.interconnect_figures import draw_lines
 from experiments.interconnect_runs import measure_run
-from experiments.interconnect_samples import Row, at_least, delivery_check, performances, spread
+from experiments.interconnect_samples import Row, at_least, delivery_check, livelock_check, performances, spread
 from experiments.interconnect_traffic import STRIDE, drb_point
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Verdict
@@ -40,7 +40,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
                     seed=s,
                     quick=quick,
                     rate=rate,
-                    seconds=2.0 if pattern == "scatter" else None,
+                    seconds=2.0 if pattern == "scatter" else None if quick else 0.5,
                 )
                 for s in seeds
             ]
@@ -63,7 +63,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Sent = received; less than 1 % lost at every number of failures."""
-    checks = [delivery_check(rows)]
+    checks = [delivery_check(rows), livelock_check(rows)]
     worst: dict[str, tuple[int, list[float]]] = {}
     for (pattern, count, rate), values in _measured(rows).items():
         if (

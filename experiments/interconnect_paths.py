@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.interconnect_figures import draw_lines
 from experiments.interconnect_runs import measure_run
-from experiments.interconnect_samples import Row, at_least, delivery_check, performances, spread
+from experiments.interconnect_samples import Row, at_least, delivery_check, livelock_check, performances, spread
 from experiments.interconnect_traffic import STRIDE, SYNTHETIC, drb_point
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Check, Verdict
@@ -26,19 +26,21 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     found = []
     for pattern in ("uniform", "bit-reversal") if quick else SYNTHETIC:
         for paths in (1, 4) if quick else (1, 2, 3, 4, 5):
-            for s in seeds:
-                found += [
-                    drb_point(
-                        network=NETWORK, pattern=pattern, faults=n, fault_kind=kind, seed=s, quick=quick, paths=paths
-                    )
-                    for n, kind in ((0, "none"), (10, "start"))
-                ]
+            found += [
+                drb_point(
+                    network=NETWORK, pattern=pattern, faults=10, fault_kind="start", seed=s, quick=quick, paths=paths
+                )
+                for s in seeds
+            ]
+        found += [
+            drb_point(network=NETWORK, pattern=pattern, faults=0, fault_kind="none", seed=s, quick=quick) for s in seeds
+        ]
     return found
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Sent = received; latency flat in the number of paths; bit reversal and butterfly fall, or do not rise."""
-    checks = [delivery_check(rows)]
+    checks = [delivery_check(rows), livelock_check(rows)]
     for pattern, line in _latencies(rows).items():
         means = {paths: spread(values)[0] for paths, values in line.items()}
         low, high = min(means.values()), max(means.values())

@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.interconnect_figures import draw_bars, draw_lines
 from experiments.interconnect_runs import measure_run
-from experiments.interconnect_samples import Row, at_least, delivery_check, performances, spread
+from experiments.interconnect_samples import Row, at_least, delivery_check, livelock_check, performances, spread
 from experiments.interconnect_traffic import STRIDE, SYNTHETIC, TEN_PERCENT, drb_point
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Check, Verdict
@@ -28,7 +28,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     for network, most in TEN_PERCENT.items():
         if quick and network == "torus:16x16":
             continue
-        counts = (0, 4, most) if quick else (0, 2, 4, 6, 8, 10, most)
+        counts = (0, 4, most) if quick else (0, 4, 10, most) if network == "torus:16x16" else (0, 2, 4, 6, 8, 10, most)
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
             found += [
                 drb_point(network=network, pattern=pattern, faults=n, fault_kind="half", seed=s, quick=quick)
@@ -36,7 +36,16 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
                 for s in seeds
             ]
         found += [
-            drb_point(network=network, pattern="uniform", faults=n, fault_kind="half", seed=s, quick=quick, rate=LOADED)
+            drb_point(
+                network=network,
+                pattern="uniform",
+                faults=n,
+                fault_kind="half",
+                seed=s,
+                quick=quick,
+                rate=LOADED,
+                seconds=0.02 if quick else 0.05,
+            )
             for n in (0, most)
             for s in seeds
         ]
@@ -50,6 +59,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     low_name, low = min(worst.items(), key=lambda item: spread(item[1])[0])
     checks = [
         delivery_check(rows),
+        livelock_check(rows),
         at_least("lowest performance at 10 % failed links is about 80 % or better (%)", 75.0, low, " ".join(low_name)),
     ]
     for (network, pattern), values in worst.items():

@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.interconnect_figures import draw_bars
 from experiments.interconnect_runs import measure_run
-from experiments.interconnect_samples import Row, at_least, delivery_check, performances, spread
+from experiments.interconnect_samples import Row, at_least, delivery_check, livelock_check, performances, spread
 from experiments.interconnect_traffic import STRIDE, drb_point, shape_drawing
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Verdict
@@ -34,7 +34,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Sent = received; above 98 % for each shape."""
-    checks = [delivery_check(rows)]
+    checks = [delivery_check(rows), livelock_check(rows)]
     for kind, values in _by_shape(rows).items():
         checks.append(at_least(f"{kind}: above 98 % (%)", CLAIMED, values))
     return Verdict(checks=tuple(checks))

@@ -14,7 +14,7 @@ from typing import Any
 
 from experiments.interconnect_figures import draw_bars
 from experiments.interconnect_runs import measure_run
-from experiments.interconnect_samples import Row, delivery_check, performances, spread
+from experiments.interconnect_samples import Row, delivery_check, livelock_check, performances, spread
 from experiments.interconnect_traffic import STRIDE, SYNTHETIC, drb_point, trace_of
 from testbed.commands.study_base import Study
 from testbed.errors import InputError
@@ -23,15 +23,15 @@ from testbed.model.verdict import Check, Verdict
 NETWORK = "torus:32x32"
 THESIS_COUNTS = {"lanl-12": 52, "lanl-18": 62, "lanl-19": 58, "pnnl-mpp2": 89}
 
-_chosen: dict[str, str] = {"traces": ""}
+_chosen: dict[str, str] = {"traces": "", "patterns": ""}
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Every machine with its outages as they were (where known) and all permanent, six patterns (quick: uniform)."""
+    """Every machine with its outages as they were (where known) and all permanent; uniform, ``--all-patterns``: six."""
     seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
     found = []
     for s in seeds:
-        for pattern in ("uniform",) if quick else SYNTHETIC:
+        for pattern in SYNTHETIC if _chosen["patterns"] else ("uniform",):
             found.append(drb_point(network=NETWORK, pattern=pattern, faults=0, fault_kind="none", seed=s, quick=quick))
             for machine in THESIS_COUNTS:
                 lengths = ("trace-permanent",) if machine == "pnnl-mpp2" else ("trace", "trace-permanent")
@@ -53,6 +53,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     real = {**repaired, **{k: v for k, v in lasting.items() if k[1] == "pnnl-mpp2"}}
     checks = (
         delivery_check(rows),
+        livelock_check(rows),
         _at_most("loss averaged over the four machines as they were (%)", 2.0, sum(real.values()) / len(real), real),
         _at_most("largest loss with all failures permanent (%): about 3", 3.5, max(lasting.values()), lasting),
         _at_most("largest loss of a LANL machine with its repairs (%)", 1.0, max(repaired.values()), repaired),
@@ -81,7 +82,10 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """``--traces``: where the public tables are."""
+    """``--traces``: where the public tables are; ``--all-patterns``."""
+    parser.add_argument(
+        "--all-patterns", action="store_true", help="six patterns (default: uniform, which the claims are on)"
+    )
     parser.add_argument(
         "--traces",
         type=Path,
@@ -91,8 +95,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def configure(args: argparse.Namespace) -> None:
-    """Keep the directory; InputError where a table is missing."""
-    _chosen["traces"] = ""
+    """Keep the options; InputError where a table is missing."""
+    _chosen.update(traces="", patterns="all" if args.all_patterns else "")
     if args.traces is not None:
         for name in ("lanl.csv.gz", "pnnl2007.csv.gz"):
             if not (args.traces / name).is_file():
