@@ -21,7 +21,7 @@ demo:  ## set up, then a coded stream over capillary routes with links failing (
 # Whatever depends on the clock of real switches runs alone, after the rest has run in parallel. A selection (ARGS='-k capillary')
 # may leave one of the two without tests (pytest's exit code 5), not both.
 test:  ## set up, then all tests (ARGS='-k capillary' for some)
-	@vagrant/provision.sh --extras test
+	@vagrant/provision.sh --extras test,mpi
 	@parallel=0; serial=0; \
 	$(PYTHON) -m pytest -r fEs -n $(WORKERS) --dist worksteal -m "not emulation" $(ARGS) || parallel=$$?; \
 	$(PYTHON) -m pytest -r fEs -m emulation $(ARGS) || serial=$$?; \
@@ -29,7 +29,7 @@ test:  ## set up, then all tests (ARGS='-k capillary' for some)
 	[[ $$parallel =~ ^[05]$$ && $$serial =~ ^[05]$$ ]]
 
 bench:  ## set up, then every benchmark, one table each
-	@vagrant/provision.sh --extras bench
+	@vagrant/provision.sh --extras bench,mpi
 	@for benchmark in benchmarks/bench_*.py; do \
 	    [ -e "$$benchmark" ] || { echo "no benchmark yet"; break; }; \
 	    echo "== $$benchmark"; $(PYTHON) "$$benchmark" $(ARGS) || exit 1; \

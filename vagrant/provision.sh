@@ -6,7 +6,7 @@ set -euo pipefail
 usage() {
     cat <<'TEXT'
 usage: vagrant/provision.sh [--extras NAME,...] [--programs NAME,...] [--vm]
-  --extras    also the package's extras: test, lint, bench
+  --extras    also the package's extras: test, lint, bench, mpi
   --programs  also these programs of the system: chromium, shellcheck, ...
   --vm        inside the virtual machine: kernel modules and limits that suit emulation, `testbed` on every user's PATH
 environment:
