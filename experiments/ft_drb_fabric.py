@@ -81,8 +81,7 @@ def _measure_plain(point: Mapping[str, Any]) -> dict[str, Any]:
     (row,) = fault_rows(plan, session.run, session.analysis)
     del row["routing"], row["kind"]
     sent = len(session.run.sent.time_s) / session.analysis.messages
-    failed = [check.name for check in session.verdict.checks if not check.passed]
-    return {**row, "datagrams_a_message": sent, "failed": failed, "invalid": session.verdict.invalid}
+    return {**row, "datagrams_a_message": sent, "invalid": session.verdict.invalid}
 
 
 def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,8 +121,6 @@ def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
 def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
     from testbed.adapters.stream_session import SessionRequest, open_fabric, plan_session, run_session
     from testbed.streaming.coded_fates import coded_fates
-    from testbed.streaming.metapath_analysis import latency_of
-    from testbed.streaming.metapath_records import fault_timeline
 
     request = SessionRequest(
         network=NETWORK,
@@ -136,31 +133,37 @@ def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
     plan, route = plan_session(request)
     session = run_session(plan, route, open_fabric("emulation"), repeats_if_invalid=_REPEATS)
     (result,) = session.analysis.faults
-    fates = coded_fates(plan, session.run)
-    start_s, stop_s = result.start_s, result.stop_s
-    during = (fates.sent_s >= start_s - 0.05) & (fates.sent_s < stop_s + 0.05)
-    latency_ms = (fates.arrived_s - fates.sent_s) * 1e3
-    in_fault = (session.run.sent.time_s >= start_s) & (session.run.sent.time_s < stop_s)
-    lost = int((fates.lost & during).sum())
     return {
+        **_coded_row(coded_fates(plan, session.run), result.start_s, result.stop_s, session.run.sent.time_s),
         "link": result.link,
+        "port_status_s": None if result.port_status_s is None else result.port_status_s - result.start_s,
+        "reconfigured_s": result.reaction_s,
+        "invalid": session.verdict.invalid,
+    }
+
+
+def _coded_row(fates: Any, start_s: float, stop_s: float, datagrams_s: Any) -> dict[str, Any]:
+    """The figures of a plain stream's row, for messages that a code may have brought back."""
+    from testbed.streaming.metapath_analysis import latency_of
+    from testbed.streaming.metapath_records import fault_timeline
+
+    def between(times_s: Any, low_s: float, high_s: float) -> Any:
+        return (times_s >= low_s) & (times_s < high_s)
+
+    latency_ms, ends_s = (fates.arrived_s - fates.sent_s) * 1e3, stop_s + AFTER_S - 0.4
+    meets = between(fates.sent_s, start_s - 0.05, stop_s + 0.05)
+    lost, sent = int((fates.lost & meets).sum()), int(between(fates.sent_s, start_s, stop_s).sum())
+    return {
         "start_s": start_s,
         "stop_s": stop_s,
-        "port_status_s": None if result.port_status_s is None else result.port_status_s - start_s,
-        "sent": int(((fates.sent_s >= start_s) & (fates.sent_s < stop_s)).sum()),
+        "sent": sent,
         "lost": lost,
-        "lost_s": lost / plan.stream.rate_pps,
-        "reconfigured_s": result.reaction_s,
+        "lost_s": lost / RATE_PPS,
         "latency_before_ms": latency_of(latency_ms[fates.sent_s < start_s - 0.05]),
-        "latency_during_ms": latency_of(latency_ms[during]),
-        "latency_after_ms": latency_of(
-            latency_ms[(fates.sent_s >= stop_s + 0.05) & (fates.sent_s < stop_s + AFTER_S - 0.4)]
-        ),
-        "timeline": fault_timeline(fates, start_s, stop_s + AFTER_S - 0.4),
-        "datagrams_a_message": float(in_fault.sum())
-        / max(1, int(((fates.sent_s >= start_s) & (fates.sent_s < stop_s)).sum())),
-        "failed": [],
-        "invalid": session.verdict.invalid,
+        "latency_during_ms": latency_of(latency_ms[meets]),
+        "latency_after_ms": latency_of(latency_ms[between(fates.sent_s, stop_s + 0.05, ends_s)]),
+        "timeline": fault_timeline(fates, start_s, ends_s),
+        "datagrams_a_message": float(between(datagrams_s, start_s, stop_s).sum()) / max(1, sent),
     }
 
 

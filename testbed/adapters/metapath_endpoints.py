@@ -196,16 +196,22 @@ def _prepare_source(
                 hear = steering.hear_report if sock is reports else steering.hear_notice
                 for data in waiting_datagrams(sock):
                     hear(data, time.monotonic() - start_s)
-        source = steering.source if isinstance(steering, MetapathSteering) else None
-        return SourceResult(
-            log=_sent(log),
-            worst_lag_s=worst_lag_s,
-            refused=frames.refused,
-            events=tuple(source.events) if source else (),
-            zero_load_s=source.zero_load_s if source else None,
-        )
+        return _source_result(log, worst_lag_s, frames.refused, steering)
 
     return run
+
+
+def _source_result(
+    log: Sequence[tuple[float, int, int, int]], worst_lag_s: float, refused: int, steering: Steering
+) -> SourceResult:
+    source = steering.source if isinstance(steering, MetapathSteering) else None
+    return SourceResult(
+        log=_sent(log),
+        worst_lag_s=worst_lag_s,
+        refused=refused,
+        events=tuple(source.events) if source else (),
+        zero_load_s=source.zero_load_s if source else None,
+    )
 
 
 def _sent(log: Sequence[tuple[float, int, int, int]]) -> SentDatagrams:

@@ -116,22 +116,14 @@ def _stream(
     warm: Sequence[int],
     tell: Tell,
 ) -> MetapathRun:
-    before, cables = processor_times(), CableStates(wiring)
+    before = processor_times()
     with ExitStack() as stack:
         stack.enter_context(going_first(controller.pid))
         sink = stack.enter_context(sink_process(net, wiring, plan, ways.return_labels))
         source, notify = stack.enter_context(source_process(net, wiring, plan, ways.forward, warm))
         for end in (sink, source):
             end.wait_until_ready()
-
-        def heard(event: PortEvent) -> None:
-            changed = cables.hear(event.dpid, event.port, event.up)
-            if changed is not None and routes is not None:
-                routes.avoid(cables.down, event.at_s)
-            elif changed is not None and ways.forward is not None:
-                notify({"cable": cable_number(plan.network, changed.links[0]), "up": changed.up})
-
-        watch = PortWatch(controller, heard)
+        watch = PortWatch(controller, _listener(wiring, ways, routes, notify))
         stack.callback(watch.stop)
         watch.start()
         start = time.monotonic() + _LEAD_S
@@ -140,10 +132,7 @@ def _stream(
         schedule = FaultSchedule(net, plan.faults, start)
         stack.callback(schedule.stop)
         schedule.start()
-        if plan.background_bps:
-            time.sleep(max(0.0, start + BACKGROUND_AFTER_S - time.monotonic()))
-        with tcp_between(net, wiring, plan.source, plan.sink, plan.background_bps) as carried:
-            _wait(plan, start, (source, sink), tell)
+        carried = _while_it_runs(net, wiring, plan, start, (source, sink), tell)
         sent, received = source.result(), sink.result()
         schedule.join()
         watch.stop()
@@ -152,6 +141,38 @@ def _stream(
     faults = tuple(with_port_status(t, events, wiring, start) for t in schedule.times())
     rerouted = routes.reroutings(start) if routes is not None else ()
     return _run_of(sent, received, faults, rerouted, busy, {"datapath": net.datapath, **carried})
+
+
+def _listener(
+    wiring: Wiring, ways: Ways, routes: RecomputedRoutes | None, notify: Callable[[dict[str, Any]], None]
+) -> Callable[[PortEvent], None]:
+    """What happens when a switch tells of a port: the route is computed anew, or FT-DRB's source hears of the cable."""
+    cables = CableStates(wiring)
+
+    def heard(event: PortEvent) -> None:
+        changed = cables.hear(event.dpid, event.port, event.up)
+        if changed is not None and routes is not None:
+            routes.avoid(cables.down, event.at_s)
+        elif changed is not None and ways.forward is not None:
+            notify({"cable": cable_number(wiring.network, changed.links[0]), "up": changed.up})
+
+    return heard
+
+
+def _while_it_runs(
+    net: EmulatedNetwork,
+    wiring: Wiring,
+    plan: MetapathPlan,
+    start: float,
+    ends: Sequence[EndpointProcess],
+    tell: Tell,
+) -> dict[str, Any]:
+    """Wait for the stream's end, TCP beside it if asked for; what that carried."""
+    if plan.background_bps:
+        time.sleep(max(0.0, start + BACKGROUND_AFTER_S - time.monotonic()))
+    with tcp_between(net, wiring, plan.source, plan.sink, plan.background_bps) as carried:
+        _wait(plan, start, ends, tell)
+    return carried
 
 
 def _run_of(
