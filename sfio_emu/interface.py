@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from sfio_emu.buffers import first_bytes
 from sfio_emu.client import Message
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
@@ -98,24 +99,24 @@ def _path_message(kind: Kind, subfile: SubfileName) -> Message:
 
 def mread(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
     """Read into `buffer`, one request a fragment; the number of bytes (fewer at the end of the file)."""
-    return file.read_fragments(_first(buffer, size), offset)
+    return file.read_fragments(first_bytes(buffer, size), offset)
 
 
 def mwrite(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
     """Write the first `size` bytes of `buffer` (all unless given), one request a fragment."""
-    return file.write_fragments(_first(buffer, size), offset)
+    return file.write_fragments(first_bytes(buffer, size), offset)
 
 
 def mreadc(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
     """Read into `buffer`, optimised; the number of bytes (fewer at the end of the file)."""
-    count = file.pread(_first(buffer, size), offset)
+    count = file.pread(first_bytes(buffer, size), offset)
     assert isinstance(count, int)
     return count
 
 
 def mwritec(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
     """Write the first `size` bytes of `buffer` (all unless given), optimised."""
-    return file.pwrite(_first(buffer, size), offset)
+    return file.pwrite(first_bytes(buffer, size), offset)
 
 
 def mreadb(
@@ -132,27 +133,13 @@ def mwriteb(
     return file.pwritev(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
 
 
-def _first(buffer: Buffer, size: int | None) -> Buffer:
-    if size is None:
-        return buffer
-    try:
-        view = memoryview(buffer)
-    except TypeError:
-        raise UsageError(f"a {type(buffer).__name__} is no buffer: give bytes, a bytearray or an array") from None
-    if not 0 <= size <= view.nbytes:
-        raise UsageError(f"a size of {size} bytes with a buffer of {view.nbytes}: give 0 to {view.nbytes}")
-    if not view.c_contiguous:
-        raise UsageError("the buffer is not contiguous: give a contiguous array, or its parts as blocks")
-    return view.cast("B")[:size] if view.nbytes else view
-
-
 def _blocks(count: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[Buffer]:
     if not count == len(offsets) == len(buffers) == len(sizes):
         raise UsageError(
             f"{count} blocks with {len(offsets)} offsets, {len(buffers)} buffers and {len(sizes)} sizes:"
             " give one of each a block"
         )
-    return [_first(buffer, size) for buffer, size in zip(buffers, sizes, strict=True)]
+    return [first_bytes(buffer, size) for buffer, size in zip(buffers, sizes, strict=True)]
 
 
 def merror() -> dict[str, int]:

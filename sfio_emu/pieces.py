@@ -82,7 +82,7 @@ class StripedPiece:
         return self._layout.logical_offset(self.subfile, local) + self._shift
 
     def vectors(self, memory: Bytes) -> list[memoryview]:
-        view = memoryview(memory)
+        view = memory.data
         unit, step = self._layout.stripe_unit, self._layout.round_bytes
         if self._layout.subfiles == 1:
             return [view[self._place(self._low) : self._place(self._low) + self.size]]
@@ -96,35 +96,35 @@ class StripedPiece:
             pieces.append(view[start + whole * step : start + whole * step + last])
         return pieces
 
-    def _spans(self, memory: Bytes) -> Iterator[tuple[Bytes, int, int]]:
-        """Places in memory, of shape (rows, bytes), and where in the stream they begin and end."""
+    def _spans(self, memory: Bytes) -> Iterator[tuple[npt.NDArray[np.void] | Bytes, int, int]]:
+        """Places in memory, and where in the stream they begin and end: bytes, or items of one stripe unit each
+        (copied item by item, which is a quarter faster than rows of bytes)."""
         unit, step = self._layout.stripe_unit, self._layout.round_bytes
+        start = self._place(self._low)
         if self._layout.subfiles == 1:
-            start = self._place(self._low)
-            yield memory[start : start + self.size].reshape(1, -1), 0, self.size
+            yield memory[start : start + self.size], 0, self.size
             return
         place = 0
         inside = self._low % unit
-        start = self._place(self._low)
         if inside or self.size < unit:
             place = min(unit - inside, self.size)
-            yield memory[start : start + place].reshape(1, -1), 0, place
+            yield memory[start : start + place], 0, place
             start += step - inside
         rows = (self.size - place) // unit
         if rows:
             end = place + rows * unit
-            yield np.ndarray((rows, unit), np.uint8, memory, start, (step, 1)), place, end
+            yield np.ndarray((rows,), np.dtype((np.void, unit)), memory.data, start, (step,)), place, end
             place, start = end, start + rows * step
         if place < self.size:
-            yield memory[start : start + self.size - place].reshape(1, -1), place, self.size
+            yield memory[start : start + self.size - place], place, self.size
 
     def gather(self, memory: Bytes, stream: Bytes) -> None:
         for there, start, end in self._spans(memory):
-            np.copyto(stream[start:end].reshape(there.shape), there)
+            np.copyto(stream[start:end].view(there.dtype), there)
 
     def scatter(self, memory: Bytes, stream: Bytes) -> None:
         for there, start, end in self._spans(memory):
-            np.copyto(there, stream[start:end].reshape(there.shape))
+            np.copyto(there, stream[start:end].view(there.dtype))
 
 
 class ListedPiece:
@@ -171,7 +171,7 @@ class ListedPiece:
         return ListedPiece(self.subfile, *runs, *fragments)
 
     def vectors(self, memory: Bytes) -> list[memoryview]:
-        view = memoryview(memory)
+        view = memory.data
         return [
             view[start : start + size]
             for start, size in zip(self._source.tolist(), np.diff(self._place).tolist(), strict=True)

@@ -77,7 +77,7 @@ def prepare(requests: Requests, settings: Settings, *, writing: bool) -> Prepare
             requests = requests.chosen(np.argsort(requests.offsets, kind="stable"))
         else:
             unsorted = requests
-        if settings.merge and bool(np.any(requests.offsets[1:] < requests.offsets[:-1] + requests.sizes[:-1])):
+        if bool(np.any(requests.offsets[1:] < requests.offsets[:-1] + requests.sizes[:-1])):
             requests, copies = _without_overlaps(unsorted, writing=writing)
     if settings.merge:
         requests = _joined(requests)

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import Protocol
 
 from sfio_emu import wire
 from sfio_emu.settings import CALLS
 from sfio_emu.wire import Header, Kind, Malformed
+
+LEAST_RANGE_BYTES = 16 << 10
 
 
 class CallFailed(Exception):
@@ -33,6 +36,22 @@ class Subfiles(Protocol):
     def write(self, file: int, piece: memoryview, offset: int) -> int: ...
     def read(self, file: int, piece: memoryview, offset: int) -> int: ...
     def take_errors(self) -> Sequence[int]: ...
+
+
+class FileRange:
+    """`size` bytes of an open file from `offset` that an answer has in the place of bytes."""
+
+    __slots__ = ("file", "offset", "size")
+
+    def __init__(self, file: int, offset: int, size: int) -> None:
+        self.file, self.offset, self.size = file, offset, size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def after(self, count: int) -> FileRange:
+        """What remains when `count` bytes are sent."""
+        return FileRange(self.file, self.offset + count, self.size - count)
 
 
 class BufferPool:
@@ -83,9 +102,11 @@ class ServerConnection:
         self._subfiles, self._pool, self._tally = subfiles, pool, tally
         self._head = memoryview(bytearray(wire.HEADER_BYTES))
         self._arrived = 0
+        self._summed = 0
+        self._sum = wire.Checksum()
         self._header: Header | None = None
         self._buffer: memoryview | None = None
-        self._outgoing: deque[memoryview] = deque()
+        self._outgoing: deque[memoryview | FileRange] = deque()
         self._files: dict[int, tuple[int, str]] = {}
         self._next_handle = 1
         self.closed = False
@@ -117,7 +138,7 @@ class ServerConnection:
             if self._buffer is None:
                 self.starved = True
                 return ()
-        return (self._buffer[self._arrived : self._header.body_bytes + self._header.data_bytes],)
+        return (self._buffer[self._arrived : self._header.total_bytes],)
 
     def received(self, count: int) -> None:
         """Take `count` more bytes that were put where `incoming` said."""
@@ -131,22 +152,35 @@ class ServerConnection:
                 self._reject(0, fault)
                 return
             self._arrived = 0
-            if self._header.body_bytes + self._header.data_bytes == 0:
+            if self._header.total_bytes == 0:
                 self._finish(self._header, memoryview(b""), memoryview(b""))
             return
-        if self._arrived == self._header.body_bytes + self._header.data_bytes:
-            assert self._buffer is not None
-            body_bytes, total = self._header.body_bytes, self._arrived
-            self._finish(self._header, self._buffer[:body_bytes], self._buffer[body_bytes:total])
+        assert self._buffer is not None
+        header = self._header
+        if header.checked and header.data_bytes:
+            self._sum_arrived(header, self._buffer)
+        if self._arrived == header.total_bytes:
+            data_end = header.body_bytes + header.data_bytes
+            self._finish(header, self._buffer[: header.body_bytes], self._buffer[header.body_bytes : data_end])
 
-    def outgoing(self) -> Sequence[memoryview]:
-        return tuple(self._outgoing)
+    def _sum_arrived(self, header: Header, buffer: memoryview) -> None:
+        """Add to the checksum what has arrived, while it is in the cache of the processor."""
+        start = header.body_bytes + self._summed
+        end = min(self._arrived, header.body_bytes + header.data_bytes)
+        if self._arrived < header.total_bytes:
+            end -= max(end - start, 0) % wire.FOLD_BYTES
+        if end > start:
+            self._sum.add(buffer[start:end])
+            self._summed += end - start
+
+    def outgoing(self) -> Sequence[memoryview | FileRange]:
+        return self._outgoing
 
     def sent(self, count: int) -> None:
         while count:
             first = self._outgoing[0]
             if count < len(first):
-                self._outgoing[0] = first[count:]
+                self._outgoing[0] = first.after(count) if isinstance(first, FileRange) else first[count:]
                 return
             count -= len(first)
             self._outgoing.popleft()
@@ -176,10 +210,14 @@ class ServerConnection:
         self._answer(Kind.REFUSED, sequence, str(fault).encode())
 
     def _finish(self, header: Header, body: memoryview, data: memoryview) -> None:
-        self._header, self._arrived = None, 0
+        self._header, self._arrived, self._summed = None, 0, 0
+        total, self._sum = self._sum, wire.Checksum()
         try:
             wire.check_body(header, body)
-            wire.check_data(header, [data])
+            if header.trailer_bytes and self._buffer is not None:
+                trailer = self._buffer[header.total_bytes - header.trailer_bytes : header.total_bytes]
+                if bytes(trailer) != total.trailer():
+                    raise Malformed("the data of a message are corrupted", fatal=False)
             work = self._work.get(header.kind)
             if work is None or (header.kind != Kind.WRITE and header.data_bytes):
                 raise Malformed(f"a message of kind {header.kind} that no listener takes", fatal=False)
@@ -189,15 +227,9 @@ class ServerConnection:
         except CallFailed as failure:
             self._fail(header.sequence, failure, 0, 0)
 
-    def _answer(self, kind: Kind, sequence: int, body: bytes, data: Sequence[memoryview] = ()) -> None:
-        size = sum(len(piece) for piece in data)
-        self._outgoing.append(memoryview(wire.encode_header(kind, sequence, body, size, self._check(data))))
-        self._outgoing.extend(piece for piece in data if len(piece))
-        if not size:
-            self._release()
-
-    def _check(self, data: Sequence[memoryview]) -> int | None:
-        return wire.data_checksum(list(data)) if data else None
+    def _answer(self, kind: Kind, sequence: int, body: bytes) -> None:
+        self._outgoing.append(memoryview(wire.encode_header(kind, sequence, body)))
+        self._release()
 
     def _fail(self, sequence: int, failure: CallFailed, handle: int, done_bytes: int) -> None:
         body = wire.FAILURE.pack(failure.errno, CALLS.index(failure.call), handle, done_bytes)
@@ -269,8 +301,8 @@ class ServerConnection:
             except CallFailed as failure:
                 failed[handle] = failure
         if failed:
-            handle, failure = next(iter(failed.items()))
-            self._fail(header.sequence, failure, handle, done_bytes)
+            handle, first = next(iter(failed.items()))
+            self._fail(header.sequence, first, handle, done_bytes)
         else:
             self._answer(Kind.DONE, header.sequence, wire.WRITTEN.pack(done_bytes, disk_calls))
 
@@ -289,32 +321,58 @@ class ServerConnection:
     def _read(self, header: Header, body: memoryview, data: memoryview) -> None:
         runs = wire.decode_runs(body)
         wanted = sum(size for _, size, _ in runs)
-        if wanted + 4 * (len(runs) + 1) > self._pool.buffer_bytes:
+        if wanted + 4 * (len(runs) + 2) > self._pool.buffer_bytes:
             raise Malformed(f"a read of {wanted} bytes in {len(runs)} runs, more than a message holds", fatal=False)
         files = {handle: self._file(handle) for handle, _, _ in runs}
         assert self._buffer is not None
+        answer: list[memoryview | FileRange] = []
+        counts: list[int] = []
         place = disk_calls = 0
-        counts = []
         for handle, size, offset in runs:
-            start = place
-            while place < start + size:
-                count = self._subfiles.read(files[handle], self._buffer[place : start + size], offset + place - start)
+            if size >= LEAST_RANGE_BYTES and not header.checked:
+                count = max(0, min(size, self._subfiles.size(files[handle]) - offset))
+                answer.append(FileRange(files[handle], offset, count))
                 disk_calls += 1
-                if not count:
-                    break
+            else:
+                part, calls = self._read_run(files[handle], self._buffer[place : place + size], offset)
+                count = len(part)
                 place += count
-            counts.append(place - start)
-        answer = wire.READ_DONE.pack(disk_calls) + wire.encode_counts(counts)
-        self._answer(Kind.DONE, header.sequence, answer, [self._buffer[:place]] if place else ())
+                disk_calls += calls
+                answer.append(part)
+            counts.append(count)
+        self._answer_data(header, wire.READ_DONE.pack(disk_calls) + wire.encode_counts(counts), answer, sum(counts))
+
+    def _read_run(self, file: int, room: memoryview, offset: int) -> tuple[memoryview, int]:
+        """What the file has of a run, and the calls it took."""
+        count = calls = 0
+        while count < len(room):
+            more = self._subfiles.read(file, room[count:], offset + count)
+            calls += 1
+            if not more:
+                break
+            count += more
+        return room[:count], calls
+
+    def _answer_data(self, header: Header, body: bytes, answer: list[memoryview | FileRange], size: int) -> None:
+        head = wire.encode_header(Kind.DONE, header.sequence, body, size, checked=header.checked)
+        self._outgoing.append(memoryview(head))
+        self._outgoing.extend(part for part in answer if len(part))
+        if header.checked and size:
+            total = wire.Checksum()
+            for part in answer:
+                assert isinstance(part, memoryview)
+                total.add(part)
+            self._outgoing.append(memoryview(total.trailer()))
 
     def _errors(self, header: Header, body: memoryview, data: memoryview) -> None:
         self._answer(Kind.DONE, header.sequence, wire.ERRORS.pack(*self._subfiles.take_errors(), self._tally.take()))
 
 
-def _unpack(form: wire.struct.Struct, body: memoryview) -> tuple[int, ...]:
+def _unpack(form: Struct, body: memoryview) -> tuple[int, ...]:
     if len(body) != form.size:
         raise Malformed(f"a body of {len(body)} bytes where {form.size} are due", fatal=False)
-    return form.unpack(body)
+    values: tuple[int, ...] = form.unpack(body)
+    return values
 
 
 __all__ = ["BufferPool", "CallFailed", "ServerConnection", "Subfiles", "Tally"]

@@ -49,6 +49,14 @@ class Counters:
     rejected: int = 0
     copies: dict[str, int] = field(default_factory=lambda: {"strided": 0, "listed": 0, "vectors": 0})
 
+    def add(self, other: Counters) -> None:
+        """Count what another counter has counted."""
+        for item in fields(self):
+            if item.name != "copies":
+                setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
+        for way, count in other.copies.items():
+            self.copies[way] += count
+
     def as_dict(self) -> dict[str, int]:
         """The figures by name, JSON-ready."""
         plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "copies"}

@@ -4,16 +4,18 @@ scattered when they arrive (the thesis' flushcache, mkbset, sfp_readb and sfp_wr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from sfio_emu import wire
-from sfio_emu.client import Message
+from sfio_emu.client import Message, Slice
 from sfio_emu.pieces import VECTOR_BYTES, Bytes, Piece
 from sfio_emu.settings import Counters
 from sfio_emu.wire import Kind, Malformed
 
 OVERHEAD_BYTES = 64
+SLICE_BYTES = 256 << 10
 
 
 def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool) -> Iterator[list[Piece]]:
@@ -68,19 +70,29 @@ class RunList:
         self.sizes: list[int] = []
         for piece in pieces:
             offsets, sizes = piece.runs()
-            if merge and self.sizes and self.subfiles[-1] == piece.subfile:
-                if self.offsets[-1] + self.sizes[-1] == offsets[0]:
-                    self.sizes[-1] += sizes[0]
-                    offsets, sizes = offsets[1:], sizes[1:]
+            if merge and self._ends_at(piece.subfile, offsets[0]):
+                self.sizes[-1] += sizes[0]
+                offsets, sizes = offsets[1:], sizes[1:]
             self.subfiles += [piece.subfile] * len(offsets)
             self.offsets += offsets
             self.sizes += sizes
+
+    def _ends_at(self, subfile: int, offset: int) -> bool:
+        return bool(self.sizes) and self.subfiles[-1] == subfile and self.offsets[-1] + self.sizes[-1] == offset
 
     def encode(self, handles: dict[int, int], ensured: Sequence[tuple[int, int]] = ()) -> bytes:
         """The body; `ensured`: (subfile, size) that a write must at least leave, as runs of no bytes."""
         subfiles = self.subfiles + [subfile for subfile, _ in ensured]
         offsets = self.offsets + [size for _, size in ensured]
         return wire.encode_runs([handles[s] for s in subfiles], offsets, self.sizes + [0] * len(ensured))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferOptions:
+    """`merge`: join runs where pieces meet; `copied`: never vectors (data are copied anyway for their checksum)."""
+
+    merge: bool
+    copied: bool
 
 
 def _uses_vectors(pieces: Sequence[Piece]) -> bool:
@@ -93,28 +105,30 @@ def write_message(
     handles: dict[int, int],
     stage: Stage,
     counters: Counters,
+    options: TransferOptions,
     *,
-    merge: bool,
     path: Callable[[int], str],
     ensured: Sequence[tuple[int, int]] = (),
 ) -> Message:
     """A WRITE of the pieces; their data are gathered when it is sent."""
-    runs = RunList(pieces, merge=merge)
+    runs = RunList(pieces, merge=options.merge)
     size = sum(runs.sizes)
 
-    def data() -> Sequence[memoryview]:
+    def data() -> Iterator[Slice]:
         counters.fragments += sum(piece.fragments for piece in pieces)
         counters.requests += len(runs.sizes)
-        if _uses_vectors(pieces):
+        if not options.copied and _uses_vectors(pieces):
             counters.copies["vectors"] += 1
-            return [view for piece in pieces for view in piece.vectors(memory)]
+            yield [view for piece in pieces for view in piece.vectors(memory)]
+            return
         counters.copies[pieces[0].way] += 1
-        stream = stage.room(size)
-        place = 0
-        for piece in pieces:
-            piece.gather(memory, stream[place : place + piece.size])
-            place += piece.size
-        return [memoryview(stream)]
+        for parts, count in slices(pieces, size):
+            stream = stage.room(count)
+            place = 0
+            for piece in parts:
+                piece.gather(memory, stream[place : place + piece.size])
+                place += piece.size
+            yield [stream.data]
 
     def finish(body: memoryview) -> None:
         if len(body) != wire.WRITTEN.size:
@@ -123,7 +137,14 @@ def write_message(
         counters.disk_calls += disk_calls
         counters.bytes_written += written
 
-    return Message(Kind.WRITE, runs.encode(handles, ensured), data=data if pieces else None, finish=finish, path=path)
+    return Message(
+        Kind.WRITE,
+        runs.encode(handles, ensured),
+        data=data if pieces else None,
+        data_bytes=size,
+        finish=finish,
+        path=path,
+    )
 
 
 def read_message(
@@ -132,31 +153,42 @@ def read_message(
     handles: dict[int, int],
     stage: Stage,
     counters: Counters,
+    options: TransferOptions,
     *,
-    merge: bool,
     path: Callable[[int], str],
     missing: Callable[[int, int], None],
 ) -> Message:
     """A READ of the pieces, scattered when its answer is there; `missing(subfile, offset)` hears of ends of subfiles."""
-    runs = RunList(pieces, merge=merge)
+    runs = RunList(pieces, merge=options.merge)
     wanted = sum(runs.sizes)
-    streams: list[Bytes] = []
 
-    def counts_of(body: memoryview) -> list[int]:
-        disk_calls, counts = wire.decode_counts(body, len(runs.sizes))
+    def counts_of(body: memoryview) -> tuple[int, ...]:
+        _, counts = wire.decode_counts(body, len(runs.sizes))
         if any(count > size for count, size in zip(counts, runs.sizes, strict=True)):
             raise Malformed("more bytes of a run than were asked", fatal=True)
         return counts
 
-    def places(body: memoryview, size: int) -> Sequence[memoryview]:
-        if size != sum(counts_of(body)):
+    def places(body: memoryview, size: int) -> Iterator[Slice]:
+        counts = counts_of(body)
+        if size != sum(counts):
             raise Malformed("counts that do not add up to the data", fatal=True)
-        if size == wanted and _uses_vectors(pieces):
+        if size == wanted and not options.copied and _uses_vectors(pieces):
             counters.copies["vectors"] += 1
-            return [view for piece in pieces for view in piece.vectors(memory)]
+            yield [view for piece in pieces for view in piece.vectors(memory)]
+            return
         counters.copies[pieces[0].way] += 1
-        streams.append(stage.room(size))
-        return [memoryview(streams[0])]
+        if size == wanted:
+            for parts, count in slices(pieces, size):
+                stream = stage.room(count)
+                yield [stream.data]
+                place = 0
+                for piece in parts:
+                    piece.scatter(memory, stream[place : place + piece.size])
+                    place += piece.size
+        else:
+            stream = np.empty(size, dtype=np.uint8)
+            yield [stream.data]
+            _scatter_around_holes(pieces, memory, stream, _holes(runs.sizes, counts))
 
     def finish(body: memoryview) -> None:
         counts = counts_of(body)
@@ -167,26 +199,39 @@ def read_message(
         for subfile, offset, size, count in zip(runs.subfiles, runs.offsets, runs.sizes, counts, strict=True):
             if count < size:
                 missing(subfile, offset + count)
-        if streams:
-            _scatter(pieces, memory, streams[0], runs.sizes, counts)
 
     return Message(Kind.READ, runs.encode(handles), places=places, finish=finish, path=path)
 
 
-def _scatter(pieces: Sequence[Piece], memory: Bytes, stream: Bytes, sizes: list[int], counts: list[int]) -> None:
-    """Put what arrived in its places; where runs came short, what they would have held is left as it was."""
-    full = sizes == counts
-    holes = [] if full else _holes(sizes, counts)
+def slices(pieces: Sequence[Piece], size: int) -> Iterator[tuple[Sequence[Piece], int]]:
+    """The pieces cut so that the parts can be copied while the cache holds them: parts, and their bytes."""
+    if size <= SLICE_BYTES:
+        yield pieces, size
+        return
+    parts: list[Piece] = []
+    room = SLICE_BYTES
+    for piece in pieces:
+        start = 0
+        while start < piece.size:
+            count = min(room, piece.size - start)
+            parts.append(piece if count == piece.size else piece.part(start, start + count))
+            start, room = start + count, room - count
+            if not room:
+                yield parts, SLICE_BYTES
+                parts, room = [], SLICE_BYTES
+    if parts:
+        yield parts, SLICE_BYTES - room
+
+
+def _scatter_around_holes(pieces: Sequence[Piece], memory: Bytes, stream: Bytes, holes: list[tuple[int, int]]) -> None:
+    """Put what arrived in its places; where runs came short, memory is left as it was."""
     place = skipped = 0
     for piece in pieces:
-        if full:
-            piece.scatter(memory, stream[place : place + piece.size])
-        else:
-            skipped = _scatter_around(piece, memory, stream, place, holes, skipped)
+        skipped = _scatter_around(piece, memory, stream, place, holes, skipped)
         place += piece.size
 
 
-def _holes(sizes: list[int], counts: list[int]) -> list[tuple[int, int]]:
+def _holes(sizes: Sequence[int], counts: Sequence[int]) -> list[tuple[int, int]]:
     """Where of the full stream bytes are missing: (start, end)."""
     place = 0
     holes = []
@@ -215,4 +260,4 @@ def _scatter_around(
     return skipped
 
 
-__all__ = ["Stage", "pack", "read_message", "write_message"]
+__all__ = ["Stage", "TransferOptions", "pack", "read_message", "write_message"]

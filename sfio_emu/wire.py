@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -13,14 +14,17 @@ import numpy.typing as npt
 
 MAGIC = b"SFIO"
 VERSION = 1
-HEADER = struct.Struct("<4sBBH6I")
+HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
-BEFORE_CHECK = struct.Struct("<4sBBH5I")
+BEFORE_CHECK = struct.Struct("<4sBBH4I")
 SMALLEST_LIMIT = 4096
 LARGEST_LIMIT = 1 << 28
-DATA_CHECKED = 1
-RUN = np.dtype([("handle", "<u4"), ("size", "<u4"), ("offset", "<u8")])
-RUN_BYTES = RUN.itemsize
+CHECKED = 1
+TRAILER = struct.Struct("<I")
+RUN = struct.Struct("<IIQ")
+RUN_BYTES = RUN.size
+LEAST_READ_BODY_BYTES = 8
+LARGEST_OFFSET = 2**62
 FOLD_BYTES = 4096
 
 HELLO = struct.Struct("<II")
@@ -73,15 +77,25 @@ class Header:
     body_bytes: int
     data_bytes: int
     body_check: int
-    data_check: int
-    data_checked: bool
+    checked: bool
+
+    @property
+    def total_bytes(self) -> int:
+        """What follows the head: the body, the data, their checksum."""
+        return self.body_bytes + self.data_bytes + self.trailer_bytes
+
+    @property
+    def trailer_bytes(self) -> int:
+        return TRAILER.size if self.checked and self.data_bytes else 0
 
 
-def encode_header(kind: int, sequence: int, body: bytes, data_bytes: int = 0, data_check: int | None = None) -> bytes:
-    """The head and the body of a message; the data (if any) follow them on the stream."""
-    flags = 0 if data_check is None else DATA_CHECKED
+def encode_header(kind: int, sequence: int, body: bytes, data_bytes: int = 0, *, checked: bool = False) -> bytes:
+    """The head and the body of a message; on the stream the data follow and, if `checked`, their checksum.
+
+    In a READ `checked` asks for an answer that is.
+    """
     head = BEFORE_CHECK.pack(
-        MAGIC, VERSION, kind, flags, sequence, len(body), data_bytes, zlib.crc32(body), data_check or 0
+        MAGIC, VERSION, kind, CHECKED if checked else 0, sequence, len(body), data_bytes, zlib.crc32(body)
     )
     return head + zlib.crc32(head).to_bytes(4, "little") + body
 
@@ -91,16 +105,16 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
 
     Raises `Malformed` (fatal: what follows cannot be found any more).
     """
-    magic, version, kind, flags, sequence, body_bytes, data_bytes, body_check, data_check, check = HEADER.unpack(head)
+    magic, version, kind, flags, sequence, body_bytes, data_bytes, body_check, check = HEADER.unpack(head)
     if magic != MAGIC:
         raise Malformed("bytes that are no message of this protocol", fatal=True)
     if version != VERSION:
         raise Malformed(f"version {version} of the protocol; this side speaks version {VERSION}", fatal=True)
     if check != zlib.crc32(head[: HEADER_BYTES - 4]):
         raise Malformed("the head of a message is corrupted", fatal=True)
-    if body_bytes + data_bytes > limit:
+    if body_bytes + data_bytes > limit - TRAILER.size:
         raise Malformed(f"a message of {body_bytes + data_bytes} bytes where {limit} are allowed", fatal=True)
-    if kind not in KINDS or flags & ~DATA_CHECKED:
+    if kind not in KINDS or flags & ~CHECKED:
         raise Malformed(f"a message of the unknown kind {kind}, flags {flags}", fatal=True)
     return Header(
         kind=kind,
@@ -108,8 +122,7 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
         body_bytes=body_bytes,
         data_bytes=data_bytes,
         body_check=body_check,
-        data_check=data_check,
-        data_checked=bool(flags & DATA_CHECKED),
+        checked=bool(flags & CHECKED),
     )
 
 
@@ -119,54 +132,60 @@ def check_body(header: Header, body: memoryview) -> None:
         raise Malformed("the body of a message is corrupted", fatal=False)
 
 
-def check_data(header: Header, pieces: list[memoryview]) -> None:
-    """Raises `Malformed` where the data, one stream in `pieces`, are not what was sent (if their sender said)."""
-    if header.data_checked and data_checksum(pieces) != header.data_check:
-        raise Malformed("the data of a message are corrupted", fatal=False)
-
-
-def data_checksum(pieces: list[memoryview]) -> int:
-    """A checksum of the bytes of `pieces` as one stream, at the speed of memory.
+class Checksum:
+    """A checksum of data that arrive or leave in parts, at the speed of memory.
 
     Words of eight bytes that are 4096 bytes apart are added up (modulo 2^64); the CRC-32 of the 512 sums and of the
-    bytes left over is the checksum. Any corruption inside 4096 bytes in a row is found as surely as a CRC finds it.
+    bytes left over is the checksum. What goes wrong inside 4096 bytes in a row is found as surely as a CRC finds it.
     """
-    if len(pieces) != 1:
-        return data_checksum([memoryview(b"".join(pieces))])
-    stream = np.frombuffer(pieces[0], dtype=np.uint8)
-    whole = len(stream) - len(stream) % FOLD_BYTES
-    if whole == 0:
-        return zlib.crc32(pieces[0])
-    words = stream[:whole].view("<u8").reshape(-1, FOLD_BYTES // 8)
-    sums: npt.NDArray[np.uint64] = np.add.reduce(words, axis=0)
-    return zlib.crc32(pieces[0][whole:], zlib.crc32(sums.tobytes()))
+
+    def __init__(self) -> None:
+        self._sums: npt.NDArray[np.uint64] | None = None
+        self._rest = b""
+
+    def add(self, part: memoryview) -> None:
+        """Add the next bytes; parts of a multiple of 4096 bytes are fastest."""
+        if self._rest:
+            part = memoryview(self._rest + bytes(part))
+            self._rest = b""
+        whole = len(part) - len(part) % FOLD_BYTES
+        if whole:
+            words = np.frombuffer(part, dtype="<u8", count=whole // 8).reshape(-1, FOLD_BYTES // 8)
+            sums: npt.NDArray[np.uint64] = np.add.reduce(words, axis=0)
+            self._sums = sums if self._sums is None else self._sums + sums
+        if whole < len(part):
+            self._rest = bytes(part[whole:])
+
+    def trailer(self) -> bytes:
+        """The checksum of all that was added, as it stands behind the data."""
+        return TRAILER.pack(zlib.crc32(self._rest, 0 if self._sums is None else zlib.crc32(self._sums.tobytes())))
 
 
-def encode_runs(handles: npt.ArrayLike, offsets: npt.ArrayLike, sizes: npt.ArrayLike) -> bytes:
+def encode_runs(handles: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]) -> bytes:
     """The body of WRITE and READ: runs of subfiles in the order of the data."""
-    runs = np.empty(np.size(offsets), dtype=RUN)
-    runs["handle"], runs["offset"], runs["size"] = handles, offsets, sizes
-    return runs.tobytes()
+    if len(offsets) == 1:
+        return RUN.pack(handles[0], sizes[0], offsets[0])
+    return b"".join(map(RUN.pack, handles, sizes, offsets))
 
 
 def decode_runs(body: memoryview) -> list[tuple[int, int, int]]:
     """The (handle, size, offset) of a body; raises `Malformed` if it is not whole or an offset is out of range."""
     if len(body) % RUN_BYTES or not len(body):
         raise Malformed(f"a list of runs of {len(body)} bytes", fatal=False)
-    runs = np.frombuffer(body, dtype=RUN)
-    if int(runs["offset"].max()) > 2**62:
+    runs: list[tuple[int, int, int]] = list(RUN.iter_unpack(body))
+    if any(offset > LARGEST_OFFSET for _, _, offset in runs):
         raise Malformed("an offset beyond 2^62", fatal=False)
-    return runs.tolist()  # type: ignore[no-any-return]
+    return runs
 
 
-def encode_counts(counts: list[int]) -> bytes:
+def encode_counts(counts: Sequence[int]) -> bytes:
     """How many bytes of each run were read, behind `READ_DONE`."""
-    return np.array(counts, dtype="<u4").tobytes()
+    return struct.pack(f"<{len(counts)}I", *counts)
 
 
-def decode_counts(body: memoryview, runs: int) -> tuple[int, list[int]]:
+def decode_counts(body: memoryview, runs: int) -> tuple[int, tuple[int, ...]]:
     """The calls of the disk and the bytes read of each of `runs` runs; raises `Malformed`."""
     if len(body) != READ_DONE.size + 4 * runs:
         raise Malformed(f"an answer of {len(body)} bytes to a read of {runs} runs", fatal=False)
     (disk_calls,) = READ_DONE.unpack(body[: READ_DONE.size])
-    return disk_calls, np.frombuffer(body, dtype="<u4", offset=READ_DONE.size).tolist()
+    return disk_calls, struct.unpack(f"<{runs}I", body[READ_DONE.size :])

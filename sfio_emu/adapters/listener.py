@@ -11,11 +11,12 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from pathlib import Path
 
 from sfio_emu.adapters.sockets import VECTORS, watch_peer
 from sfio_emu.adapters.subfiles import RootedSubfiles
-from sfio_emu.server import BufferPool, ServerConnection, Tally
+from sfio_emu.server import BufferPool, FileRange, ServerConnection, Tally
 
 DEFAULT_MEMORY_BYTES = 32 << 20
 DEFAULT_MESSAGE_BYTES = 256 << 10
@@ -142,7 +143,7 @@ def _move(stream: socket.socket, talk: ServerConnection) -> int:
     for _ in range(4):
         while pieces := talk.outgoing():
             try:
-                talk.sent(stream.sendmsg(pieces[:VECTORS]))
+                talk.sent(_send(stream, pieces))
             except BlockingIOError:
                 return select.POLLOUT
         places = talk.incoming()
@@ -156,6 +157,19 @@ def _move(stream: socket.socket, talk: ServerConnection) -> int:
             return 0
         talk.received(count)
     return select.POLLOUT if talk.outgoing() else select.POLLIN
+
+
+def _send(stream: socket.socket, pieces: Sequence[memoryview | FileRange]) -> int:
+    """Send what can be sent at once: bytes in one call, or a range of a file."""
+    first = pieces[0]
+    if isinstance(first, FileRange):
+        count = os.sendfile(stream.fileno(), first.file, first.offset, first.size)
+        if not count:
+            raise ConnectionAbortedError("a subfile became shorter while it was read")
+        return count
+    views = list(takewhile(lambda piece: isinstance(piece, memoryview), islice(pieces, VECTORS)))
+    more = len(views) < len(pieces)
+    return stream.sendmsg(views, (), socket.MSG_MORE if more else 0)  # type: ignore[arg-type]
 
 
 def open_door(address: str, port: int) -> socket.socket:

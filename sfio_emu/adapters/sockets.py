@@ -8,9 +8,10 @@ import select
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 from sfio_emu.errors import ListenerLost, PeerError, UsageError
-from sfio_emu.ports import Conversation
+from sfio_emu.ports import Connection, Conversation
 
 VECTORS = 1024
 DEFAULT_TIMEOUT_S = 2.0
@@ -69,17 +70,19 @@ class TcpConnections:
             raise ListenerLost(host, f"no connection to its listener at {address[0]}:{address[1]}: {fault}") from fault
         return TcpConnection(host, stream)
 
-    def carry(self, talks: Sequence[tuple[TcpConnection, Conversation]]) -> Mapping[str, PeerError]:
+    def carry(self, talks: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host."""
         broken: dict[str, PeerError] = {}
         live = {connection.fileno(): (connection, talk) for connection, talk in talks}
         poll = select.poll()
         wanted: dict[int, int] = {}
         progress_s = dict.fromkeys(live, time.monotonic())
+        ready = list(live)
         while live:
-            for number, (connection, talk) in list(live.items()):
+            for number in ready:
+                connection, talk = live[number]
                 try:
-                    events = _pump(connection.stream, talk)
+                    events = _pump(_stream(connection), talk)
                 except PeerError as fault:
                     broken[connection.host], events = fault, 0
                 except OSError as fault:
@@ -93,9 +96,9 @@ class TcpConnections:
                     wanted[number] = events
             if not live:
                 break
-            ready = poll.poll(min(self._timeout_s, 1.0) * 1000)
+            ready = [number for number, _ in poll.poll(min(self._timeout_s, 1.0) * 1000)]
             now_s = time.monotonic()
-            progress_s.update((number, now_s) for number, _ in ready)
+            progress_s.update(dict.fromkeys(ready, now_s))
             for number, (connection, _) in list(live.items()):
                 if now_s - progress_s[number] > self._stall_s:
                     text = f"its listener has moved no byte for {self._stall_s:g} s"
@@ -111,19 +114,24 @@ def _pump(stream: socket.socket, talk: Conversation) -> int:
         events = 0
         while pieces := talk.outgoing():
             try:
-                talk.sent(stream.sendmsg(list(pieces)[:VECTORS]))
+                talk.sent(stream.sendmsg(islice(pieces, VECTORS)))
             except BlockingIOError:
                 events |= select.POLLOUT
                 break
         if talk.finished:
             return 0
         try:
-            count = stream.recvmsg_into(list(talk.incoming())[:VECTORS])[0]
+            count = stream.recvmsg_into(list(islice(talk.incoming(), VECTORS)))[0]
         except BlockingIOError:
             return events | select.POLLIN
         if not count:
             raise ConnectionResetError(errno.ECONNRESET, "its listener closed the connection")
         talk.received(count)
+
+
+def _stream(connection: Connection) -> socket.socket:
+    assert isinstance(connection, TcpConnection)
+    return connection.stream
 
 
 def _say(fault: OSError) -> str:
