@@ -29,7 +29,7 @@ NAMES = {
 CROWDED = {
     "single": "one path",
     "ft-drb, always": "FT-DRB, metapaths always",
-    "ft-drb, four paths": "FT-DRB, four paths kept open",
+    "ft-drb, four paths": "FT-DRB, four paths open",
 }
 CROWD_BPS, CROWDED_S = 20e6, 3.0
 """TCP that would take twice the link; how long."""
@@ -302,7 +302,6 @@ def _crowded_figure(rows: Sequence[Row]) -> Any:
     left.set_ylabel("share of the packets")
     left.set_xticks(range(4))
     left.set_ylim(0, 1)
-    left.legend(fontsize="small")
     for place, name in enumerate(CROWDED):
         for row in _of(rows, name, "crowded"):
             middle, slow = row["latency_during_ms"]
@@ -310,12 +309,12 @@ def _crowded_figure(rows: Sequence[Row]) -> Any:
             right.plot(middle, place, "o", color="C0", label="median" if not place and not row["repeat"] else "")
             right.plot(slow, place, "s", color="C1", label="95th percentile" if not place and not row["repeat"] else "")
     right.set_yticks(range(len(CROWDED)), [name.replace(", ", ",\n") for name in CROWDED.values()])
-    right.invert_yaxis()
     right.set_xscale("log")
     right.set_xlabel("latency beside TCP, ms")
-    right.legend(fontsize="small")
+    right.set_ylim(2.4, -0.4)
     for axes in (left, right):
         axes.grid(alpha=0.3)
+        axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
     return figure
 
 
