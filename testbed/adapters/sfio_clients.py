@@ -26,7 +26,7 @@ from testbed.striping.measurements import ClientError, Direction
 
 Bytes = npt.NDArray[np.uint8]
 _LONGEST_COLLECTIVE_S = 60.0
-_FEW, _LITTLE = 8, 20_000
+_FEW, _LITTLE = 300, 60_000
 
 
 class ThreadGroup:
@@ -108,13 +108,14 @@ class Client:
     def rehearse(self, group: ThreadGroup, name: str, stripe_unit: int) -> None:
         """Collective: write and read a little of another file, so that programs and connections are warm."""
         assert self._session is not None
-        few = Blocks(offsets=self.blocks.offsets[:_FEW], sizes=np.minimum(self.blocks.sizes[:_FEW], _LITTLE))
+        offsets = self.blocks.offsets[:_FEW]
+        sizes = np.minimum(self.blocks.sizes[:_FEW], max(1, _LITTLE // max(1, len(offsets))))
+        ends = np.cumsum(sizes)
         with StripedFile.open(name, stripe_unit, session=self._session) as file:
-            places = np.arange(len(few), dtype=np.int64) * _LITTLE
-            memory = np.zeros(len(few) * _LITTLE, dtype=np.uint8)
-            if len(few):
-                file.pwrite_blocks(memory.data, few.offsets, places, few.sizes)
-                file.pread_blocks(memory.data, few.offsets, places, few.sizes)
+            memory = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
+            if len(memory):
+                file.pwrite_blocks(memory.data, offsets, ends - sizes, sizes)
+                file.pread_blocks(memory.data, offsets, ends - sizes, sizes)
 
     def counted(self) -> dict[str, int]:
         """The counters of the open file so far."""

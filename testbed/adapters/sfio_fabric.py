@@ -26,8 +26,8 @@ from testbed.striping.oracle import data_of, file_content
 from testbed.striping.planning import StripingPlan
 
 _CIRCUIT_SEND_BUFFER = 80 << 10
-_PATIENCE_S = 120.0
-"""Where a connection waits for its circuit, it is silent and whole."""
+_QUEUE_BYTES, _LEAST_WINDOW = 150_000, 20_000
+_CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
 _QUIET_S = 0.05
 _LEAST_STALL_S = 15.0
 Tell = Callable[[Progress], None]
@@ -119,12 +119,19 @@ class EmulatedStriping:
                 data=data_of(self._content, blocks),
                 addresses=addresses,
                 settings=Settings(),
-                timeout_s=_PATIENCE_S if plan.coordinated else self._timeout_s,
+                timeout_s=self._patience_s(),
                 open_socket=self._open_socket,
                 turns=self._turns_of,
             )
             for rank, (node, blocks) in enumerate(zip(plan.placement.compute, plan.blocks, strict=True))
         ]
+
+    def _patience_s(self) -> float:
+        """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole."""
+        options = self._plan.options
+        if options.faults or options.killed:
+            return self._timeout_s
+        return _CIRCUIT_PATIENCE_S if self._plan.coordinated else _CONGESTION_PATIENCE_S
 
     def _turns_of(self, client: Client) -> DeskTurns:
         order = [
@@ -139,6 +146,10 @@ class EmulatedStriping:
         sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
         if self._circuits:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CIRCUIT_SEND_BUFFER)
+        else:  # what is under way to and from all listeners finds room in the queue before this host's link
+            window = max(_LEAST_WINDOW, _QUEUE_BYTES // self._plan.options.io_nodes)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(_LEAST_WINDOW, window // 2))
         return sock
 
     def _open(self, clients: list[Client]) -> None:
@@ -147,10 +158,9 @@ class EmulatedStriping:
         name = plan.placement.file_name()
         unit = plan.options.stripe_unit
         all_at_once(clients, lambda c: c.open(group, name, unit, plan.file_bytes), group)
-        for client in clients:
-            if client.error is not None:
-                raise client.error
+        _raise_first(clients)
         all_at_once(clients, lambda c: c.rehearse(group, plan.placement.file_name("rehearsal"), unit), group)
+        _raise_first(clients)
         for node in plan.placement.io:
             (self._root / node / "rehearsal").unlink(missing_ok=True)
 
@@ -231,3 +241,9 @@ class EmulatedStriping:
             client.close()
         self._board.forget_flows()
         self._open(clients)
+
+
+def _raise_first(clients: list[Client]) -> None:
+    for client in clients:
+        if client.error is not None:
+            raise client.error
