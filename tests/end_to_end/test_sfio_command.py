@@ -1,0 +1,54 @@
+"""``testbed sfio`` and ``testbed run`` from the outside: JSON, exit codes, one line for bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def testbed(*words: str, cwd: Path, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "testbed.cli", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+testbed.__test__ = False  # type: ignore[attr-defined]
+
+
+def test_the_simulated_fabric_gives_one_document_with_verified_content(tmp_path: Path) -> None:
+    words = "sfio swiss-t1 --compute-nodes 3 --io-nodes 2 --file-size 300kB --operation both --fabric simulator --json"
+    done = testbed(*words.split(), "--stripe-unit", "75", "--root", str(tmp_path / "kept"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["bytes"] == 600_000 and found["verified"] is True and found["verdict"]["passed"] is True
+    assert found["throughput_bps"] == pytest.approx(found["predicted"]["throughput_bps"], rel=0.01)
+    assert found["messages"] == 12 and found["disk_calls"] == 12, "one message and one disk call a pair and operation"
+    sizes = [(tmp_path / "kept" / node / "data").stat().st_size for node in ("r0", "r1")]
+    assert sizes == [150_000, 150_000]
+    assert (Path(tmp_path) / found["results"] / "page.html").is_file()
+    assert not list((tmp_path / "results").glob(".subfiles*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --stripe-unit 0", "--stripe-unit 0"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 9", "--io-nodes 9"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --file-size lots", "--file-size 'lots'"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --fault s1->r9@1-2", "s1->r9"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --fault s1->r1@2-1", "before stop"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill t0@1", "'t0' is no I/O node"),
+        ("sfio nowhere --compute-nodes 1 --io-nodes 2", "nowhere"),
+        ("run crossbar:4 --compute-nodes 1 --io-nodes 2", "no program to run"),
+        ("run crossbar:4 --compute-nodes 7 --io-nodes 2 -- true", "--compute-nodes 7"),
+        ("run crossbar:4 --compute-nodes 1 --io-nodes 2 -- no-such-program", "no-such-program"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(words: str, named: str, tmp_path: Path) -> None:
+    done = testbed(*words.split(), cwd=tmp_path)
+    assert done.returncode == 2
+    assert named in done.stderr and len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
