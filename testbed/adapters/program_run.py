@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
 
 from sfio_emu.adapters.process_group import GroupServer
 from testbed.adapters.bulk_switchboard import CircuitSwitchboard
@@ -121,7 +121,7 @@ class ProgramNetwork:
         *,
         prefixed: bool = False,
         time_limit_s: float | None = None,
-        started: Callable[[Sequence[subprocess.Popen[str]]], None] | None = None,
+        started: Callable[[Sequence[subprocess.Popen[bytes]]], None] | None = None,
     ) -> ProgramEnd:
         """Run the command once a rank, until all have ended or one has failed.
 
@@ -167,27 +167,24 @@ class _Ranks:
     """The processes of a program; leaving the block ends what is left of them."""
 
     def __init__(self, net: EmulatedNetwork, places: Sequence[Place], command: Sequence[str], prefixed: bool) -> None:
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
         self._echoes: list[threading.Thread] = []
         self._lock = threading.Lock()
-        output = subprocess.PIPE if prefixed else None
-        sys.stdout.flush()
+        self._prefixed = prefixed
         for place in places:
             process = net.run_in_host(
                 place.host,
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                text=True,
-                errors="replace",
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 start_new_session=True,
                 env={**os.environ, **place.environment},
             )
             self.processes.append(process)
             for stream, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
-                if stream is not None:
-                    self._echo(place.rank, stream, target)
+                assert stream is not None
+                self._echo(place.rank, stream, target)
 
     def __enter__(self) -> _Ranks:
         return self
@@ -226,15 +223,18 @@ class _Ranks:
             return None
         return (rank, _shell_code(code)) if code else None
 
-    def _echo(self, rank: int, source: IO[str], target: IO[str]) -> None:
+    def _echo(self, rank: int, source: IO[bytes], target: TextIO) -> None:
+        """Whole lines, so that those of different ranks do not mix."""
+
         def copy() -> None:
             with source:
                 for line in source:
                     with self._lock:
-                        target.write(f"[{rank}] {line}")
-                        if not line.endswith("\n"):
-                            target.write("\n")
                         target.flush()
+                        if self._prefixed:
+                            line = f"[{rank}] ".encode() + line.rstrip(b"\n") + b"\n"
+                        target.buffer.write(line)
+                        target.buffer.flush()
 
         thread = threading.Thread(target=copy, daemon=True)
         thread.start()

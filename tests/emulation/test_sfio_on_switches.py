@@ -1,0 +1,121 @@
+"""Striped files on real switches: the papers' programs, schedules against their absence, a cut link, a listener that dies."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.emulation
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def program(root: Path, *words: str, compute: int, io: int = 2) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "testbed.cli", "run", "crossbar:4"]
+    command += ["--compute-nodes", str(compute), "--io-nodes", str(io), "--root", str(root), "--", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Inside a sandbox: the document of one run."""
+    from testbed.adapters.sfio_session import plan_session, run_session
+    from testbed.model.plan import Fault
+    from testbed.striping.planning import KilledListener, StripingOptions
+
+    faults = tuple(Fault(link=tuple(link), start_s=a, stop_s=b) for link, a, b in options.pop("cut", []))
+    killed = tuple(KilledListener(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
+    plan = plan_session(network, StripingOptions(faults=faults, killed=killed, **options))
+    return run_session(plan, Path(root)).document()
+
+
+def test_the_papers_first_program_writes_its_two_subfiles(tmp_path: Path) -> None:
+    done = program(tmp_path, "python", str(EXAMPLES / "hello.py"), compute=1)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "p1/tmp/a1.dat").read_bytes() == b"Hellod"
+    assert (tmp_path / "p2/tmp/a2.dat").read_bytes() == b" Worl"
+
+
+def test_the_papers_second_program_writes_figure_11_byte_for_byte(tmp_path: Path) -> None:
+    done = program(tmp_path, "python", str(EXAMPLES / "greetings.py"), compute=3)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "p1/tmp/a.dat").read_bytes() == b"Good*ng!Bo!Buontina!"
+    assert (tmp_path / "r1/tmp/a.dat").read_bytes() == b"morninjoura*mat", "by the network's own name too"
+
+
+def test_ranks_are_told_apart_and_the_first_that_fails_ends_the_program(tmp_path: Path) -> None:
+    script = tmp_path / "ranks.py"
+    script.write_text(
+        textwrap.dedent("""
+            import socket, sys, time
+            from sfio_emu import rank, size
+            from sfio_emu.interface import current_session
+            print(f"rank {rank()} of {size()}", flush=True)
+            current_session().group.barrier()
+            if rank() == 1:
+                sys.exit(7)
+            time.sleep(60)
+        """)
+    )
+    done = program(tmp_path, "python", str(script), compute=3)
+    assert done.returncode == 7
+    assert sorted(done.stdout.splitlines()) == [f"rank {k} of 3" for k in range(3)]
+    assert "rank 1 on t1 ended with exit code 7" in done.stderr
+
+
+def test_ranks_run_in_the_networks_of_their_own_hosts(tmp_path: Path) -> None:
+    words = ("sh", "-c", "ip -4 -o address show scope global | grep -o '10[.0-9]*/8'")
+    done = program(tmp_path, *words, compute=2)
+    assert sorted(done.stdout.split()) == ["10.0.0.1/8", "10.0.0.3/8"], done.stderr
+
+
+def test_one_client_of_three_listeners_gets_nine_tenths_of_the_link_at_75_bytes(
+    sandboxed: Callable[..., Any], tmp_path: Path
+) -> None:
+    options = {"compute_nodes": 1, "io_nodes": 3, "stripe_unit": 75, "file_bytes": 2_000_000, "operation": "both"}
+    found = sandboxed(accessed, "crossbar:4", str(tmp_path), options)
+    assert found["verdict"]["passed"], found["verdict"]
+    for operation in found["operations"]:
+        assert operation["verified"]
+        assert operation["throughput_bps"] >= 0.9 * 20e6
+        assert operation["fragments"] > 1000 * operation["messages"]
+
+
+def test_a_liquid_schedule_is_faster_than_circuits_asked_for_as_they_come(
+    sandboxed: Callable[..., Any], tmp_path: Path
+) -> None:
+    common = {"compute_nodes": 16, "io_nodes": 16, "file_bytes": 25_600_000, "switching": "circuit"}
+    network = "swiss-t1:allocation=2-2-2-2-2-2-2-2"
+    found = {
+        schedule: sandboxed(accessed, network, str(tmp_path), {"schedule": schedule, **common})
+        for schedule in ("liquid", "none")
+    }
+    for document in found.values():
+        assert document["verified"] and not document["operations"][0]["errors"]
+    assert found["liquid"]["throughput_bps"] >= 1.3 * found["none"]["throughput_bps"]
+
+
+def test_a_link_cut_in_a_write_is_told_in_time_and_the_next_write_succeeds(
+    sandboxed: Callable[..., Any], tmp_path: Path
+) -> None:
+    options = {"compute_nodes": 2, "io_nodes": 3, "file_bytes": 2_000_000, "cut": [[["s1", "r1", 0], 0.1, 30.0]]}
+    found = sandboxed(accessed, "crossbar:4", str(tmp_path), options)
+    broken, again = found["operations"]
+    assert [e["text"].partition(":")[0] for e in broken["errors"]] == ["r1", "r1"], "the listener is named"
+    assert max(e["since_fault_s"] for e in broken["errors"]) <= 2.5
+    assert again["verified"] and not again["errors"]
+
+
+def test_a_listener_that_is_killed_is_named_at_once_and_the_next_write_succeeds(
+    sandboxed: Callable[..., Any], tmp_path: Path
+) -> None:
+    options = {"compute_nodes": 2, "io_nodes": 3, "file_bytes": 2_000_000, "killed": [["p2", 0.1]]}
+    found = sandboxed(accessed, "crossbar:4", str(tmp_path), options)
+    broken, again = found["operations"]
+    assert {e["text"].partition(":")[0] for e in broken["errors"]} == {"r1"}
+    assert max(e["since_fault_s"] for e in broken["errors"]) <= 2.0
+    assert again["verified"] and not again["errors"]
