@@ -280,11 +280,14 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     from testbed.report.metapath_figures import fault_figure
 
     drawings = {}
-    for kind, words in (("down", "the carrier is lost"), ("blackhole", "packets vanish, the carrier stays")):
+    for caption, kind, words in (
+        ("carrier_lost", "down", "the carrier is lost"),
+        ("silent_blackhole", "blackhole", "packets vanish, the carrier stays"),
+    ):
         chosen = [row for routing in NAMES for row in _of(rows, routing, kind)[:1]]
         title = f"Link {LINK[0]}->{LINK[1]} of a 4x4 torus: {words}"
-        drawings[kind] = fault_figure(chosen, [NAMES[row["routing"]] for row in chosen], title)
-    return {**drawings, "lost": _lost_figure(rows), "crowded": _crowded_figure(rows)}
+        drawings[caption] = fault_figure(chosen, [NAMES[row["routing"]] for row in chosen], title)
+    return {**drawings, "packets_lost_in_every_run": _lost_figure(rows), "beside_tcp": _crowded_figure(rows)}
 
 
 def _crowded_figure(rows: Sequence[Row]) -> Any:
