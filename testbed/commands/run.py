@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import CapabilityError, InputError
 
 if TYPE_CHECKING:
+    from testbed.adapters.program_run import ProgramEnd
     from testbed.striping.placement import Placement
 
 DESCRIPTION = (
@@ -33,6 +36,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
     add("--timeout", type=float, default=2.0, metavar="S", help="until a silent listener is given up (default 2)")
     add("--time-limit", type=float, metavar="S", help="end the program after so many seconds")
+    add(
+        "--mpi",
+        action="store_true",
+        help="start the processes as ranks of one MPI program too (MPICH: the extra `mpi`)",
+    )
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
     parser.set_defaults(run=run, command_words=None)
@@ -56,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
     command = _command(args)
     placement = _placement(args)
+    if args.mpi:
+        _require_mpi()
     if not in_sandbox():
         obstacle = emulation_obstacle()
         if obstacle is not None:
@@ -69,12 +79,25 @@ def _inside(args: argparse.Namespace, command: list[str], placement: Placement) 
 
     root = args.root if args.root is not None else _new_root(args.results)
     with ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout) as network:
-        end = network.run(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
+        start = partial(_mpi_runner(), network) if args.mpi else network.run
+        end = start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
     if end.rank is not None:
         node = placement.compute[end.rank]
         print(f"testbed: rank {end.rank} on {node} ended with exit code {end.exit_code}", file=sys.stderr)
     print(f"testbed: subfiles in {root}", file=sys.stderr)
     return end.exit_code
+
+
+def _require_mpi() -> None:
+    from testbed.adapters.mpi_launcher import find_mpiexec
+
+    find_mpiexec()
+
+
+def _mpi_runner() -> Callable[..., ProgramEnd]:
+    from testbed.adapters.mpi_launcher import run_under_mpi
+
+    return run_under_mpi
 
 
 def _placement(args: argparse.Namespace) -> Placement:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,8 +74,6 @@ sys.stdout.write(f"rank {world.rank} has the matrix\\n")
 
 def run_ranks(root: str, program: str, *arguments: str) -> dict[str, Any]:
     """Inside a sandbox: a program of three ranks on a crossbar; its exit code, its lines, the bytes on each host's links."""
-    import sys
-
     from testbed.adapters.mpi_launcher import MpiJob, MpiRank
     from testbed.adapters.program_run import ProgramNetwork
     from testbed.striping.placement import place
@@ -127,3 +127,23 @@ def test_a_failing_rank_is_the_exit_code(sandboxed: Callable[..., Any], tmp_path
         "from mpi4py import MPI\nMPI.COMM_WORLD.rank == 1 and MPI.COMM_WORLD.Abort(7)\nMPI.COMM_WORLD.Barrier()\n"
     )
     assert sandboxed(run_ranks, str(tmp_path / "root"), str(program))["code"] == 7
+
+
+@needs_mpi
+def test_a_program_runs_as_mpi_ranks_by_the_command_with_its_group_and_listeners(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from mpi4py import MPI\nimport sfio_emu\n"
+        "assert (sfio_emu.rank(), sfio_emu.size()) == (MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size)\n"
+        "with sfio_emu.StripedFile.open('p1/a;p2/b;', 5) as file:\n"
+        "    file.pwrite(bytes([65 + sfio_emu.rank()]) * 10, 10 * sfio_emu.rank())\n"
+    )
+    words = ["run", "crossbar:3", "--compute-nodes", "3", "--io-nodes", "2", "--mpi", "--root", str(tmp_path / "root")]
+    words += ["--", "python", str(program)]
+    done = subprocess.run([sys.executable, "-m", "testbed.cli", *words], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert (
+        (tmp_path / "root" / "p1" / "a").read_bytes()
+        == b"AAAAABBBBBCCCCC"
+        == (tmp_path / "root" / "p2" / "b").read_bytes()
+    )

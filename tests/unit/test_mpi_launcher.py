@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from testbed.adapters.mpi_launcher import MpiRank, find_mpiexec, mpiexec_words
+from testbed.cli import main
 from testbed.errors import CapabilityError
 
 
@@ -24,3 +25,12 @@ def test_a_machine_without_mpich_is_told_what_to_install(tmp_path: Path, monkeyp
     (tmp_path / "mpiexec.hydra").write_text("#!/bin/sh\n")
     (tmp_path / "mpiexec.hydra").chmod(0o755)
     assert find_mpiexec() == tmp_path / "mpiexec.hydra"
+
+
+def test_the_command_needs_mpich_for_mpi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TESTBED_MPI", str(tmp_path))
+    words = ["run", "crossbar:3", "--compute-nodes", "1", "--io-nodes", "1", "--mpi", "--", "true"]
+    assert main(words) == 3
+    assert "install the extra `mpi`" in capsys.readouterr().err
