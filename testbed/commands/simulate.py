@@ -10,8 +10,18 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.simulate_options import (
+    add_fault_options,
+    add_ft_drb_options,
+    add_nac_options,
+    ft_drb_options,
+    nac_options,
+    split_faults,
+    trace_summary,
+)
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +33,8 @@ DESCRIPTION = (
     "trees or any other network. Packets move by dimension order, d-mod-k, a table or FT-DRB; deadlocks are avoided by NAC, by "
     "virtual channels with a dateline, or not at all (then a watchdog tells). docs/interconnect.md has the models of a hop."
 )
+
+TIMELINE_EVENTS = 100_000
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -57,8 +69,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--buffer-bytes", type=int, default=4096, metavar="B", help="of every (virtual) channel (default 4096)")
     add("--link-bps", type=float, default=2e9, metavar="BPS", help="of every link (default 2e9)")
     add("--arbitration", default="round-robin", choices=("round-robin", "fifo"))
-    add("--faults", metavar="LIST", help="as s0_0-s0_1@0.1-0.2,s1_0-s2_0 (seconds; for ever without), or random:N")
-    add("--paths", type=int, default=4, help="most alternative paths of FT-DRB (default 4)")
     add(
         "--duration",
         type=float,
@@ -75,6 +85,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--seeds", type=int, default=1, metavar="N", help="runs, seeds one after another (default 1)")
     add("--engine", default="compiled", choices=("compiled", "reference"), help="both give the same result")
     add("--json", action="store_true", help="print one JSON object on stdout")
+    add_fault_options(parser)
+    add_ft_drb_options(parser)
+    add_nac_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -88,10 +101,14 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--seeds {args.seeds}: give 1 to 10000")
     if args.seed < 0:
         raise InputError(f"--seed {args.seed}: give 0 or more")
+    if args.nac_timeline is not None and not args.nac_timeline.parent.is_dir():
+        raise InputError(f"--nac-timeline {args.nac_timeline}: no such directory; give a file in one that exists")
     rows = run_seeds(
         experiment, range(args.seed, args.seed + args.seeds), processes=min(args.seeds, os.cpu_count() or 1)
     )
     verdict = judge_runs(rows)
+    if args.nac_timeline is not None:
+        _write_timeline(args.nac_timeline, rows)
     document = _document(args, experiment, rows, verdict)
     if args.json:
         print(json.dumps(document))
@@ -102,7 +119,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _experiment(args: argparse.Namespace) -> Experiment:
     from testbed.simulator.experiment import Experiment, own_routing
-    from testbed.simulator.ft_drb import FtDrbOptions
     from testbed.simulator.parameters import SimulationParameters
     from topologies import load_network
 
@@ -122,7 +138,8 @@ def _experiment(args: argparse.Namespace) -> Experiment:
         packet_bytes=args.packet_bytes,
         buffer_bytes=args.buffer_bytes,
         arbitration=args.arbitration,
-        ft_drb=FtDrbOptions(paths=args.paths),
+        nac=nac_options(args),
+        ft_drb=ft_drb_options(args),
     )
     rate = parameters.packets_per_s(args.rate) if args.rate_unit == "fraction" else args.rate
     if not 0 < rate <= parameters.packets_per_s(1.0) * (1 + 1e-9):
@@ -135,6 +152,7 @@ def _experiment(args: argparse.Namespace) -> Experiment:
         raise InputError(
             f"--duration {duration:g}, --warm-up {warm_up:g}: give a duration up to 18 s, longer than the warm-up"
         )
+    faults, trace = split_faults(args)
     return Experiment(
         network=network,
         parameters=parameters,
@@ -144,7 +162,10 @@ def _experiment(args: argparse.Namespace) -> Experiment:
         injection=args.injection,
         burst=args.burst,
         in_phase=args.in_phase,
-        faults=args.faults,
+        faults=faults,
+        trace=trace,
+        trace_permanent=bool(args.trace_permanent),
+        timeline=0 if args.nac_timeline is None else TIMELINE_EVENTS,
         duration_s=duration,
         warm_up_s=warm_up,
         engine=args.engine,
@@ -164,6 +185,18 @@ def _read_traffic(path: str | None) -> Mapping[str, Any] | None:
     if not isinstance(document, dict):
         raise InputError(f'--traffic {path}: give an object with "messages", "transfers" or "frames"')
     return document
+
+
+def _write_timeline(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """A line an event; the events leave the rows, which go on to the report."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            file.write("seed,time_s,event,router,input_link\n")
+            for row in rows:
+                for time_s, event, router, link in row.pop("nac_timeline"):
+                    file.write(f"{row['seed']},{time_s:.11f},{event},{router},{link}\n")
+    except OSError as error:
+        raise InputError(f"--nac-timeline {path}: {error.strerror}; give a file that can be written") from None
 
 
 def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
@@ -198,6 +231,7 @@ def _document(
         "network_latency_interval_s": network_half,
         "throughput": throughput,
         "throughput_interval": throughput_half,
+        "trace": trace_summary(experiment.trace),
         "sent": sum(row["sent"] for row in rows),
         "received": sum(row["received"] for row in rows),
         "deadlocked": any(row["deadlocked"] for row in rows),
@@ -205,6 +239,13 @@ def _document(
         "per_seed": list(rows),
         "verdict": dict(verdict.to_json()),
     }
+
+
+def _skipped(rows: Sequence[int]) -> str:
+    if not rows:
+        return "no row skipped"
+    named = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+    return f"{len(rows)} bad row{'s' if len(rows) > 1 else ''} skipped ({named})"
 
 
 def _print(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> None:
@@ -219,6 +260,12 @@ def _print(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdi
         f"{document['network']}, {document['pattern']}, {document['routing']}, deadlock avoidance {document['deadlock_avoidance']}, "
         f"model {document['model']}: {document['rate_packets_per_s']:.6g} packets/s a node for {document['duration_s']:g} s"
     )
+    if document["trace"] is not None:
+        trace = document["trace"]
+        console.print(
+            f"trace of {trace['system']}: {trace['failures']} failures in {trace['span_s'] / 86400:.0f} days "
+            f"(rule: {trace['rule']}), {_skipped(trace['bad_rows'])}"
+        )
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in (
         "seed",

@@ -9,23 +9,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from testbed.errors import InputError
 from testbed.model.verdict import Check, Verdict
+from testbed.simulator.fault_words import parse_faults
+from testbed.simulator.kernel_state import NAC_EVENTS
 from testbed.simulator.network_model import zero_load_ticks
 from testbed.simulator.parameters import TICKS_PER_S, SimulationParameters
 from testbed.simulator.results import Simulation, summarize
 from testbed.simulator.simulation import simulate
 from testbed.simulator.traffic_files import read_messages
+from testbed.workloads.failure_traces import FailureTrace
 from testbed.workloads.injection import InjectionProcess, Injections, build_injections
-from testbed.workloads.link_faults import LinkFault, check_faults, random_faults
+from testbed.workloads.link_faults import LinkFault, check_faults, faults_from_trace
 from testbed.workloads.patterns import build_pattern
 from topologies import Network
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """``rate_per_s``: messages a second of every sender. ``faults``: "a-b@down-up,c-d", "random:N" or None. ``traffic``: a document of
-    messages instead of a pattern. Messages are made for ``duration_s``; those after ``warm_up_s`` (and before the last
+    """``rate_per_s``: messages a second of every sender. ``faults``: in the words of fault_words.py, or None; ``trace``: failures
+    of a machine besides, its span scaled to ``duration_s`` (``trace_permanent``: none is mended). ``traffic``: a document of
+    messages instead of a pattern. ``timeline``: rows carry so many of NAC's events. Messages are made for ``duration_s``; those after ``warm_up_s`` (and before the last
     twentieth) are measured."""
 
     network: Network
@@ -37,6 +40,9 @@ class Experiment:
     burst: int = 1
     in_phase: bool = False
     faults: str | None = None
+    trace: FailureTrace | None = None
+    trace_permanent: bool = False
+    timeline: int = 0
     duration_s: float
     warm_up_s: float
     engine: str = "compiled"
@@ -49,36 +55,15 @@ def own_routing(network: Network) -> str:
     return known.get(named, "shortest-path") if isinstance(named, str) else "shortest-path"
 
 
-def parse_faults(network: Network, words: str | None, *, seed: int) -> tuple[LinkFault, ...]:
-    """``s0_0-s0_1@0.1-0.2`` (down from, up at; seconds), ``s0_0-s0_1`` (from the start, for ever), comma between; or ``random:N``."""
-    if not words:
-        return ()
-    if words.startswith("random:"):
-        count = words.removeprefix("random:")
-        if not count.isdigit():
-            raise InputError(f"--faults {words}: give random:N with a whole number N")
-        return random_faults(network, int(count), seed=[seed, 3])
-    faults = []
-    for word in words.split(","):
-        cable, _, times = word.strip().partition("@")
-        first, dash, second = cable.partition("-")
-        down, _, up = times.partition("-")
-        try:
-            fault = LinkFault(first=first, second=second, down_s=float(down or 0), up_s=float(up) if up else None)
-        except ValueError:
-            fault = None
-        if fault is None or not dash:
-            raise InputError(f"--faults {word!r}: give it as s0_0-s0_1 or s0_0-s0_1@0.1-0.2 (seconds)")
-        faults.append(fault)
-    return check_faults(network, faults)
-
-
 def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
     """One run's row: figures of the measured messages, and the counts of all."""
     parameters = replace(experiment.parameters, seed=seed)
     injections, sizes = _messages(experiment, parameters, seed)
-    faults = parse_faults(experiment.network, experiment.faults, seed=seed)
-    run = simulate(experiment.network, injections, parameters, faults, engine=experiment.engine, sizes_bytes=sizes)
+    faults = faults_of(experiment, seed)
+    run = simulate(
+        experiment.network, injections, parameters, faults, engine=experiment.engine, sizes_bytes=sizes,
+        keep_timeline=experiment.timeline,
+    )  # fmt: skip
     end = experiment.duration_s * 0.95
     if experiment.traffic is None:
         summary = summarize(run, start_s=experiment.warm_up_s, end_s=max(end, experiment.warm_up_s))
@@ -104,8 +89,32 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
         "packet_hops": run.packet_hops,
         "nac": dict(run.nac_counters),
         "ft_drb": dict(run.drb_counters),
+        "faults": len(faults),
+        **({"nac_timeline": timeline_rows(experiment.network, run)} if experiment.timeline else {}),
         "zero_load_s_one_router": zero_load_ticks(parameters, 1, parameters.packet_bytes) / TICKS_PER_S,
     }
+
+
+def faults_of(experiment: Experiment, seed: int) -> tuple[LinkFault, ...]:
+    """Failures in words and of the trace; InputError as they raise it."""
+    network, trace, lasting = experiment.network, experiment.trace, experiment.duration_s
+    found = parse_faults(network, experiment.faults, seed=seed, duration_s=lasting)
+    if trace is None:
+        return found
+    of_trace = faults_from_trace(
+        network, trace, simulated_s=lasting, seed=[seed, 7], permanent=experiment.trace_permanent
+    )
+    return check_faults(network, [*found, *of_trace])
+
+
+def timeline_rows(network: Network, run: Simulation) -> list[tuple[float, str, str, str]]:
+    """What NAC did: (seconds, event, router, its input as "from-to"), in order."""
+    switches = [switch.id for switch in network.switches]
+    links = [f"{link.source}-{link.target}" for link in network.links]
+    return [
+        (int(tick) / run.ticks_per_s, NAC_EVENTS[int(event)], switches[int(router)], links[int(link)])
+        for tick, event, router, link in run.nac_timeline
+    ]
 
 
 def last_delivery_s(run: Simulation) -> float | None:

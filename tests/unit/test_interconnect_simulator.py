@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from testbed.errors import InputError
-from testbed.simulator.experiment import parse_faults
+from testbed.simulator.fault_words import parse_faults
 from testbed.simulator.parameters import NacOptions, SimulationParameters
 from testbed.simulator.results import Simulation, by_slots, interval, summarize
 from testbed.simulator.simulation import simulate
