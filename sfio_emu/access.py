@@ -95,9 +95,10 @@ class Access:
             host = self.subfiles[number].host
 
             def talk(piece: Piece = piece, host: str = host, counters: Counters = counters) -> Iterator[Message]:
-                yield write_message(
-                    [piece], memory, self._handles(host), stage, counters, options, path=self._path_of(host)
-                )
+                for pieces in pack([piece], self.session.link(host).limit_bytes, combine=False):
+                    yield write_message(
+                        pieces, memory, self._handles(host), stage, counters, options, path=self._path_of(host)
+                    )
 
             self._transfer({host: talk}, self._only(number, piece.size), "write", PLAIN, counters)
             self._note_sizes({number: piece.runs()[0][0] + piece.size})
@@ -111,10 +112,11 @@ class Access:
             host, counters = self.subfiles[piece.subfile].host, Counters()
 
             def talk(piece: Piece = piece, host: str = host, counters: Counters = counters) -> Iterator[Message]:
-                yield read_message(
-                    [piece], memory, self._handles(host), stage, counters, options,
-                    path=self._path_of(host), missing=self._ends_at(end),
-                )  # fmt: skip
+                for pieces in pack([piece], self.session.link(host).limit_bytes, combine=False):
+                    yield read_message(
+                        pieces, memory, self._handles(host), stage, counters, options,
+                        path=self._path_of(host), missing=self._ends_at(end),
+                    )  # fmt: skip
 
             self._transfer({host: talk}, self._only(piece.subfile, piece.size), "read", PLAIN, counters)
             if end[0] != NO_END:
@@ -161,7 +163,7 @@ class Access:
         """The messages for a host; the last one also makes its subfiles as long as they must be."""
         settings, link, handles = self.session.settings, self.session.link(host), self._handles(host)
         reached = dict.fromkeys(self.hosts[host], 0)
-        room = link.limit_bytes - wire.RUN_BYTES * len(reached)
+        room = link.limit_bytes - wire.RUN_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
 
         def message(pieces: list[Piece], ensured: Sequence[tuple[int, int]] = ()) -> Message:

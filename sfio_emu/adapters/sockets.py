@@ -77,12 +77,14 @@ class TcpConnections:
         poll = select.poll()
         wanted: dict[int, int] = {}
         progress_s = dict.fromkeys(live, time.monotonic())
-        ready = list(live)
+        ready = [(number, select.POLLOUT) for number in live]
         while live:
-            for number in ready:
+            for number, happened in ready:
                 connection, talk = live[number]
                 try:
-                    events = _pump(_stream(connection), talk)
+                    events = _pump(_stream(connection), talk, happened)
+                except BlockingIOError:
+                    events = wanted.get(number, select.POLLIN | select.POLLOUT)
                 except PeerError as fault:
                     broken[connection.host], events = fault, 0
                 except OSError as fault:
@@ -96,9 +98,9 @@ class TcpConnections:
                     wanted[number] = events
             if not live:
                 break
-            ready = [number for number, _ in poll.poll(min(self._timeout_s, 1.0) * 1000)]
+            ready = poll.poll(min(self._timeout_s, 1.0) * 1000)
             now_s = time.monotonic()
-            progress_s.update(dict.fromkeys(ready, now_s))
+            progress_s.update((number, now_s) for number, _ in ready)
             for number, (connection, _) in list(live.items()):
                 if now_s - progress_s[number] > self._stall_s:
                     text = f"its listener has moved no byte for {self._stall_s:g} s"
@@ -108,25 +110,23 @@ class TcpConnections:
         return broken
 
 
-def _pump(stream: socket.socket, talk: Conversation) -> int:
-    """Send and receive what can be now; the events to wait for, 0 when the conversation is finished."""
-    while True:
-        events = 0
-        while pieces := talk.outgoing():
-            try:
-                talk.sent(stream.sendmsg(islice(pieces, VECTORS)))
-            except BlockingIOError:
-                events |= select.POLLOUT
-                break
-        if talk.finished:
-            return 0
-        try:
-            count = stream.recvmsg_into(list(islice(talk.incoming(), VECTORS)))[0]
-        except BlockingIOError:
-            return events | select.POLLIN
+def _pump(stream: socket.socket, talk: Conversation, ready: int) -> int:
+    """Receive and send what there is at one go; the events to wait for, 0 when the conversation is finished.
+
+    One slice only: then the other hosts have theirs, cut from the same part of memory while the cache holds it.
+    """
+    if ready & ~select.POLLOUT:
+        count = stream.recvmsg_into(list(islice(talk.incoming(), VECTORS)))[0]
         if not count:
             raise ConnectionResetError(errno.ECONNRESET, "its listener closed the connection")
         talk.received(count)
+    if ready & select.POLLOUT:
+        pieces = talk.outgoing()
+        if pieces:
+            talk.sent(stream.sendmsg(islice(pieces, VECTORS)))
+    if talk.outgoing():
+        return select.POLLIN | select.POLLOUT
+    return 0 if talk.finished else select.POLLIN
 
 
 def _stream(connection: Connection) -> socket.socket:
