@@ -28,7 +28,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     for network, most in TEN_PERCENT.items():
         if quick and network == "torus:16x16":
             continue
-        counts = (0, 4, most) if quick else (0, 4, 10, most) if network == "torus:16x16" else (0, 2, 4, 6, 8, 10, most)
+        counts = (0, 2, 4, 6, 8, 10, most) if network == "torus:8x8" and not quick else (0, 4, most)
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
             found += [
                 drb_point(network=network, pattern=pattern, faults=n, fault_kind="half", seed=s, quick=quick)

@@ -34,7 +34,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
                 )
                 found += [
                     drb_point(network=network, pattern=pattern, faults=n, fault_kind="transient", seed=s, quick=quick)
-                    for n in ((4, most) if quick or network == "torus:16x16" else (2, 4, 6, 8, 10, most))
+                    for n in (4, most)
                 ]
                 found.append(
                     drb_point(network=network, pattern=pattern, faults=most, fault_kind="start", seed=s, quick=quick)
