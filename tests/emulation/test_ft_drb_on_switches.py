@@ -32,7 +32,10 @@ def _run(kind: str, notify: str) -> dict[str, Any]:
         duration_s=2.2,
         options=MetapathOptions(notify=notify),  # type: ignore[arg-type]
     )
-    run = run_metapath_stream(plan)
+    for _ in range(3):  # again where the machine was too busy to send in time
+        run = run_metapath_stream(plan)
+        if run.health.sender_lag_s < 0.02:
+            break
     times, lost = run.faults[0], np.isnan(run.arrival_s())
     whole = set(run.sent.message[~lost].tolist())
     missing = [m for m in range(int(run.sent.message.max()) + 1) if m not in whole]
