@@ -1,0 +1,104 @@
+"""One run of a striped file for a study's point: on switches, in a directory that is removed, again where the machine lagged."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.model.verdict import Check
+
+Row = Mapping[str, Any]
+ATTEMPTS = 2
+BLUE, OCHRE, GREEN, GREY = "#3b6ea5", "#c98b2b", "#4f8a4b", "#777777"
+
+
+def accessed(network: str, **options: Any) -> dict[str, Any]:
+    """Write (or read) once: throughput of the first operation beside the prediction. ``options``: of StripingOptions."""
+    from testbed.adapters.sfio_session import plan_session, run_session
+    from testbed.striping.planning import StripingOptions
+
+    plan = plan_session(network, StripingOptions(**options))
+    for _ in range(ATTEMPTS):
+        with tempfile.TemporaryDirectory(prefix=".subfiles-", dir=Path.cwd()) as root:
+            session = run_session(plan, Path(root))
+        if session.verdict.invalid is None:
+            break
+    found = session.document()
+    first = found["operations"][0]
+    prediction = found["predicted"]
+    return {
+        "throughput_bps": first["throughput_bps"],
+        "seconds": first["seconds"],
+        "predicted_bps": None if prediction is None else prediction["throughput_bps"],
+        "liquid_bps": plan.liquid_links * plan.goodput_bps(9000),
+        "liquid_links": plan.liquid_links,
+        "verified": all(o["verified"] and not o["errors"] for o in found["operations"]),
+        "messages": first["messages"],
+        "fragments": first["fragments"],
+        "disk_calls": first["disk_calls"],
+        "queue_drops": first["queue_drops"],
+        "cpu_fraction": first["cpu_fraction"],
+        "frames": found["frames"],
+        "deadlocks": first["deadlocks"],
+    }
+
+
+def transferred(network: str, *, message_bytes: int, link_rate_bps: float, seed: int) -> dict[str, Any]:
+    """Plain messages from all to all in the time frames of a liquid schedule over circuits: what the network itself carries."""
+    from contextlib import ExitStack
+
+    from testbed.adapters.bulk_session import open_bulk_fabric, plan_sides, run_side
+    from testbed.bulk.planning import BulkOptions
+
+    options = BulkOptions(message_bytes=message_bytes, link_rate_bps=link_rate_bps, seed=seed, injected=0)
+    with ExitStack() as stack:
+        fabric = open_bulk_fabric("emulation", stack, calibrate=False)
+        row = run_side(fabric, plan_sides(network, options, ("circuit",))[0]).row()
+    return {
+        "throughput_bps": row["throughput_bps"],
+        "seconds": row["seconds"],
+        "predicted_bps": None,
+        "liquid_bps": row["liquid_throughput_bps"],
+        "liquid_links": row["liquid_links"],
+        "verified": row["verified"],
+        "queue_drops": row["queue_drops"],
+        "cpu_fraction": row["cpu_fraction"],
+        "frames": row["frames"],
+        "deadlocks": row["deadlocks"],
+    }
+
+
+def content_check(rows: Sequence[Row]) -> Check:
+    """Every point's content was verified."""
+    whole = sum(bool(row["verified"]) for row in rows)
+    return Check(
+        name="runs whose content was verified",
+        predicted=len(rows),
+        measured=whole,
+        tolerance=0,
+        passed=whole == len(rows),
+    )
+
+
+def at_least(name: str, measured: float, least: float, detail: str = "") -> Check:
+    """A claim that a figure reaches a threshold."""
+    return Check(
+        name=name,
+        predicted=least,
+        measured=measured,
+        tolerance=None,
+        passed=measured >= least,
+        detail=detail or f"at least {least:g}",
+    )
+
+
+def finish(axes: Any, *, x: str, y: str, title: str) -> None:
+    """Labels, title and legend as all figures of striped files have them."""
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title, fontsize=10)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
