@@ -142,8 +142,8 @@ def _log_likelihood(lost: NDArray[np.int64], sent: NDArray[np.int64]) -> NDArray
 class BlockSizeController:
     """Holds N. ``policy`` maps a loss to a block size; N stays within [base, largest].
 
-    A loss that rose is answered at once. After a loss that fell, N is kept until ``hold_s`` after the first packet of
-    lower loss. Where the loss is only told more exactly, N follows the estimate (with its margin, against flapping) down
+    A loss that rose is answered at once. After a loss that fell, N stays at what it was then, at least, until ``hold_s`` after
+    the first packet of lower loss: what another rise calls for at first, from a few packets, is corrected meanwhile. Where the loss is only told more exactly, N follows the estimate (with its margin, against flapping) down
     while it converges, later once it has called for less throughout ``hold_s``. N is kept while no report comes.
     """
 
@@ -151,7 +151,7 @@ class BlockSizeController:
         self._parameters = parameters
         self._policy = policy
         self._estimator = LossEstimator(deterministic=parameters.deterministic)
-        self._hold_until_s = 0.0
+        self._hold_until_s, self._held = 0.0, parameters.base
         self._needed_s = 0.0
         self._heard_s: float | None = None
         self.block_size = parameters.base
@@ -168,13 +168,14 @@ class BlockSizeController:
     def add(self, lost: Sequence[bool], sent_s: Sequence[float], now_s: float) -> bool:
         """One report's news in the order of sending; True where N rose."""
         if self._heard_s is not None and now_s - self._heard_s > self._parameters.report_timeout_s:
-            self._hold_until_s = now_s + self._parameters.hold_s
+            self._hold_until_s, self._held = now_s + self._parameters.hold_s, self.block_size
         self._heard_s = now_s
         if not len(lost):
             return False
         changed_s = self._estimator.add(lost, sent_s)
         if changed_s is not None and self._estimator.fell:
             self._hold_until_s = max(self._hold_until_s, changed_s + self._parameters.hold_s)
+            self._held = self.block_size
         before = self.block_size
         # A settled estimate has to move by its margin before N follows: without that every excursion would ratchet N up.
         slack = self._estimator.margin if self._estimator.packets > CONVERGING else 0.0
@@ -191,7 +192,9 @@ class BlockSizeController:
         if cautious >= self.block_size:
             self._needed_s = now_s
         converging = self._estimator.packets <= CONVERGING
-        if now_s >= self._hold_until_s and (converging or now_s - self._needed_s >= self._parameters.hold_s):
+        if now_s < self._hold_until_s:
+            cautious = max(cautious, self._held)
+        if converging or now_s - self._needed_s >= self._parameters.hold_s:
             self.block_size = min(self.block_size, cautious)
 
     def _bounded(self, loss: float) -> int:

@@ -108,6 +108,19 @@ def test_block_size_is_kept_for_the_hold_and_then_falls_to_the_base() -> None:
         assert control.block_size == (high if held else 22), now
 
 
+def test_what_a_second_rise_overshoots_is_corrected_within_the_hold() -> None:
+    control = controller()
+    control.add(fates(0.3, 500), times(500), 0.5)
+    settled = control.block_size
+    control.add([False] * 100, times(100, 0.5), 0.6)
+    control.add([True, False] * 6, times(12, 0.6), 0.612)
+    assert control.block_size > settled
+    control.add(fates(0.3, 500), times(500, 0.612), 1.2)
+    assert settled <= control.block_size <= settled + 1
+    control.add([False] * 200, times(200, 1.2), 1.4)
+    assert control.block_size >= settled
+
+
 def test_block_size_is_kept_while_no_report_comes_and_the_hold_begins_anew_after_silence() -> None:
     control = controller()
     control.add(fates(0.3, 500), times(500), 0.5)
