@@ -10,6 +10,7 @@ from typing import Protocol
 
 from sfio_emu import wire
 from sfio_emu.settings import CALLS
+from sfio_emu.sieves import WINDOW_BYTES, Window, parts_of
 from sfio_emu.wire import Header, Kind, Malformed
 
 LEAST_RANGE_BYTES = 16 << 10
@@ -63,6 +64,14 @@ class BufferPool:
         self.buffer_bytes = buffer_bytes
         self._to_make = memory_bytes // buffer_bytes
         self._free: list[memoryview] = []
+        self._span: memoryview | None = None
+
+    @property
+    def span(self) -> memoryview:
+        """WINDOW_BYTES for runs that are moved together, shared by all connections: for use inside one call."""
+        if self._span is None:
+            self._span = memoryview(bytearray(WINDOW_BYTES))
+        return self._span
 
     def take(self) -> memoryview | None:
         """A buffer, or none where all are in use."""
@@ -284,19 +293,22 @@ class ServerConnection:
         self._answer(Kind.DONE, header.sequence, wire.SIZE.pack(self._subfiles.size(self._file(handle))))
 
     def _write(self, header: Header, body: memoryview, data: memoryview) -> None:
-        runs = wire.decode_runs(body)
-        if sum(size for _, size, _ in runs) != len(data):
+        parts = parts_of(body)
+        if sum([size for _, size, _, _ in parts]) != len(data):
             raise Malformed("the runs of a write do not add up to its data", fatal=False)
-        files = {handle: self._file(handle) for handle, _, _ in runs}
+        files = {handle: self._file(handle) for handle in {handle for handle, _, _, _ in parts}}
         failed: dict[int, CallFailed] = {}
         place = done_bytes = disk_calls = 0
-        for handle, size, offset in runs:
+        for handle, size, offset, window in parts:
             piece = data[place : place + size]
             place += size
             if handle in failed:
                 continue
             try:
-                disk_calls += self._write_run(files[handle], piece, offset)
+                if window is None:
+                    disk_calls += self._write_run(files[handle], piece, offset)
+                else:
+                    disk_calls += self._write_window(files[handle], piece, window)
                 done_bytes += size
             except CallFailed as failure:
                 failed[handle] = failure
@@ -318,17 +330,33 @@ class ServerConnection:
             piece, offset, calls = piece[count:], offset + count, calls + 1
         return calls
 
+    def _write_window(self, file: int, data: memoryview, window: Window) -> int:
+        """Write runs that lie near one another as one span; what lies between them is read before. Returns the calls."""
+        span = self._pool.span[: window.high - window.low]
+        there, calls = self._read_run(file, span, window.low)
+        span[len(there) :] = bytes(len(span) - len(there))
+        window.scatter(data, span)
+        return calls + self._write_run(file, span, window.low)
+
     def _read(self, header: Header, body: memoryview, data: memoryview) -> None:
-        runs = wire.decode_runs(body)
-        wanted = sum(size for _, size, _ in runs)
-        if wanted + 4 * (len(runs) + 2) > self._pool.buffer_bytes:
-            raise Malformed(f"a read of {wanted} bytes in {len(runs)} runs, more than a message holds", fatal=False)
-        files = {handle: self._file(handle) for handle, _, _ in runs}
+        runs = len(body) // wire.RUN_BYTES
+        parts = parts_of(body)
+        wanted = sum([size for _, size, _, _ in parts])
+        if wanted + 4 * (runs + 2) > self._pool.buffer_bytes:
+            raise Malformed(f"a read of {wanted} bytes in {runs} runs, more than a message holds", fatal=False)
+        files = {handle: self._file(handle) for handle in {handle for handle, _, _, _ in parts}}
         assert self._buffer is not None
         answer: list[memoryview | FileRange] = []
         counts: list[int] = []
         place = disk_calls = 0
-        for handle, size, offset in runs:
+        for handle, size, offset, window in parts:
+            if window is not None:
+                part, calls, present = self._read_window(files[handle], self._buffer[place : place + size], window)
+                counts += present
+                place += len(part)
+                disk_calls += calls
+                answer.append(part)
+                continue
             if size >= LEAST_RANGE_BYTES and not header.checked:
                 count = max(0, min(size, self._subfiles.size(files[handle]) - offset))
                 answer.append(FileRange(files[handle], offset, count))
@@ -352,6 +380,14 @@ class ServerConnection:
                 break
             count += more
         return room[:count], calls
+
+    def _read_window(self, file: int, room: memoryview, window: Window) -> tuple[memoryview, int, list[int]]:
+        """What the file has of runs that lie near one another, the calls it took, the bytes of each run."""
+        span = self._pool.span[: window.high - window.low]
+        there, calls = self._read_run(file, span, window.low)
+        window.gather(span, room)
+        counts = window.counts(len(there))
+        return room[: sum(counts)], calls, counts
 
     def _answer_data(self, header: Header, body: bytes, answer: list[memoryview | FileRange], size: int) -> None:
         head = wire.encode_header(Kind.DONE, header.sequence, body, size, checked=header.checked)
