@@ -12,8 +12,9 @@ from testbed.model.verdict import Verdict
 
 Row = Mapping[str, Any]
 NODES, QUICK_NODES = (1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 31), (2, 4, 8, 16)
-LINK_RATE_BPS = 10e6
-PAIR_BYTES, QUICK_PAIR_BYTES = 200_000, 100_000
+REPEAT = 3
+LINK_RATE_BPS = 5e6
+PAIR_BYTES, QUICK_PAIR_BYTES = 100_000, 40_000
 STRIPE_UNIT = 200
 LEAST_NETWORK, LEAST_SCHEDULED = 0.85, 0.8
 SERIES = {
@@ -48,6 +49,7 @@ def measure(point: Row) -> dict[str, Any]:
         schedule="liquid" if in_turns else "none",
         switching="circuit" if in_turns else "packet",
         link_rate_bps=LINK_RATE_BPS,
+        repeat=REPEAT,
         seed=point["seed"],
     )
 
@@ -95,7 +97,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         axes,
         x="compute nodes, and as many I/O nodes",
         y="throughput of all together, Mbit/s",
-        title=f"All to all on a full crossbar, 10 Mbit/s links, stripe unit {STRIPE_UNIT} bytes",
+        title=f"All to all on a full crossbar, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes",
     )
     return {"crossbar": figure}
 

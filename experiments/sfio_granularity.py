@@ -12,6 +12,7 @@ from testbed.model.verdict import Verdict
 
 Row = Mapping[str, Any]
 UNITS, QUICK_UNITS = (5, 25, 75, 200, 1005, 5000, 20_000, 65_536), (25, 75, 200, 1005, 5000, 65_536)
+REPEAT = 3
 LINK_RATE_BPS = 20e6
 OPTIMISED_BYTES, QUICK_OPTIMISED_BYTES = 20_000_000, 4_000_000
 FRAGMENTS = 600
@@ -45,6 +46,7 @@ def measure(point: Row) -> dict[str, Any]:
         file_bytes=point["file_bytes"],
         optimise=point["optimised"],
         link_rate_bps=LINK_RATE_BPS,
+        repeat=REPEAT,
         seed=point["seed"],
     )
 

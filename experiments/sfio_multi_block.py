@@ -12,6 +12,7 @@ from testbed.model.verdict import Verdict
 
 Row = Mapping[str, Any]
 BLOCKS, QUICK_BLOCKS = (64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576), (64, 512, 4096, 32_768, 262_144)
+REPEAT = 3
 LINK_RATE_BPS = 20e6
 STRIPE_UNIT, IO_NODES = 1005, 7
 MULTI_BYTES, QUICK_MULTI_BYTES = 10_000_000, 3_000_000
@@ -46,6 +47,7 @@ def measure(point: Row) -> dict[str, Any]:
         block_bytes=point["block_bytes"],
         optimise=point["multi_block"],
         link_rate_bps=LINK_RATE_BPS,
+        repeat=REPEAT,
         seed=point["seed"],
     )
 

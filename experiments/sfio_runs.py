@@ -15,7 +15,7 @@ BLUE, OCHRE, GREEN, GREY = "#3b6ea5", "#c98b2b", "#4f8a4b", "#777777"
 
 
 def accessed(network: str, **options: Any) -> dict[str, Any]:
-    """Write (or read) once: throughput of the first operation beside the prediction. ``options``: of StripingOptions."""
+    """Write, or read: the median throughput of the repetitions beside the prediction. ``options``: of StripingOptions."""
     from testbed.adapters.sfio_session import plan_session, run_session
     from testbed.striping.planning import StripingOptions
 
@@ -28,9 +28,11 @@ def accessed(network: str, **options: Any) -> dict[str, Any]:
     found = session.document()
     first = found["operations"][0]
     prediction = found["predicted"]
+    (typical,) = found["typical_throughput_bps"].values()
     return {
-        "throughput_bps": first["throughput_bps"],
-        "seconds": first["seconds"],
+        "throughput_bps": typical,
+        "slowest_bps": min(o["throughput_bps"] for o in found["operations"]),
+        "seconds": first["bytes"] * 8 / typical,
         "predicted_bps": None if prediction is None else prediction["throughput_bps"],
         "liquid_bps": plan.liquid_links * plan.goodput_bps(9000),
         "liquid_links": plan.liquid_links,

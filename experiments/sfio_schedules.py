@@ -20,8 +20,9 @@ ALLOCATIONS = {
     32: "4-4-4-4-4-4-4-4",
 }
 QUICK_NODES = (8, 16, 24)
-LINK_RATE_BPS = 10e6
-PAIR_BYTES, QUICK_PAIR_BYTES = 150_000, 75_000
+REPEAT = 3
+LINK_RATE_BPS = 5e6
+PAIR_BYTES, QUICK_PAIR_BYTES = 100_000, 40_000
 STRIPE_UNIT = 200
 LEAST_GAIN, GAIN_FROM = 1.3, 16
 WAYS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for as they come", OCHRE)}
@@ -56,6 +57,7 @@ def measure(point: Row) -> dict[str, Any]:
         schedule=point["schedule"],
         switching="circuit",
         link_rate_bps=LINK_RATE_BPS,
+        repeat=REPEAT,
         seed=point["seed"],
     )
 
@@ -107,7 +109,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
             )
     axes.set_xticks(sorted({row["nodes"] for row in rows}))
     axes.set_ylim(0, None)
-    title = f"Collective access on Swiss-T1, 10 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
+    title = f"Collective access on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     finish(
         axes, x="nodes, each of which computes and keeps a subfile", y="throughput of all together, Mbit/s", title=title
     )

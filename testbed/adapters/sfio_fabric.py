@@ -88,11 +88,11 @@ class EmulatedStriping:
         """All operations of the plan; those that a fault broke once more, when it is mended."""
         operations: list[OperationRecord] = []
         options = self._plan.options
-        directions: tuple[Direction, ...] = ("write", "read") if options.operation == "both" else (options.operation,)
+        directions = options.directions
         clients = self._clients()
         try:
             self._open(clients)
-            if directions == ("read",):
+            if "write" not in directions:
                 write_subfiles(self._content, self._root, self._plan.placement, options.stripe_unit)
             for number, direction in enumerate(directions):
                 self._tell(Progress(done_s=number + 0.5, total_s=len(directions) + 0.5, doing=direction))

@@ -70,8 +70,7 @@ def _operations(
                 raise client.error
         if options.operation == "read":
             write_subfiles(content, root, plan.placement, options.stripe_unit)
-        directions: tuple[Direction, ...] = ("write", "read") if options.operation == "both" else (options.operation,)
-        return tuple(_operate(plan, root, clients, direction, seconds) for direction in directions)
+        return tuple(_operate(plan, root, clients, direction, seconds) for direction in options.directions)
     finally:
         for client in clients:
             client.close()

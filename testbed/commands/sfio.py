@@ -44,6 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--schedule", choices=("none", "liquid"), default="none", help="order of the transfers (default none)")
     add("--switching", choices=("packet", "circuit"), help="default: circuit with --schedule liquid, else packet")
+    add("--repeat", type=int, default=1, metavar="N", help="carry every operation out N times (default 1)")
     add("--link-rate", default="20M", metavar="RATE", help="of every link (default 20M)")
     add("--routing", help="static routing method (default: the network's own)")
     add("--placement", choices=("first", "random"), default="first", help="which hosts take part (default first)")
@@ -172,6 +173,7 @@ def _options(args: argparse.Namespace) -> StripingOptions:
         order=args.placement,
         seed=args.seed,
         time_limit_s=args.time_limit,
+        repeat=args.repeat,
         faults=_faults(args),
         killed=tuple(_killed(word) for word in args.kill),
     )

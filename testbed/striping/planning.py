@@ -36,7 +36,8 @@ class KilledListener:
 
 @dataclass(frozen=True, kw_only=True)
 class StripingOptions:
-    """What a user asks for; sizes in bytes. ``optimise`` false: one message a fragment."""
+    """What a user asks for; sizes in bytes. ``optimise`` false: one message a fragment. ``repeat``: times that each operation
+    is carried out."""
 
     compute_nodes: int
     io_nodes: int
@@ -53,8 +54,17 @@ class StripingOptions:
     order: Order = "first"
     seed: int = 1
     time_limit_s: float = 10.0
+    repeat: int = 1
     faults: tuple[Fault, ...] = ()
     killed: tuple[KilledListener, ...] = ()
+
+    @property
+    def directions(self) -> tuple[Literal["write", "read"], ...]:
+        """Every operation in order, each as often as asked."""
+        once: tuple[Literal["write", "read"], ...] = ("write", "read")
+        if self.operation != "both":
+            once = (self.operation,)
+        return tuple(direction for direction in once for _ in range(self.repeat))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -206,6 +216,8 @@ def _check(options: StripingOptions) -> None:
         raise InputError(f"--schedule {options.schedule!r}: give none or liquid")
     if options.switching not in ("packet", "circuit"):
         raise InputError(f"--switching {options.switching!r}: give packet or circuit")
+    if not 1 <= options.repeat <= 1000:
+        raise InputError(f"--repeat {options.repeat}: give 1 to 1000")
     if options.operation not in ("write", "read", "both"):
         raise InputError(f"--operation {options.operation!r}: give write, read or both")
     if not options.optimise and (options.schedule != "none" or options.switching != "packet"):
