@@ -37,7 +37,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             seed=s,
             quick=True,
             rate=fraction * LINK_RATE,
-            seconds=0.002 if quick else 0.003,
+            seconds=0.001 if quick else 0.002,
         )
         for fraction in fractions
         for n, kind in ((0, "none"), (3, "start"))

@@ -27,17 +27,42 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     for network, most in TEN_PERCENT.items():
         if quick and network == "torus:16x16":
             continue
+        seconds = 0.5 if network == "torus:8x8" and not quick else None
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
             for s in seeds:
                 found.append(
-                    drb_point(network=network, pattern=pattern, faults=0, fault_kind="none", seed=s, quick=quick)
+                    drb_point(
+                        network=network,
+                        pattern=pattern,
+                        faults=0,
+                        fault_kind="none",
+                        seed=s,
+                        quick=quick,
+                        seconds=seconds,
+                    )
                 )
                 found += [
-                    drb_point(network=network, pattern=pattern, faults=n, fault_kind="transient", seed=s, quick=quick)
+                    drb_point(
+                        network=network,
+                        pattern=pattern,
+                        faults=n,
+                        fault_kind="transient",
+                        seed=s,
+                        quick=quick,
+                        seconds=seconds,
+                    )
                     for n in (4, most)
                 ]
                 found.append(
-                    drb_point(network=network, pattern=pattern, faults=most, fault_kind="start", seed=s, quick=quick)
+                    drb_point(
+                        network=network,
+                        pattern=pattern,
+                        faults=most,
+                        fault_kind="start",
+                        seed=s,
+                        quick=quick,
+                        seconds=seconds,
+                    )
                 )
     return found
 
