@@ -34,26 +34,34 @@ class ThreadGroup:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._items: list[bytes] = [b""] * size
-        self._meeting = threading.Barrier(size)
+        self._rounds: dict[int, dict[int, bytes]] = {}
+        self._at = [0] * size
+        self._changed = threading.Condition()
+        self._aborted = False
 
     def member(self, rank: int) -> ThreadMember:
         return ThreadMember(self, rank)
 
     def exchange(self, rank: int, item: bytes) -> list[bytes]:
-        """The items of all; PeerError where one did not come."""
-        try:
-            self._items[rank] = item
-            self._meeting.wait(_LONGEST_COLLECTIVE_S)
-            found = list(self._items)
-            self._meeting.wait(_LONGEST_COLLECTIVE_S)
-        except threading.BrokenBarrierError:
-            raise PeerError(f"process {rank}", "another process did not come to a collective call") from None
-        return found
+        """The items of all; PeerError where one did not come. A round that all came to is whole, whoever goes then."""
+        with self._changed:
+            number = self._at[rank]
+            self._at[rank] += 1
+            items = self._rounds.setdefault(number, {})
+            items[rank] = item
+            self._changed.notify_all()
+            came = self._changed.wait_for(lambda: len(items) == self.size or self._aborted, _LONGEST_COLLECTIVE_S)
+            if not came or len(items) < self.size:
+                raise PeerError(f"process {rank}", "another process did not come to a collective call")
+            if min(self._at) > number:
+                self._rounds.pop(number, None)
+            return [items[other] for other in range(self.size)]
 
     def abort(self) -> None:
         """Let nobody wait for one that has gone."""
-        self._meeting.abort()
+        with self._changed:
+            self._aborted = True
+            self._changed.notify_all()
 
 
 @dataclass(frozen=True)
