@@ -40,14 +40,24 @@ class Residual(NamedTuple):
     path_node: Any
 
 
-def build_residual(nodes: int, links: int, number: Callable[[int], Any], amount: Callable[[int], Any]) -> Residual:
-    """An empty one: ``number(n)`` gives n integer zeros (indices), ``amount(n)`` n zeros of the flow's arithmetic."""
+def build_residual(
+    nodes: int,
+    links: int,
+    number: Callable[[int], Any],
+    amount: Callable[[int], Any],
+    index: Callable[[int], Any] | None = None,
+) -> Residual:
+    """An empty one: ``number(n)`` gives n integer zeros, ``amount(n)`` n zeros of the flow's arithmetic.
+
+    ``index(n)`` gives zeros for what is never negative, since it only says where to look (default: ``number``).
+    """
+    index = index or number
     return Residual(
-        order=number(nodes),
-        first=number(nodes),
-        last=number(nodes),
-        arc_link=number(2 * links),
-        arc_node=number(2 * links),
+        order=index(nodes),
+        first=index(nodes),
+        last=index(nodes),
+        arc_link=index(2 * links),
+        arc_node=index(2 * links),
         arc_out=number(2 * links),
         weight=amount(links),
         capacity=amount(links),
@@ -57,10 +67,10 @@ def build_residual(nodes: int, links: int, number: Callable[[int], Any], amount:
         component=number(nodes),
         level=number(nodes),
         lowest=number(nodes),
-        cursor=number(nodes),
-        queue=number(nodes),
-        path_arc=number(nodes),
-        path_node=number(nodes + 1),
+        cursor=index(nodes),
+        queue=index(nodes),
+        path_arc=index(nodes),
+        path_node=index(nodes + 1),
     )
 
 
