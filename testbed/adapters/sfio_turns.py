@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sfio_emu.errors import PeerError
 from testbed.adapters.bulk_switchboard import CircuitSwitchboard
 from testbed.bulk.coordinator import Action, BulkCoordinator, ChangeCircuits, Send
+from testbed.errors import TestbedError
 from testbed.model.bulk_plan import BulkPlan
 from testbed.striping.placement import Pair
 from topologies.network import LinkId
@@ -106,6 +107,8 @@ class TransferDesk:
                 self._coordinator.advance(self._now())
                 self._obey()
             self._board.wait()
+        except TestbedError as error:
+            self.failure = str(error)
         finally:
             if not self._coordinator.over and self.failure is None:
                 self.failure = "the operation was given up"
@@ -142,7 +145,7 @@ class TransferDesk:
             if self._board.changing:
                 self._board.wait()
             self._board.start_change(action.set_up, action.tear_down)
-            if not self._board.changing:
+            if not self._board.changing and not self._coordinator.over:  # nothing had to change
                 self._coordinator.circuits_changed(self._now())
         else:
             self.failure = action.failure
