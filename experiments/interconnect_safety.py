@@ -21,6 +21,8 @@ from testbed.model.verdict import Check, Verdict
 NETWORK = "torus:8x8"
 BUSY_RATE = 0.6 * 2e9 / (512 * 8)
 """Messages of 512 B a second a node in the second part."""
+FULL_TORUS_S = 0.06
+"""So long every node offers four fifths of its link (2 KB packets, 4 KB buffers), by dimension order with NAC."""
 ALTERNATIVES: Mapping[str, Mapping[str, Any]] = {
     "defaults": {},
     "destination notifies": {"notifier": "destination"},
@@ -35,7 +37,7 @@ ALTERNATIVES: Mapping[str, Mapping[str, Any]] = {
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Part "cost": DOR and FT-DRB without failures; "deadlock": without and with NAC; "alternatives": options of 3.6."""
+    """Part "cost": DOR and FT-DRB without failures; "deadlock": without and with NAC; "torus": NAC alone; "alternatives": options of 3.6."""
     seeds = range(seed, seed + (3 if quick else 30) * STRIDE, STRIDE)
     found = []
     for s in seeds:
@@ -50,6 +52,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
                 deadlock=deadlock, seconds=0.002,
             )  # fmt: skip
             found.append({**point, "part": "deadlock"})
+        found.append({**_full_torus(s, quick), "part": "torus"})
         for name, options in ALTERNATIVES.items():
             point = drb_point(
                 network=NETWORK,
@@ -64,6 +67,14 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     return found
 
 
+def _full_torus(seed: int, quick: bool) -> dict[str, Any]:
+    point = drb_point(
+        network=NETWORK, pattern="uniform", faults=0, fault_kind="none", seed=seed, quick=quick, routing="dor",
+        rate=0.8 * 2e9 / (2048 * 8), seconds=FULL_TORUS_S / 10 if quick else FULL_TORUS_S,
+    )  # fmt: skip
+    return {**point, "bytes": 2048, "buffer_bytes": 4096}
+
+
 def judge(rows: Sequence[Row]) -> Verdict:
     """FT-DRB without failures within 0.1 % of DOR and nothing rerouted; deadlocks without NAC only; all delivered with it."""
     cost = {name: [r for r in rows if r["part"] == "cost" and r["routing"] == name] for name in ("dor", "ft-drb")}
@@ -72,6 +83,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     rerouted = sum(r["escapes"] + r["alternative"] for r in cost["ft-drb"])
     bare = [r for r in rows if r["part"] == "deadlock" and r["deadlock"] == "none"]
     safe = [r for r in rows if r["part"] == "deadlock" and r["deadlock"] == "nac"]
+    torus = [r for r in rows if r["part"] == "torus"]
     stuck, moves = sum(r["deadlocked"] for r in bare), [r["nac_moves"] for r in safe]
     rest = [r for r in rows if r not in bare]
     checks = (
@@ -105,6 +117,16 @@ def judge(rows: Sequence[Row]) -> Verdict:
             tolerance=None,
             passed=min(moves) > 0 and all(r["sent"] == r["received"] and not r["deadlocked"] for r in safe),
             detail=f"{sum(moves)} moves in {len(safe)} runs",
+        ),
+        Check(
+            name="8x8 uniform at 0.8 of a link with NAC: runs that deadlock or deliver less than was sent",
+            predicted=0.0,
+            measured=float(sum(r["deadlocked"] or r["sent"] != r["received"] for r in torus)),
+            tolerance=0.0,
+            passed=bool(torus) and all(r["sent"] == r["received"] and not r["deadlocked"] for r in torus),
+            detail=f"{len(torus)} runs of {torus[0]['seconds']:g} s, {sum(r['nac_moves'] for r in torus)} moves"
+            if torus
+            else "",
         ),
         replace(delivery_check(rest), name="sent = received in every run but those without NAC"),
         livelock_check(rest),

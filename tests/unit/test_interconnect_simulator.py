@@ -26,6 +26,8 @@ ANCHORS = {
     ("uniform", 0.05): 56.53, ("uniform", 0.1): 60.60, ("transpose", 0.05): 56.82, ("transpose", 0.1): 62.88,
     ("bit-reversal", 0.05): 58.02, ("bit-reversal", 0.1): 67.68, ("shuffle", 0.05): 56.56, ("shuffle", 0.1): 62.44,
     ("complement", 0.05): 55.94, ("complement", 0.1): 59.68, ("tornado", 0.05): 71.03, ("tornado", 0.1): 89.17,
+    ("uniform", 0.0041): 53.33, ("transpose", 0.0041): 53.30, ("bit-reversal", 0.0041): 53.14,
+    ("shuffle", 0.0041): 53.53, ("complement", 0.0041): 52.88, ("tornado", 0.0041): 61.72,
     ("uniform", 0.3): 91.84,
 }  # fmt: skip
 
