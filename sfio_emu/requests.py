@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -112,7 +113,7 @@ def _without_overlaps(requests: Requests, *, writing: bool) -> tuple[Requests, t
     kept: list[tuple[int, int, int]] = []
     copies: list[tuple[int, int, int]] = []
     arrived = 0
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         while arrived < len(order) and offsets[order[arrived]] <= start:
             heappush(active, -order[arrived])
             arrived += 1

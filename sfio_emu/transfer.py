@@ -15,7 +15,7 @@ from sfio_emu.settings import Counters
 from sfio_emu.wire import Kind, Malformed
 
 OVERHEAD_BYTES = 64
-SLICE_BYTES = 256 << 10
+SLICE_BYTES = 1 << 20
 
 
 def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool) -> Iterator[list[Piece]]:

@@ -80,6 +80,9 @@ class TcpConnections:
         ready = [(number, select.POLLOUT) for number in live]
         while live:
             for number, happened in ready:
+                if happened & select.POLLOUT:  # gather for all hosts while the cache holds this part of memory
+                    live[number][1].outgoing()
+            for number, happened in ready:
                 connection, talk = live[number]
                 try:
                     events = _pump(_stream(connection), talk, happened)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sfio_emu.server import CallFailed
@@ -110,14 +111,12 @@ class RootedSubfiles:
 
     def _step(self, here: int, piece: str, *, create: bool) -> int:
         if create:
-            try:
+            with suppress(FileExistsError):  # the usual case: it is there, or somebody was faster
                 os.mkdir(piece, 0o755, dir_fd=here)
-            except FileExistsError:  # the usual case: it is there, or somebody was faster
-                pass
         return os.open(piece, DIRECTORY, dir_fd=here)
 
     def _refuse_special(self, file: int) -> None:
-        if not os.path.isfile(f"/proc/self/fd/{file}"):
+        if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
             raise OSError(errno.EINVAL, "not a plain file")
 
