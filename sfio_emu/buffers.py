@@ -45,7 +45,7 @@ def span(buffers: Sequence[Buffer], *, writable: bool) -> tuple[Bytes, list[int]
         return np.empty(0, dtype=np.uint8), [0] * len(sizes), sizes
     low = min(used)
     high = max(address + size for address, size in zip(addresses, sizes, strict=True) if size)
-    memory = np.frombuffer((ctypes.c_ubyte * (high - low)).from_address(low), dtype=np.uint8)
+    memory = np.frombuffer(memoryview((ctypes.c_ubyte * (high - low)).from_address(low)), dtype=np.uint8)
     return memory, [address - low if size else 0 for address, size in zip(addresses, sizes, strict=True)], sizes
 
 
