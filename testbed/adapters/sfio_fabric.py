@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,10 +27,11 @@ from testbed.striping.measurements import Direction, OperationRecord, StripingMe
 from testbed.striping.oracle import data_of, file_content
 from testbed.striping.planning import StripingPlan
 
-_CIRCUIT_SEND_BUFFER = 80 << 10
+_TURN_SEND_BUFFER = 80 << 10
 _QUEUE_BYTES, _LEAST_WINDOW = 150_000, 20_000
 _CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
 _QUIET_S = 0.05
+_SWITCH_INTERVAL_S = 0.0005
 _LEAST_STALL_S = 15.0
 Tell = Callable[[Progress], None]
 
@@ -81,7 +84,7 @@ class EmulatedStriping:
             listener.close()
 
     def _listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
-        send_buffer = _CIRCUIT_SEND_BUFFER if self._circuits else None
+        send_buffer = _TURN_SEND_BUFFER if self._plan.coordinated else None
         return ListenerProcess(self._net, self._wiring, nodes, self._root, send_buffer_bytes=send_buffer)
 
     def run(self) -> StripingMeasurements:
@@ -144,8 +147,8 @@ class EmulatedStriping:
 
     def _open_socket(self, node: str, host: str) -> socket.socket:
         sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
-        if self._circuits:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CIRCUIT_SEND_BUFFER)
+        if self._plan.coordinated:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _TURN_SEND_BUFFER)
         else:  # what is under way to and from all listeners finds room in the queue before this host's link
             window = max(_LEAST_WINDOW, _QUEUE_BYTES // self._plan.options.io_nodes)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
@@ -168,7 +171,7 @@ class EmulatedStriping:
         options = self._plan.options
         fault_s = min((*(x.start_s for x in options.faults), *(x.at_s for x in options.killed)), default=0.0)
         counters, times, changes = self._net.link_counters(), processor_times(), self._board.changes
-        with self._broken(faulty), self._turns() as desk:
+        with _prompt_threads(), self._broken(faulty), self._turns() as desk:
             done = operate(clients, direction, optimised=options.optimise, fault_s=fault_s)
             changes = self._board.changes - changes
         busy = busy_share(times, processor_times())
@@ -247,3 +250,17 @@ def _raise_first(clients: list[Client]) -> None:
     for client in clients:
         if client.error is not None:
             raise client.error
+
+
+@contextmanager
+def _prompt_threads() -> Iterator[None]:
+    """A thread that is woken has its turn at once: not after 5 ms, and not after a collection of everything ever made."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        sys.setswitchinterval(interval)

@@ -35,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--file-size", metavar="SIZE", help="default 200 kB for each pair of hosts, 4 MB at least")
     add("--operation", choices=("write", "read", "both"), default="write", help="default write")
     add("--access", choices=("contiguous", "strided", "random", "matrix-columns"), default="contiguous")
-    add("--block-size", type=int, default=1000, metavar="BYTES", help="of strided and random access (default 1000)")
+    add("--block-size", default="1000", metavar="SIZE", help="of strided and random access (default 1000)")
     add(
         "--optimise",
         action=argparse.BooleanOptionalAction,
@@ -164,7 +164,7 @@ def _options(args: argparse.Namespace) -> StripingOptions:
         file_bytes=size if args.file_size is None else parse_size(args.file_size, "--file-size"),
         operation=args.operation,
         access=args.access,
-        block_bytes=args.block_size,
+        block_bytes=parse_size(args.block_size, "--block-size"),
         optimise=args.optimise,
         schedule=args.schedule,
         switching=args.switching or ("circuit" if args.schedule == "liquid" else "packet"),
