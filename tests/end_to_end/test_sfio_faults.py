@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import resource
 import signal
 import socket
@@ -44,7 +43,9 @@ def listener(
         "--listen",
         f"{host}@127.0.0.1:0",
     ]
-    with subprocess.Popen([*before, *command, *options], stdout=subprocess.PIPE, text=True, preexec_fn=limit) as process:
+    with subprocess.Popen(
+        [*before, *command, *options], stdout=subprocess.PIPE, text=True, preexec_fn=limit
+    ) as process:
         assert process.stdout is not None
         try:
             port = int(process.stdout.readline().rpartition(":")[2])
