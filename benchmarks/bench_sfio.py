@@ -138,11 +138,11 @@ def main() -> int:
     """Run all on one core and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="60 MB and three rounds instead of 300 MB and seven")
-    parser.add_argument("--no-check", action="store_true", help="without checksums of the data")
+    parser.add_argument("--check", action="store_true", help="with checksums of the data")
     parser.add_argument("--root", type=Path, help="where the files lie (default: memory, where there is /dev/shm)")
     parser.add_argument("--message", type=int, default=DEFAULT_MESSAGE_BYTES, help="largest message (%(default)s)")
     options = parser.parse_args()
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     total_bytes, rounds = (60_000_000, 3) if options.quick else (300_000_000, 7)
     base = options.root or (Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
     memory = np.random.default_rng(1).integers(0, 256, total_bytes, dtype=np.uint8)
@@ -156,7 +156,10 @@ def main() -> int:
         try:
             with socket.create_connection(door.getsockname()) as raw:
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                session = Session(TcpConnections(addresses), settings=Settings(check_data=not options.no_check))
+                session = Session(
+                    TcpConnections(addresses),
+                    settings=Settings(check_data=options.check, message_bytes=options.message),
+                )
                 name = ";".join(f"{host}/bench" for host in HOSTS)
                 before = peak_bytes(listeners.pid)
                 files = {unit: StripedFile.open(name, unit, session=session) for unit in UNITS}
