@@ -137,13 +137,13 @@ def show(results: dict[str, list[float]]) -> None:
 def main() -> int:
     """Run all on one core and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="60 MB and three rounds instead of 300 MB and seven")
+    parser.add_argument("--quick", action="store_true", help="60 MB and three rounds instead of 300 MB and five")
     parser.add_argument("--check", action="store_true", help="with checksums of the data")
     parser.add_argument("--root", type=Path, help="where the files lie (default: memory, where there is /dev/shm)")
     parser.add_argument("--message", type=int, default=DEFAULT_MESSAGE_BYTES, help="largest message (%(default)s)")
     options = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    total_bytes, rounds = (60_000_000, 3) if options.quick else (300_000_000, 7)
+    total_bytes, rounds = (60_000_000, 3) if options.quick else (300_000_000, 5)
     base = options.root or (Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
     memory = np.random.default_rng(1).integers(0, 256, total_bytes, dtype=np.uint8)
     with tempfile.TemporaryDirectory(dir=base) as root:
