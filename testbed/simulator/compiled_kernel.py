@@ -14,6 +14,7 @@ from testbed.routing.capillary_kernel import use_cache_directory
 from testbed.simulator import (
     drb_hooks,
     engine_steps,
+    escape_steps,
     ft_drb_arrays,
     ft_drb_steps,
     kernel_events,
@@ -22,7 +23,9 @@ from testbed.simulator import (
     nac_steps,
 )
 
-ROOMS = (kernel_state, kernel_events, ft_drb_arrays, ft_drb_steps, drb_hooks, engine_steps, nac_steps, kernel_loop)
+ROOMS = (
+    kernel_state, kernel_events, ft_drb_arrays, escape_steps, ft_drb_steps, drb_hooks, engine_steps, nac_steps, kernel_loop,
+)  # fmt: skip
 OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
 """Nothing is allocated, so arrays need no counting of references (it would cost most of the time); nothing divides by zero."""
 
@@ -38,7 +41,7 @@ def compiled_loop() -> Callable[..., None]:
 
         for step in (*kernel_events.INLINE, *engine_steps.INLINE, *kernel_loop.INLINE):
             register_jitable(forceinline=True, **OPTIONS)(step)
-        for room in (ft_drb_steps, drb_hooks, engine_steps, nac_steps, kernel_loop):
+        for room in (escape_steps, ft_drb_steps, drb_hooks, engine_steps, nac_steps, kernel_loop):
             for step in room.STEPS:
                 register_jitable(**OPTIONS)(step)
         kept, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_directory(numba.config.CACHE_DIR)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.simulator.ft_drb_steps import escape_path, forget_failure, hear_failure, hear_latency, select_path
+from testbed.simulator.escape_steps import escape_path
+from testbed.simulator.ft_drb_steps import forget_failure, hear_failure, hear_latency, select_path
 from testbed.simulator.kernel_events import push
 from testbed.simulator.kernel_state import (
     ACKS,

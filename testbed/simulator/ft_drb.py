@@ -1,6 +1,6 @@
 """FT-DRB (document 003, chapter 3): its options, the routing it stands on, and the memory of its sources.
 
-What it decides is in ft_drb_steps.py; this module builds the arrays that those functions read and write.
+What it decides is in ft_drb_steps.py (sources) and escape_steps.py (routers); this module builds the arrays that those functions read and write.
 
 An engine uses them so. When a message is made: ``select_path`` -> (i1, i2), kept in the packet beside what was sent
 (for the ACK). At a router: while the target under ``header_id`` (i1, i2, destination R + h; NONE is skipped) is this

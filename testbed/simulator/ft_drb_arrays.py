@@ -1,6 +1,6 @@
 """The arrays that FT-DRB reads and writes: static routing, settings in ticks, what sources remember.
 
-They are built in ft_drb.py and used by the functions of ft_drb_steps.py, in Python and compiled.
+They are built in ft_drb.py and used by the functions of ft_drb_steps.py and escape_steps.py, in Python and compiled.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from testbed.simulator.ft_drb_steps import escape_path, forget_failure, hear_failure, hear_latency, select_path
+from testbed.simulator.escape_steps import escape_path
+from testbed.simulator.ft_drb_steps import forget_failure, hear_failure, hear_latency, select_path
 from testbed.simulator.kernel_state import DATA, FAILURE_ACK, ID_MASK, LATENCY_ACK, NONE, NOTICE, UP_NOTICE
 from testbed.simulator.reference_parts import Buffer, Packet
 

@@ -14,9 +14,9 @@ from testbed.openflow.escape_rules import EscapeRules, escape_rules, escapes, gr
 from testbed.openflow.failover import BACK, Bucket, FailoverGroup, groups_from_json, groups_to_json
 from testbed.openflow.flow_table import RuleWalker, Walk
 from testbed.openflow.session import rules_from_json, rules_to_json
+from testbed.simulator.escape_steps import escape_path
 from testbed.simulator.ft_drb import FtDrbOptions as SimulatedOptions
 from testbed.simulator.ft_drb import build_paths, build_state
-from testbed.simulator.ft_drb_steps import escape_path
 from testbed.streaming.known_paths import (
     ESCAPED,
     KnownPaths,

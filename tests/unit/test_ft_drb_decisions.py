@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
+from testbed.simulator.escape_steps import escape_path, measure_path
 from testbed.simulator.ft_drb import FtDrbOptions, build_paths, build_state, count_events
 from testbed.simulator.ft_drb_arrays import NONE, FtDrbSettings, FtDrbState, Paths
-from testbed.simulator.ft_drb_steps import escape_path, hear_failure, hear_latency, measure_path, select_path
+from testbed.simulator.ft_drb_steps import hear_failure, hear_latency, select_path
 from testbed.workloads.link_faults import random_faults
 from topologies import load_network
 from topologies.routing_tables import static_routing
