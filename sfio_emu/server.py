@@ -102,13 +102,14 @@ class ServerConnection:
 
     `incoming` is where the next bytes go: empty while an answer is to be sent, and (`starved`) while no buffer of the
     pool is free. After `closed` nothing more is to be read; what `outgoing` still has may be sent. `abandon` gives
-    back what is held: a message that had not arrived whole changes nothing.
+    back what is held: a message that had not arrived whole changes nothing. `sieve`: many small runs near one another are
+    moved as one span (`sieves`).
     """
 
     LONGEST_HANDLES = 4096
 
-    def __init__(self, subfiles: Subfiles, pool: BufferPool, tally: Tally) -> None:
-        self._subfiles, self._pool, self._tally = subfiles, pool, tally
+    def __init__(self, subfiles: Subfiles, pool: BufferPool, tally: Tally, *, sieve: bool = True) -> None:
+        self._subfiles, self._pool, self._tally, self._sieve = subfiles, pool, tally, sieve
         self._head = memoryview(bytearray(wire.HEADER_BYTES))
         self._arrived = 0
         self._summed = 0
@@ -293,7 +294,7 @@ class ServerConnection:
         self._answer(Kind.DONE, header.sequence, wire.SIZE.pack(self._subfiles.size(self._file(handle))))
 
     def _write(self, header: Header, body: memoryview, data: memoryview) -> None:
-        parts = parts_of(body)
+        parts = parts_of(body, together=self._sieve)
         if sum([size for _, size, _, _ in parts]) != len(data):
             raise Malformed("the runs of a write do not add up to its data", fatal=False)
         files = {handle: self._file(handle) for handle in {handle for handle, _, _, _ in parts}}
@@ -340,7 +341,7 @@ class ServerConnection:
 
     def _read(self, header: Header, body: memoryview, data: memoryview) -> None:
         runs = len(body) // wire.RUN_BYTES
-        parts = parts_of(body)
+        parts = parts_of(body, together=self._sieve)
         wanted = sum([size for _, size, _, _ in parts])
         if wanted + 4 * (runs + 2) > self._pool.buffer_bytes:
             raise Malformed(f"a read of {wanted} bytes in {runs} runs, more than a message holds", fatal=False)

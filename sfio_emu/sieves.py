@@ -70,9 +70,9 @@ Part = tuple[int, int, int, Window | None]
 """(handle, size, offset, window): one run, or the runs of a window, whose data have `size` bytes together."""
 
 
-def parts_of(body: memoryview) -> list[Part]:
-    """The runs of a message in the order of their data, those near one another together. Raises `Malformed`."""
-    if len(body) < LEAST_RUNS * wire.RUN_BYTES:
+def parts_of(body: memoryview, *, together: bool = True) -> list[Part]:
+    """The runs of a message in the order of their data, those near one another `together`. Raises `Malformed`."""
+    if not together or len(body) < LEAST_RUNS * wire.RUN_BYTES:
         return [(handle, size, offset, None) for handle, size, offset in wire.decode_runs(body)]
     if len(body) % wire.RUN_BYTES:
         raise Malformed(f"a list of runs of {len(body)} bytes", fatal=False)

@@ -37,7 +37,7 @@ class Listener:
 
     `sockets`: (listening socket, directory) pairs. `memory_bytes` bounds the buffers of all messages together,
     `message_bytes` those of one. A client that holds a buffer others wait for and sends nothing for `silence_s` is
-    dropped.
+    dropped. `sieve`: many small runs near one another are moved as one span.
     """
 
     def __init__(
@@ -47,9 +47,10 @@ class Listener:
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
         message_bytes: int = DEFAULT_MESSAGE_BYTES,
         silence_s: float = LONGEST_SILENCE_S,
+        sieve: bool = True,
     ) -> None:
         self._pool = BufferPool(memory_bytes, min(message_bytes, memory_bytes))
-        self._silence_s = silence_s
+        self._silence_s, self._sieve = silence_s, sieve
         self._poll = select.poll()
         self._doors: dict[int, tuple[socket.socket, RootedSubfiles, Tally]] = {}
         self._clients: dict[int, _Client] = {}
@@ -91,7 +92,7 @@ class Listener:
             return
         stream.setblocking(False)
         watch_peer(stream, 4 * self._silence_s)
-        talk = ServerConnection(subfiles, self._pool, tally)
+        talk = ServerConnection(subfiles, self._pool, tally, sieve=self._sieve)
         self._clients[stream.fileno()] = _Client(
             stream=stream, talk=talk, events=select.POLLIN, active_s=time.monotonic()
         )
@@ -210,10 +211,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="bound of the buffers of all messages together (default: %(default)s)")  # fmt: skip
     parser.add_argument("--message", type=int, default=DEFAULT_MESSAGE_BYTES, metavar="BYTES",
                         help="largest message (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--no-sieve", dest="sieve", action="store_false",
+                        help="move each run by a call of its own, also many small ones near one another")  # fmt: skip
     options = parser.parse_args(arguments)
     try:
         doors = [(open_door(address, port), options.root / name) for name, address, port in options.listen]
-        listener = Listener(doors, memory_bytes=options.memory, message_bytes=options.message)
+        listener = Listener(doors, memory_bytes=options.memory, message_bytes=options.message, sieve=options.sieve)
     except (OSError, ValueError) as fault:
         print(f"the listener cannot start: {fault}", file=sys.stderr)
         return 2
