@@ -55,6 +55,7 @@ def rows_of(study: Study, loss: Loss, **changed: Any) -> list[Row]:
             "received": 900 if stuck else 1000,
             "deadlocked": stuck,
             "livelocked": 0,
+            "hops": 17.0 + loss(point),
             "escapes": 10 * point["faults"],
             "alternative": 5 * point["faults"],
             "nac_moves": 7,
