@@ -50,6 +50,24 @@ class Session:
         self.counters = Counters()
         self._links: dict[str, Link] = {}
         self._known: set[str] = set()
+        self._units: dict[tuple[SubfileName, ...], list[int]] = {}
+
+    def claim(self, subfiles: tuple[SubfileName, ...], stripe_unit: int) -> None:
+        """One more open file of these subfiles; raises `UsageError` where one is open with another stripe unit."""
+        units = self._units.setdefault(subfiles, [])
+        if units and units[0] != stripe_unit:
+            raise UsageError(
+                f"the striped file {subfiles[0]};... is open with a stripe unit of {units[0]}, not {stripe_unit}: give"
+                " the same one, or close it first"
+            )
+        units.append(stripe_unit)
+
+    def disclaim(self, subfiles: tuple[SubfileName, ...]) -> None:
+        """One open file of these subfiles less."""
+        units = self._units[subfiles]
+        units.pop()
+        if not units:
+            del self._units[subfiles]
 
     def link(self, host: str) -> Link:
         """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""
@@ -199,15 +217,16 @@ class Session:
         items = self.group.all_gather(mine)
         if fault is not None:
             raise fault
-        for rank, item in enumerate(items):
-            their_what, their_same, their_fault = json.loads(item)
-            if their_fault is not None:
-                raise PeerError(f"process {rank}", f"its {what} failed: {their_fault}")
+        told = [json.loads(item) for item in items]
+        for rank, (their_what, their_same, _) in enumerate(told):
             if their_what != what or their_same != list(same):
                 raise UsageError(
                     f"process {rank} calls {their_what} with {their_same} where process {self.group.rank} calls {what}"
                     f" with {list(same)}: a collective call must be the same in all processes"
                 )
+        for rank, (_, _, their_fault) in enumerate(told):
+            if their_fault is not None:
+                raise PeerError(f"process {rank}", f"its {what} failed: {their_fault}")
         return items
 
     def close(self) -> None:

@@ -40,6 +40,8 @@ class StripedFile:
         self.closed = False
         self._access = Access(subfiles, layout, session)
         self._position = 0
+        self._claimed = False
+        self._held: list[SubfileName] = []
 
     @property
     def counters(self) -> Counters:
@@ -50,8 +52,8 @@ class StripedFile:
     def open(cls, name: str, stripe_unit: int, *, session: Session | None = None) -> StripedFile:
         """Open (and where missing create) a striped file: collective, a synchronisation point.
 
-        Raises `UsageError` (name, stripe unit, or another process means another file or unit), `ListenerLost`,
-        `RemoteFailure`.
+        Raises `UsageError` (name, stripe unit, another process means another file or unit, or the file is open in this
+        process with another unit), `ListenerLost`, `RemoteFailure`.
         """
         if session is None:
             from sfio_emu.interface import current_session
@@ -65,26 +67,42 @@ class StripedFile:
             file._open_subfiles()
         except SfioError as error:
             fault = error
-        session.agree("open", [name, stripe_unit], fault)
+        try:
+            session.agree("open", [name, stripe_unit], fault)
+        except SfioError:
+            if file is not None:
+                file._leave()  # the error on its way says more
+            raise
         assert file is not None
         return file
 
     def _open_subfiles(self) -> None:
+        self.session.claim(self.subfiles, self.layout.stripe_unit)
+        self._claimed = True
         for number, subfile in enumerate(self.subfiles):
             self._access.sizes[number] = self.session.open(subfile, create=True)
             self.session.retain(subfile)
+            self._held.append(subfile)
+
+    def _leave(self) -> SfioError | None:
+        """Let go of the subfiles, each whatever becomes of the others; the first fault."""
+        if self._claimed:
+            self.session.disclaim(self.subfiles)
+            self._claimed = False
+        fault: SfioError | None = None
+        while self._held:
+            try:
+                self.session.release(self._held.pop(0))
+            except SfioError as error:
+                fault = fault or error
+        return fault
 
     def close(self) -> None:
         """Close the file: collective, a synchronisation point. Closing again does nothing."""
         if self.closed:
             return
         self.closed = True
-        fault: SfioError | None = None
-        for subfile in self.subfiles:
-            try:
-                self.session.release(subfile)
-            except SfioError as error:
-                fault = fault or error
+        fault = self._leave()
         self.session.agree("close", [str(subfile) for subfile in self.subfiles], fault)
 
     def __enter__(self) -> StripedFile:
@@ -97,11 +115,7 @@ class StripedFile:
             self.close()
             return
         self.closed = True  # the others may never come to a collective close: leave without them
-        for subfile in self.subfiles:
-            try:
-                self.session.release(subfile)
-            except SfioError:  # the error on its way says more
-                continue
+        self._leave()  # the error on its way says more
 
     # --- reading and writing -------------------------------------------------------------------------------------
 
