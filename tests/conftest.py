@@ -1,26 +1,46 @@
-"""What all tests share: emulation tests are skipped with the reason where the machine refuses, unless CI forbids skips."""
+"""What all tests share: no emulation is a skip with its reason (in CI a failure); a run the product calls invalid is repeated.
+
+A run is invalid (exit code 4, InvalidRunError) where the machine could not keep up: it says nothing about the product, for or
+against. Only such a run is repeated, and every repetition is told at the end; what is wrong fails at once.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+import re
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+import time
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 import pytest
 
+T = TypeVar("T")
+PAUSES_S = (0.5, 1.0, 2.0)
+"""Before the second, third and fourth try of a run that was invalid: what disturbs a machine is often over soon."""
+INVALID = 4
+_CONTENT = ("corrupted", "verified", "exactly what they must")
+"""Words of the checks that no slow machine can fail."""
+_BROKEN = re.compile(r"\b(failed|died|ended early)\b")
+"""In a reason: an end of a stream broke, which no slow machine explains."""
+_REPEATED = pytest.StashKey[list[str]]()
 REQUIRED = os.environ.get("TESTBED_REQUIRE_EMULATION") == "1"
 
 _CALL = """
 import importlib.util, json, sys
+from testbed.errors import InvalidRunError
 path, name, arguments = sys.argv[1:4]
 spec = importlib.util.spec_from_file_location("sandboxed_test", path)
 module = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = module
 spec.loader.exec_module(module)
-result = getattr(module, name)(*json.loads(arguments))
+try:
+    result = getattr(module, name)(*json.loads(arguments))
+except InvalidRunError as error:
+    sys.exit("%s\\nINVALID" % error)
 print("\\nRESULT " + json.dumps(result))
 """
 
@@ -39,7 +59,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Under TESTBED_REQUIRE_EMULATION=1 a skipped emulation test is a failure."""
     report: Any = yield
     if (
@@ -54,20 +74,118 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-@pytest.fixture(scope="session")
-def sandboxed() -> Callable[..., Any]:
-    """``sandboxed(function, *arguments, timeout_s=60)``: call a function of a test module inside a sandbox of its own.
+def wrong_content(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Failed checks of a run's printed verdict that lateness cannot explain: an invalid run with one of them is a failure."""
+    try:
+        verdict = json.loads(done.stdout)["verdict"]
+    except (ValueError, KeyError, TypeError):
+        return []
+    failed = [check["name"] for check in verdict["checks"] if not check["passed"]]
+    if "the run came to its end" in failed:  # what it had not done by then is not there to be verified
+        return []
+    return [name for name in failed if any(word in name for word in _CONTENT)]
 
-    Arguments and result are JSON values. An exception inside fails the test with its traceback.
+
+def _why_invalid(done: Any) -> str | None:
+    """The reason where the product calls this run of one of its commands invalid."""
+    if not isinstance(done, subprocess.CompletedProcess) or done.returncode != INVALID:
+        return None
+    wrong = wrong_content(done)
+    assert not wrong, f"an invalid run, but no slow machine explains this: {wrong}\n{done.stdout[-2000:]}"
+    try:
+        said = json.loads(done.stdout)["verdict"]["invalid"]
+    except (ValueError, KeyError, TypeError):
+        said = None
+    return str(said or done.stderr.strip()[-400:] or "no reason given")
+
+
+class ValidRun:
+    """``valid_run(run)``: what ``run()`` returns once it is valid; four tries, then the test fails with all the reasons."""
+
+    def __init__(self, repeated: list[str]) -> None:
+        self._repeated = repeated
+
+    def __call__(self, run: Callable[[], T]) -> T:
+        from testbed.errors import InvalidRunError
+
+        reasons: list[str] = []
+        for pause_s in (*PAUSES_S, None):
+            try:
+                found = run()
+                reason = _why_invalid(found)
+                if reason is None:
+                    return found
+            except InvalidRunError as error:
+                reason = str(error)
+            assert not _BROKEN.search(reason), reason
+            reasons.append(reason)
+            _note(self._repeated, reason)
+            if pause_s is not None:
+                time.sleep(pause_s)
+        pytest.fail("no valid run in four: " + "; ".join(reasons), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def valid_run(pytestconfig: pytest.Config) -> ValidRun:
+    """Repeats a run that is invalid; see ``ValidRun``."""
+    return ValidRun(pytestconfig.stash.setdefault(_REPEATED, []))
+
+
+@pytest.fixture(scope="session")
+def timely(pytestconfig: pytest.Config) -> Callable[[Callable[[], str | None]], None]:
+    """``timely(run)``: a bound on time or speed that one run in four must keep, as a busy machine may break it at any moment.
+
+    ``run`` asserts all that does not depend on the clock, each time, and returns None or in words which bound it broke.
     """
 
-    def call(function: Callable[..., Any], *arguments: Any, timeout_s: float = 60.0) -> Any:
-        from testbed.adapters.sandbox import run_in_sandbox
+    def check(run: Callable[[], str | None]) -> None:
+        broken: list[str] = []
+        while len(broken) <= len(PAUSES_S):
+            told = run()
+            if told is None:
+                return
+            broken.append(told)
+            _note(pytestconfig.stash.setdefault(_REPEATED, []), told)
+            time.sleep((*PAUSES_S, 0.0)[len(broken) - 1])
+        pytest.fail("bound broken every time: " + "; ".join(broken), pytrace=False)
 
-        path = function.__code__.co_filename
-        words = [sys.executable, "-c", _CALL, path, function.__name__, json.dumps(arguments)]
-        done = run_in_sandbox(words, timeout_s=timeout_s)
-        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-        return json.loads(done.stdout.rsplit("RESULT ", 1)[1])
+    return check
+
+
+def _note(repeated: list[str], why: str) -> None:
+    repeated.append(f"{os.environ.get('PYTEST_CURRENT_TEST', '').split(' ')[0]}: {why}")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Tell every run that was repeated, and why."""
+    if repeated := config.stash.get(_REPEATED, []):
+        terminalreporter.section("runs repeated on a busy machine")
+        for line in repeated:
+            terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session")
+def sandboxed(valid_run: ValidRun) -> Callable[..., Any]:
+    """``sandboxed(function, *arguments, timeout_s=120)``: call a function of a test module inside a sandbox of its own.
+
+    Arguments and result are JSON values. InvalidRunError inside repeats the call; any other exception fails the test with its
+    traceback. ``timeout_s`` is there against a hang: a slow machine may take several times as long as a fast one.
+    """
+
+    def call(function: Callable[..., Any], *arguments: Any, timeout_s: float = 120.0) -> Any:
+        return valid_run(lambda: _called(function, arguments, timeout_s))
 
     return call
+
+
+def _called(function: Callable[..., Any], arguments: tuple[Any, ...], timeout_s: float) -> Any:
+    from testbed.adapters.sandbox import run_in_sandbox
+    from testbed.errors import InvalidRunError
+
+    path = function.__code__.co_filename
+    words = [sys.executable, "-c", _CALL, path, function.__name__, json.dumps(arguments)]
+    done = run_in_sandbox(words, timeout_s=timeout_s)
+    if done.returncode == 1 and done.stderr.endswith("\nINVALID\n"):
+        raise InvalidRunError(done.stderr.removesuffix("\nINVALID\n").rpartition("\n")[2])
+    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return json.loads(done.stdout.rsplit("RESULT ", 1)[1])

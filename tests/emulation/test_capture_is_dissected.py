@@ -6,7 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.layers.inet import UDP
@@ -20,7 +22,7 @@ DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-def test_packets_on_a_link_are_read_field_by_field(tmp_path: Path) -> None:
+def test_packets_on_a_link_are_read_field_by_field(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
     words = [sys.executable, "-m", "testbed.cli", "stream", "swiss-t1", "--from", "s1", "--to", "s6", "--links", "1"]
     words += ["--hold", "0.5", "--fabric", "emulation", "--json", "--results", str(tmp_path / "results")]
     link = subprocess.run(
@@ -32,8 +34,8 @@ def test_packets_on_a_link_are_read_field_by_field(tmp_path: Path) -> None:
     first = next(entry for entry in json.loads(link.stdout)["links"] if entry["source"] == "s1")
     file = tmp_path / "link.pcap"
     words += ["--pcap", f"{first['source']}->{first['target']}={file}"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode in (0, 4), done.stderr  # a busy machine does not harm a capture
+    done = valid_run(lambda: subprocess.run(words, capture_output=True, text=True, timeout=120, check=False))
+    assert done.returncode == 0, done.stderr
     names = (
         "kind",
         "stream_id",

@@ -18,7 +18,10 @@ def _run(kind: str, notify: str) -> dict[str, Any]:
     import numpy as np
 
     from testbed.adapters.metapath_stream import run_metapath_stream
+    from testbed.errors import InvalidRunError
     from testbed.model.plan import Fault
+    from testbed.streaming.metapath_analysis import analyse_metapaths
+    from testbed.streaming.metapath_judgement import judge_metapaths
     from testbed.streaming.metapath_plan import MetapathPlan
     from testbed.streaming.metapaths import MetapathOptions
     from topologies import load_network
@@ -32,10 +35,10 @@ def _run(kind: str, notify: str) -> dict[str, Any]:
         duration_s=2.2,
         options=MetapathOptions(notify=notify),  # type: ignore[arg-type]
     )
-    for _ in range(3):  # again where the machine was too busy to send in time
-        run = run_metapath_stream(plan)
-        if run.health.sender_lag_s < 0.02:
-            break
+    run = run_metapath_stream(plan)
+    invalid = judge_metapaths(plan, run, analyse_metapaths(plan, run)).invalid
+    if invalid is not None:
+        raise InvalidRunError(invalid)
     times, lost = run.faults[0], np.isnan(run.arrival_s())
     whole = set(run.sent.message[~lost].tolist())
     missing = [m for m in range(int(run.sent.message.max()) + 1) if m not in whole]
@@ -51,29 +54,48 @@ def _run(kind: str, notify: str) -> dict[str, Any]:
     }
 
 
-def test_a_cut_is_escaped_within_50_ms_and_told_by_the_header_alone(sandboxed: Callable[..., Any]) -> None:
-    found = sandboxed(_run, "down", "header")
-    assert found["escaped"] >= 5
-    assert found["marked"] == ["header"]
-    assert all(at < 0.05 for at in found["lost_s"])
-    assert found["last_paths"] == [0]
+def test_a_cut_is_escaped_within_50_ms_and_told_by_the_header_alone(
+    sandboxed: Callable[..., Any], timely: Callable[..., None]
+) -> None:
+    def run() -> str | None:
+        found = sandboxed(_run, "down", "header")
+        assert found["escaped"] >= 5
+        assert found["marked"] == ["header"]
+        return late(found, 0.05)
+
+    timely(run)
 
 
-def test_a_silent_blackhole_is_found_by_missing_acknowledgements(sandboxed: Callable[..., Any]) -> None:
-    found = sandboxed(_run, "blackhole", "both")
-    assert found["marked"] == ["silence"] and not found["port_status"] and not found["escaped"]
-    assert found["lost_s"] and all(at < 0.3 for at in found["lost_s"])
-    assert 0 not in found["paths_in_fault"]
-    assert found["last_paths"] == [0]
+def test_a_silent_blackhole_is_found_by_missing_acknowledgements(
+    sandboxed: Callable[..., Any], timely: Callable[..., None]
+) -> None:
+    def run() -> str | None:
+        found = sandboxed(_run, "blackhole", "both")
+        assert found["marked"] == ["silence"] and not found["port_status"] and not found["escaped"]
+        assert found["lost_s"]
+        assert 0 not in found["paths_in_fault"]
+        return late(found, 0.3)
+
+    timely(run)
 
 
-def test_the_command_streams_over_a_recomputed_route_and_its_page_is_drawn_anew(tmp_path: Path) -> None:
+def late(found: dict[str, Any], limit_s: float) -> str | None:
+    """What happened after its time: a loss after the fault, the return to the minimal path after it was mended."""
+    slowest = max(found["lost_s"], default=0.0)
+    if slowest >= limit_s:
+        return f"a packet was lost {slowest:.3f} s after the fault, limit {limit_s:g} s"
+    return (
+        None if found["last_paths"] == [0] else f"0.5 s after the fault the stream was on paths {found['last_paths']}"
+    )
+
+
+def test_the_command_streams_over_a_recomputed_route_and_its_page_is_drawn_anew(
+    tmp_path: Path, valid_run: Callable[..., Any]
+) -> None:
     ends = ["torus:4x4", "--from", "s0_0", "--to", "s2_0", "--links", "1"]
     words = [sys.executable, "-m", "testbed.cli", "stream", *ends, "--routing", "recomputed", "--json", "--results"]
-    for _ in range(2):  # once more where the machine was too busy
-        done = subprocess.run([*words, str(tmp_path)], capture_output=True, text=True, timeout=100, check=False)
-        if done.returncode != 4:
-            break
+    words.append(str(tmp_path))
+    done = valid_run(lambda: subprocess.run(words, capture_output=True, text=True, timeout=120, check=False))
     assert done.returncode == 0, (done.stdout[-2000:], done.stderr)
     document = json.loads(done.stdout)
     (fault,) = document["per_fault"]

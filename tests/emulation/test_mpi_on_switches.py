@@ -86,7 +86,7 @@ def run_ranks(root: str, program: str, *arguments: str) -> dict[str, Any]:
         ]
         before = network.net.link_counters()
         with MpiJob(network.net, ranks, [sys.executable, program, *arguments]) as job:
-            code, output = job.finish(60)
+            code, output = job.finish(100)
         after = network.net.link_counters()
         crossed = {f"{a}->{b}": after[a, b, n][1] - before[a, b, n][1] for a, b, n in after}
         sizes = {name: (Path(root) / place).stat().st_size for name, place in (("p1", "p1/a"), ("p2", "p2/b")) if code == 0

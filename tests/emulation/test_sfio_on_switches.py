@@ -18,19 +18,24 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def program(root: Path, *words: str, compute: int, io: int = 2) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "testbed.cli", "run", "crossbar:4"]
     command += ["--compute-nodes", str(compute), "--io-nodes", str(io), "--root", str(root), "--", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Inside a sandbox: the document of one run."""
+    """Inside a sandbox: the document of one valid run."""
     from testbed.adapters.sfio_session import plan_session, run_session
+    from testbed.errors import InvalidRunError
     from testbed.model.plan import Fault
     from testbed.striping.planning import KilledListener, StripingOptions
 
     faults = tuple(Fault(link=tuple(link), start_s=a, stop_s=b) for link, a, b in options.pop("cut", []))
     killed = tuple(KilledListener(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
     plan = plan_session(network, StripingOptions(faults=faults, killed=killed, **options))
-    return run_session(plan, Path(root)).document()
+    session = run_session(plan, Path(root))
+    if session.verdict.invalid is not None:
+        assert all(record.verified or record.errors for record in session.run.operations)
+        raise InvalidRunError(session.verdict.invalid)
+    return session.document()
 
 
 def test_the_papers_first_program_writes_its_two_subfiles(tmp_path: Path) -> None:
@@ -74,48 +79,65 @@ def test_ranks_run_in_the_networks_of_their_own_hosts(tmp_path: Path) -> None:
 
 
 def test_one_client_of_three_listeners_gets_nine_tenths_of_the_link_at_75_bytes(
-    sandboxed: Callable[..., Any], tmp_path: Path
+    sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
-    options = {"compute_nodes": 1, "io_nodes": 3, "stripe_unit": 75, "file_bytes": 2_000_000, "operation": "both"}
-    found = sandboxed(accessed, "crossbar:4", str(tmp_path), options)
-    assert found["verdict"]["passed"], found["verdict"]
-    for operation in found["operations"]:
-        assert operation["verified"]
-        assert operation["throughput_bps"] >= 0.9 * 20e6
-        assert operation["fragments"] > 1000 * operation["messages"]
+    def run() -> str | None:
+        options = {"compute_nodes": 1, "io_nodes": 3, "stripe_unit": 75, "file_bytes": 2_000_000, "operation": "both"}
+        found = sandboxed(accessed, "crossbar:4", str(tmp_path), options)
+        slow = []
+        for operation in found["operations"]:
+            assert operation["verified"] and operation["fragments"] > 1000 * operation["messages"]
+            if operation["throughput_bps"] < 0.9 * 20e6:
+                slow.append(f"{operation['direction']} at {operation['throughput_bps'] / 1e6:.2f} of 20 Mbit/s")
+        assert slow or found["verdict"]["passed"], found["verdict"]
+        return ", ".join(slow) or None
+
+    timely(run)
 
 
 def test_a_liquid_schedule_is_faster_than_circuits_asked_for_as_they_come(
-    sandboxed: Callable[..., Any], tmp_path: Path
+    sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
     common = {"compute_nodes": 16, "io_nodes": 16, "file_bytes": 25_600_000, "switching": "circuit"}
     network = "swiss-t1:allocation=2-2-2-2-2-2-2-2"
-    found = {
-        schedule: sandboxed(accessed, network, str(tmp_path), {"schedule": schedule, **common})
-        for schedule in ("liquid", "none")
-    }
-    for document in found.values():
-        assert document["verified"] and not document["operations"][0]["errors"]
-    assert found["liquid"]["throughput_bps"] >= 1.3 * found["none"]["throughput_bps"]
+
+    def run() -> str | None:
+        speeds = []
+        for schedule in ("liquid", "none"):
+            document = sandboxed(accessed, network, str(tmp_path), {"schedule": schedule, **common})
+            assert document["verified"] and not document["operations"][0]["errors"]
+            speeds.append(document["throughput_bps"])
+        return None if speeds[0] >= 1.3 * speeds[1] else f"liquid {speeds[0]:.0f} bit/s, as they come {speeds[1]:.0f}"
+
+    timely(run)
 
 
 def test_a_link_cut_in_a_write_is_told_in_time_and_the_next_write_succeeds(
-    sandboxed: Callable[..., Any], tmp_path: Path
+    sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
-    options = {"compute_nodes": 2, "io_nodes": 3, "file_bytes": 2_000_000, "cut": [[["s1", "r1", 0], 0.1, 30.0]]}
-    found = sandboxed(accessed, "crossbar:4", str(tmp_path), options)
-    broken, again = found["operations"]
-    assert [e["text"].partition(":")[0] for e in broken["errors"]] == ["r1", "r1"], "the listener is named"
-    assert max(e["since_fault_s"] for e in broken["errors"]) <= 2.5
-    assert again["verified"] and not again["errors"]
+    def run() -> str | None:
+        options = {"compute_nodes": 2, "io_nodes": 3, "file_bytes": 2_000_000, "cut": [[["s1", "r1", 0], 0.1, 30.0]]}
+        broken, again = sandboxed(accessed, "crossbar:4", str(tmp_path), options)["operations"]
+        assert [e["text"].partition(":")[0] for e in broken["errors"]] == ["r1", "r1"], "the listener is named"
+        assert again["verified"] and not again["errors"]
+        return told_late(broken, 2.5)
+
+    timely(run)
+
+
+def told_late(broken: dict[str, Any], limit_s: float) -> str | None:
+    slowest = max(e["since_fault_s"] for e in broken["errors"])
+    return None if slowest <= limit_s else f"told {slowest:.2f} s after the fault, limit {limit_s:g} s"
 
 
 def test_a_listener_that_is_killed_is_named_at_once_and_the_next_write_succeeds(
-    sandboxed: Callable[..., Any], tmp_path: Path
+    sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
-    options = {"compute_nodes": 2, "io_nodes": 3, "file_bytes": 2_000_000, "killed": [["p2", 0.1]]}
-    found = sandboxed(accessed, "crossbar:4", str(tmp_path), options)
-    broken, again = found["operations"]
-    assert {e["text"].partition(":")[0] for e in broken["errors"]} == {"r1"}
-    assert max(e["since_fault_s"] for e in broken["errors"]) <= 2.0
-    assert again["verified"] and not again["errors"]
+    def run() -> str | None:
+        options = {"compute_nodes": 2, "io_nodes": 3, "file_bytes": 2_000_000, "killed": [["p2", 0.1]]}
+        broken, again = sandboxed(accessed, "crossbar:4", str(tmp_path), options)["operations"]
+        assert {e["text"].partition(":")[0] for e in broken["errors"]} == {"r1"}
+        assert again["verified"] and not again["errors"]
+        return told_late(broken, 2.0)
+
+    timely(run)

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,40 +18,74 @@ pytestmark = pytest.mark.emulation
 COMMAND = [sys.executable, "-m", "testbed.cli", "stream", "swiss-t1", "--from", "s1", "--to", "s6"]
 
 
-def _stream(results: Path) -> tuple[int, dict[str, object], str]:
+def _stream(results: Path) -> subprocess.CompletedProcess[str]:
     words = [*COMMAND, "--links", "2", "--hold", "0.5", "--fabric", "emulation", "--json", "--results", str(results)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
-    return done.returncode, json.loads(done.stdout or "{}"), done.stderr
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_stream_over_real_switches_passes(tmp_path: Path) -> None:
-    code, document, said = _stream(tmp_path)
-    if code == 4:  # the machine was too busy: once more
-        code, document, said = _stream(tmp_path)
-    assert code == 0, (document.get("verdict"), said)
-    assert document["fabric"] == "emulation"
-    for fault in document["per_fault"]:  # type: ignore[attr-defined]
-        assert abs(fault["measured_loss"] - fault["predicted_loss"]) < 0.015
-        assert fault["undecodable_blocks"] == 0
-        assert fault["start_s"] <= fault["port_status_s"] < fault["start_s"] + 0.5
+def test_stream_over_real_switches_passes(
+    tmp_path: Path, valid_run: Callable[..., Any], timely: Callable[..., None]
+) -> None:
+    def run() -> str | None:
+        done = valid_run(lambda: _stream(tmp_path))
+        document = json.loads(done.stdout)
+        assert done.returncode == 0, (document["verdict"], done.stderr)
+        assert document["fabric"] == "emulation"
+        late = []
+        for fault in document["per_fault"]:
+            assert abs(fault["measured_loss"] - fault["predicted_loss"]) < 0.015
+            assert fault["undecodable_blocks"] == 0
+            assert fault["start_s"] <= fault["port_status_s"] < fault["stop_s"]
+            if fault["port_status_s"] >= fault["start_s"] + 0.5:
+                late.append(f"{fault['link']} told {fault['port_status_s'] - fault['start_s']:.2f} s after its cut")
+        return ", ".join(late) or None
+
+    timely(run)
 
 
 def test_kill_9_in_the_middle_leaves_no_process_and_no_result_half_done(tmp_path: Path) -> None:
     mark = f"kill-test-{os.getpid()}"
     words = [*COMMAND, "--fabric", "emulation", "--results", str(tmp_path / mark)]
     run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + 30
-    while time.monotonic() < until and not any("ovs-vswitchd" in _command(pid) for pid in _descendants(run.pid)):
-        time.sleep(0.2)
-    time.sleep(1)
-    assert run.poll() is None and len(_processes(mark)) >= 2
-    children = _descendants(run.pid)
-    assert any("ovs-vswitchd" in _command(pid) for pid in children)
-    os.kill(run.pid, signal.SIGKILL)
-    run.wait(5)
-    time.sleep(2)
-    assert not [pid for pid in children if Path(f"/proc/{pid}").exists() and _command(pid)]
+    try:
+        _wait_until(lambda: run.poll() is not None or _streaming(run.pid), 90)
+        children = _descendants(run.pid)
+        assert run.poll() is None and len(_processes(mark)) >= 2
+        assert any("ovs-vswitchd" in _command(pid) for pid in children)
+    finally:
+        os.kill(run.pid, signal.SIGKILL)
+    run.wait(30)
+    _wait_until(lambda: not _alive(children), 30)
+    assert not _alive(children)
     assert not list((tmp_path / mark).glob("stream/*[!d]/verdict.json"))
+
+
+def _wait_until(condition: Callable[[], bool], limit_s: float) -> None:
+    limit = time.monotonic() + limit_s
+    while not condition() and time.monotonic() < limit:
+        time.sleep(0.05)
+
+
+def _streaming(pid: int) -> bool:
+    """Whether the run's own switches stand and have passed packets on: the middle. (Asking a switch for its version, as the
+    look at the machine's abilities does, starts a process of the same name that is gone at once.)"""
+    for child in _descendants(pid):
+        if "ovs-vswitchd unix:" in _command(child):
+            return _packets_through(child) > 500
+    return False
+
+
+def _packets_through(pid: int) -> int:
+    """The most that any interface in the network of this process has received."""
+    try:
+        lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+    except OSError:
+        return 0
+    return max((int(line.partition(":")[2].split()[1]) for line in lines), default=0)
+
+
+def _alive(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if _command(pid)]
 
 
 def _processes(mark: str) -> list[int]:

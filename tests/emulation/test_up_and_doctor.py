@@ -25,7 +25,7 @@ testbed.__test__ = False  # type: ignore[attr-defined]
 @pytest.mark.emulation
 def test_prompt_obeys_commands_from_a_pipe(tmp_path: Path) -> None:
     commands = """
-    h0 ping -c 1 -W 2 h1
+    h0 ping -c 1 -W 10 h1
     pingall
     fault s0->s1 blackhole one-way
     fault
@@ -35,7 +35,7 @@ def test_prompt_obeys_commands_from_a_pipe(tmp_path: Path) -> None:
     link s1 s2 up
     fault s0->s1 loss 0.5
     restore s0->s1   # a comment
-    h0 ping -c 1 -W 2 h1
+    h0 ping -c 1 -W 10 h1
     loads
     names
     """

@@ -43,7 +43,7 @@ def converted_and_dark() -> dict[str, Any]:
         before = sum(fabric.dropped_packets(controller, wiring, drops).values())
         arrived_dark = len(ends.exchange(1, probes))
         sent = sum(p.packets for p in probes)
-        limit = time.monotonic() + 4
+        limit = time.monotonic() + 15
         dropped = 0
         while dropped < sent and time.monotonic() < limit:
             dropped = sum(fabric.dropped_packets(controller, wiring, drops).values()) - before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -116,11 +117,10 @@ def test_sizes_and_rates_are_read_as_people_write_them() -> None:
 
 
 @pytest.mark.emulation
-def test_a_run_on_switches_prints_one_object(tmp_path: Path) -> None:
-    done = testbed(tmp_path, NETWORK, "--message-size", "200kB", "--json", "--method", "round-robin")
-    if done.returncode == 4:
-        pytest.skip(f"the machine is busy: {done.stderr.strip()[:200]}")
+def test_a_run_on_switches_prints_one_object(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
+    words = (NETWORK, "--message-size", "100kB", "--link-rate", "5Mbps", "--json", "--method", "round-robin")
+    done = valid_run(lambda: testbed(tmp_path, *words, timeout_s=120))
     document = json.loads(done.stdout)
     assert document["verified"] is True and document["fabric"] == "emulation"
     assert document["beside"]["packet"]["verified"] is True
-    assert done.returncode == (0 if document["verdict"]["passed"] else 4 if document["verdict"]["invalid"] else 1)
+    assert done.returncode == (0 if document["verdict"]["passed"] else 1) and not document["verdict"]["invalid"]
