@@ -38,7 +38,9 @@ DARK_PLAN = 1
 _MAGIC = b"WDM1"
 _FRAME_BYTES = 96
 _BURST, _PAUSE_S = 48, 0.003
-_ARRIVE_S, _COUNT_S, _SETTLE_S = 2.0, 4.0, 10.0
+_LAG_S = 0.25
+"""How long the next packets wait for earlier ones, so that no switch that gets no processor for a while has to drop them."""
+_ARRIVE_S, _COUNT_S, _SETTLE_S = 2.0, 15.0, 30.0
 _ETH_P_ALL, _ETH_VLAN = 3, 0x8100
 _SOL_PACKET, _PACKET_AUXDATA, _PACKET_STATISTICS = 263, 8, 6
 _VLAN_VALID = 1 << 4
@@ -185,20 +187,28 @@ class Clients:
     def exchange(self, number: int, probes: Sequence[Probe]) -> list[Arrival]:
         """Send all probes, the wrong ones among the right ones, and collect what arrives until all that should have come have."""
         queue = [
-            (self._sender(probe), self._frame(number, index, probe))
+            (self._sender(probe), self._frame(number, index, probe), probe.host is not None)
             for turn in range(max((p.packets for p in probes), default=0))
             for index, probe in enumerate(probes)
             if turn < probe.packets
         ]
         arrivals: list[Arrival] = []
+        wanted = missed = 0
         for k in range(0, len(queue), _BURST):
-            for sender, frame in queue[k : k + _BURST]:
+            for sender, frame, arrives in queue[k : k + _BURST]:
                 sender.send(frame)
+                wanted += arrives
             arrivals += self._collect(number, _PAUSE_S)
-        wanted, limit = sum(p.packets for p in probes if p.host is not None), time.monotonic() + _ARRIVE_S
-        while len(arrivals) < wanted and time.monotonic() < limit:
-            arrivals += self._collect(number, 0.02)
+            self._await(number, wanted - missed, _LAG_S, arrivals)
+            missed = max(missed, wanted - len(arrivals))  # lost ones are waited for once
+        self._await(number, wanted, _ARRIVE_S if missed else 0.0, arrivals)
         return arrivals
+
+    def _await(self, number: int, wanted: int, limit_s: float, arrivals: list[Arrival]) -> None:
+        """Collect until so many have arrived, for ``limit_s`` at most."""
+        limit = time.monotonic() + limit_s
+        while len(arrivals) < wanted and time.monotonic() < limit:
+            arrivals += self._collect(number, _PAUSE_S)
 
     def late(self, number: int) -> list[Arrival]:
         """What else has arrived by now: packets that should not have."""
