@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fec.erasure_code import ErasureCode
 from fec.errors import FecError, MalformedPacket
-from fec.path_counts import PathArrivals
+from fec.loss_reporting import STAMPS, LossReporter, signed
 from fec.stream_events import BlockComplete, BlocksSkipped, BlockUndecodable, Event, SourceDelivered
 from fec.wire import (
     BLOCK_NUMBERS,
@@ -22,7 +22,6 @@ from fec.wire import (
     LARGEST_SYMBOL_ID,
     MOST_BLOCKS,
     VERSION,
-    LossReport,
     PacketType,
     decode_header,
     unprotect,
@@ -45,11 +44,7 @@ _CLOCK_JUMP_S = 5.0
 """A packet that seems to have been sent this much later than it arrived is not of this stream's clock, until several agree."""
 _CLOCK_WINDOW_S = 30.0
 """The clocks' difference is the smallest of this and the last such window: clocks drift, and a path may grow longer."""
-_ALERT_S = 0.3
-"""After a block that its own packets could not repair, reports come at the urgent rate for so long."""
-_STAMPS = 1 << 32
 _HALF_BLOCKS = BLOCK_NUMBERS // 2
-_WORD = (1 << 32) - 1
 _FIRST_BYTES = (VERSION << 4 | PacketType.PARITY, VERSION << 4 | PacketType.DATA)
 _NO_CRC = bytes(4)
 _S_PER_US = 1e-6
@@ -128,7 +123,6 @@ class StreamReceiver:
         self._counts: Counter[str] = Counter()
         self._accepted = self._delivered = 0
         self._blocks: dict[int, _Block] = {}
-        self._recent: dict[int, int] = {}
         self._highest = -1
         self._stray, self._strays = 0, 0
         self._newest_us: int | None = None
@@ -137,12 +131,13 @@ class StreamReceiver:
         self._window_s = -math.inf
         self._strange_s, self._strange_times = 0.0, 0
         self._closing_s = math.inf
-        self._paths = PathArrivals()
-        self._last_number: int | None = None
-        self._since_report = 0
-        self._last_report_s = -math.inf
-        self._alert_until_s = -math.inf
-        self._urgent = False
+        self._reporter = LossReporter(
+            stream_id=parameters.stream_id,
+            interval_s=parameters.report_interval_s,
+            most_packets=parameters.report_packets,
+            urgent_s=parameters.urgent_s,
+        )
+        self._recent = self._reporter.recent
 
     @property
     def counters(self) -> Counter[str]:
@@ -163,7 +158,7 @@ class StreamReceiver:
             return events
         number, symbol, size, stamp, body, path, sequence = fields
         newest = self._newest_us
-        sent_us = stamp if newest is None else newest + (stamp - newest + _STAMPS // 2) % _STAMPS - _STAMPS // 2
+        sent_us = stamp if newest is None else newest + (stamp - newest + STAMPS // 2) % STAMPS - STAMPS // 2
         if number > self._highest + FARTHEST_AHEAD and not self._agreed(number):
             self.rejected["far-ahead"] += 1
             return events
@@ -174,7 +169,7 @@ class StreamReceiver:
                 return events
             self._set_clock(transit_s, now_s)
         self._strange_times = 0
-        self._since_report += 1
+        self._reporter.waiting += 1
         if number > self._highest:
             events += self._open_until(number, sent_us, now_s)
         self._strays = 0
@@ -192,7 +187,7 @@ class StreamReceiver:
             self._offset_s, self._least_s, self._window_s = self._least_s, transit_s, now_s
             self._plan_closing()
         if self._take(number, symbol, size, sent_us, body, now_s, events) and path:
-            self._paths.add(path, sequence)
+            self._reporter.paths.add(path, sequence)
         return events
 
     def advance(self, now_s: float) -> list[Event]:
@@ -204,43 +199,22 @@ class StreamReceiver:
 
     def next_deadline_s(self) -> float:
         """When ``advance`` or ``reports_due`` has something to do, whatever arrives (inf: never)."""
-        if not self._since_report:
-            return self._closing_s
-        return min(self._closing_s, self._last_report_s + self._report_after_s())
+        return min(self._closing_s, self._reporter.next_s())
 
     def reports_due(self, now_s: float) -> list[bytes]:
         """The report that is due now, if any; send it over every return path."""
-        full = self._since_report >= self.parameters.report_packets
-        if not self._since_report or not (full or now_s >= self._last_report_s + self._report_after_s()):
+        if not self._reporter.due(now_s):
             return []
-        if self._urgent:
-            self._counts["urgent_reports"] += 1
-        self._counts["reports"] += 1
         counts = self._counts
-        report = LossReport(
-            stream_id=self.parameters.stream_id,
-            number=self._next_number(),
-            newest_us=(self._newest_us or 0) % _STAMPS,
-            newest_age_us=min(_WORD, max(0, int((now_s - self._newest_at_s) * 1e6))),
-            highest_block=max(0, self._highest) % BLOCK_NUMBERS,
-            received=(self._accepted + counts["duplicate"] + counts["late"]) & _WORD,
-            decoded_blocks=counts["decoded_blocks"] & _WORD,
-            undecodable_blocks=counts["undecodable_blocks"] & _WORD,
-            unused_parity=counts["unused_parity"] & _WORD,
-            blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in sorted(self._recent.items())),
-            paths=self._paths.entries(),
+        report = self._reporter.report(
+            now_s,
+            newest_us=self._newest_us or 0,
+            newest_at_s=self._newest_at_s,
+            highest=self._highest,
+            received=self._accepted + counts["duplicate"] + counts["late"],
+            totals=counts,
         )
-        self._since_report, self._last_report_s, self._urgent = 0, now_s, False
-        return [report.encode()]
-
-    def _next_number(self) -> int:
-        """The newest time stamp, or one more than the last number: the sender's clock goes on when a receiver starts anew, and
-        so do the numbers of its reports."""
-        number, last = (self._newest_us or 0) & _WORD, self._last_number
-        if last is not None and _signed(number - last, _STAMPS) <= 0:
-            number = (last + 1) & _WORD
-        self._last_number = number
-        return number
+        return [report]
 
     def _take(
         self, number: int, symbol: int, size: int, sent_us: int, body: bytes, now_s: float, events: list[Event]
@@ -249,7 +223,7 @@ class StreamReceiver:
         block = self._blocks.get(number)
         if block is None:
             self._counts["late"] += 1
-            self._note(number, 1 << symbol)
+            self._reporter.note(number, 1 << symbol, self._highest)
             return True
         if block.bitmap >> symbol & 1:
             self._counts["duplicate"] += 1
@@ -282,7 +256,7 @@ class StreamReceiver:
             ):
                 number = ids >> 8
                 if not -_HALF_BLOCKS <= number - self._highest < _HALF_BLOCKS and self._highest >= 0:
-                    number = self._highest + _signed(number - self._highest, BLOCK_NUMBERS)
+                    number = self._highest + signed(number - self._highest, BLOCK_NUMBERS)
                 return number, symbol, n, stamp, body, path, sequence
         self.rejected[self._reason(data)] += 1
         return None
@@ -324,15 +298,6 @@ class StreamReceiver:
         else:
             self._closing_s = block.start_us * _S_PER_US + self._offset_s + self.parameters.playback_s
 
-    def _report_after_s(self) -> float:
-        """Time from one report to the next, as things are."""
-        if self._urgent or self._last_report_s < self._alert_until_s:
-            return min(self.parameters.urgent_s, self.parameters.report_interval_s)
-        return self.parameters.report_interval_s
-
-    def _alarm(self, now_s: float) -> None:
-        self._urgent, self._alert_until_s = True, now_s + _ALERT_S
-
     def _open_until(self, number: int, sent_us: int, now_s: float) -> list[Event]:
         """A block later than all before: it and those skipped (all their packets lost, or late) await their deadlines."""
         events: list[Event] = []
@@ -348,14 +313,14 @@ class StreamReceiver:
         for n in range(first, number + 1):
             self._blocks[n] = _Block(n, sent_us, self._m)
             if number - n < MOST_BLOCKS:
-                self._note(n, 0)
+                self._reporter.note(n, 0, self._highest)
         before = self._blocks.get(number - 2)
         self._highest = number
         while len(self._blocks) > 2 * FARTHEST_AHEAD:
             self._close(next(iter(self._blocks.values())), now_s, events)
         self._began(first - 1, sent_us)
         if before is not None and not before.complete:
-            self._alarm(now_s)  # its parity was due before this block began
+            self._reporter.alarm(now_s)  # its parity was due before this block began
         return events
 
     def _began(self, number: int, sent_us: int) -> None:
@@ -364,15 +329,6 @@ class StreamReceiver:
             block.start_us = sent_us
             number -= 1
         self._plan_closing()
-
-    def _note(self, number: int, bits: int) -> None:
-        """Have a block's symbols in the next reports, if it is among the latest."""
-        if number in self._recent:
-            self._recent[number] |= bits
-        elif number > max(-1, self._highest - MOST_BLOCKS):
-            self._recent[number] = bits
-            for old in [n for n in self._recent if n <= max(self._highest, number) - MOST_BLOCKS]:
-                del self._recent[old]
 
     def _use(self, block: _Block, symbol: int, body: bytes, now_s: float, events: list[Event]) -> None:
         m = self._m
@@ -384,8 +340,8 @@ class StreamReceiver:
             self._deliver(block.number, symbol, body, now_s, False, events)
         if len(block.symbols) >= m:
             self._complete(block, now_s, events)
-        elif block.bitmap.bit_length() - len(block.symbols) > block.size - m and not self._urgent:
-            self._alarm(now_s)  # more than the code can repair is missing among what was sent before
+        elif block.bitmap.bit_length() - len(block.symbols) > block.size - m and not self._reporter.urgent:
+            self._reporter.alarm(now_s)  # more than the code can repair is missing among what was sent before
 
     def _complete(self, block: _Block, now_s: float, events: list[Event]) -> None:
         block.complete = True
@@ -426,8 +382,3 @@ class StreamReceiver:
         self._counts["unused_parity"] += parity
         self._counts["lost_sources"] += missing
         events.append(BlockUndecodable(block.number, len(block.symbols), missing, now_s))
-
-
-def _signed(difference: int, modulus: int) -> int:
-    """The number congruent to ``difference`` in [-modulus / 2, modulus / 2)."""
-    return (difference + modulus // 2) % modulus - modulus // 2
