@@ -77,10 +77,10 @@ class Browser:
         try:
             self._session = None
             self._send("Browser.close", {})
-            self._process.wait(timeout=5)
+            self._process.wait(timeout=20)
         except (OSError, subprocess.TimeoutExpired):
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(timeout=5)
+            self._process.wait(timeout=20)
         finally:
             os.close(self._in)
             os.close(self._out)
@@ -95,7 +95,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self._loaded = False
         self.call("Page.navigate", url=page.resolve().as_uri())
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while not self._loaded:
             self._read_one(end)
 
@@ -115,7 +115,7 @@ class Browser:
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = self._send(method, parameters)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while True:
             message = self._read_one(end)
             if message.get("id") == number:

@@ -17,6 +17,11 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The machine's pace is no property of what is tested.
+settings.register_profile("any pace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any pace")
 
 T = TypeVar("T")
 PAUSES_S = (0.5, 1.0, 2.0)

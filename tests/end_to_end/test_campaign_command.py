@@ -26,7 +26,7 @@ tolerances = [0.036, 0.05]
 COMMAND = [sys.executable, "-m", "testbed.cli", "campaign"]
 
 
-def eventually(holds: Callable[[], bool], within_s: float = 40.0) -> None:
+def eventually(holds: Callable[[], bool], within_s: float = 120.0) -> None:
     end = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < end, "waited in vain"

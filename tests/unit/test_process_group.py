@@ -148,7 +148,7 @@ def test_nobody_at_the_address_is_said_in_time() -> None:
     start_s = time.monotonic()
     with pytest.raises(GroupError, match="rank 1 found no process group at tcp:"):
         SocketGroup.join(f"tcp:127.0.0.1:{free_port()}", 1, 2, 0.2)
-    assert time.monotonic() - start_s < 2
+    assert time.monotonic() - start_s < 10, "a limit of 0.2 s, on a machine that may be busy"
 
 
 def test_the_end_of_the_coordinator_reaches_every_rank(tmp_path: Path) -> None:
