@@ -14,7 +14,7 @@ from sfio_emu.settings import Settings
 from testbed.adapters.bulk_switchboard import CircuitSwitchboard
 from testbed.adapters.emulated_network import EmulatedNetwork
 from testbed.adapters.faults import FaultSchedule
-from testbed.adapters.processor_load import busy_share, processor_times
+from testbed.adapters.machine_strain import StrainGauge
 from testbed.adapters.sfio_clients import Client, ThreadGroup, all_at_once, operate
 from testbed.adapters.sfio_listeners import LISTENER_PORT, ListenerKiller, ListenerProcess
 from testbed.adapters.sfio_turns import DeskTurns, TransferDesk
@@ -23,6 +23,7 @@ from testbed.bulk.coordinator import Circuit
 from testbed.fabric import Progress
 from testbed.model.wiring import wire
 from testbed.openflow.circuit_rules import shared_return_rules, standing_rules
+from testbed.striping.keeping_up import lateness_s
 from testbed.striping.measurements import Direction, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import data_of, file_content
 from testbed.striping.planning import StripingPlan
@@ -170,11 +171,11 @@ class EmulatedStriping:
     def _operate(self, clients: list[Client], direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
         options = self._plan.options
         fault_s = min((*(x.start_s for x in options.faults), *(x.at_s for x in options.killed)), default=0.0)
-        counters, times, changes = self._net.link_counters(), processor_times(), self._board.changes
+        counters, changes = self._net.link_counters(), self._board.changes
         with _prompt_threads(), self._broken(faulty), self._turns() as desk:
-            done = operate(clients, direction, optimised=options.optimise, fault_s=fault_s)
+            with StrainGauge() as gauge:
+                done = operate(clients, direction, optimised=options.optimise, fault_s=fault_s)
             changes = self._board.changes - changes
-        busy = busy_share(times, processor_times())
         time.sleep(_QUIET_S)
         drops = sum(now[2] - counters[link][2] for link, now in self._net.link_counters().items())
         whole = done.right
@@ -195,7 +196,8 @@ class EmulatedStriping:
             deadlocks=len(desk.deadlocks) if desk else 0,
             rule_changes=changes if self._circuits else 0,
             queue_drops=drops,
-            cpu_fraction=busy,
+            strain=gauge.strain,
+            late_s=lateness_s(self._plan, desk.late_s) if desk else 0.0,
             frame_times_s=desk.frame_times_s if desk else (),
             failure=desk.failure if desk else None,
         )

@@ -28,7 +28,7 @@ class TransferDesk:
     """Gives every transfer of a plan its turn; a context manager around one operation.
 
     ``stall_s``: the operation fails where no transfer ends for so long. ``deadlocks``, ``lost_links`` and ``failure`` tell
-    afterwards what happened, ``frame_times_s`` when each time frame began and ended.
+    afterwards what happened, ``frame_times_s`` when each time frame began and ended, ``late_s`` how late threads were.
     """
 
     def __init__(self, plan: BulkPlan, board: CircuitSwitchboard, *, stall_s: float) -> None:
@@ -37,7 +37,9 @@ class TransferDesk:
         self._numbers: dict[Pair, int] = {(t.source, t.sink): i for i, t in enumerate(plan.transfers)}
         self._attempts: dict[int, int] = {}
         self._turns = [threading.Event() for _ in plan.transfers]
-        self._done: deque[int] = deque()
+        self._done: deque[tuple[int, float]] = deque()
+        self._given_s: dict[int, float] = {}
+        self._late_s: dict[int, float] = {}
         self._wake_reader, self._wake_writer = os.pipe()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._stopping = False
@@ -67,6 +69,12 @@ class TransferDesk:
         """(begin, end) of every time frame."""
         return self._coordinator.frame_times()
 
+    @property
+    def late_s(self) -> dict[int, float]:
+        """Transfer -> seconds between the giving of its turn and the thread that takes it, and between its end and the thread
+        that hears of it: what processors that were busy elsewhere took, and no network."""
+        return dict(self._late_s)
+
     @contextlib.contextmanager
     def turn(self, pair: Pair, leaving: Callable[[], None]) -> Iterator[None]:
         """Wait for the pair's turn, hold it for the time of the block; ``leaving`` is called at its end, the circuit
@@ -78,11 +86,12 @@ class TransferDesk:
         self._turns[number].wait()
         if self.failure is not None:
             raise PeerError(pair[1], self.failure)
+        self._note_late(number, self._given_s.get(number))
         try:
             yield
             leaving()
         finally:
-            self._done.append(number)
+            self._done.append((number, self._now()))
             self._wake()
 
     def _wake(self) -> None:
@@ -118,9 +127,14 @@ class TransferDesk:
     def _now(self) -> float:
         return time.monotonic() - self._start
 
+    def _note_late(self, number: int, since_s: float | None) -> None:
+        if since_s is not None:
+            self._late_s[number] = self._late_s.get(number, 0.0) + self._now() - since_s
+
     def _pass_on(self) -> None:
         while self._done:
-            number = self._done.popleft()
+            number, ended_s = self._done.popleft()
+            self._note_late(number, ended_s)
             self._coordinator.message_done(number, self._attempts.get(number, 1), True, self._now())
 
     def _hear_switch(self, dpid: int) -> None:
@@ -139,6 +153,7 @@ class TransferDesk:
     def _do(self, action: Action) -> None:
         if isinstance(action, Send):
             for number, attempt in action.messages:
+                self._given_s[number] = self._now()
                 self._attempts[number] = attempt  # a connection lives on: what a cut link took, TCP repeats
                 self._turns[number].set()
         elif isinstance(action, ChangeCircuits):

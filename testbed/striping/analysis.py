@@ -9,11 +9,10 @@ from typing import Any
 
 from testbed.model.verdict import Check, Verdict
 from testbed.simulator.bulk_fabric import SimulatedBulkFabric
+from testbed.striping.keeping_up import CIRCUIT_CHANGE_S, change_allowance_s, why_invalid
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
 from testbed.striping.planning import StripingPlan
 
-CIRCUIT_CHANGE_S = 0.008
-"""Of a time frame: circuits into the switches, and the last answers on their way."""
 SCHEDULED_RATIO = 0.9
 """What a liquid schedule must reach of its prediction, and one process that writes or reads alone of its link."""
 IRREGULAR_RATIO = 0.5
@@ -23,7 +22,6 @@ ORDER_TOLERANCE = 0.2
 SHARED_RATIO = 0.3
 """Of max-min fair shares: what TCP must reach where many transfers share queues (their losses are what is measured)."""
 ABOVE_LIQUID = 1.02
-BUSY_FRACTION = 0.95
 ERROR_SLACK_S = 0.5
 
 
@@ -58,11 +56,10 @@ def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
 
 def _scheduled_s(plan: StripingPlan, mtu_bytes: int) -> float:
     """Every time frame lasts as long as its longest transfer, and the change to it."""
-    change_s = CIRCUIT_CHANGE_S if plan.options.switching == "circuit" else CIRCUIT_CHANGE_S / 2
     longest = [
         max(plan.volumes[plan.transfers[i].source, plan.transfers[i].sink] for i in frame) for frame in plan.frames
     ]
-    return sum(longest) * 8 / plan.goodput_bps(mtu_bytes) + change_s * len(longest)
+    return sum(longest) * 8 / plan.goodput_bps(mtu_bytes) + change_allowance_s(plan) * len(longest)
 
 
 def _virtual_s(plan: StripingPlan, mtu_bytes: int) -> float:
@@ -104,7 +101,7 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
     drops = sum(record.queue_drops for record in run.operations)
     if drops:
         notes.append(f"{drops} packets found a full queue and were sent again")
-    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=_lag(run, checks))
+    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=why_invalid(plan, run))
 
 
 def _whole(record: OperationRecord) -> Check:
@@ -168,15 +165,6 @@ def _throughput(direction: str, throughput_bps: float, prediction: Prediction) -
         detail=f"{throughput_bps / 1e6:.1f} of {prediction.throughput_bps / 1e6:.1f} Mbit/s; at least "
         f"{prediction.least_ratio:g}",
     )
-
-
-def _lag(run: StripingMeasurements, checks: list[Check]) -> str | None:
-    """A throughput that fails on processors without rest says nothing about the network."""
-    busiest = max(record.cpu_fraction for record in run.operations)
-    slow = any("throughput" in check.name and not check.passed for check in checks)
-    if slow and busiest >= BUSY_FRACTION:
-        return f"the machine could not keep up: its processors were busy for {busiest:.0%}; lower --link-rate"
-    return None
 
 
 def document(

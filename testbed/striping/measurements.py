@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from testbed.model.strain import Strain
+
 Direction = Literal["write", "read"]
 
 
@@ -25,7 +27,8 @@ class OperationRecord:
 
     ``verified``: subfiles hold what they must (write), every process read what was written (read). ``seconds``: until the
     last process was done. ``faulty``: faults were in force; what they broke is in ``errors``. ``frame_times_s``: of a
-    scheduled one.
+    scheduled one. ``strain``: of the machine meanwhile, None where nothing was timed on it;
+    ``late_s``: by which its late threads lengthened a coordinated operation.
     """
 
     direction: Direction
@@ -42,7 +45,8 @@ class OperationRecord:
     deadlocks: int = 0
     rule_changes: int = 0
     queue_drops: int = 0
-    cpu_fraction: float = 0.0
+    strain: Strain | None = None
+    late_s: float = 0.0
     frame_times_s: tuple[tuple[float, float], ...] = ()
     failure: str | None = None
 
@@ -51,8 +55,13 @@ class OperationRecord:
         """Bits of the file a second, of an operation that came to its end."""
         return self.bytes * 8 / self.seconds if self.seconds > 0 and not self.errors else 0.0
 
+    @property
+    def cpu_fraction(self) -> float:
+        """Busy time of all processors meanwhile, 0 to 1."""
+        return 0.0 if self.strain is None else self.strain.cpu_fraction
+
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "throughput_bps": self.throughput_bps}
+        return {**asdict(self), "cpu_fraction": self.cpu_fraction, "throughput_bps": self.throughput_bps}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -225,4 +225,6 @@ def _check(options: StripingOptions) -> None:
             "--no-optimise sends a message a fragment, which has no place in a schedule; leave out --schedule and --switching"
         )
     if (options.faults or options.killed) and (options.schedule != "none" or options.switching != "packet"):
-        raise InputError("--fault and --kill are for packet switching without a schedule; leave one of them out")
+        raise InputError(
+            "--fault and --kill are for packet switching without a schedule; leave out --schedule and --switching, or the faults"
+        )
