@@ -46,6 +46,8 @@ _CONNECT_S = 60.0
 _CONNECT_AGAIN_S, _CONNECT_AT_ONCE = 4.0, 64
 _PR_SET_PDEATHSIG = 1
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_TCP_INFO_BYTES, _TOTAL_RETRANS_AT, _BYTES_RETRANS_AT = 216, 100, 208
+"""Of struct tcp_info: packets and, since Linux 4.19, bytes of data sent again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,9 +134,9 @@ class _Outgoing:
 
 
 class SendingAgent:
-    """All senders of a run. Orders: ("connect",), ("send", ((number, attempt), ...)), ("stop",).
+    """All senders of a run. Orders: ("connect",), ("send", ((number, attempt), ...)), ("count",), ("stop",).
 
-    Tells ("connected", count), ("broke", number, attempt), ("stopped",).
+    Tells ("connected", count), ("broke", number, attempt), ("repeated", (bytes, packets) by pair), ("stopped",).
     """
 
     def __init__(self, net: EmulatedNetwork, wiring: Wiring, jobs: Jobs) -> None:
@@ -156,6 +158,8 @@ class SendingAgent:
                 elif order[0] == "send":
                     for number, attempt in order[1]:
                         self._send(number, attempt)
+                elif order[0] == "count":
+                    pipe.send(("repeated", {pair: _sent_again(o.sock) for pair, o in self._by_pair.items()}))
                 else:
                     pipe.send(("stopped",))
 
@@ -253,6 +257,16 @@ class SendingAgent:
     def _stop_watching(self, outgoing: _Outgoing) -> None:
         self._poll.unregister(outgoing.sock.fileno())
         outgoing.watched = False
+
+
+def _sent_again(sock: socket.socket) -> tuple[int, int]:
+    """(bytes of data, packets) that TCP has sent again on this connection; zeros where the kernel does not tell."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    if len(info) < _TCP_INFO_BYTES:
+        return 0, 0
+    octets: int = struct.unpack_from("=Q", info, _BYTES_RETRANS_AT)[0]
+    packets: int = struct.unpack_from("=I", info, _TOTAL_RETRANS_AT)[0]
+    return octets, packets
 
 
 class ReceivingAgent:

@@ -99,11 +99,12 @@ def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun
         links=links,
         dropped=dropped_at_switches(wiring, links),
         injected=run.injected,
+        repeated=run.repeated,
         lost_links=tuple(dict.fromkeys(run.lost_links)),
         rule_changes=run.rule_changes,
         slowest_change_s=run.slowest_change_s,
         packet_payload_bytes=net.mtu - _INNER_HEADERS_BYTES,
-        cpu_fraction=run.cpu_fraction,
+        strain=run.strain,
     )
 
 

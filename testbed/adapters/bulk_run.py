@@ -16,15 +16,16 @@ from testbed.adapters.bulk_injection import inject
 from testbed.adapters.bulk_switchboard import CircuitSwitchboard
 from testbed.adapters.emulated_network import EmulatedNetwork
 from testbed.adapters.faults import FaultSchedule
-from testbed.adapters.processor_load import busy_share, processor_times
+from testbed.adapters.machine_strain import StrainGauge
 from testbed.bulk.calibration import ATTEMPTS, LEAST_TOGETHER, CalibrationJob, alone, together
 from testbed.bulk.coordinator import Action, BulkCoordinator, ChangeCircuits, Circuit, OnDeadlock, Send
 from testbed.bulk.messages import Payloads
 from testbed.errors import InvalidRunError
 from testbed.fabric import Progress
 from testbed.model.bulk_plan import BulkPlan, Goodput
+from testbed.model.strain import Strain
 from testbed.model.wiring import Wiring
-from testbed.openflow.circuit_rules import shared_return_rules, standing_rules
+from testbed.openflow.circuit_rules import Pair, shared_return_rules, standing_rules
 from topologies.network import LinkId
 
 _CIRCUIT_SEND_BUFFER = 80 << 10
@@ -77,10 +78,11 @@ class BulkRun:
         self._start = time.monotonic()
         self._to_kill = sorted(plan.killed, key=lambda k: k.at_s)
         self.injected = 0
+        self.repeated: dict[int, tuple[int, int]] = {}
         self.lost_links: list[LinkId] = []
         self.failure: str | None = None
         self.ended_s = 0.0
-        self.cpu_fraction = 0.0
+        self.strain: Strain | None = None
         self.rule_changes = 0
         self.slowest_change_s = 0.0
 
@@ -193,7 +195,19 @@ class BulkRun:
 
     def carry_out(self) -> None:
         """The run itself, until the coordinator ends it."""
-        before, changes = processor_times(), self._board.changes
+        repeated, changes = self._sent_again(), self._board.changes
+        with StrainGauge() as gauge:
+            self._until_over()
+        self.strain = gauge.strain
+        self.rule_changes, self.slowest_change_s = self._board.changes - changes, self._board.slowest_change_s
+        again = self._sent_again()
+        pairs = {(t.source, t.sink): number for number, t in enumerate(self._plan.transfers)}
+        for pair, number in pairs.items():
+            counts = zip(again.get(pair, (0, 0)), repeated.get(pair, (0, 0)), strict=True)
+            octets, packets = (max(0, now - then) for now, then in counts)  # less where a connection was made anew
+            self.repeated[number] = (octets, packets)
+
+    def _until_over(self) -> None:
         self._board.slowest_change_s = 0.0
         poll = select.epoll()
         agents = {agent.pipe.fileno(): agent for agent in (self._sending, *self._receiving)}
@@ -215,10 +229,16 @@ class BulkRun:
             self._obey()
         poll.close()
         self.ended_s = self._now()
-        self.cpu_fraction = busy_share(before, processor_times())
         faults.stop()
         self._board.wait()
-        self.rule_changes, self.slowest_change_s = self._board.changes - changes, self._board.slowest_change_s
+
+    def _sent_again(self) -> dict[Pair, tuple[int, int]]:
+        """Pair -> (bytes, packets) that TCP has repeated so far."""
+        self._sending.tell("count")
+        while (words := self._sending.hear())[0] != "repeated":
+            pass  # a connection that broke after the end
+        found: dict[Pair, tuple[int, int]] = words[1]
+        return found
 
     def _now(self) -> float:
         return time.monotonic() - self._start

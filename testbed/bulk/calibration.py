@@ -5,12 +5,15 @@ The first gives the goodput that predictions are made of; the second tells wheth
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from testbed.model.bulk_plan import BulkPlan
 from topologies.network import LinkId
 
 MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2
+LEAST_S, MOST_MESSAGES = 0.6, 16
+"""Small messages are more in number: a few milliseconds that one comes late are no measure of a machine."""
 LEAST_TOGETHER = 0.965
 """Disjoint paths at once that are slower than this fraction of one alone: the machine, not the schedule, sets the pace."""
 ATTEMPTS = 3
@@ -28,7 +31,12 @@ class CalibrationJob:
 def alone(plan: BulkPlan) -> CalibrationJob:
     """The transfer with the longest path (of equals the first)."""
     longest = max(range(len(plan.transfers)), key=lambda i: (len(plan.transfers[i].path), -i))
-    return CalibrationJob(transfers=(longest,), count=MESSAGES_ALONE)
+    return CalibrationJob(transfers=(longest,), count=_count(plan, MESSAGES_ALONE))
+
+
+def _count(plan: BulkPlan, least: int) -> int:
+    message_s = plan.message_bytes * 8 / plan.link_rate_bps
+    return max(least, min(MOST_MESSAGES, math.ceil(LEAST_S / message_s)))
 
 
 def together(plan: BulkPlan) -> CalibrationJob:
@@ -43,4 +51,4 @@ def together(plan: BulkPlan) -> CalibrationJob:
         if used.isdisjoint(path) and len(chosen) < max(1, round(float(plan.liquid_links))):
             used.update(path)
             chosen.append(index)
-    return CalibrationJob(transfers=tuple(sorted(chosen)), count=MESSAGES_TOGETHER)
+    return CalibrationJob(transfers=tuple(sorted(chosen)), count=_count(plan, MESSAGES_TOGETHER))

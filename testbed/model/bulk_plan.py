@@ -13,6 +13,7 @@ from typing import Literal
 
 from testbed.errors import InputError
 from testbed.model.plan import Fault
+from testbed.model.strain import Strain
 from topologies.network import LinkId, Network
 
 Switching = Literal["circuit", "packet"]
@@ -161,7 +162,9 @@ class LinkCount:
 @dataclass(frozen=True, kw_only=True)
 class BulkMeasurements:
     """``failure``: why the run did not come to its end, None where it did. ``dropped``: switch -> packets that arrived at it
-    and left it by no link, although no queue refused them; ``injected``: packets that were sent without a circuit."""
+    and left it by no link, although no queue refused them; ``injected``: packets that were sent without a circuit.
+    ``repeated``: transfer -> (bytes, packets) that TCP sent again, as its sender's kernel counts them. ``strain``: of the
+    machine in an emulated run."""
 
     fabric: str
     seconds: float
@@ -173,11 +176,17 @@ class BulkMeasurements:
     links: Mapping[LinkId, LinkCount] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     injected: int = 0
+    repeated: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     lost_links: tuple[LinkId, ...] = ()
     rule_changes: int = 0
     slowest_change_s: float = 0.0
     packet_payload_bytes: int = 1448
-    cpu_fraction: float = 0.0
+    strain: Strain | None = None
+
+    @property
+    def cpu_fraction(self) -> float:
+        """Busy time of all processors, 0 to 1."""
+        return 0.0 if self.strain is None else self.strain.cpu_fraction
 
     @property
     def delivered(self) -> int:
