@@ -86,7 +86,7 @@ def test_units_of_a_killed_worker_are_run_again(
             break
     else:
         pytest.fail("no worker process found")
-    out, err = campaign.communicate(timeout=60)
+    out, err = campaign.communicate(timeout=240)
     assert campaign.returncode == 0, err.decode()
     assert json.loads(out)["rows"] == 80 * 6
     assert columnar(tmp_path) == columnar(folder / "plain")
