@@ -118,7 +118,7 @@ def test_sizes_and_rates_are_read_as_people_write_them() -> None:
 
 @pytest.mark.emulation
 def test_a_run_on_switches_prints_one_object(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
-    words = (NETWORK, "--message-size", "250kB", "--link-rate", "5Mbps", "--json", "--method", "round-robin")
+    words = (NETWORK, "--message-size", "200kB", "--link-rate", "10Mbps", "--json", "--method", "round-robin")
     done = valid_run(lambda: testbed(tmp_path, *words, timeout_s=120))
     document = json.loads(done.stdout)
     assert document["verified"] is True and document["fabric"] == "emulation"
