@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sfio_runs import BLUE, GREEN, GREY, OCHRE, accessed, at_least, content_check, finish, transferred
+from experiments.sfio_runs import BLUE, GREEN, GREY, OCHRE, accessed, at_least, finish, judged, transferred
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Verdict
 
@@ -61,7 +61,6 @@ def judge(rows: Sequence[Row]) -> Verdict:
         for series in SERIES
     }
     checks = (
-        content_check(rows),
         at_least("plain messages over all links together, worst number of nodes", share["network"], LEAST_NETWORK),
         at_least(
             "striped file in turns over all links together, worst number of nodes",
@@ -70,7 +69,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
         ),
     )
     note = f"all at once, without turns: at least {share['striped']:.2f} of all links together"
-    return Verdict(checks=checks, notes=(note,))
+    return judged(rows, checks, (note,))
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:

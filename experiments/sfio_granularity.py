@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sfio_runs import BLUE, GREY, OCHRE, accessed, at_least, content_check, finish
+from experiments.sfio_runs import BLUE, GREY, OCHRE, accessed, at_least, finish, judged
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Verdict
 
@@ -59,7 +59,6 @@ def judge(rows: Sequence[Row]) -> Verdict:
     worst = min(fine, key=lambda unit: fast[unit])
     grows = all(slow[a] <= 1.1 * slow[b] for a, b in zip(sorted(slow), sorted(slow)[1:], strict=False))
     checks = (
-        content_check(rows),
         at_least(
             "optimised write over link rate, slowest stripe unit from 75 bytes",
             fast[worst] / LINK_RATE_BPS,
@@ -71,7 +70,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             "non-optimised writes become faster with the stripe unit", float(grows), 1.0, "none slower by a tenth"
         ),
     )
-    return Verdict(checks=checks)
+    return judged(rows, checks)
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:

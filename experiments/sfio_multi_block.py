@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sfio_runs import BLUE, GREY, OCHRE, accessed, at_least, content_check, finish
+from experiments.sfio_runs import BLUE, GREY, OCHRE, accessed, at_least, finish, judged
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Verdict
 
@@ -60,7 +60,6 @@ def judge(rows: Sequence[Row]) -> Verdict:
     large = [b for b in single if b >= 4 * STRIPE_UNIT]
     flat = max(single[b] for b in large) / min(single[b] for b in large)
     checks = (
-        content_check(rows),
         at_least(
             "multi-block write over link rate, slowest block size",
             multi[worst] / LINK_RATE_BPS,
@@ -80,7 +79,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             "single-block writes of large blocks: slowest over fastest", 1 / flat, 0.6, "bounded by the stripe unit"
         ),
     )
-    return Verdict(checks=checks)
+    return judged(rows, checks)
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:

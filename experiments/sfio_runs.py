@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.model.verdict import Check
+from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
 ATTEMPTS = 2
@@ -42,6 +42,7 @@ def accessed(network: str, **options: Any) -> dict[str, Any]:
         "disk_calls": first["disk_calls"],
         "queue_drops": first["queue_drops"],
         "cpu_fraction": first["cpu_fraction"],
+        "invalid": session.verdict.invalid,
         "frames": found["frames"],
         "deadlocks": first["deadlocks"],
     }
@@ -82,6 +83,13 @@ def content_check(rows: Sequence[Row]) -> Check:
         tolerance=0,
         passed=whole == len(rows),
     )
+
+
+def judged(rows: Sequence[Row], checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:
+    """The verdict of a study: invalid where the machine did not keep up with some of its points, each tried twice."""
+    reasons = [row["invalid"] for row in rows if row.get("invalid")]
+    invalid = f"{len(reasons)} of {len(rows)} points: {reasons[0]}" if reasons else None
+    return Verdict(checks=(content_check(rows), *checks), notes=tuple(notes), invalid=invalid)
 
 
 def at_least(name: str, measured: float, least: float, detail: str = "") -> Check:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sfio_runs import BLUE, OCHRE, accessed, at_least, content_check, finish
+from experiments.sfio_runs import BLUE, OCHRE, accessed, at_least, finish, judged
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Verdict
 
@@ -75,7 +75,7 @@ def gains(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
 def judge(rows: Sequence[Row]) -> Verdict:
     """The gain from 16 nodes on, for writes and reads apart."""
     found = gains(rows)
-    checks = [content_check(rows)]
+    checks = []
     for operation in ("write", "read"):
         large = {nodes: gain for (kind, nodes), gain in found.items() if kind == operation and nodes >= GAIN_FROM}
         worst = min(large, key=lambda nodes: large[nodes])
@@ -87,7 +87,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 f"{worst} nodes; at least {LEAST_GAIN}",
             )
         )
-    return Verdict(checks=tuple(checks))
+    return judged(rows, checks)
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:

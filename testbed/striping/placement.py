@@ -69,7 +69,8 @@ def place(
     seed: int = 1,
 ) -> Placement:
     """Take that many hosts for each part. "first": compute nodes from the beginning of the list of hosts; I/O nodes the first
-    receivers, or, where hosts have no roles, from its end. "random": any, by the seed, as a job launcher would.
+    receivers, or, where hosts have no roles, from its end. "random": any, by the seed, as a job launcher would; where hosts
+    are processors of nodes, pairs of a compute and an I/O process are assigned to nodes (thesis, Figures 17 and 21).
 
     Raises InputError for fewer than one node or more than there are, and for a path that has no way back.
     """
@@ -80,14 +81,27 @@ def place(
     _check_count("--compute-nodes", compute_nodes, len(senders), network)
     _check_count("--io-nodes", io_nodes, len(receivers), network)
     if order == "random":
-        generator = random.Random(seed)
-        senders, receivers = generator.sample(senders, len(senders)), generator.sample(receivers, len(receivers))
+        senders, receivers = _shuffled(network, senders, receivers, random.Random(seed))
     compute, io = tuple(senders[:compute_nodes]), tuple(receivers[:io_nodes])
     route = static_routing(network, routing)
     paths = {(a, b): tuple(route(a, b)) if a != b else () for a in compute for b in io}
     for pair, path in paths.items():
         _check_way_back(network, pair, path)
     return Placement(network=network, compute=compute, io=io, paths=paths)
+
+
+def _shuffled(
+    network: Network, senders: list[str], receivers: list[str], generator: random.Random
+) -> tuple[list[str], list[str]]:
+    nodes = {host.id: host.attributes.get("node") for host in network.hosts}
+    if None in nodes.values():
+        return generator.sample(senders, len(senders)), generator.sample(receivers, len(receivers))
+    known = sorted({str(node) for node in nodes.values()}, key=lambda name: (len(name), name))
+    place_of = {name: place for place, name in enumerate(generator.sample(known, len(known)))}
+    return (
+        sorted(senders, key=lambda host: place_of[str(nodes[host])]),
+        sorted(receivers, key=lambda host: place_of[str(nodes[host])]),
+    )
 
 
 def _check_count(option: str, count: int, most: int, network: Network) -> None:
