@@ -6,7 +6,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sfio_runs import BLUE, GREEN, GREY, OCHRE, accessed, at_least, finish, judged, transferred
+from experiments.sfio_runs import (
+    BLUE,
+    GREEN,
+    GREY,
+    OCHRE,
+    accessed,
+    at_least,
+    finish,
+    judged,
+    mark_invalid,
+    transferred,
+)
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Verdict
 
@@ -90,6 +101,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         linestyle=":",
         label=f"{LEAST_SCHEDULED} of it",
     )
+    mark_invalid(axes, rows, "nodes")
     axes.set_xticks(nodes)
     axes.set_ylim(0, None)
     finish(

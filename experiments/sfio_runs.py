@@ -10,8 +10,8 @@ from typing import Any
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
-ATTEMPTS = 2
-BLUE, OCHRE, GREEN, GREY = "#3b6ea5", "#c98b2b", "#4f8a4b", "#777777"
+ATTEMPTS = 3
+BLUE, OCHRE, GREEN, GREY, RED = "#3b6ea5", "#c98b2b", "#4f8a4b", "#777777", "#b3362b"
 
 
 def accessed(network: str, **options: Any) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def content_check(rows: Sequence[Row]) -> Check:
 
 
 def judged(rows: Sequence[Row], checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:
-    """The verdict of a study: invalid where the machine did not keep up with some of its points, each tried twice."""
+    """The verdict of a study: invalid where the machine did not keep up with some of its points, however often they were tried."""
     reasons = [row["invalid"] for row in rows if row.get("invalid")]
     invalid = f"{len(reasons)} of {len(rows)} points: {reasons[0]}" if reasons else None
     return Verdict(checks=(content_check(rows), *checks), notes=tuple(notes), invalid=invalid)
@@ -102,6 +102,14 @@ def at_least(name: str, measured: float, least: float, detail: str = "") -> Chec
         passed=measured >= least,
         detail=detail or f"at least {least:g}",
     )
+
+
+def mark_invalid(axes: Any, rows: Sequence[Row], key: str) -> None:
+    """A cross over every point (``key``, Mbit/s) of which the machine did not keep up."""
+    places = [(row[key], row["throughput_bps"] / 1e6) for row in rows if row.get("invalid")]
+    if places:
+        label = "the machine did not keep up: says nothing"
+        axes.scatter(*zip(*places, strict=True), marker="x", s=60, color=RED, zorder=5, label=label)
 
 
 def finish(axes: Any, *, x: str, y: str, title: str) -> None:

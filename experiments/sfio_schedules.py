@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sfio_runs import BLUE, OCHRE, accessed, at_least, finish, judged
+from experiments.sfio_runs import BLUE, OCHRE, accessed, at_least, finish, judged, mark_invalid
 from testbed.commands.study_base import Study
 from testbed.model.verdict import Verdict
 
@@ -107,6 +107,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
             axes.plot(
                 *zip(*chosen, strict=True), marker="o", linestyle=line, color=colour, label=f"{operation}, {name}"
             )
+    mark_invalid(axes, rows, "nodes")
     axes.set_xticks(sorted({row["nodes"] for row in rows}))
     axes.set_ylim(0, None)
     title = f"Collective access on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"

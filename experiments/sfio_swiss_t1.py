@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.sfio_placements import PLACEMENTS, measure_placed, placed_checks, placed_points, placement_figure
-from experiments.sfio_runs import BLUE, GREY, OCHRE, accessed, at_least, finish, judged, transferred
+from experiments.sfio_runs import BLUE, GREY, OCHRE, accessed, at_least, finish, judged, mark_invalid, transferred
 from testbed.commands.study_base import Study
 from testbed.errors import InputError
 from testbed.model.verdict import Check, Verdict
@@ -162,11 +162,14 @@ def _step_figure(rows: Sequence[Row]) -> Any:
     axes.plot(*zip(*liquid, strict=True), color="black", linewidth=1, label="liquid throughput")
     for series, (name, colour, marker) in SERIES.items():
         chosen = sorted((r["nodes"], r["throughput_bps"] / 1e6) for r in rows if r["series"] == series)
-        line = "" if series == "network" else "-"
-        axes.plot(*zip(*chosen, strict=True), marker=marker, linestyle=line, color=colour, label=name)
+        style: dict[str, Any] = {"linestyle": "-"}
+        if series == "network":  # seen round the other series' points, which lie at the same place
+            style = {"linestyle": "", "markersize": 12, "markerfacecolor": "none", "zorder": 4}
+        axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name, **style)
     for number, (before, after) in enumerate(STEPS):
         label = "two more switches come into use" if number == 0 else None
         axes.axvspan(before, after, color=BLUE, alpha=0.12, linewidth=0, label=label)
+    mark_invalid(axes, rows, "nodes")
     axes.set_xticks(sorted({row["nodes"] for row in rows}))
     axes.set_ylim(0, None)
     finish(

@@ -86,7 +86,7 @@ def placed_rows(**measured: float) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("measured", "named"),
     [
-        ({"placed": 9e6}, "measured over predicted throughput, off by"),
+        ({"placed": 9e6}, "measured over predicted throughput, median"),
         ({"placed-liquid": 9e6}, "measured over liquid throughput, worst placement"),
     ],
 )
