@@ -18,7 +18,7 @@ def _throughput(found: Row, ended: list[Row]) -> Any:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 1.6 + 0.6 * len(ended)))
-    names = [record["direction"] + (" (again)" if record["attempt"] > 1 else "") for record in ended]
+    names = _names(ended)
     values = [record["throughput_bps"] / 1e6 for record in ended]
     bars = axes.barh(names, values, color="#3b6ea5", height=0.55)
     for text in axes.bar_label(bars, [f"{v:.1f}" for v in values], padding=4, zorder=3):
@@ -39,3 +39,14 @@ def _throughput(found: Row, ended: list[Row]) -> Any:
     )
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _names(ended: list[Row]) -> list[str]:
+    """A name of its own for each operation: several of a direction are numbered."""
+    named: dict[str, int] = {}
+    found = []
+    for record in ended:
+        name = record["direction"] + (" (again)" if record["attempt"] > 1 else "")
+        named[name] = named.get(name, 0) + 1
+        found.append(name if named[name] == 1 else f"{name} {named[name]}")
+    return found

@@ -96,3 +96,17 @@ def test_a_time_frame_is_as_late_as_its_latest_transfer_and_a_process_as_all_of_
         pytest.approx(0.04)
     )
     assert why_invalid(scheduled, StripingMeasurements(fabric="emulation", operations=(), mtu_bytes=9000)) is None
+
+
+def test_every_operation_has_a_bar_of_its_own() -> None:
+    from testbed.report.striping_figures import striping_figures
+
+    records = [
+        {"direction": direction, "attempt": attempt, "errors": [], "throughput_bps": 1e6 * number}
+        for number, (direction, attempt) in enumerate([("write", 1), ("write", 1), ("write", 2), ("read", 1)], 1)
+    ]
+    found = {"operations": records, "predicted": None, "compute_nodes": 1, "io_nodes": 2, "stripe_unit": 75}
+    (figure,) = striping_figures(found | {"switching": "packet", "schedule": "none"}).values()
+    (axes,) = figure.axes
+    assert [bar.get_width() for bar in axes.patches] == [1, 2, 3, 4]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["write", "write 2", "write (again)", "read"]
