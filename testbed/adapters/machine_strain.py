@@ -72,21 +72,18 @@ def _task_seconds() -> dict[tuple[str, int], float]:
     found: dict[tuple[str, int], float] = {}
     for entry in _PROC.iterdir():
         if entry.name.isdecimal():
-            with contextlib.suppress(OSError):  # it has ended
-                name, seconds = _seconds(entry / "stat")
-                found[name, int(entry.name)] = seconds
-                if not name.startswith(_INTERPRETER):
-                    del found[name, int(entry.name)]
-                    for thread in (entry / "task").iterdir():
-                        found[name, int(thread.name)] = _seconds(thread / "stat")[1]
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
+                program = (entry / "exe").readlink().name
+                together = program.startswith(_INTERPRETER)
+                for task in [entry] if together else (entry / "task").iterdir():
+                    found[program, int(task.name)] = _seconds(task / "stat")
     return found
 
 
-def _seconds(path: Path) -> tuple[str, float]:
-    """Name of a task, and its time on a processor."""
-    head, _, rest = path.read_text().rpartition(")")
-    fields = rest.split()
-    return head.partition("(")[2], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def _seconds(path: Path) -> float:
+    """A task's time on a processor so far."""
+    fields = path.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _busiest(
