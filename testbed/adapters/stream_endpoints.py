@@ -34,6 +34,7 @@ from testbed.streaming.recording import ReceivedLog, SentLog
 _LONGEST_TICK_S, _PORT_POLL_S = 0.01, 3e-5
 _WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
 _CLOCKS_WITHIN_S = 5e-5
+_SPARED_S = 0.05
 _PR_SET_PDEATHSIG = 1
 
 
@@ -203,11 +204,16 @@ def _warm_up(frames: FrameSender, labels: Sequence[int], payload_bytes: int) -> 
 
 
 def discard_until(start_s: float, sock: socket.socket) -> None:
-    """Throw away what comes until that moment of the monotonic clock."""
-    while (left := start_s - time.monotonic()) > 0:
+    """Wait for that moment of the monotonic clock, and throw away what came before.
+
+    Nothing is thrown away in the last moments: a process that is woken late would take the stream's first packet for one of
+    those that came before.
+    """
+    while (left := start_s - _SPARED_S - time.monotonic()) > 0:
         if select.select((sock,), (), (), left)[0]:
             for _ in waiting_datagrams(sock):
                 pass
+    time.sleep(max(0.0, start_s - time.monotonic()))
 
 
 def sending_tick_s(net: EmulatedNetwork, wiring: Wiring) -> float:

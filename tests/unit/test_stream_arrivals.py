@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from testbed.adapters.stream_endpoints import Arrivals
+from testbed.adapters.stream_endpoints import Arrivals, discard_until
 
 
 @pytest.fixture
@@ -54,3 +55,18 @@ def test_no_more_than_a_batch_is_taken_at_once_and_a_long_datagram_does_not_pass
     assert [len(arrivals.waiting(0.0)) for _ in range(3)] == [arrivals.most, 3, 0]
     source.send(bytes(50))
     assert len(arrivals.waiting(0.0)[0][1]) != 10
+
+
+def test_what_came_before_the_start_is_thrown_away_and_the_first_packet_never(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """The first packet may be there before the process that waits for it is woken."""
+    source, sink = pair
+    start_s = time.monotonic() + 0.3
+    source.send(b"warm up")
+    first = threading.Timer(start_s - 0.01 - time.monotonic(), source.send, [b"first"])
+    first.start()
+    discard_until(start_s, sink)
+    first.join()
+    assert time.monotonic() >= start_s
+    assert sink.recv(100) == b"first"
