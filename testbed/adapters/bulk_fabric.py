@@ -17,8 +17,8 @@ from testbed.model.wiring import Wiring, wire
 from topologies.network import LinkId
 
 MTU_BYTES = 9000
-_QUIET_S = 0.1
-"""For the last acknowledgements to pass before counters are read."""
+_QUIET_S, _LONGEST_UNREST_S = 0.1, 3.0
+"""For the last acknowledgements to pass before counters are read; and how long that may take on a busy machine."""
 _INNER_HEADERS_BYTES = 20 + 32
 """IPv4, and TCP with time stamps."""
 Counters = Mapping[LinkId, tuple[int, int, int]]
@@ -80,11 +80,9 @@ class EmulatedBulkFabric:
 def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun) -> BulkMeasurements:
     """Calibrate, run, read the counters, calibrate again."""
     first = run.calibrate()
-    time.sleep(_QUIET_S)
-    counted = net.link_counters()
+    counted = _counters_at_rest(net)
     run.carry_out()
-    time.sleep(_QUIET_S)
-    links = _counted_since(counted, net.link_counters())
+    links = _counted_since(counted, _counters_at_rest(net))
     goodput = run.calibrate_again(first)
     deliveries = run.deliveries()
     records = run.coordinator.records()
@@ -106,6 +104,18 @@ def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun
         packet_payload_bytes=net.mtu - _INNER_HEADERS_BYTES,
         strain=run.strain,
     )
+
+
+def _counters_at_rest(net: EmulatedNetwork) -> Counters:
+    """What they say when no packet has moved for a while; packets on their way have been counted where they left, but not
+    where they will arrive."""
+    until = time.monotonic() + _LONGEST_UNREST_S
+    time.sleep(_QUIET_S)
+    counters, before = net.link_counters(), None
+    while counters != before and time.monotonic() < until:
+        time.sleep(_QUIET_S / 2)
+        counters, before = net.link_counters(), counters
+    return counters
 
 
 def _counted_since(before: Counters, after: Counters) -> dict[LinkId, LinkCount]:
