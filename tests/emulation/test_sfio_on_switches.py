@@ -22,21 +22,16 @@ def program(root: Path, *words: str, compute: int, io: int = 2) -> subprocess.Co
 
 
 def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Inside a sandbox: the document of one valid run, or of any where only ``compared`` with another of the same machine."""
+    """Inside a sandbox: the document of one run, invalid ones too: every test asks for content and for bounds of its own, which a
+    machine that cannot keep up does not keep by chance."""
     from testbed.adapters.sfio_session import plan_session, run_session
-    from testbed.errors import InvalidRunError
     from testbed.model.plan import Fault
     from testbed.striping.planning import KilledListener, StripingOptions
 
-    compared = options.pop("compared", False)
     faults = tuple(Fault(link=tuple(link), start_s=a, stop_s=b) for link, a, b in options.pop("cut", []))
     killed = tuple(KilledListener(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
     plan = plan_session(network, StripingOptions(faults=faults, killed=killed, **options))
-    session = run_session(plan, Path(root))
-    if session.verdict.invalid is not None and not compared:
-        assert all(record.verified or record.errors for record in session.run.operations)
-        raise InvalidRunError(session.verdict.invalid)
-    return session.document()
+    return run_session(plan, Path(root)).document()
 
 
 def test_the_papers_first_program_writes_its_two_subfiles(tmp_path: Path) -> None:
@@ -90,7 +85,8 @@ def test_one_client_of_three_listeners_gets_nine_tenths_of_the_link_at_75_bytes(
             assert operation["verified"] and operation["fragments"] > 1000 * operation["messages"]
             if operation["throughput_bps"] < 0.9 * 20e6:
                 slow.append(f"{operation['direction']} at {operation['throughput_bps'] / 1e6:.2f} of 20 Mbit/s")
-        assert slow or found["verdict"]["passed"], found["verdict"]
+        failed = [check["name"] for check in found["verdict"]["checks"] if not check["passed"]]
+        assert all("throughput" in name for name in failed) and (slow or not failed), found["verdict"]
         return ", ".join(slow) or None
 
     timely(run)
@@ -100,7 +96,7 @@ def test_a_liquid_schedule_is_faster_than_circuits_asked_for_as_they_come(
     sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
     common = {"compute_nodes": 16, "io_nodes": 16, "file_bytes": 12_800_000, "switching": "circuit"}
-    common |= {"link_rate_bps": 10e6, "compared": True}
+    common |= {"link_rate_bps": 10e6}
     network = "swiss-t1:allocation=2-2-2-2-2-2-2-2"
 
     def run() -> str | None:
