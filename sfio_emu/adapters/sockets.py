@@ -16,6 +16,7 @@ from sfio_emu.ports import Connection, Conversation
 VECTORS = 1024
 DEFAULT_TIMEOUT_S = 2.0
 STALL_FACTOR = 15.0
+LEAST_BURST_BYTES = 16 << 10
 
 
 class TcpConnection:
@@ -72,64 +73,100 @@ class TcpConnections:
 
     def carry(self, talks: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host."""
-        broken: dict[str, PeerError] = {}
-        live = {connection.fileno(): (connection, talk) for connection, talk in talks}
-        poll = select.poll()
-        wanted: dict[int, int] = {}
+        return _Carriage(talks, self._timeout_s, self._stall_s).run()
+
+
+class _Carriage:
+    """Conversations under way, by descriptor.
+
+    Whoever can move bytes moves a slice in turn until nobody can: so the slices are those of the same part of
+    memory, which the cache holds. Only then the kernel is asked whose turn it is.
+    """
+
+    def __init__(self, talks: Sequence[tuple[Connection, Conversation]], timeout_s: float, stall_s: float) -> None:
+        self._live = {connection.fileno(): (connection.host, _stream(connection), talk) for connection, talk in talks}
+        self._poll = select.poll()
+        self._timeout_s, self._stall_s = timeout_s, stall_s
+        self._wanted: dict[int, int] = {}
+        self._broken: dict[str, PeerError] = {}
+
+    def run(self) -> dict[str, PeerError]:
+        live = self._live
         progress_s = dict.fromkeys(live, time.monotonic())
         ready = [(number, select.POLLOUT) for number in live]
         while live:
-            for number, happened in ready:
-                if happened & select.POLLOUT:  # gather for all hosts while the cache holds this part of memory
-                    live[number][1].outgoing()
-            for number, happened in ready:
-                connection, talk = live[number]
-                try:
-                    events = _pump(_stream(connection), talk, happened)
-                except BlockingIOError:
-                    events = wanted.get(number, select.POLLIN | select.POLLOUT)
-                except PeerError as fault:
-                    broken[connection.host], events = fault, 0
-                except OSError as fault:
-                    broken[connection.host], events = ListenerLost(connection.host, _say(fault)), 0
-                if not events:
-                    del live[number]
-                    if wanted.pop(number, None) is not None:
-                        poll.unregister(number)
-                elif wanted.get(number) != events:
-                    poll.register(number, events)
-                    wanted[number] = events
+            self._move([number for number, happened in ready if happened & ~select.POLLOUT], _receive)
+            self._move([number for number, happened in ready if happened & select.POLLOUT], _send)
+            for number, _ in ready:
+                if number in live:
+                    self._await(number, live[number][2])
             if not live:
                 break
-            ready = poll.poll(min(self._timeout_s, 1.0) * 1000)
+            ready = self._poll.poll(min(self._timeout_s, 1.0) * 1000)
             now_s = time.monotonic()
-            progress_s.update((number, now_s) for number, _ in ready)
-            for number, (connection, _) in list(live.items()):
-                if now_s - progress_s[number] > self._stall_s:
-                    text = f"its listener has moved no byte for {self._stall_s:g} s"
-                    broken[connection.host] = ListenerLost(connection.host, text)
-                    del live[number]
-                    poll.unregister(number)
-        return broken
+            for number, _ in ready:
+                progress_s[number] = now_s
+            for number in [number for number in live if now_s - progress_s[number] > self._stall_s]:
+                self._drop(number, f"its listener has moved no byte for {self._stall_s:g} s")
+        return self._broken
+
+    def _move(self, numbers: list[int], step: Callable[[socket.socket, Conversation], bool]) -> None:
+        """Let each take a step in turn, again and again, until none can go on."""
+        while numbers:
+            able = []
+            for number in numbers:
+                if number not in self._live:
+                    continue
+                _, stream, talk = self._live[number]
+                try:
+                    if step(stream, talk):
+                        able.append(number)
+                except BlockingIOError:
+                    continue
+                except PeerError as fault:
+                    self._drop(number, fault)
+                except OSError as fault:
+                    self._drop(number, _say(fault))
+            numbers = able
+
+    def _await(self, number: int, talk: Conversation) -> None:
+        """Ask the kernel for what the conversation waits for; forget it when it is finished."""
+        events = select.POLLIN | select.POLLOUT if talk.outgoing() else 0 if talk.finished else select.POLLIN
+        if not events:
+            self._forget(number)
+        elif self._wanted.get(number) != events:
+            self._poll.register(number, events)
+            self._wanted[number] = events
+
+    def _drop(self, number: int, fault: PeerError | str) -> None:
+        host = self._live[number][0]
+        self._broken[host] = fault if isinstance(fault, PeerError) else ListenerLost(host, fault)
+        self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        del self._live[number]
+        if self._wanted.pop(number, None) is not None:
+            self._poll.unregister(number)
 
 
-def _pump(stream: socket.socket, talk: Conversation, ready: int) -> int:
-    """Receive and send what there is at one go; the events to wait for, 0 when the conversation is finished.
+def _receive(stream: socket.socket, talk: Conversation) -> bool:
+    """Receive once; whether more may be there."""
+    places = talk.incoming()
+    one = len(places) == 1
+    count = stream.recv_into(places[0]) if one else stream.recvmsg_into(list(islice(places, VECTORS)))[0]
+    if not count:
+        raise ConnectionResetError(errno.ECONNRESET, "its listener closed the connection")
+    talk.received(count)
+    return count >= LEAST_BURST_BYTES
 
-    One slice only: then the other hosts have theirs, cut from the same part of memory while the cache holds it.
-    """
-    if ready & ~select.POLLOUT:
-        count = stream.recvmsg_into(list(islice(talk.incoming(), VECTORS)))[0]
-        if not count:
-            raise ConnectionResetError(errno.ECONNRESET, "its listener closed the connection")
-        talk.received(count)
-    if ready & select.POLLOUT:
-        pieces = talk.outgoing()
-        if pieces:
-            talk.sent(stream.sendmsg(islice(pieces, VECTORS)))
-    if talk.outgoing():
-        return select.POLLIN | select.POLLOUT
-    return 0 if talk.finished else select.POLLIN
+
+def _send(stream: socket.socket, talk: Conversation) -> bool:
+    """Send a slice; whether there was one."""
+    pieces = talk.outgoing()
+    if not pieces:
+        return False
+    talk.sent(stream.send(pieces[0]) if len(pieces) == 1 else stream.sendmsg(islice(pieces, VECTORS)))
+    return True
 
 
 def _stream(connection: Connection) -> socket.socket:
