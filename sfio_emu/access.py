@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from sfio_emu import wire
+from sfio_emu.block_stage import LEAST_BLOCK_BYTES, BlockStage, room_bytes
 from sfio_emu.client import Message
 from sfio_emu.errors import SfioError
 from sfio_emu.names import SubfileName
@@ -19,6 +20,7 @@ from sfio_emu.settings import Counters, Settings
 from sfio_emu.striping import Layout
 from sfio_emu.transfer import Stage, TransferOptions, pack, read_message, write_message
 
+CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
 PLAIN = Settings(sort=False, merge=False, combine=False, pipeline=False)
 NO_END = 2**63
 Talk = Callable[[], Iterator[Message]]
@@ -49,12 +51,23 @@ class Access:
         shares = self._shares(chosen)
         hosts = [host for host, numbers in self.hosts.items() if any(shares[n] or n in due for n in numbers)]
         counters = Counters()
+        block = self._block(memory, chosen)
 
         def talk(host: str) -> Talk:
-            return lambda: self._write_messages(host, memory, chosen, due, counters)
+            return lambda: self._write_messages(host, memory, chosen, due, counters, block)
 
         self._transfer({host: talk(host) for host in hosts}, shares, "write", settings, counters)
         self._note_sizes(due)
+
+    def _block(self, memory: Bytes, requests: Requests) -> BlockStage | None:
+        """Stages shared by all hosts, where there is one large block for several subfiles."""
+        if len(requests) != 1 or len(self.subfiles) == 1 or not self.session.settings.merge:
+            return None
+        offset, place, size = int(requests.offsets[0]), int(requests.memory[0]), int(requests.sizes[0])
+        if size < LEAST_BLOCK_BYTES:
+            return None
+        room = self.session.block_room.room(room_bytes(len(self.subfiles)))
+        return BlockStage(self.layout, memory, offset, place, size, room)
 
     def read(self, memory: Bytes, requests: Requests) -> int:
         """Read the blocks; where the first byte of the file lies that is missing (`NO_END`: none)."""
@@ -66,11 +79,16 @@ class Access:
         hosts = [host for host, numbers in self.hosts.items() if any(shares[number] for number in numbers)]
         end = [NO_END]
         counters = Counters()
+        block = self._block(memory, prepared.requests)
 
         def talk(host: str) -> Talk:
-            return lambda: self._read_messages(host, memory, prepared.requests, end, counters)
+            return lambda: self._read_messages(host, memory, prepared.requests, end, counters, block)
 
-        self._transfer({host: talk(host) for host in hosts}, shares, "read", settings, counters)
+        try:
+            self._transfer({host: talk(host) for host in hosts}, shares, "read", settings, counters)
+        finally:
+            if block is not None:
+                block.flush()
         for source, target, size in prepared.copies:
             memory[target : target + size] = memory[source : source + size]
         return end[0]
@@ -158,10 +176,17 @@ class Access:
         return TransferOptions(merge=settings.merge, copied=settings.check_data)
 
     def _write_messages(
-        self, host: str, memory: Bytes, requests: Requests, due: Mapping[int, int], counters: Counters
+        self,
+        host: str,
+        memory: Bytes,
+        requests: Requests,
+        due: Mapping[int, int],
+        counters: Counters,
+        block: BlockStage | None = None,
     ) -> Iterator[Message]:
         """The messages for a host; the last one also makes its subfiles as long as they must be."""
         settings, link, handles = self.session.settings, self.session.link(host), self._handles(host)
+        longest = 0 if settings.check_data else CONTIGUOUS_FACTOR * link.limit_bytes
         reached = dict.fromkeys(self.hosts[host], 0)
         room = link.limit_bytes - wire.RUN_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
@@ -169,10 +194,12 @@ class Access:
         def message(pieces: list[Piece], ensured: Sequence[tuple[int, int]] = ()) -> Message:
             return write_message(
                 pieces, memory, handles, link.stage, counters, self._options(),
-                path=self._path_of(host), ensured=ensured,
+                path=self._path_of(host), block=block, ensured=ensured,
             )  # fmt: skip
 
-        for pieces in pack(self._pieces(host, requests, merge=settings.merge), room, combine=settings.combine):
+        for pieces in pack(
+            self._pieces(host, requests, merge=settings.merge), room, combine=settings.combine, longest_run=longest
+        ):
             if waiting:
                 yield message(waiting)
             waiting = pieces
@@ -184,14 +211,21 @@ class Access:
             yield message(waiting, ensured)
 
     def _read_messages(
-        self, host: str, memory: Bytes, requests: Requests, end: list[int], counters: Counters
+        self,
+        host: str,
+        memory: Bytes,
+        requests: Requests,
+        end: list[int],
+        counters: Counters,
+        block: BlockStage | None,
     ) -> Iterator[Message]:
         settings, link, handles = self.session.settings, self.session.link(host), self._handles(host)
+        longest = 0 if settings.check_data else CONTIGUOUS_FACTOR * link.limit_bytes
         pieces = self._pieces(host, requests, merge=settings.merge)
-        for packed in pack(pieces, link.limit_bytes, combine=settings.combine):
+        for packed in pack(pieces, link.limit_bytes, combine=settings.combine, longest_run=longest):
             yield read_message(
                 packed, memory, handles, link.stage, counters, self._options(),
-                path=self._path_of(host), missing=self._ends_at(end),
+                path=self._path_of(host), block=block, missing=self._ends_at(end),
             )  # fmt: skip
 
     def _ends_at(self, end: list[int]) -> Callable[[int, int], None]:

@@ -15,6 +15,7 @@ from sfio_emu.striping import Layout
 Bytes = npt.NDArray[np.uint8]
 VECTOR_BYTES = 1024
 PAGE_BYTES = 4096
+ALIGNED_BYTES = 512 << 10  # long messages end there: a multiple of all windows of `block_stage`
 RUN_COST_BYTES = 16
 LISTED_FROM = 33
 LONGEST_BATCH = 1 << 16
@@ -32,6 +33,13 @@ class Piece(Protocol):
     def fragment_bytes(self) -> float: ...
     @property
     def way(self) -> str: ...
+    @property
+    def single_run(self) -> bool: ...
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """From where to where in the subfile it reaches."""
+        ...
+
     def runs(self) -> tuple[list[int], list[int]]:
         """Offsets in the subfile and sizes."""
         ...
@@ -50,6 +58,7 @@ class StripedPiece:
     """Bytes [low, high) of a subfile whose place in memory is their place in the file plus `shift`."""
 
     way = "strided"
+    single_run = True
 
     def __init__(self, layout: Layout, subfile: int, low: int, high: int, shift: int) -> None:
         self._layout, self.subfile, self._low, self._high, self._shift = layout, subfile, low, high, shift
@@ -65,6 +74,10 @@ class StripedPiece:
     def fragment_bytes(self) -> float:
         return self.size / self.fragments
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return self._low, self._high
+
     def runs(self) -> tuple[list[int], list[int]]:
         return [self._low], [self.size]
 
@@ -72,8 +85,11 @@ class StripedPiece:
         room = room_bytes - RUN_COST_BYTES
         if room >= self.size:
             return self.size
-        whole_pages = (self._low + room) // PAGE_BYTES * PAGE_BYTES - self._low
-        return whole_pages if whole_pages > 0 else max(room, 0)
+        for grain in (ALIGNED_BYTES, PAGE_BYTES):
+            whole = (self._low + room) // grain * grain - self._low
+            if whole > room // 2:
+                return whole
+        return max(room, 0)
 
     def part(self, start: int, end: int) -> StripedPiece:
         return StripedPiece(self._layout, self.subfile, self._low + start, self._low + end, self._shift)
@@ -150,6 +166,14 @@ class ListedPiece:
     @property
     def fragment_bytes(self) -> float:
         return self.size / len(self._source)
+
+    @property
+    def single_run(self) -> bool:
+        return len(self._run_offset) == 1
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return int(self._run_offset[0]), int(self._run_offset[-1] + self._run_place[-1] - self._run_place[-2])
 
     def runs(self) -> tuple[list[int], list[int]]:
         return self._run_offset.tolist(), np.diff(self._run_place).tolist()

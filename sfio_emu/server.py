@@ -1,5 +1,6 @@
 """The listener's side of the protocol, without any I/O: bytes in, calls of the subfiles, bytes out.
-One message at a time is held, in a buffer of a bounded pool; it is done whole or, if corrupted, not at all."""
+One message at a time is held, in a buffer of a bounded pool; it is done whole or, if corrupted, not at all. Only a write
+of one run longer than the buffer is done as it arrives."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from sfio_emu.sieves import WINDOW_BYTES, Window, parts_of
 from sfio_emu.wire import Header, Kind, Malformed
 
 LEAST_RANGE_BYTES = 16 << 10
+CHUNK_BYTES = 256 << 10
+PAGE_BYTES = 4096
 
 
 class CallFailed(Exception):
@@ -97,6 +100,24 @@ class Tally:
         return count
 
 
+class Streamed:
+    """A WRITE of one long run, which is written as it arrives: what of it is done, and what went wrong with it."""
+
+    __slots__ = ("calls", "done_bytes", "end", "ensured", "failure", "file", "handle", "offset", "sequence")
+
+    def __init__(
+        self, sequence: int, handle: int, file: int, offset: int, size: int, ensured: Sequence[tuple[int, int]]
+    ) -> None:
+        self.sequence, self.handle, self.file, self.ensured = sequence, handle, file, ensured
+        self.offset, self.end = offset, offset + size
+        self.calls = self.done_bytes = 0
+        self.failure: CallFailed | None = None
+
+    def chunk(self, largest: int) -> int:
+        """How many bytes to take before they are written: up to a border of pages."""
+        return min(largest - self.offset % PAGE_BYTES, self.end - self.offset)
+
+
 class ServerConnection:
     """One client of a listener.
 
@@ -110,11 +131,14 @@ class ServerConnection:
 
     def __init__(self, subfiles: Subfiles, pool: BufferPool, tally: Tally, *, sieve: bool = True) -> None:
         self._subfiles, self._pool, self._tally, self._sieve = subfiles, pool, tally, sieve
+        self._chunk_bytes = min(CHUNK_BYTES, pool.buffer_bytes // PAGE_BYTES * PAGE_BYTES)
         self._head = memoryview(bytearray(wire.HEADER_BYTES))
         self._arrived = 0
         self._summed = 0
         self._sum = wire.Checksum()
         self._header: Header | None = None
+        self._streamed: Streamed | None = None
+        self._chunk = 0
         self._buffer: memoryview | None = None
         self._outgoing: deque[memoryview | FileRange] = deque()
         self._files: dict[int, tuple[int, str]] = {}
@@ -130,7 +154,7 @@ class ServerConnection:
     @property
     def in_message(self) -> bool:
         """Whether a part of a message has arrived and the rest is awaited."""
-        return self._arrived > 0 or self._header is not None
+        return self._arrived > 0 or self._header is not None or self._streamed is not None
 
     @property
     def holds_buffer(self) -> bool:
@@ -141,18 +165,22 @@ class ServerConnection:
         self.starved = False
         if self._outgoing or self.closed:
             return ()
-        if self._header is None:
+        if self._header is None and self._streamed is None:
             return (self._head[self._arrived :],)
         if self._buffer is None:
             self._buffer = self._pool.take()
             if self._buffer is None:
                 self.starved = True
                 return ()
-        return (self._buffer[self._arrived : self._header.total_bytes],)
+        return (self._buffer[self._arrived : self._chunk],)
 
     def received(self, count: int) -> None:
         """Take `count` more bytes that were put where `incoming` said."""
         self._arrived += count
+        if self._streamed is not None:
+            if self._arrived == self._chunk:
+                self._write_chunk(self._streamed)
+            return
         if self._header is None:
             if self._arrived < wire.HEADER_BYTES:
                 return
@@ -162,16 +190,69 @@ class ServerConnection:
                 self._reject(0, fault)
                 return
             self._arrived = 0
-            if self._header.total_bytes == 0:
+            held = self._header.total_bytes <= self._pool.buffer_bytes
+            self._chunk = self._header.total_bytes if held else self._header.body_bytes
+            if not self._chunk and held:
                 self._finish(self._header, memoryview(b""), memoryview(b""))
+            elif not self._chunk:
+                self._reject(self._header.sequence, Malformed("a write without runs", fatal=True))
             return
         assert self._buffer is not None
         header = self._header
         if header.checked and header.data_bytes:
             self._sum_arrived(header, self._buffer)
-        if self._arrived == header.total_bytes:
+        if self._arrived < self._chunk:
+            return
+        if self._chunk < header.total_bytes:
+            self._begin_streamed(header, self._buffer[: header.body_bytes])
+        else:
             data_end = header.body_bytes + header.data_bytes
             self._finish(header, self._buffer[: header.body_bytes], self._buffer[header.body_bytes : data_end])
+
+    def _begin_streamed(self, header: Header, body: memoryview) -> None:
+        """Take a WRITE that no buffer holds: one run, beside runs of no bytes."""
+        self._header, self._arrived = None, 0
+        try:
+            wire.check_body(header, body)
+            (handle, size, offset), *others = wire.decode_runs(body)
+            if size != header.data_bytes or any(size for _, size, _ in others):
+                raise Malformed(
+                    f"a write of {header.data_bytes} bytes in several runs, more than a message holds", fatal=True
+                )
+            ensured = [(self._file(other), end) for other, _, end in others]
+            self._streamed = Streamed(header.sequence, handle, self._file(handle), offset, size, ensured)
+            self._chunk = self._streamed.chunk(self._chunk_bytes)
+        except Malformed as fault:
+            self._reject(header.sequence, Malformed(str(fault), fatal=True))
+
+    def _write_chunk(self, streamed: Streamed) -> None:
+        assert self._buffer is not None
+        try:
+            if streamed.failure is None:
+                streamed.calls += self._write_run(streamed.file, self._buffer[: self._chunk], streamed.offset)
+                streamed.done_bytes += self._chunk
+        except CallFailed as failure:
+            streamed.failure = failure
+            streamed.ensured = ()
+        streamed.offset += self._chunk
+        self._arrived = 0
+        self._chunk = streamed.chunk(self._chunk_bytes)
+        self._release()
+        if not self._chunk:
+            self._end_streamed(streamed)
+
+    def _end_streamed(self, streamed: Streamed) -> None:
+        self._streamed = None
+        try:
+            for file, end in streamed.ensured:
+                streamed.calls += self._write_run(file, memoryview(b""), end)
+        except CallFailed as failure:
+            streamed.failure = failure
+        if streamed.failure is None:
+            body = wire.WRITTEN.pack(streamed.done_bytes, streamed.calls)
+            self._answer(Kind.DONE, streamed.sequence, body)
+        else:
+            self._fail(streamed.sequence, streamed.failure, streamed.handle, streamed.done_bytes)
 
     def _sum_arrived(self, header: Header, buffer: memoryview) -> None:
         """Add to the checksum what has arrived, while it is in the cache of the processor."""
@@ -200,6 +281,7 @@ class ServerConnection:
     def abandon(self) -> None:
         """The connection is gone: close its files, give back its buffer; an unfinished message is forgotten."""
         self.closed = True
+        self._streamed = None
         self._outgoing.clear()
         self._release()
         for file, _ in self._files.values():
@@ -342,7 +424,7 @@ class ServerConnection:
     def _read(self, header: Header, body: memoryview, data: memoryview) -> None:
         runs = len(body) // wire.RUN_BYTES
         parts = parts_of(body, together=self._sieve)
-        wanted = sum([size for _, size, _, _ in parts])
+        wanted = sum([size for _, size, _, window in parts if window is not None or not self._ranged(header, size)])
         if wanted + 4 * (runs + 2) > self._pool.buffer_bytes:
             raise Malformed(f"a read of {wanted} bytes in {runs} runs, more than a message holds", fatal=False)
         files = {handle: self._file(handle) for handle in {handle for handle, _, _, _ in parts}}
@@ -358,7 +440,7 @@ class ServerConnection:
                 disk_calls += calls
                 answer.append(part)
                 continue
-            if size >= LEAST_RANGE_BYTES and not header.checked:
+            if self._ranged(header, size):
                 count = max(0, min(size, self._subfiles.size(files[handle]) - offset))
                 answer.append(FileRange(files[handle], offset, count))
                 disk_calls += 1
@@ -370,6 +452,10 @@ class ServerConnection:
                 answer.append(part)
             counts.append(count)
         self._answer_data(header, wire.READ_DONE.pack(disk_calls) + wire.encode_counts(counts), answer, sum(counts))
+
+    def _ranged(self, header: Header, size: int) -> bool:
+        """Whether a run of an answer goes from the file to the network without a buffer."""
+        return size >= LEAST_RANGE_BYTES and not header.checked
 
     def _read_run(self, file: int, room: memoryview, offset: int) -> tuple[memoryview, int]:
         """What the file has of a run, and the calls it took."""

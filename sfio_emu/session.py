@@ -48,6 +48,7 @@ class Session:
         self.turns: Turns = turns if turns is not None else FreeTurns()
         self.settings = settings if settings is not None else Settings()
         self.counters = Counters()
+        self.block_room = Stage()
         self._links: dict[str, Link] = {}
         self._known: set[str] = set()
         self._units: dict[tuple[SubfileName, ...], list[int]] = {}

@@ -9,17 +9,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfio_emu import wire
+from sfio_emu.block_stage import BlockStage
 from sfio_emu.client import Message, Slice
 from sfio_emu.pieces import VECTOR_BYTES, Bytes, Piece
 from sfio_emu.settings import Counters
 from sfio_emu.wire import Kind, Malformed
 
 OVERHEAD_BYTES = 64
+BLOCK_VECTOR_BYTES = 16 << 10
 SLICE_BYTES = 1 << 20
 
 
-def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool) -> Iterator[list[Piece]]:
-    """Pieces in messages of at most `limit_bytes`, cut where needed; one run a message unless `combine`."""
+def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool, longest_run: int = 0) -> Iterator[list[Piece]]:
+    """Pieces in messages of at most `limit_bytes`, cut where needed; one run a message unless `combine`.
+
+    A run that no message holds goes alone, in messages of at most `longest_run` bytes if that is more.
+    """
     room = limit_bytes - OVERHEAD_BYTES
     message: list[Piece] = []
     left = room
@@ -28,11 +33,12 @@ def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool) -> Iterato
         for piece in [rest] if combine else _single_runs(rest):
             rest = piece
             while True:
-                count = rest.fitting(left)
+                alone = not message and rest.single_run and rest.size > room
+                count = rest.fitting(max(left, longest_run) if alone else left)
                 if count:
                     message.append(rest if count == rest.size else rest.part(0, count))
                     left -= count + wire.RUN_BYTES * len(message[-1].runs()[0])
-                if count < rest.size or not combine:
+                if count < rest.size or left <= 0 or not combine:
                     yield message
                     message, left = [], room
                 if count == rest.size:
@@ -95,8 +101,9 @@ class TransferOptions:
     copied: bool
 
 
-def _uses_vectors(pieces: Sequence[Piece]) -> bool:
-    return all(piece.fragment_bytes >= VECTOR_BYTES for piece in pieces)
+def _uses_vectors(pieces: Sequence[Piece], block: BlockStage | None) -> bool:
+    least_bytes = VECTOR_BYTES if block is None else BLOCK_VECTOR_BYTES
+    return all(piece.fragment_bytes >= least_bytes for piece in pieces)
 
 
 def write_message(
@@ -108,6 +115,7 @@ def write_message(
     options: TransferOptions,
     *,
     path: Callable[[int], str],
+    block: BlockStage | None = None,
     ensured: Sequence[tuple[int, int]] = (),
 ) -> Message:
     """A WRITE of the pieces; their data are gathered when it is sent."""
@@ -117,11 +125,15 @@ def write_message(
     def data() -> Iterator[Slice]:
         counters.fragments += sum(piece.fragments for piece in pieces)
         counters.requests += len(runs.sizes)
-        if not options.copied and _uses_vectors(pieces):
+        if not options.copied and _uses_vectors(pieces, block):
             counters.copies["vectors"] += 1
             yield [view for piece in pieces for view in piece.vectors(memory)]
             return
         counters.copies[pieces[0].way] += 1
+        if block is not None:
+            for piece in pieces:
+                yield from block.parted(piece.subfile, *piece.bounds)
+            return
         for parts, count in slices(pieces, size):
             stream = stage.room(count)
             place = 0
@@ -156,6 +168,7 @@ def read_message(
     options: TransferOptions,
     *,
     path: Callable[[int], str],
+    block: BlockStage | None = None,
     missing: Callable[[int, int], None],
 ) -> Message:
     """A READ of the pieces, scattered when its answer is there; `missing(subfile, offset)` hears of ends of subfiles."""
@@ -172,12 +185,15 @@ def read_message(
         counts = counts_of(body)
         if size != sum(counts):
             raise Malformed("counts that do not add up to the data", fatal=True)
-        if size == wanted and not options.copied and _uses_vectors(pieces):
+        if size == wanted and not options.copied and _uses_vectors(pieces, block):
             counters.copies["vectors"] += 1
             yield [view for piece in pieces for view in piece.vectors(memory)]
             return
         counters.copies[pieces[0].way] += 1
-        if size == wanted:
+        if size == wanted and block is not None:
+            for piece in pieces:
+                yield from block.joined(piece.subfile, *piece.bounds)
+        elif size == wanted:
             for parts, count in slices(pieces, size):
                 stream = stage.room(count)
                 yield [stream.data]

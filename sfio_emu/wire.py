@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 MAGIC = b"SFIO"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
 BEFORE_CHECK = struct.Struct("<4sBBH4I")
@@ -101,7 +101,7 @@ def encode_header(kind: int, sequence: int, body: bytes, data_bytes: int = 0, *,
 
 
 def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
-    """The head of a message whose body and data together must not exceed `limit` bytes.
+    """The head of a message whose body and data together must not exceed `limit` bytes (WRITE without checksum: its body).
 
     Raises `Malformed` (fatal: what follows cannot be found any more).
     """
@@ -112,7 +112,8 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
         raise Malformed(f"version {version} of the protocol; this side speaks version {VERSION}", fatal=True)
     if check != zlib.crc32(head[: HEADER_BYTES - 4]):
         raise Malformed("the head of a message is corrupted", fatal=True)
-    if body_bytes + data_bytes > limit - TRAILER.size:
+    streamed = kind == Kind.WRITE and not flags and data_bytes <= LARGEST_LIMIT
+    if body_bytes + (0 if streamed else data_bytes) > limit - TRAILER.size:
         raise Malformed(f"a message of {body_bytes + data_bytes} bytes where {limit} are allowed", fatal=True)
     if kind not in KINDS or flags & ~CHECKED:
         raise Malformed(f"a message of the unknown kind {kind}, flags {flags}", fatal=True)

@@ -20,7 +20,7 @@ from sfio_emu.adapters.subfiles import RootedSubfiles
 from sfio_emu.server import BufferPool, FileRange, ServerConnection, Tally
 
 DEFAULT_MEMORY_BYTES = 32 << 20
-DEFAULT_MESSAGE_BYTES = 1 << 20
+DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096
 LONGEST_SILENCE_S = 5.0
 
 

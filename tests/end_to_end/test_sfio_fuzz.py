@@ -40,6 +40,8 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
         (draw.choice((1, 1, 2)), draw.randrange(0, 3000), draw.choice((0, 7, 5000, 2**63 - 1)))
         for _ in range(draw.randrange(4))
     ]
+    if draw.random() < 0.1:  # longer than any message the listener holds
+        runs = [(1, draw.randrange(LIMIT_BYTES, 3 * LIMIT_BYTES), draw.randrange(9000)), *runs[: draw.randrange(2)]]
     handles, sizes, offsets = ([run[i] for run in runs] for i in range(3))
     data = b""
     if kind == Kind.OPEN:
