@@ -160,9 +160,9 @@ def main() -> int:
                     TcpConnections(addresses),
                     settings=Settings(check_data=options.check, message_bytes=options.message),
                 )
-                name = ";".join(f"{host}/bench" for host in HOSTS)
                 before = peak_bytes(listeners.pid)
-                files = {unit: StripedFile.open(name, unit, session=session) for unit in UNITS}
+                names = {unit: ";".join(f"{host}/bench-{unit}" for host in HOSTS) for unit in UNITS}
+                files = {unit: StripedFile.open(name, unit, session=session) for unit, name in names.items()}
                 results = measure(files, raw, memory, rounds)
                 for file in files.values():
                     file.close()
