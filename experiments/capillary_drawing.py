@@ -90,7 +90,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
 def _drawing(row: Row) -> Any:
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LogNorm
+    from matplotlib.colors import ListedColormap, LogNorm
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -99,7 +99,13 @@ def _drawing(row: Row) -> Any:
     places = row["places"]
     axes.plot(*zip(*places, strict=True), ".", color="#bbbbbb", markersize=4)
     loads = [load for _, _, load, _ in row["loaded"]]
-    shade, colours = LogNorm(min(loads), max(max(loads), 1.01 * min(loads))), colormaps["viridis_r"]
+    least = min(
+        min(loads), max(loads) / 10
+    )  # loads that are all alike are no reason for a scale that spreads their rounding
+    shade = LogNorm(least, max(loads))
+    colours = ListedColormap(
+        colormaps["viridis_r"]([0.15 + 0.85 * k / 255 for k in range(256)])
+    )  # its yellow is too pale
     for a, b, load, layer in sorted(row["loaded"], key=lambda each: each[2]):
         axes.annotate(
             "",
@@ -120,11 +126,10 @@ def _drawing(row: Row) -> Any:
         box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "#d55e00"}
         axes.annotate(label, places[node], corner, textcoords="offset points", fontsize=10, bbox=box, zorder=6)
     bottlenecks = sum(layer > 0 for *_, layer in row["loaded"])
+    layers = f"{row['layers']} layer{'s' * (row['layers'] > 1)}"
     axes.legend(
         handles=[
-            Line2D(
-                [], [], color="#444444", linewidth=2.5, label=f"{bottlenecks} bottlenecks of {row['layers']} layers"
-            ),
+            Line2D([], [], color="#444444", linewidth=2.5, label=f"{bottlenecks} bottlenecks of {layers}"),
             Line2D([], [], color="#444444", linestyle="--", label=f"{len(loads) - bottlenecks} links with the rest"),
         ],
         loc="lower center",
@@ -137,7 +142,11 @@ def _drawing(row: Row) -> Any:
     axes.set_title(
         f"Capillary route, {row['layers']} of {row['all_layers']} layers: {row['nodes']} nodes, {row['links']} links"
     )
-    figure.colorbar(ScalarMappable(shade, colours), ax=axes, label="load: share of the flow", shrink=0.8)
+    bar = figure.colorbar(ScalarMappable(shade, colours), ax=axes, label="load: share of the flow (%)", shrink=0.8)
+    ticks = [digit * 10**power for power in range(-6, 0) for digit in (1, 2, 3, 5)]
+    bar.ax.minorticks_off()
+    bar.set_ticks([t for t in ticks if least <= t <= max(loads)])
+    bar.ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
     return figure
 
 

@@ -124,15 +124,8 @@ def _figure(rows: Sequence[Row], nodes: int, equations: Sequence[str]) -> Any:
         overall = [statistics.fmean(layer) for layer in means]
         axes.plot(places, overall, line, color="black", linewidth=2.2, label=f"mean, {EQUATIONS[equation]}")
         limit = overall[0] * (1 - LEAST_FALL)
-        axes.plot([places[0], places[-1]], [limit, limit], ":", color="#d55e00", linewidth=1.4)
-        axes.annotate(
-            f"{LEAST_FALL:.0%} below layer 1",
-            (0, limit),
-            (2, -11),
-            textcoords="offset points",
-            fontsize=8,
-            color="#d55e00",
-        )
+        words = f"{LEAST_FALL:.0%} below each mean's layer 1" if equation == equations[0] else None
+        axes.plot([places[0], places[-1]], [limit, limit], ":", color="#d55e00", linewidth=1.8, label=words, zorder=4)
     axes.set_xticks(places, [*(str(k) for k in LAYERS), FULL])
     axes.set_xlabel("capillary layers (the rest of the flow over the fewest links)")
     axes.set_ylabel("ROR, mean over the networks (no unit)")
