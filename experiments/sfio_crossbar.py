@@ -90,7 +90,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     figure, axes = plt.subplots(figsize=(7, 4.6))
     for series, (name, colour, marker) in SERIES.items():
         chosen = sorted((r["nodes"], r["throughput_bps"] / 1e6) for r in rows if r["series"] == series)
-        axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name)
+        around: dict[str, Any] = {}
+        if series == "network":  # seen round the other series' points, which lie at the same place
+            around = {"markersize": 12, "markerfacecolor": "none", "zorder": 4}
+        axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name, **around)
     nodes = sorted({row["nodes"] for row in rows})
     ideal = [LINK_RATE_BPS * n / 1e6 for n in nodes]
     axes.plot(nodes, ideal, color="black", linewidth=1, label="all links together")

@@ -42,6 +42,7 @@ def accessed(network: str, **options: Any) -> dict[str, Any]:
         "disk_calls": first["disk_calls"],
         "queue_drops": first["queue_drops"],
         "cpu_fraction": first["cpu_fraction"],
+        "strain": first["strain"],
         "invalid": session.verdict.invalid,
         "frames": found["frames"],
         "deadlocks": first["deadlocks"],

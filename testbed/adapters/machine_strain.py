@@ -30,7 +30,8 @@ class StrainGauge:
 
     def __enter__(self) -> StrainGauge:
         self._began_s = time.monotonic()
-        self._times, self._tasks, self._stalled_s = processor_times(), _task_seconds(), _stalled_s()
+        self._times, self._tasks = processor_times(), _task_seconds()
+        self._stalled_s, self._stolen = _stalled_s(), _stolen()
         self._thread.start()
         return self
 
@@ -38,10 +39,11 @@ class StrainGauge:
         self._stop.set()
         self._thread.join()
         seconds = max(time.monotonic() - self._began_s, 1e-9)
-        stalled_s = _stalled_s()
+        stalled_s, times, stolen = _stalled_s(), processor_times(), _stolen()
         name, share = _busiest(self._tasks, _task_seconds(), seconds)
         self.strain = Strain(
-            cpu_fraction=busy_share(self._times, processor_times()),
+            cpu_fraction=busy_share(self._times, times),
+            stolen_fraction=round((stolen - self._stolen) / max(1.0, times[1] - self._times[1]), 3),
             stalled_fraction=None if stalled_s is None or self._stalled_s is None else (stalled_s - self._stalled_s) / seconds,
             busiest_task=name,
             busiest_task_fraction=round(share, 3),
@@ -64,6 +66,11 @@ def _stalled_s() -> float | None:
         return int(first.rpartition("total=")[2]) / 1e6
     except (OSError, ValueError):
         return None
+
+
+def _stolen() -> float:
+    """Ticks of all processors that the hypervisor gave to other machines, since boot."""
+    return float((_PROC / "stat").read_text().split("\n", 1)[0].split()[8])
 
 
 def _task_seconds() -> dict[tuple[str, int], float]:

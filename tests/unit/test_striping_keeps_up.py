@@ -16,6 +16,7 @@ from topologies import load_network
 
 RESTED = Strain(
     cpu_fraction=0.4,
+    stolen_fraction=0.0,
     stalled_fraction=0.1,
     busiest_task="switch",
     busiest_task_fraction=0.5,
