@@ -24,11 +24,13 @@ from testbed.model.measurements import FaultTimes, RunHealth
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.cable_states import CableStates
 from testbed.openflow.escape_rules import EscapeRules, escape_rules, groups_of
+from testbed.openflow.escape_walks import check_overlaps
 from testbed.openflow.rules import stream_rules
 from testbed.routing import route_by_name
 from testbed.routing.spraying import spray
 from testbed.streaming.known_paths import KnownPaths, cable_number, known_paths, path_label
 from testbed.streaming.metapath_plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
+from testbed.workloads.fault_schedules import overlapping
 
 Tell = Callable[[Progress], None]
 _LEAD_S = 0.15
@@ -68,9 +70,20 @@ def ft_drb_rules(wiring: Wiring, ways: Ways) -> tuple[EscapeRules, EscapeRules]:
     return there, back
 
 
+def check_escapes(plan: MetapathPlan) -> None:
+    """InputError where faults of the plan overlap and FT-DRB's escapes do not lead round them, by a walk of the rules."""
+    if plan.routing == "ft-drb" and overlapping(plan.faults):
+        wiring, ways = wire(plan.network, [plan.source, plan.sink]), ways_of(plan)
+        there, back = ft_drb_rules(wiring, ways)
+        assert ways.forward is not None and ways.backward is not None
+        directions = [(ways.forward, there, STREAM_UDP_PORT), (ways.backward, back, STREAM_UDP_PORT)]
+        check_overlaps(wiring, directions, plan.faults)
+
+
 def run_metapath_stream(plan: MetapathPlan, tell: Tell | None = None) -> MetapathRun:
     """One plan on a network of its own. CapabilityError where this machine cannot, InvalidRunError where an end dies."""
     tell = tell or (lambda _: None)
+    check_escapes(plan)
     ways = ways_of(plan)
     tell(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])

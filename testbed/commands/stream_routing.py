@@ -91,7 +91,9 @@ def check_reactive(args: argparse.Namespace, fabric: str) -> None:
     for name, usual in _CODED.items():
         if getattr(args, name) != usual:
             raise InputError(f"--{name.replace('_', '-')} has no meaning with --routing {args.routing}; leave it out")
-    metapath_plan(args)
+    from testbed.adapters.metapath_stream import check_escapes
+
+    check_escapes(metapath_plan(args))
 
 
 def metapath_plan(args: argparse.Namespace) -> MetapathPlan:

@@ -95,11 +95,13 @@ def message_fates(run: MetapathRun) -> MessageFates:
 
 
 def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
-    """Figures of every fault; each rules until the next one begins."""
+    """Figures of every fault; each rules until the next one begins that does not overlap it.
+
+    While several are in force, a packet that is lost is counted to the one that began last.
+    """
     fates = message_fates(run)
     known = known_paths(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
-    ends = [*(t.start_s for t in run.faults), plan.duration_s][1:]
-    outcomes = tuple(_outcome(plan, run, fates, known, t, end) for t, end in zip(run.faults, ends, strict=True))
+    outcomes = tuple(_outcome(plan, run, fates, known, times) for times in run.faults)
     near = np.zeros(len(fates.sent_s), dtype=bool)
     for times in run.faults:
         healed = times.stop_s + UNDER_WAY_S
@@ -107,15 +109,41 @@ def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
     return MetapathAnalysis(faults=outcomes, messages=len(fates.sent_s), lost_outside=int((fates.lost & ~near).sum()))
 
 
+def episode_of(times: FaultTimes, faults: Sequence[FaultTimes]) -> tuple[FaultTimes, ...]:
+    """The faults that are joined to this one by overlaps, itself included, by their beginning.
+
+    >>> from testbed.model.plan import Fault
+    >>> made = [FaultTimes(fault=Fault(link=("a", "b", 0), start_s=a, stop_s=b), start_s=a, stop_s=b)
+    ...         for a, b in ((1, 2), (1.5, 3), (2.5, 4), (5, 6))]
+    >>> len(episode_of(made[0], made)), len(episode_of(made[3], made))
+    (3, 1)
+    """
+    joined: list[FaultTimes] = []
+    for each in sorted(faults, key=lambda t: t.start_s):
+        if joined and each.start_s >= max(t.stop_s for t in joined):
+            if times in joined:
+                break
+            joined = []
+        joined.append(each)
+    return tuple(joined)
+
+
 def _outcome(
-    plan: MetapathPlan, run: MetapathRun, fates: MessageFates, known: KnownPaths | None, times: FaultTimes, end_s: float
+    plan: MetapathPlan, run: MetapathRun, fates: MessageFates, known: KnownPaths | None, times: FaultTimes
 ) -> FaultOutcome:
     start, stop = times.start_s, times.stop_s
+    episode = episode_of(times, run.faults)
+    end_s = min((t.start_s for t in run.faults if t.start_s >= max(e.stop_s for e in episode)), default=plan.duration_s)
     meets = (fates.sent_s >= start - UNDER_WAY_S) & (fates.sent_s < stop + UNDER_WAY_S)
+    for other in episode:
+        if (other.start_s, other.fault.link) > (start, times.fault.link):
+            meets &= ~((fates.sent_s >= other.start_s - UNDER_WAY_S) & (fates.sent_s < other.stop_s + UNDER_WAY_S))
     during = (fates.sent_s >= start) & (fates.sent_s < stop)
     cable = cable_number(plan.network, times.fault.link)
-    back_s = reconfigured_at(run, known, cable, start, stop)
+    back_s = _off_the_cable_at(run, plan, known, times, len(episode) > 1)
     later = during & (fates.sent_s >= back_s) if back_s is not None else np.zeros_like(during)
+    if len(episode) > 1:
+        later &= meets & _settled(plan, run, known, episode, fates.sent_s)
     returned = returned_at(run, stop, end_s)
     own = [e for e in run.events if start <= e.at_s < stop]
     escaping = fates.escaped & (fates.sent_s >= start - UNDER_WAY_S) & (fates.sent_s < end_s)
@@ -146,6 +174,33 @@ def _outcome(
             latency_ms[(fates.sent_s >= (returned if returned is not None else stop)) & (fates.sent_s < end_s)]
         ),
     )
+
+
+def _off_the_cable_at(
+    run: MetapathRun, plan: MetapathPlan, known: KnownPaths | None, times: FaultTimes, overlapped: bool
+) -> float | None:
+    """``reconfigured_at``; of a fault that overlaps others, its beginning where the paths in use kept off its cable already."""
+    cable = cable_number(plan.network, times.fault.link)
+    if overlapped and known is not None:
+        used: tuple[int, ...] = (0,)
+        for event in run.events:
+            if event.kind == "configured" and event.at_s < times.start_s:
+                used = event.paths
+        if not any(cable in known.cables[k] for k in used):
+            return times.start_s
+    return reconfigured_at(run, known, cable, times.start_s, times.stop_s)
+
+
+def _settled(
+    plan: MetapathPlan, run: MetapathRun, known: KnownPaths | None, episode: Sequence[FaultTimes], sent_s: FloatArray
+) -> npt.NDArray[np.bool_]:
+    """Shape (messages,): whether packets kept off the cables of all faults in force when this one was sent."""
+    settled = np.ones(len(sent_s), dtype=bool)
+    for times in episode:
+        back_s = _off_the_cable_at(run, plan, known, times, True)
+        unsettled_until_s = times.stop_s if back_s is None else back_s
+        settled &= ~((sent_s >= times.start_s) & (sent_s < unsettled_until_s))
+    return settled
 
 
 def _noticed(events: Sequence[SourceEvent], start_s: float) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from testbed.model.verdict import Check, Verdict
 from testbed.streaming.known_paths import cable_number
 from testbed.streaming.metapath_analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis
@@ -24,7 +26,7 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnal
     checks: list[Check] = []
     for outcome in analysis.faults:
         if plan.routing == "ft-drb":
-            checks += ft_drb_checks(plan, outcome)
+            checks += ft_drb_checks(plan, outcome, _episode(outcome, analysis.faults))
         else:
             checks.append(_share_check(plan, outcome, _link_of(plan, outcome)))
             if plan.routing == "recomputed" and outcome.kind == "down":
@@ -36,9 +38,13 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnal
     return Verdict(checks=tuple(checks), invalid=_invalid(plan, run, analysis))
 
 
-def ft_drb_checks(plan: MetapathPlan, outcome: FaultOutcome) -> list[Check]:
-    """Lost until the escape or until silence is found, nothing lost after it, and the return to the minimal path."""
-    if not _on_minimal_path(plan, outcome):
+def ft_drb_checks(plan: MetapathPlan, outcome: FaultOutcome, episode: Sequence[FaultOutcome] = ()) -> list[Check]:
+    """Lost until the escape or until silence is found, nothing lost after it, and the return to the minimal path.
+
+    ``episode``: the faults that it overlaps, if any; the last of them on the minimal path to end is the one to return after.
+    """
+    overlapped, on_path = len(episode) > 1, _on_minimal_path(plan, outcome)
+    if not on_path and not overlapped:
         return [_at_most(f"packets lost, {outcome.link} {outcome.kind}, off the path", 0, outcome.lost, "packets")]
     checks = []
     if outcome.kind == "down":
@@ -57,12 +63,28 @@ def ft_drb_checks(plan: MetapathPlan, outcome: FaultOutcome) -> list[Check]:
             )
         )
     checks.append(_no_more(outcome))
+    if any(other.stop_s > outcome.stop_s and _on_minimal_path(plan, other) for other in episode) or not on_path:
+        return checks
     limit = plan.options.probe_every / plan.rate_pps + 2 * REPORT_S + SLACK_S
     words = f"s; a probe every {plan.options.probe_every / plan.rate_pps:g} s"
     checks.append(
         _at_most(f"return to the minimal path, {outcome.link} {outcome.kind}", limit, outcome.returned_s, words)
     )
     return checks
+
+
+def _episode(outcome: FaultOutcome, faults: Sequence[FaultOutcome]) -> tuple[FaultOutcome, ...]:
+    """The faults joined to this one by overlaps, itself included."""
+    joined, grown = {outcome.link: outcome}, True
+    while grown:
+        new = {
+            f.link: f
+            for f in faults
+            if f.link not in joined and any(f.start_s < j.stop_s and j.start_s < f.stop_s for j in joined.values())
+        }
+        joined |= new
+        grown = bool(new)
+    return tuple(joined.values())
 
 
 def silence_found_s(plan: MetapathPlan) -> float:

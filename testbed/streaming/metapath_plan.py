@@ -61,7 +61,7 @@ class MetapathPlan:
         if self.background_bps and self.routing == "recomputed":
             raise InputError("background TCP has no rules where a route is recomputed; leave one of the two out")
         if overlapping(self.faults):
-            raise InputError(f"routing {self.routing}: faults overlap; what each one does cannot be told apart")
+            self._check_overlap()
         for fault in self.faults:
             if fault.kind == "loss":
                 raise InputError(f"fault on {fault.link[0]}->{fault.link[1]}: kind loss; give down or blackhole")
@@ -74,6 +74,15 @@ class MetapathPlan:
             raise InputError(
                 f"{self.rate_pps:g} packets/s of {self.packet_bytes} bytes fill more than 80 % of a link of "
                 f"{capacity / 1e6:g} Mbit/s; lower --rate-pps or --symbol-bytes"
+            )
+
+    def _check_overlap(self) -> None:
+        """Only cuts of different cables, which FT-DRB's routers answer, can be told apart while both are in force."""
+        cables = {frozenset(f.link[:2]) | {f.link[2]} for f in self.faults}
+        if self.routing != "ft-drb" or any(f.kind != "down" for f in self.faults) or len(cables) < len(self.faults):
+            raise InputError(
+                f"routing {self.routing}: faults overlap; what each one does cannot be told apart (ft-drb: cuts of different "
+                "cables may)"
             )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 
 from testbed.errors import InputError
+from testbed.model.plan import Fault
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.escape_rules import EscapeRules, escape_rules, escapes, groups_of
+from testbed.openflow.escape_walks import check_overlaps
 from testbed.openflow.failover import BACK, Bucket, FailoverGroup, groups_from_json, groups_to_json
 from testbed.openflow.flow_table import RuleWalker, Walk
 from testbed.openflow.session import rules_from_json, rules_to_json
@@ -78,13 +81,31 @@ def test_any_one_dead_link_is_escaped_and_named_in_the_header(name: str, source:
             assert link is None or cable_number(known.network, known.network.links[link].id) == number
 
 
-def test_two_dead_links_of_a_torus_are_escaped_unless_a_packet_is_handed_round_until_its_hops_are_spent() -> None:
+def test_any_two_dead_links_of_a_torus_are_escaped_from_every_path() -> None:
     known, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
     host, first = wiring.host_at("s2_1").name, [x.id for x in known.network.links if x.source < x.target]
     inner = [x for x in first if x[0].startswith("s") and x[1].startswith("s")]
-    fates = [_walk(known, wiring, rules, 0, pair).host == host for pair in combinations(inner, 2)]
-    assert len(fates) == 32 * 31 // 2
-    assert sum(fates) / len(fates) > 0.99
+    pairs = list(combinations(inner, 2))
+    assert len(pairs) == 32 * 31 // 2
+    for pair in pairs:
+        walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=pair)
+        packet = {**walker.stream_packet("s0_0", "s2_1", 47000), "ip_dscp": 0, "ttl": 64}
+        dead = {cable_number(known.network, link) for link in pair}
+        for k in range(len(known.paths)):
+            if dead & known.cables[k]:
+                assert walker.walk("s0_0", {**packet, "udp_src": path_label(k)}).host == host, (pair, k)
+
+
+def test_faults_at_once_are_refused_where_the_rules_strand_a_packet() -> None:
+    ring, wiring, rules = _built("ring:5", "s0", "s2")
+    directions = [(ring, rules, 47000)]
+    near, far = Fault(link=("s0", "s1", 0), start_s=1, stop_s=2), Fault(link=("s3", "s4", 0), start_s=1.5, stop_s=2.5)
+    with pytest.raises(InputError, match=r"faults at 1.5 s: with s0->s1 and s3->s4 down, packets from 's0' to 's2'"):
+        check_overlaps(wiring, directions, [far, near])
+    check_overlaps(wiring, directions, [near, replace(far, start_s=2)])
+    torus, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
+    cuts = [Fault(link=x, start_s=1, stop_s=2) for x in (("s1_0", "s2_0", 0), ("s1_1", "s2_1", 0))]
+    check_overlaps(wiring, [(torus, rules, 47000)], cuts)
 
 
 def test_the_first_escape_is_as_long_as_the_simulators() -> None:

@@ -24,6 +24,7 @@ from testbed.model.measurements import (
 from testbed.model.plan import Fault
 from testbed.report.metapath_figures import metapath_figures
 from testbed.streaming.coded_fates import coded_fates
+from testbed.streaming.known_paths import cable_number, known_paths
 from testbed.streaming.metapath_analysis import analyse_metapaths, message_fates, path_shares
 from testbed.streaming.metapath_judgement import judge_metapaths, lost_share
 from testbed.streaming.metapath_plan import (
@@ -42,6 +43,13 @@ from topologies import load_network
 NETWORK = load_network("torus:4x4")
 LINK = ("s1_0", "s2_0", 0)
 CABLE = NETWORK.link_index[LINK]
+OVERLAPPING = (
+    Fault(link=LINK, start_s=1.0, stop_s=2.0),
+    Fault(link=("s0_0", "s0_1", 0), start_s=1.5, stop_s=2.5),
+    Fault(link=("s0_0", "s1_0", 0), start_s=1.7, stop_s=2.2),
+)
+KNOWN = known_paths(NETWORK, "s0_0", "s2_0")
+BROKEN = {cable_number(NETWORK, f.link) for f in OVERLAPPING}
 
 
 def _plan(routing: str = "ft-drb", kind: str = "down", **more: Any) -> MetapathPlan:
@@ -110,6 +118,48 @@ def test_the_verdict_passes_and_each_claim_can_fail() -> None:
     assert next(c.name for c in late.checks if not c.passed).startswith("packets lost after reconfiguring")
     stuck = replace(_run(plan), events=_run(plan).events[:3])
     assert next(c.name for c in _verdict(plan, stuck).checks if not c.passed).startswith("return to the minimal path")
+
+
+def _overlapping_run(second_lost: tuple[float, float] = (1.5, 1.51)) -> tuple[MetapathPlan, MetapathRun]:
+    """Three cuts at once: of the path, of the way round it (which loses packets), and of the path again (which loses none)."""
+    plan = replace(_plan(), faults=OVERLAPPING)
+    run = _run(_plan())
+    there = ~((run.received.time_s >= second_lost[0] + 0.001) & (run.received.time_s < second_lost[1] + 0.001))
+    received = ReceivedDatagrams(
+        time_s=run.received.time_s[there], number=run.received.number[there], dead_link=run.received.dead_link[there]
+    )
+    over = next(
+        k for k, cables in enumerate(KNOWN.cables) if cables & BROKEN == {cable_number(NETWORK, OVERLAPPING[1].link)}
+    )
+    off = next(k for k, cables in enumerate(KNOWN.cables) if not cables & BROKEN)
+    events = (
+        SourceEvent(at_s=1.02, kind="configured", paths=(over,)),
+        SourceEvent(at_s=1.52, kind="configured", paths=(off,)),
+        SourceEvent(at_s=2.3, kind="configured", paths=(0,)),
+    )
+    times = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s, port_status_s=None) for f in OVERLAPPING)
+    return plan, replace(run, received=received, events=events, faults=times)
+
+
+def test_faults_that_overlap_are_told_apart() -> None:
+    plan, run = _overlapping_run()
+    first, second, third = analyse_metapaths(plan, run).faults
+    assert (first.lost, second.lost, third.lost) == (4, 10, 0)
+    assert first.lost_later == second.lost_later == third.lost_later == 0
+    assert second.reconfigured_s == pytest.approx(0.02) and third.reconfigured_s == 0
+    verdict = judge_metapaths(plan, run, analyse_metapaths(plan, run))
+    assert verdict.passed, [c for c in verdict.checks if not c.passed]
+    returns = [c.name for c in verdict.checks if c.name.startswith("return")]
+    assert returns == ["return to the minimal path, s0_0->s1_0 down"]
+
+
+def test_what_is_lost_after_all_cables_are_kept_off_fails_the_verdict_of_faults_that_overlap() -> None:
+    plan, run = _overlapping_run((1.6, 1.605))
+    verdict = judge_metapaths(plan, run, analyse_metapaths(plan, run))
+    assert [c.name for c in verdict.checks if not c.passed] == ["packets lost after reconfiguring, s0_0->s0_1 down"]
+    plan, run = _overlapping_run((1.5, 1.56))
+    verdict = judge_metapaths(plan, run, analyse_metapaths(plan, run))
+    assert "packets lost until the escape, s0_0->s0_1 down" in [c.name for c in verdict.checks if not c.passed]
 
 
 def test_silence_must_be_found_in_its_time() -> None:
@@ -237,6 +287,8 @@ def test_each_cable_of_the_minimal_path_fails_in_turn() -> None:
         ({"faults": (Fault(link=LINK, kind="loss", start_s=1, stop_s=2),)}, "loss"),
         ({"faults": (Fault(link=("a", "b", 0), start_s=1, stop_s=2),)}, "no link"),
         ({"faults": (Fault(link=LINK, start_s=1, stop_s=2), Fault(link=LINK, start_s=1.5, stop_s=2.5))}, "overlap"),
+        ({"faults": OVERLAPPING, "routing": "single"}, "overlap"),
+        ({"faults": tuple(replace(f, kind="blackhole") for f in OVERLAPPING)}, "overlap"),
     ],
 )
 def test_plans_that_cannot_be_run_are_refused(change: dict[str, Any], word: str) -> None:
