@@ -17,13 +17,15 @@ BLUE, OCHRE, GREEN, GREY, RED = "#3b6ea5", "#c98b2b", "#4f8a4b", "#777777", "#b3
 def accessed(network: str, **options: Any) -> dict[str, Any]:
     """Write, or read: the median throughput of the repetitions beside the prediction. ``options``: of StripingOptions."""
     from testbed.adapters.sfio_session import plan_session, run_session
+    from testbed.striping.keeping_up import why_invalid
     from testbed.striping.planning import StripingOptions
 
     plan = plan_session(network, StripingOptions(**options))
     for _ in range(ATTEMPTS):
         with tempfile.TemporaryDirectory(prefix=".subfiles-", dir=Path.cwd()) as root:
             session = run_session(plan, Path(root))
-        if session.verdict.invalid is None:
+        invalid = why_invalid(plan, session.run)
+        if invalid is None:
             break
     found = session.document()
     first = found["operations"][0]
@@ -43,7 +45,7 @@ def accessed(network: str, **options: Any) -> dict[str, Any]:
         "queue_drops": first["queue_drops"],
         "cpu_fraction": first["cpu_fraction"],
         "strain": first["strain"],
-        "invalid": session.verdict.invalid,
+        "invalid": invalid,
         "frames": found["frames"],
         "deadlocks": first["deadlocks"],
     }

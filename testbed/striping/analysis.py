@@ -87,7 +87,10 @@ def _bounds(plan: StripingPlan) -> tuple[float, float]:
 
 
 def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction | None, *, timeout_s: float) -> Verdict:
-    """Every operation whole and verified; throughput beside its prediction; errors in time where faults were asked for."""
+    """Every operation whole and verified; throughput beside its prediction; errors in time where faults were asked for.
+
+    Where no throughput is predicted none is judged, and a machine that did not keep up takes nothing away.
+    """
     checks: list[Check] = []
     for record in run.operations:
         checks += _error_checks(record, timeout_s) if record.faulty else [_whole(record)]
@@ -101,7 +104,8 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
     drops = sum(record.queue_drops for record in run.operations)
     if drops:
         notes.append(f"{drops} packets found a full queue and were sent again")
-    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=why_invalid(plan, run))
+    invalid = None if prediction is None else why_invalid(plan, run)
+    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=invalid)
 
 
 def _whole(record: OperationRecord) -> Check:

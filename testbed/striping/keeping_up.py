@@ -15,6 +15,8 @@ MOST_LATE_FRACTION = 0.12
 """Of an operation, spent in waiting for threads of this machine beyond what every time frame is allowed."""
 BUSY_FRACTION = 0.95
 """Of all processors, or of what the busiest task can do: nothing was left for the network."""
+MOST_STOLEN_FRACTION = 0.2
+"""Of all processors, given to other machines by a hypervisor while this one wanted them."""
 
 
 def change_allowance_s(plan: StripingPlan) -> float:
@@ -47,14 +49,15 @@ def why_invalid(plan: StripingPlan, run: StripingMeasurements) -> str | None:
         if late <= MOST_LATE_FRACTION:
             return None
         return f"the machine could not keep up: its threads were late for {late:.0%} of the time (limit {MOST_LATE_FRACTION:.0%}); {mend}"
-    busy = statistics.median(record.cpu_fraction for record in timed)
-    if busy >= BUSY_FRACTION:
-        return f"the machine could not keep up: its processors were busy for {busy:.0%} of the time; {mend}"
-    tasks = [record.strain for record in timed if record.strain is not None]
-    task = sorted(tasks, key=lambda strain: strain.busiest_task_fraction)[len(tasks) // 2]
-    if task.busiest_task_fraction >= BUSY_FRACTION:
-        share = f"{task.busiest_task_fraction:.0%}"
-        return f"the machine could not keep up: {task.busiest_task} ran for {share} of the time; {mend}"
+    strains = [record.strain for record in timed if record.strain is not None]
+    found = (
+        (statistics.median(x.cpu_fraction for x in strains), BUSY_FRACTION, "its processors were busy for {:.0%}"),
+        (statistics.median(x.busiest_task_fraction for x in strains), BUSY_FRACTION, "its busiest task ran for {:.0%}"),
+        (statistics.median(x.stolen_fraction for x in strains), MOST_STOLEN_FRACTION, "other machines had {:.0%}"),
+    )
+    for fraction, limit, what in found:
+        if fraction >= limit:
+            return f"the machine could not keep up: {what.format(fraction)} of the time (limit {limit:.0%}); {mend}"
     return None
 
 

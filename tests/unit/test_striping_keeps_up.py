@@ -73,13 +73,25 @@ def test_one_late_operation_of_three_is_no_reason() -> None:
     ("strain", "named"),
     [
         ({"cpu_fraction": 0.97}, "processors were busy for 97%"),
-        ({"busiest_task": "switch", "busiest_task_fraction": 0.96}, "switch ran for 96%"),
+        ({"busiest_task": "switch", "busiest_task_fraction": 0.96}, "its busiest task ran for 96%"),
+        ({"stolen_fraction": 0.3}, "other machines had 30% of the time"),
     ],
 )
 def test_transfers_all_at_once_need_processors_and_tasks_with_rest(strain: dict[str, Any], named: str) -> None:
     code, why = judged(plan(), {"strain": replace(RESTED, **strain)})
     assert code == 4 and why is not None and named in why
     assert judged(plan(**LIQUID), {"strain": replace(RESTED, **strain)})[0] == 0, "turns are judged by their lateness"
+
+
+def test_content_needs_no_machine_that_keeps_up_where_no_throughput_is_judged() -> None:
+    chosen = plan(optimise=False)
+    assert predict(chosen, 9000) is None
+    usual = {"direction": "write", "attempt": 1, "faulty": False, "seconds": 1.0, "bytes": 1_600_000, "messages": 8000,
+             "fragments": 8000, "requests": 8000, "disk_calls": 8000, "verified": True}  # fmt: skip
+    busy = OperationRecord(**usual, strain=replace(RESTED, cpu_fraction=1.0))  # type: ignore[arg-type]
+    run = StripingMeasurements(fabric="emulation", operations=(busy,), mtu_bytes=9000)
+    assert judge(chosen, run, None, timeout_s=2.0).exit_code == 0
+    assert why_invalid(chosen, run) is not None, "a study that compares such runs is told"
 
 
 def test_a_simulated_run_has_no_machine_to_keep_up() -> None:
