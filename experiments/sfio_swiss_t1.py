@@ -61,8 +61,8 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
         if not (quick and series == "network" and nodes not in (8, 18))
     ]
     measured = _asked.get("placements", QUICK_MEASURED if quick else PLACEMENTS)
-    sizes = (QUICK_PLACED_NODES, QUICK_MEASURED_NODES) if quick else (NODES, STEP_NODES)
-    return in_order + placed_points(*sizes, measured, QUICK_PAIR_BYTES, seed)
+    predicted_nodes, measured_nodes = (QUICK_PLACED_NODES, QUICK_MEASURED_NODES) if quick else (NODES, STEP_NODES)
+    return in_order + placed_points(predicted_nodes, measured_nodes, measured, QUICK_PAIR_BYTES, seed)
 
 
 _asked: dict[str, int] = {}
