@@ -62,6 +62,7 @@ def test_what_came_before_the_start_is_thrown_away_and_the_first_packet_never(
 ) -> None:
     """The first packet may be there before the process that waits for it is woken."""
     source, sink = pair
+    sink.setblocking(False)
     start_s = time.monotonic() + 0.3
     source.send(b"warm up")
     first = threading.Timer(start_s - 0.01 - time.monotonic(), source.send, [b"first"])
