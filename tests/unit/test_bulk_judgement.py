@@ -19,6 +19,7 @@ from topologies import load_network
 CALM = Strain(
     cpu_fraction=0.5,
     stalled_fraction=0.05,
+    stolen_fraction=0.0,
     busiest_task="ovs-vswitchd",
     busiest_task_fraction=0.3,
     mean_lateness_s=0.0003,
