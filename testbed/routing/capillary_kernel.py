@@ -212,7 +212,7 @@ def compiled_steps() -> CompiledSteps:
         from numba.extending import register_jitable
 
         for step in (*STEPS, keep_flow, solve_piece, freeze_crossing, gather_components, balance_demand):
-            register_jitable(step)
+            register_jitable(no_cfunc_wrapper=True)(step)
         entries = (solve_wave, solve_all, index_arcs)
         try:
             _compiled.append(CompiledSteps(*(numba.njit(cache=True)(entry) for entry in entries)))

@@ -71,7 +71,7 @@ def compiled_function(function: Callable[..., Any], inner: tuple[Callable[..., A
 
     steps = (function, *_INNER, *inner)
     for step in steps:
-        register_jitable(step)
+        register_jitable(no_cfunc_wrapper=True)(step)
 
     call = FunctionType(function.__code__, function.__globals__, function.__name__)
     call.__qualname__ = f"{function.__name__}_{fingerprint(steps)}"

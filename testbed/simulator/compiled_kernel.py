@@ -29,21 +29,24 @@ ROOMS = (
 OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
 """Nothing is allocated, so arrays need no counting of references (it would cost most of the time); nothing divides by zero."""
 
+INNER = OPTIONS | {"no_cfunc_wrapper": True}
+"""Of the steps, which only compiled code calls: an entry for C that unpacks all tables would be a third of what there is to compile."""
+
 _compiled: list[Callable[..., None]] = []
 
 
 def compiled_loop() -> Callable[..., None]:
-    """``kernel_loop.run_events`` compiled: read from the cache, or made now (half a minute) and kept there."""
+    """``kernel_loop.run_events`` compiled: read from the cache, or made now (half a minute or more) and kept there."""
     if not _compiled:
         use_cache_directory()
         import numba
         from numba.extending import register_jitable
 
         for step in (*kernel_events.INLINE, *engine_steps.INLINE, *kernel_loop.INLINE):
-            register_jitable(forceinline=True, **OPTIONS)(step)
+            register_jitable(forceinline=True, **INNER)(step)
         for room in (escape_steps, ft_drb_steps, drb_hooks, engine_steps, nac_steps, kernel_loop):
             for step in room.STEPS:
-                register_jitable(**OPTIONS)(step)
+                register_jitable(**INNER)(step)
         kept, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_directory(numba.config.CACHE_DIR)
         try:
             _compiled.append(numba.njit(cache=True, **OPTIONS)(kernel_loop.run_events))
