@@ -74,13 +74,19 @@ def test_one_late_operation_of_three_is_no_reason() -> None:
     [
         ({"cpu_fraction": 0.97}, "processors were busy for 97%"),
         ({"busiest_task": "switch", "busiest_task_fraction": 0.96}, "its busiest task ran for 96%"),
-        ({"stolen_fraction": 0.3}, "other machines had 30% of the time"),
     ],
 )
 def test_transfers_all_at_once_need_processors_and_tasks_with_rest(strain: dict[str, Any], named: str) -> None:
     code, why = judged(plan(), {"strain": replace(RESTED, **strain)})
     assert code == 4 and why is not None and named in why
     assert judged(plan(**LIQUID), {"strain": replace(RESTED, **strain)})[0] == 0, "turns are judged by their lateness"
+
+
+def test_processors_that_went_to_other_machines_make_any_run_invalid() -> None:
+    for chosen in (plan(), plan(**LIQUID)):
+        code, why = judged(chosen, {"strain": replace(RESTED, stolen_fraction=0.3)})
+        assert code == 4 and why is not None and "other machines had 30% of its processors" in why
+        assert judged(chosen, {"strain": replace(RESTED, stolen_fraction=0.1)})[0] == 0
 
 
 def test_content_needs_no_machine_that_keeps_up_where_no_throughput_is_judged() -> None:
