@@ -186,7 +186,7 @@ class Access:
     ) -> Iterator[Message]:
         """The messages for a host; the last one also makes its subfiles as long as they must be."""
         settings, link, handles = self.session.settings, self.session.link(host), self._handles(host)
-        longest = 0 if settings.check_data else CONTIGUOUS_FACTOR * link.limit_bytes
+        longest = _longest_run(settings, link.limit_bytes)
         reached = dict.fromkeys(self.hosts[host], 0)
         room = link.limit_bytes - wire.RUN_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
@@ -220,7 +220,7 @@ class Access:
         block: BlockStage | None,
     ) -> Iterator[Message]:
         settings, link, handles = self.session.settings, self.session.link(host), self._handles(host)
-        longest = 0 if settings.check_data else CONTIGUOUS_FACTOR * link.limit_bytes
+        longest = _longest_run(settings, link.limit_bytes)
         pieces = self._pieces(host, requests, merge=settings.merge)
         for packed in pack(pieces, link.limit_bytes, combine=settings.combine, longest_run=longest):
             yield read_message(
@@ -280,6 +280,11 @@ class Access:
             self.session.counters.add(counters)
         if faults:
             raise faults[0]
+
+
+def _longest_run(settings: Settings, limit_bytes: int) -> int:
+    """How long a run may be that is alone in its message; without a pipeline the disk would wait for all of it."""
+    return CONTIGUOUS_FACTOR * limit_bytes if settings.pipeline and not settings.check_data else limit_bytes
 
 
 __all__ = ["NO_END", "Access"]
