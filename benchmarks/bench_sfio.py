@@ -132,6 +132,13 @@ def show(results: dict[str, list[float]]) -> None:
             line.append(f"{ratio(f'{name} {unit}', f'raw {name}'):7.2f}")
             line.append(f"{ratio(f'{name} {unit}', f'm{name} {unit}'):{width}.1f}")
         print(" ".join(line))
+    for name in ("write", "read"):
+        for unit in UNITS:
+            bar = 0.6 if unit < 200 else 0.8
+            of_raw = ratio(f"{name} {unit}", f"raw {name}")
+            print(f"{name} {unit}: {of_raw:.2f} of raw, at least {bar}: {'met' if of_raw >= bar else 'missed'}")
+    times = ratio("write 75", "mwrite 75")
+    print(f"write 75: {times:.0f} times mwrite, at least 150: {'met' if times >= 150 else 'missed'}")
 
 
 def main() -> int:
