@@ -28,6 +28,8 @@ from testbed.model.wiring import Wiring
 from testbed.openflow.circuit_rules import Pair, shared_return_rules, standing_rules
 from topologies.network import LinkId
 
+_FORGOTTEN_S = 1.5
+"""How long a switch may go by a rule that is gone, on a busy machine."""
 _CIRCUIT_SEND_BUFFER = 80 << 10
 _WINDOWS = 1 << 20
 """Bytes by which the block of pseudo-random content is longer than a message."""
@@ -78,6 +80,11 @@ class BulkRun:
         self._start = time.monotonic()
         self._to_kill = sorted(plan.killed, key=lambda k: k.at_s)
         self.injected = 0
+        self._numbers: dict[Pair, list[int]] = {}
+        for number, transfer in enumerate(plan.transfers):
+            self._numbers.setdefault((transfer.source, transfer.sink), []).append(number)
+        self._arrived: set[int] = set()
+        self._gone_s: dict[Pair, float] = {}
         self.repeated: dict[int, tuple[int, int]] = {}
         self.lost_links: list[LinkId] = []
         self.failure: str | None = None
@@ -231,6 +238,9 @@ class BulkRun:
         self.ended_s = self._now()
         faults.stop()
         self._board.wait()
+        if self.failure is None and not self.injected and self._plan.injected and self._plan.switching == "circuit":
+            self._board.forget_flows()
+            self._inject_once(ended=True)
 
     def _sent_again(self) -> dict[Pair, tuple[int, int]]:
         """Pair -> (bytes, packets) that TCP has repeated so far."""
@@ -263,6 +273,7 @@ class BulkRun:
                 self.coordinator.endpoint_lost(agent.nodes, self._now())
                 return
             if words[0] == "done":
+                self._arrived.add(words[1])
                 self.coordinator.message_done(words[1], words[2], words[3], words[4] - self._start)
             elif words[0] == "broke":
                 self.coordinator.connection_broke(words[1], words[2], self._now())
@@ -295,16 +306,21 @@ class BulkRun:
         else:
             self.failure = action.failure
 
-    def _inject_once(self) -> None:
-        """In mid-run, packets of a transfer that is over: its circuit is gone."""
+    def _inject_once(self, *, ended: bool = False) -> None:
+        """In mid-run (at its end where it is short), packets of a pair whose transfers are over: its circuit is gone.
+
+        It must have been gone for a while: a switch forgets a rule some time after it has confirmed its end, and what is
+        injected waits at the host behind other data.
+        """
         if self.injected or not self._plan.injected or self._plan.switching != "circuit":
             return
-        if 2 * self.coordinator.done < len(self._plan.transfers):
-            return
-        over = next((i for i in range(len(self._plan.transfers)) if not self.coordinator.has_circuit(i)), None)
-        if over is not None:
-            transfer = self._plan.transfers[over]
-            self.injected = inject(self._net, self._wiring, (transfer.source, transfer.sink), self._plan.injected)
+        now = self._now()
+        for pair, numbers in self._numbers.items():
+            if all(n in self._arrived and not self.coordinator.has_circuit(n) for n in numbers):
+                since = self._gone_s.setdefault(pair, now)
+                if ended or now - since >= _FORGOTTEN_S:
+                    self.injected = inject(self._net, self._wiring, pair, self._plan.injected)
+                    return
 
     def deliveries(self) -> dict[int, int]:
         """Transfer -> how often its receiver delivered a whole and verified message; of receivers that live."""
