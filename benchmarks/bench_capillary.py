@@ -19,10 +19,11 @@ from time import perf_counter
 from typing import TypeVar
 
 from testbed.model.routes import SplitRoute
-from testbed.routing import capillary_recursion, capillary_route
-from testbed.routing.certificate import check_certificate
-from testbed.routing.float_route import FloatRouter
-from testbed.routing.thesis_loop import hunt_layers
+from testbed.routing import capillary_route
+from testbed.routing.capillary import recursion as capillary_recursion
+from testbed.routing.capillary.certificate import check_certificate
+from testbed.routing.capillary.float_route import FloatRouter
+from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender
 from fec.adapters.scapy_layer import frame_template
-from fec.labels import StratifiedLabels
-from fec.receiver import ReceiverParameters, StreamReceiver
-from fec.reed_solomon import ReedSolomonCode
-from fec.sender import OutgoingPacket, SenderParameters, StreamSender
-from fec.wire import STREAM_UDP_PORT
+from fec.code.reed_solomon import ReedSolomonCode
+from fec.protocol.receiver import ReceiverParameters, StreamReceiver
+from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
+from fec.protocol.wire import STREAM_UDP_PORT
+from fec.redundancy.labels import StratifiedLabels
 
 M, N = 20, 22
 INSIDE = "TESTBED_BENCH_NAMESPACE"

@@ -29,8 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--no-mininet", action="store_true", help="time only ours")
     args = parser.parse_args(argv)
-    from testbed.adapters.capabilities import emulation_obstacle
-    from testbed.adapters.sandbox import in_sandbox, run_in_sandbox
+    from testbed.emulation.machine.capabilities import emulation_obstacle
+    from testbed.emulation.sandbox.sandbox import in_sandbox, run_in_sandbox
 
     if not in_sandbox():
         obstacle = emulation_obstacle()
@@ -87,7 +87,7 @@ def measure(name: str, runs: int, *, stock: bool) -> None:
 
 def ours(wiring: Any) -> Times:
     """Set-up and teardown of the testbed's network, switch daemons included."""
-    from testbed.adapters.emulated_network import EmulatedNetwork
+    from testbed.emulation.network.emulated_network import EmulatedNetwork
 
     net = EmulatedNetwork(wiring)
     began = time.monotonic()
@@ -105,7 +105,7 @@ def stock_mininet(wiring: Any, *, shape: bool = True) -> Times:
     from mininet.net import Mininet
     from mininet.node import Host, OVSSwitch
 
-    from testbed.adapters.switches import PrivateSwitches, choose_datapath
+    from testbed.emulation.network.switches import PrivateSwitches, choose_datapath
 
     setLogLevel("critical")
     datapath = choose_datapath()
@@ -133,7 +133,7 @@ def stock_mininet(wiring: Any, *, shape: bool = True) -> Times:
 
 def _wait_until_empty() -> None:
     """Until the interfaces of the network are gone (Open vSwitch keeps one of its own while it runs)."""
-    from testbed.adapters.rtnetlink import Netlink
+    from testbed.emulation.network.rtnetlink import Netlink
 
     limit = time.monotonic() + 60
     with Netlink() as netlink:

@@ -67,8 +67,8 @@ def measure(
 def sfio_rank(rank: int, args: argparse.Namespace) -> None:
     """A process of SFIO: group and listeners from the environment."""
     from sfio_emu.adapters.environment import session_from_environment
-    from sfio_emu.datatypes import BYTE, contiguous, resized
-    from sfio_emu.views import MpiFile
+    from sfio_emu.views.datatypes import BYTE, contiguous, resized
+    from sfio_emu.views.mpi_file import MpiFile
 
     session = session_from_environment()
     barrier = session.group.barrier
@@ -177,8 +177,8 @@ def run_sfio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def run_romio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
-    from testbed.adapters.mpi_launcher import find_mpiexec
     from testbed.errors import CapabilityError
+    from testbed.striping.emulated.mpi_launcher import find_mpiexec
 
     try:
         mpiexec = find_mpiexec()

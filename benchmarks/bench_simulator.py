@@ -6,11 +6,11 @@ import statistics
 import time
 from dataclasses import replace
 
-from testbed.simulator.network_model import build_model
-from testbed.simulator.parameters import SimulationParameters
-from testbed.simulator.simulation import simulate
-from testbed.workloads.injection import InjectionProcess, build_injections
-from testbed.workloads.patterns import build_pattern
+from testbed.interconnect.injection import InjectionProcess, build_injections
+from testbed.interconnect.network_model import build_model
+from testbed.interconnect.parameters import SimulationParameters
+from testbed.interconnect.patterns import build_pattern
+from testbed.interconnect.simulation import simulate
 from topologies import load_network
 
 BOOKSIM = SimulationParameters(deadlock="virtual-channels")

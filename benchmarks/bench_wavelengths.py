@@ -14,9 +14,9 @@ from itertools import combinations
 
 import networkx as nx
 
-from testbed.model.wavelength_plan import Lightpath
-from testbed.scheduling.wavelength_cp_sat import solve_packing
-from testbed.scheduling.wavelengths import all_to_all, assign_wavelengths, lightpaths_between
+from testbed.scheduling.packing.cp_sat import solve_packing
+from testbed.wavelengths.assignment import all_to_all, assign_wavelengths, lightpaths_between
+from testbed.wavelengths.plan import Lightpath
 from topologies import load_network
 from topologies.network import Network
 

@@ -5,11 +5,11 @@ Pure and without I/O: sockets, Scapy and shared libraries are in ``fec.adapters`
 
 from __future__ import annotations
 
-from fec.block_size import fec_block_size
+from fec.code.reed_solomon import ReedSolomonCode
 from fec.engines import available_engines
 from fec.errors import EngineUnavailable, FecError, MalformedPacket, NotDecodable
-from fec.redundancy import ror, ror_breakdown
-from fec.reed_solomon import ReedSolomonCode
+from fec.redundancy.block_size import fec_block_size
+from fec.redundancy.ror import ror, ror_breakdown
 
 __all__ = [
     "EngineUnavailable",

@@ -21,11 +21,11 @@ from sfio_emu.interface import (
     size,
     use,
 )
+from sfio_emu.layout.striping import Layout
 from sfio_emu.ports import FreeTurns, SoloGroup
 from sfio_emu.session import Session
 from sfio_emu.settings import Settings
 from sfio_emu.striped_file import StripedFile
-from sfio_emu.striping import Layout
 
 __all__ = [
     "FreeTurns", "Layout", "ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "Session", "Settings",

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from sfio_emu.buffers import first_bytes
-from sfio_emu.client import Message
+from sfio_emu.client.buffers import first_bytes
+from sfio_emu.client.connection import Message
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.session import Session

@@ -9,12 +9,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from sfio_emu import wire
-from sfio_emu.client import Exchange, Message
+from sfio_emu.client.connection import Exchange, Message
+from sfio_emu.client.transfer import Stage
 from sfio_emu.errors import PeerError, ProtocolError, SfioError, UsageError
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
 from sfio_emu.settings import CALLS, Counters, Settings
-from sfio_emu.transfer import Stage
 from sfio_emu.wire import Kind
 
 

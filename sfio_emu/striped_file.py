@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sfio_emu import wire
-from sfio_emu.access import NO_END, Access
-from sfio_emu.buffers import as_bytes, each_offset, inside, span
-from sfio_emu.client import Message
+from sfio_emu.client.access import NO_END, Access
+from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
+from sfio_emu.client.connection import Message
 from sfio_emu.errors import SfioError, UsageError
+from sfio_emu.layout.pieces import Bytes
+from sfio_emu.layout.requests import Requests, make_requests
+from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName, parse_file_name
-from sfio_emu.pieces import Bytes
-from sfio_emu.requests import Requests, make_requests
 from sfio_emu.session import Session
 from sfio_emu.settings import Counters
-from sfio_emu.striping import Layout
 from sfio_emu.wire import Kind
 
 if TYPE_CHECKING:

@@ -8,27 +8,28 @@ from collections.abc import Sequence
 
 from testbed.commands.parsing import OneLineParser, reported
 
-COMMANDS = (
-    "topology",
-    "route",
-    "ror",
-    "stream",
-    "mobility",
-    "download",
-    "schedule",
-    "bulk",
-    "demo",
-    "experiment",
-    "campaign",
-    "report",
-    "allocate",
-    "wavelengths",
-    "simulate",
-    "up",
-    "run",
-    "sfio",
-    "doctor",
-)
+COMMANDS = {
+    "topology": "network",
+    "route": "routing",
+    "ror": "routing",
+    "stream": "stream",
+    "mobility": "stream",
+    "download": "stream",
+    "schedule": "scheduling",
+    "bulk": "scheduling",
+    "demo": "stream",
+    "experiment": "studies",
+    "campaign": "studies",
+    "report": "studies",
+    "allocate": "scheduling",
+    "wavelengths": "scheduling",
+    "simulate": "interconnect",
+    "up": "network",
+    "run": "striping",
+    "sfio": "striping",
+    "doctor": "network",
+}
+"""Each command and the folder of ``testbed.commands`` in which it lies, in the order of --help."""
 
 
 def build_parser(chosen: str | None) -> OneLineParser:
@@ -37,7 +38,7 @@ def build_parser(chosen: str | None) -> OneLineParser:
     parser.add_argument("--version", action="version", version=_version())
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OneLineParser)
     for name in COMMANDS if chosen not in COMMANDS else (chosen,):
-        importlib.import_module(f"testbed.commands.{name}").add_parser(subparsers)
+        importlib.import_module(f"testbed.commands.{COMMANDS[name]}.{name}").add_parser(subparsers)
     return parser
 
 

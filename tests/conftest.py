@@ -52,7 +52,7 @@ print("\\nRESULT " + json.dumps(result))
 
 @functools.cache
 def _obstacle() -> str | None:
-    from testbed.adapters.capabilities import emulation_obstacle
+    from testbed.emulation.machine.capabilities import emulation_obstacle
 
     return emulation_obstacle()
 
@@ -184,7 +184,7 @@ def sandboxed(valid_run: ValidRun) -> Callable[..., Any]:
 
 
 def _called(function: Callable[..., Any], arguments: tuple[Any, ...], timeout_s: float) -> Any:
-    from testbed.adapters.sandbox import run_in_sandbox
+    from testbed.emulation.sandbox.sandbox import run_in_sandbox
     from testbed.errors import InvalidRunError
 
     path = function.__code__.co_filename

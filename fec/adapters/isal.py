@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.erasure_code import Symbols
+from fec.code.erasure_code import Symbols
+from fec.code.galois_field import interpolation_rows
 from fec.errors import EngineUnavailable
-from fec.galois_field import interpolation_rows
 
 _TABLE_BYTES = 32
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from fec.adapters.message_vectors import REFUSALS, MessageVector, receive_many, send_many
 from fec.errors import FecError
-from fec.framing import FrameTemplate
-from fec.sender import OutgoingPacket
+from fec.protocol.framing import FrameTemplate
+from fec.protocol.sender import OutgoingPacket
 
 _LABEL = struct.Struct(">H")
 _SO_MEMINFO, _DROPS_INDEX = 55, 8

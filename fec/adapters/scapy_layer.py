@@ -1,6 +1,6 @@
 """The stream's packets as Scapy layers: to design, dissect and print them, and to build the template the data path patches.
 
-Same bytes as ``fec.wire``; importing this module binds both layers to the stream's UDP port.
+Same bytes as ``fec.protocol.wire``; importing this module binds both layers to the stream's UDP port.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_bottom_up, bind_layers, bind_top_down
 
-from fec.framing import FrameTemplate
-from fec.wire import CRC_OFFSET, HEADER_BYTES, STREAM_UDP_PORT, VERSION, PacketType
+from fec.protocol.framing import FrameTemplate
+from fec.protocol.wire import CRC_OFFSET, HEADER_BYTES, STREAM_UDP_PORT, VERSION, PacketType
 
 _KINDS = {int(kind): kind.name.lower() for kind in PacketType}
 _KIND_MASK = 0x0F

@@ -1,6 +1,6 @@
 """The engines that a Reed-Solomon code can run on, fastest first; each module is loaded when first asked for.
 
-An engine applies interpolation rows to symbols (``fec.erasure_code.Engine``); which one runs never changes a byte.
+An engine applies interpolation rows to symbols (``fec.code.erasure_code.Engine``); which one runs never changes a byte.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import cast
 
-from fec.erasure_code import Engine
+from fec.code.erasure_code import Engine
 from fec.errors import EngineUnavailable, FecError
 
 _MODULES = {

@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from fec.code.erasure_code import Symbols
+from fec.code.galois_field import interpolation_rows
 from fec.engines.xor_kernel import multiply_words
-from fec.erasure_code import Symbols
-from fec.galois_field import interpolation_rows
 
 _WORD_BYTES = 8
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import reedsolo
 
-from fec.erasure_code import Symbols
-from fec.galois_field import ORDER, POLYNOMIAL
+from fec.code.erasure_code import Symbols
+from fec.code.galois_field import ORDER, POLYNOMIAL
 
 
 class ReedsoloEngine:

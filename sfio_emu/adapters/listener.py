@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sfio_emu.adapters.sockets import VECTORS, watch_peer
 from sfio_emu.adapters.subfiles import RootedSubfiles
-from sfio_emu.server import BufferPool, FileRange, ServerConnection, Tally
+from sfio_emu.listener.server import BufferPool, FileRange, ServerConnection, Tally
 
 DEFAULT_MEMORY_BYTES = 32 << 20
 DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096

@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from sfio_emu.datatypes import Datatype, hindexed, joined_runs, resized
-from sfio_emu.datatypes import elementary as elementary_type
 from sfio_emu.errors import SfioError, UsageError
+from sfio_emu.views.datatypes import Datatype, hindexed, joined_runs, resized
+from sfio_emu.views.datatypes import elementary as elementary_type
 
 __all__ = ["MpiMissing", "datatype_by_decoding", "datatype_by_pack", "datatype_by_unpack"]
 
@@ -82,7 +82,7 @@ def datatype_by_decoding(mpi_type: Any) -> Datatype:
 
 
 def _rebuilt(base: Any, combiner: str, arguments: dict[str, Any]) -> Datatype:
-    from sfio_emu import datatypes as build
+    from sfio_emu.views import datatypes as build
 
     if combiner in ("NAMED", "F90_INTEGER", "F90_REAL", "F90_COMPLEX"):
         return elementary_type(base.Get_size(), base.Get_name(), _alignment(base))

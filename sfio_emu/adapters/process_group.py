@@ -14,8 +14,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from sfio_emu.errors import UsageError
-from sfio_emu.group_rounds import (
+from sfio_emu.client.group_rounds import (
     HELLO,
     MAX_ITEM_BYTES,
     Coordinator,
@@ -27,6 +26,7 @@ from sfio_emu.group_rounds import (
     failure_error,
     unpack_items,
 )
+from sfio_emu.errors import UsageError
 
 __all__ = ["GroupError", "GroupServer", "SocketGroup"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from testbed.bulk.arbiter import CircuitArbiter, Deadlock, Outcome
-from testbed.model.bulk_plan import BulkPlan, Path, TransferRecord
+from testbed.bulk.plan import BulkPlan, Path, TransferRecord
 from topologies.network import LinkId
 
 MOST_ATTEMPTS = 5

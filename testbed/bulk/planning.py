@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 from testbed.bulk.frames import time_frames
+from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledReceiver, Path, Switching
 from testbed.errors import InputError
-from testbed.model.bulk_plan import BulkPlan, BulkTransfer, KilledReceiver, Path, Switching
-from testbed.model.plan import Fault
+from testbed.faults.fault import Fault
 from topologies.errors import NoPathError
 from topologies.network import LinkId, Network
 from topologies.routing_tables import shortest_path_routing, static_routing

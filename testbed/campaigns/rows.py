@@ -8,7 +8,7 @@ import math
 import random
 from typing import Any
 
-from fec.block_size import as_fraction, fec_block_size
+from fec.redundancy.block_size import as_fraction, fec_block_size
 from testbed.campaigns.description import Campaign, Unit
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
@@ -108,7 +108,7 @@ def _joined(network: Network, source: str, sink: str, paths: int) -> bool:
 
 
 def _method_rows(campaign: Campaign, common: Row, route: SplitRoute | None) -> list[Row]:
-    """ROR as ``fec.redundancy.ror`` gives it; each load's block size is asked for once, the sums are in floats."""
+    """ROR as ``fec.redundancy.ror.ror`` gives it; each load's block size is asked for once, the sums are in floats."""
     loads = [] if route is None else sorted(route.loads[i] for i in route.loaded)
     forced = sum(load == 1 for load in loads)
     partial = loads[: len(loads) - forced]

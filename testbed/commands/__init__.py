@@ -1,0 +1,1 @@
+"""The commands: arguments to calls, results to text."""

@@ -1,0 +1,1 @@
+"""Values that rooms share: routes, label splits, schedules, traffics, wiring, verdicts, records; pure."""

@@ -1,6 +1,6 @@
 """A label split: which of the 65,536 packet labels each link carries.
 
-Made from a split route by ``testbed.routing.spraying``; the one table that switches' rules, the simulated fabric and
+Made from a split route by ``testbed.routing.label_split.spraying``; the one table that switches' rules, the simulated fabric and
 predictions of single and double failures are all read from.
 """
 

@@ -10,8 +10,8 @@ from typing import Any
 from testbed.model.json_fields import json_ready
 from testbed.model.record_json import record_to_json
 from testbed.model.run_records import LoadedRun, SessionRun
-from testbed.report.axes import NOTHING, plain, seconds_in_words
-from testbed.report.colours import DARK, LIGHT, custom_properties
+from testbed.report.drawing.axes import NOTHING, plain, seconds_in_words
+from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
 from testbed.report.markup import Markup, join, tag
 from testbed.report.sections import PER_PATH, badge, checks_block, scrolling, session_section, worst_deviation
 from testbed.report.wording import state_of, what_was_run, when, why

@@ -7,12 +7,12 @@ from typing import Any
 
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
 from testbed.model.verdict import Check, Verdict
-from testbed.report.axes import NOTHING, half_width, milliseconds, percent, plain
-from testbed.report.colours import LAYER_STEPS, layer_class
+from testbed.report.drawing.axes import NOTHING, half_width, milliseconds, percent, plain
+from testbed.report.drawing.colours import LAYER_STEPS, layer_class
+from testbed.report.drawing.network_svg import exact, hidden_hosts, lay_out, line_width, network_figure
+from testbed.report.drawing.scatter_svg import loss_scatter, size_scatter
+from testbed.report.drawing.timeline_svg import timeline_figure
 from testbed.report.markup import Markup, join, tag
-from testbed.report.network_svg import exact, hidden_hosts, lay_out, line_width, network_figure
-from testbed.report.scatter_svg import loss_scatter, size_scatter
-from testbed.report.timeline_svg import timeline_figure
 from testbed.report.wording import MARKS, State, counted, state_of, what_session_was, why
 
 WIDE, NARROW = 720, 340

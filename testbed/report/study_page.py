@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.report.axes import NOTHING, seconds_in_words
+from testbed.report.drawing.axes import NOTHING, seconds_in_words
 from testbed.report.markup import Markup, join, tag
 from testbed.report.page import POLICY, fact_list, page_style
 from testbed.report.sections import badge, checks_block, scrolling

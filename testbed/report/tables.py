@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
-from testbed.report.axes import NOTHING, half_width, plain
+from testbed.report.drawing.axes import NOTHING, half_width, plain
 from testbed.report.wording import MARKS, State, counted, state_of, why
 
 STYLES: dict[State, str] = {"passed": "green", "failed": "red", "invalid": "yellow", "unfinished": "yellow"}

@@ -8,7 +8,7 @@ from typing import Literal
 
 from testbed.model.run_records import LoadedRun, SessionRun
 from testbed.model.verdict import Verdict
-from testbed.report.axes import plain
+from testbed.report.drawing.axes import plain
 
 State = Literal["passed", "failed", "invalid", "unfinished"]
 FABRICS = {"emulation": "real packets through virtual switches", "simulator": "simulated in virtual time"}

@@ -11,8 +11,8 @@ from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.end_points import FlowProblem, flow_problem
-from testbed.routing.flow_steps import (
+from testbed.routing.flows.end_points import FlowProblem, flow_problem
+from testbed.routing.flows.flow_steps import (
     PUSHABLE,
     build_residual,
     index_arcs,
@@ -20,7 +20,7 @@ from testbed.routing.flow_steps import (
     push_flow,
     spread_levels,
 )
-from testbed.routing.min_cost import fewest_links_flow
+from testbed.routing.flows.min_cost import fewest_links_flow
 from topologies.network import Network
 
 

@@ -17,7 +17,7 @@ from testbed.routing.baselines import (
     max_flow,
     single_path,
 )
-from testbed.routing.capillary import capillary_route
+from testbed.routing.capillary.route import capillary_route
 from topologies.network import Network
 
 RoutingMethod = Callable[[Network, str, str], SplitRoute]
@@ -28,7 +28,7 @@ def _two_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
 
 
 def _thesis_loop(network: Network, source: str, sink: str) -> SplitRoute:
-    from testbed.routing.thesis_loop import thesis_route  # scipy's solver takes a third of a second to import
+    from testbed.routing.capillary.thesis_loop import thesis_route  # scipy's solver takes a third of a second to import
 
     return thesis_route(network, source, sink)
 
@@ -93,7 +93,7 @@ def _least_fec(tolerance: str) -> RoutingMethod:
         )
 
     def route(network: Network, source: str, sink: str) -> SplitRoute:
-        from testbed.routing.least_fec import least_fec_route
+        from testbed.routing.redundancy.least_fec import least_fec_route
 
         return least_fec_route(network, source, sink, value).route
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from testbed.errors import InputError
-from testbed.scheduling.full_simultaneities import Conflicts, transfers_of
+from testbed.scheduling.exact.full_simultaneities import Conflicts, transfers_of
 
 Order = Literal["round-robin", "random", "identical"]
 Frames = tuple[tuple[int, ...], ...]

@@ -27,14 +27,14 @@ class SchedulingMethod(Protocol):
 
 
 SCHEDULING_METHODS: Mapping[str, str] = {
-    "liquid": "testbed.scheduling.portfolio:liquid_schedule",
-    "exact": "testbed.scheduling.theory_methods:exact",
-    "round-robin": "testbed.scheduling.theory_methods:round_robin",
-    "random": "testbed.scheduling.theory_methods:random_order",
-    "identical": "testbed.scheduling.theory_methods:identical_order",
-    "dsatur": "testbed.scheduling.theory_methods:dsatur",
-    "milp": "testbed.scheduling.theory_methods:milp",
-    "cp-sat": "testbed.scheduling.portfolio:cp_sat_schedule",
+    "liquid": "testbed.scheduling.fast.portfolio:liquid_schedule",
+    "exact": "testbed.scheduling.exact.theory_methods:exact",
+    "round-robin": "testbed.scheduling.exact.theory_methods:round_robin",
+    "random": "testbed.scheduling.exact.theory_methods:random_order",
+    "identical": "testbed.scheduling.exact.theory_methods:identical_order",
+    "dsatur": "testbed.scheduling.exact.theory_methods:dsatur",
+    "milp": "testbed.scheduling.exact.theory_methods:milp",
+    "cp-sat": "testbed.scheduling.fast.portfolio:cp_sat_schedule",
 }
 
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Literal
 
 from testbed.bulk.frames import time_frames
+from testbed.bulk.plan import BulkPlan, BulkTransfer, Switching
 from testbed.bulk.planning import MOST_MESSAGE_BYTES, at_rate, bottleneck_load, transfers_of
 from testbed.errors import InputError
-from testbed.model.bulk_plan import BulkPlan, BulkTransfer, Switching
-from testbed.model.plan import Fault
+from testbed.faults.fault import Fault
 from testbed.striping.access import Access, Blocks, access_blocks, matrix_side, subfile_shares
 from testbed.striping.placement import Order, Pair, Placement, place
 from topologies.network import LinkId, Network

@@ -1,0 +1,1 @@
+"""Chapter 4: capillary routing and the redundancy that routes call for, computed."""

@@ -1,0 +1,129 @@
+"""How many packets a block needs against the loss, for several M, between the bounds of the thesis (Figure 59)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fec.redundancy.block_size import decoding_failure_probability, fec_block_size
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+RATE = 1e-5
+BLOCKS = (1, 2, 3, 5, 7, 10, 20, 50)
+TABLE = {
+    1: (3, 4, 4, 5, 8, 9, 11, 17),
+    5: (8, 9, 10, 12, 16, 18, 22, 32),
+    10: (13, 15, 16, 19, 24, 27, 32, 48),
+    20: (24, 27, 28, 32, 40, 44, 52, 76),
+}
+"""FEC_p at DER 1e-5, worked out independently in exact arithmetic, for the losses of TABLE_LOSSES."""
+TABLE_LOSSES = ("0.01", "0.036", "0.05", "0.1", "0.2", "0.25", "1/3", "0.5")
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """A curve (losses from 1 % to 60 %) an M; exact, so the seed plays no part."""
+    return [{"m": m, "losses": 12 if quick else 60} for m in BLOCKS]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """FEC_p along the curve, FEC_p of the table's losses, and whether one packet fewer would fail too often."""
+    m, count = point["m"], point["losses"]
+    losses = [round(0.6 * (k + 1) / count, 4) for k in range(count)]
+    sizes = [fec_block_size(m, p, RATE) for p in losses]
+    least = all(
+        decoding_failure_probability(m, n, p) <= RATE and (n == m or decoding_failure_probability(m, n - 1, p) > RATE)
+        for p, n in zip(losses[:: max(1, count // 12)], sizes[:: max(1, count // 12)], strict=True)
+    )
+    return {
+        "loss": losses,
+        "size": sizes,
+        "table": [fec_block_size(m, p, "1e-5") for p in TABLE_LOSSES],
+        "least": least,
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """The table holds exactly; the curves lie between equations 27 and 28; a greater M needs less."""
+    checks = [
+        Check(
+            name=f"M = {row['m']}: block sizes for losses of {', '.join(TABLE_LOSSES)}",
+            predicted=float(sum(TABLE[row["m"]])),
+            measured=float(sum(row["table"])),
+            tolerance=0.0,
+            passed=tuple(row["table"]) == TABLE[row["m"]],
+            detail="each of the eight, and so their sum",
+        )
+        for row in rows
+        if row["m"] in TABLE
+    ]
+    outside = sum(
+        not (n / row["m"] >= 1 / (1 - p) and n <= row["m"] * math.ceil(math.log(RATE) / math.log(p) - 1e-12))
+        for row in rows
+        for p, n in zip(row["loss"], row["size"], strict=True)
+    )
+    checks += [
+        _none("points outside the bounds 1/(1-p) and the next whole number above log_p(DER)", outside),
+        _none("curves of which a block one packet shorter would do", sum(not row["least"] for row in rows)),
+        _none(
+            "losses at which a greater M needs a greater rate (among M = 1, 5, 20, 50)",
+            sum(
+                b["size"][k] * a["m"] > a["size"][k] * b["m"]
+                for a, b in zip(_chosen(rows)[:-1], _chosen(rows)[1:], strict=True)
+                for k in range(len(a["size"]))
+            ),
+        ),
+    ]
+    return Verdict(checks=tuple(checks))
+
+
+def _chosen(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["m"] in (1, 5, 20, 50)]
+
+
+def _none(name: str, count: int) -> Check:
+    return Check(name=name, predicted=0.0, measured=float(count), tolerance=0.0, passed=count == 0)
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """FEC_p / M against the loss, a staircase an M, with both bounds."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.6, 5.4), layout="constrained")
+    axes = figure.subplots()
+    colours = colormaps["viridis"]
+    for at, row in enumerate(rows):
+        axes.step(
+            [100 * p for p in row["loss"]],
+            [n / row["m"] for n in row["size"]],
+            where="mid",
+            color=colours(at / len(rows)),
+            label=f"M = {row['m']}",
+        )
+    losses = rows[0]["loss"]
+    percent = [100 * p for p in losses]
+    axes.plot(percent, [math.log(RATE) / math.log(p) for p in losses], "--", color="#d55e00", label="log_p(DER), M = 1")
+    axes.plot(percent, [1 / (1 - p) for p in losses], "--", color="black", label="1 / (1 - p), M without limit")
+    axes.set_yscale("log")
+    axes.set_yticks([1, 1.5, 2, 3, 5, 10, 20], ["1", "1.5", "2", "3", "5", "10", "20"])
+    axes.minorticks_off()
+    axes.set_xlabel("random loss p (%)")
+    axes.set_ylabel("packets sent per source packet, FEC_p / M")
+    axes.set_title("Transmission rate increase, decoding error rate 1e-5")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=9, ncol=2)
+    return {"figure-59": figure}
+
+
+STUDY = Study(
+    name="fec_block_sizes",
+    does="exact block sizes N(M, p) against the loss, between their bounds",
+    answers="000 figure 59 and equations 24 to 28",
+    points=points,
+    measure=measure,
+    judge=judge,
+    figures=figures,
+)

@@ -1,0 +1,128 @@
+"""Stratified against random packet labels: the redundancy of one route when losses are spread evenly, not by chance."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.stream.mobile_pairs import mobile_pair
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+from testbed.routing import route_by_name
+from testbed.routing.redundancy.ror_study import Coding, Labels, route_breakdown
+from topologies import load_network
+
+Row = Mapping[str, Any]
+BLOCKS = (5, 10, 20, 50)
+TOLERANCE = 0.05
+FIXED = {"swiss-t1": ("s1", "s6"), "optical-cloud": ("x1", "x14")}
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Two fixed networks and some mobile ones of 40 nodes, for several M."""
+    networks = [*FIXED, *(f"mobile {seed + k}" for k in range(1 if quick else 6))]
+    return [{"network": name, "m": m} for name in networks for m in BLOCKS]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Block sizes of every link that counts with both kinds of labels, and what they add up to."""
+    name = point["network"]
+    if name in FIXED:
+        network, (source, sink) = load_network(name), FIXED[name]
+    else:
+        network, source, sink = mobile_pair(40, int(name.split()[1]))
+    route = route_by_name(network, source, sink, "capillary")
+    kinds: tuple[Labels, Labels] = ("random", "stratified")
+    terms = {
+        labels: route_breakdown(route, Coding(tolerance=TOLERANCE, source_packets=point["m"], labels=labels))
+        for labels in kinds
+    }
+    counted = [i for i, term in enumerate(terms["random"].per_load) if term.block_size is not None]
+    found: dict[str, Any] = {
+        "source": source,
+        "sink": sink,
+        "load": [float(terms["random"].per_load[i].load) for i in counted],
+    }
+    for labels, breakdown in terms.items():
+        base = breakdown.base_block_size or 0
+        sizes = [breakdown.per_load[i].block_size or base for i in counted]
+        found[labels] = {
+            "base": base,
+            "sizes": sizes,
+            "extra": sum(size - base for size in sizes),
+            "ror": None if breakdown.infinite else breakdown.ror,
+        }
+    return found
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """No link asks for more with stratified labels, at rest or in a failure; what ROR makes of it is a note."""
+    more = sum(a > b for row in rows for a, b in zip(row["stratified"]["sizes"], row["random"]["sizes"], strict=True))
+    checks = [
+        Check(
+            name="links whose stratified block is the longer one",
+            predicted=0,
+            measured=more,
+            tolerance=0,
+            passed=more == 0,
+        )
+    ]
+    for m in BLOCKS:
+        own = [row for row in rows if row["m"] == m]
+        share = sum(r["stratified"]["extra"] for r in own) / sum(r["random"]["extra"] for r in own)
+        checks.append(
+            Check(
+                name=f"M = {m}: packets added over all failures, stratified over random",
+                predicted=1.0,
+                measured=share,
+                tolerance=None,
+                passed=share < 1,
+                detail="less than random labels need",
+            )
+        )
+    notes = [
+        f"M = {m}: FEC_t {statistics.fmean(r['stratified']['base'] for r in rows if r['m'] == m):.1f} stratified, "
+        f"{statistics.fmean(r['random']['base'] for r in rows if r['m'] == m):.1f} random; ROR (relative to FEC_t) "
+        f"{statistics.fmean(r['stratified']['ror'] / r['random']['ror'] for r in rows if r['m'] == m):.2f} times that of random labels"
+        for m in BLOCKS
+    ]
+    return Verdict(checks=tuple(checks), notes=tuple(notes))
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Block size over M against the load of the failed link, a panel an M."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    for axes, m in zip(figure.subplots(2, 2, sharex=True, sharey=True).flat, BLOCKS, strict=True):
+        for labels, colour, marker in (("random", "#d55e00", "^"), ("stratified", "#0072b2", ".")):
+            dots = [
+                (100 * load, size / m)
+                for row in rows
+                if row["m"] == m
+                for load, size in zip(row["load"], row[labels]["sizes"], strict=True)
+            ]
+            axes.plot(*zip(*dots, strict=True), marker, color=colour, alpha=0.6, label=f"{labels} labels")
+        fine = list(range(5, 61))
+        axes.plot(fine, [100 / (100 - k) for k in fine], "--", color="black", linewidth=1, label="1 / (1 - r), least")
+        axes.set_title(f"M = {m}")
+        axes.grid(alpha=0.3)
+    for axes in figure.axes[2:]:
+        axes.set_xlabel("load r of the failed link (% of the packets)")
+    for axes in figure.axes[::2]:
+        axes.set_ylabel("block size N / M")
+    figure.axes[0].legend(fontsize=9)
+    figure.suptitle("Packets that answer a link's failure: certain with stratified labels, DER 1e-5 with random ones")
+    return {"labels": figure}
+
+
+STUDY = Study(
+    name="ror_labels",
+    does="block sizes and ROR of capillary routes with stratified and with random packet labels",
+    answers="beyond 000: labels spread evenly decode for certain with fewer packets",
+    points=points,
+    measure=measure,
+    judge=judge,
+    figures=figures,
+)

@@ -1,0 +1,249 @@
+"""How far capillary routing and the others are from the route of least ROR: exact on small graphs, convex on mobile networks.
+
+The claim to be tested speaks of "connected random graphs of at most 10 nodes, seeds 0 to 19" and leaves the generator open.
+``random_graph`` takes the words at their plainest, so that there is nothing to tune: every connected graph on the nodes is
+equally likely (each pair joined with probability 1/2, drawn anew until connected), both ways of an edge are links, and the end
+points are the first node and the last, a random pair since nodes are drawn alike. 6 to 10 nodes: on fewer there is hardly a
+choice between routes. M = 20 and DER = 1e-5 are the thesis'; the tolerance of 5 % lies in its range of 3.6 to 7.8 %, and the
+ratio hardly depends on it. What 20 graphs show is a matter of luck in its last digits, so more of the same kind are reported
+beside them (20 for short blocks, 180 for large ones), and 20 sparse ones (``sparse_graph``: a random tree and some edges), where
+capillary routing fares worst.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from typing import Any
+
+from experiments.stream.mobile_pairs import mobile_pair
+from fec import ror
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+from testbed.routing import route_by_name
+from testbed.routing.redundancy.least_fec import LeastFec, least_fec_route, least_fec_route_small
+from topologies.network import Link, Network, Node
+
+Row = Mapping[str, Any]
+METHODS = ("ecmp", "disjoint-2", "disjoint-all", "max-flow", "capillary:1", "capillary:3", "capillary")
+M, RATE, TOLERANCE = 20, 1e-5, 0.05
+MOST = 1.5
+EXACT_GRAPHS = 40
+"""Random graphs whose optimum for short blocks is sought: an integer programme of some seconds each."""
+KINDS = {"small": "random graphs", "more": "more of them", "sparse": "sparse graphs", "mobile": "mobile networks"}
+PANELS = (
+    ("small", "short"),
+    ("more", "short"),
+    ("sparse", "short"),
+    ("mobile", "large"),
+    ("small", "large"),
+    ("more", "large"),
+    ("sparse", "large"),
+)
+EQUATIONS = {"short": "blocks of M = 20 (eq. 23)", "large": "large blocks (eq. 29)"}
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """20 small random graphs (seeds 0 to 19 whatever ``seed``), more of them, sparse ones, then mobile networks of 115 nodes."""
+    ranges = {
+        "small": range(6 if quick else 20),
+        "more": range(20, 22 if quick else 200),
+        "sparse": range(2 if quick else 20),
+        "mobile": range(seed, seed + (2 if quick else 12)),
+    }
+    return [{"kind": kind, "graph": k} for kind, graphs in ranges.items() for k in graphs]
+
+
+def random_graph(seed: int) -> Network:
+    """A connected graph on 6 to 10 nodes, each equally likely, every edge both ways."""
+    generator = random.Random(f"connected/{seed}")
+    nodes = generator.randint(6, 10)
+    while True:
+        edges = {(a, b) for b in range(nodes) for a in range(b) if generator.random() < 0.5}
+        if is_connected(nodes, edges):
+            return _both_ways(f"random-{nodes}-{seed}", nodes, edges)
+
+
+def is_connected(nodes: int, edges: Set[tuple[int, int]]) -> bool:
+    """Whether every one of the nodes 0, 1, ... can be reached from node 0."""
+    reached, grown = {0}, True
+    while grown:
+        more = {b for a, b in edges if a in reached} | {a for a, b in edges if b in reached}
+        grown = not more <= reached
+        reached |= more
+    return len(reached) == nodes
+
+
+def sparse_graph(seed: int) -> Network:
+    """Connected, 6 to 10 nodes: a random tree and a half to one and a half as many more edges, each both ways."""
+    generator = random.Random(f"optimum/{seed}")
+    nodes = generator.randint(6, 10)
+    edges = {(generator.randrange(i), i) for i in range(1, nodes)}
+    wanted = len(edges) + generator.randint(nodes // 2, nodes + nodes // 2)
+    while len(edges) < wanted and len(edges) < nodes * (nodes - 1) // 2:
+        a, b = sorted(generator.sample(range(nodes), 2))
+        edges.add((a, b))
+    return _both_ways(f"sparse-{nodes}-{seed}", nodes, edges)
+
+
+def _both_ways(name: str, nodes: int, edges: Set[tuple[int, int]]) -> Network:
+    return Network(
+        name=name,
+        nodes=tuple(Node(id=str(i), kind="switch") for i in range(nodes)),
+        links=tuple(Link(source=str(a), target=str(b)) for x, y in sorted(edges) for a, b in ((x, y), (y, x))),
+    )
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """ROR of each method and of the optimum; links that every route must load fully count for none."""
+    if point["kind"] != "mobile":
+        network = (sparse_graph if point["kind"] == "sparse" else random_graph)(point["graph"])
+        ends = ("0", network.nodes[-1].id)
+        least = {"large": least_fec_route(network, *ends, TOLERANCE)}
+        if point["kind"] != "more" or point["graph"] < EXACT_GRAPHS:
+            with _solver_talks_to_stderr():
+                least["short"] = least_fec_route_small(network, *ends, TOLERANCE, M, RATE, limit_s=1200)
+    else:
+        network, *pair = mobile_pair(115, point["graph"])
+        ends = (pair[0], pair[1])
+        least = {"large": least_fec_route(network, *ends, TOLERANCE)}
+    found: dict[str, Any] = {"nodes": len(network.nodes), "links": len(network.links)}
+    for equation, optimum in least.items():
+        found[equation] = _rated(network, ends, equation == "large", optimum)
+    return found
+
+
+@contextmanager
+def _solver_talks_to_stderr() -> Iterator[None]:
+    """HiGHS writes a line now and then on the process's standard output, which belongs to ``--json``."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _rated(network: Network, ends: tuple[str, str], large: bool, least: LeastFec) -> dict[str, float | None]:
+    """None where infinite: a link that need not carry everything does."""
+    figures: dict[str, float | None] = {"optimum": least.ror, "bound": least.bound}
+    for method in METHODS:
+        route = route_by_name(network, *ends, method)
+        loads = [load for i, load in enumerate(route.loads) if i not in least.forced]
+        value = ror(loads, tolerance=TOLERANCE, source_packets=M, decoding_error_rate=RATE, large_blocks=large)
+        figures[method] = value if value < float("inf") else None
+    return figures
+
+
+def ratios(rows: Sequence[Row], kind: str, equation: str, method: str) -> list[float]:
+    """ROR over the optimum's, where both are finite and the optimum is above none."""
+    found = [row[equation] for row in rows if row["kind"] == kind and equation in row]
+    return [each[method] / each["optimum"] for each in found if each[method] is not None and each["optimum"] > 1e-9]
+
+
+def comparable(rows: Sequence[Row], kind: str, equation: str) -> int:
+    """Networks of which the best route has any ROR at all; where every link it loads is one that every route must, none has."""
+    found = [row[equation] for row in rows if row["kind"] == kind and equation in row]
+    return sum(each["optimum"] > 1e-9 for each in found)
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """On small graphs capillary routing should never be above one and a half times the optimum, which is to be proved."""
+    checks, notes = [], []
+    for kind, equation in PANELS:
+        own = ratios(rows, kind, equation, "capillary")
+        if not own:
+            continue
+        if kind == "small":
+            checks.append(
+                Check(
+                    name=f"{KINDS[kind]}, {EQUATIONS[equation]}: greatest ROR of capillary over the optimum",
+                    predicted=MOST,
+                    measured=max(own),
+                    tolerance=None,
+                    passed=max(own) <= MOST,
+                    detail=f"{MOST:g} at most; median {statistics.median(own):.3f} of {len(own)}",
+                )
+            )
+        else:
+            above = sum(ratio > MOST for ratio in own)
+            notes.append(
+                f"{KINDS[kind]}, {EQUATIONS[equation]}: capillary is at most {max(own):.3f} times the optimum, median "
+                f"{statistics.median(own):.3f}; above {MOST:g} times in {above} of {len(own)}"
+            )
+        gaps = [
+            row[equation]["optimum"] - row[equation]["bound"] for row in rows if row["kind"] == kind and equation in row
+        ]
+        unproved = sum(gap > 1e-3 for gap in gaps)
+        if kind in ("more", "sparse"):  # reported only: a busy machine's time limit must not decide the verdict
+            notes.append(f"{KINDS[kind]}, {EQUATIONS[equation]}: optimum not proved in {unproved} of {len(gaps)}")
+        else:
+            checks.append(
+                Check(
+                    name=f"{KINDS[kind]}, {EQUATIONS[equation]}: optimum less its proved lower bound, worst",
+                    predicted=0.0,
+                    measured=max(gaps),
+                    tolerance=1e-3,
+                    passed=not unproved,
+                )
+            )
+        for method in METHODS:
+            others = ratios(rows, kind, equation, method)
+            total = comparable(rows, kind, equation)
+            if others:
+                notes.append(
+                    f"{KINDS[kind]}, {EQUATIONS[equation]}, {method}: median {statistics.median(others):.2f} times the optimum, "
+                    f"infinite in {total - len(others)} of {total}"
+                )
+    return Verdict(checks=tuple(checks), notes=tuple(notes))
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """ROR over the optimum's by method: every network a dot, the median a bar."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(14, 9), layout="constrained")
+    for axes, (kind, equation) in zip(figure.subplots(2, 4, sharey=True).flat, PANELS, strict=False):
+        total = comparable(rows, kind, equation)
+        for at, method in enumerate(METHODS):
+            values = ratios(rows, kind, equation, method)
+            if values:
+                shift = [at + 0.3 * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]
+                axes.plot(shift, sorted(values), ".", color="#0072b2", alpha=0.7)
+                axes.plot([at - 0.3, at + 0.3], [statistics.median(values)] * 2, color="black", linewidth=2)
+            if len(values) < total:
+                axes.annotate(
+                    f"{total - len(values)} infinite", (at, 16), ha="center", va="top", fontsize=7, rotation=90
+                )
+        axes.axhline(1, color="#009e73", linewidth=1, label="optimum")
+        axes.axhline(
+            MOST, color="#d55e00", linewidth=1, linestyle="--", label=f"{MOST:g} times (claimed for small graphs)"
+        )
+        axes.set_xticks(range(len(METHODS)), METHODS, rotation=40, ha="right", fontsize=8)
+        axes.set_yscale("log")
+        axes.set_yticks([1, 1.5, 2, 3, 5, 10, 20], ["1", "1.5", "2", "3", "5", "10", "20"])
+        axes.minorticks_off()
+        axes.set_title(f"{total} {KINDS[kind]}, {EQUATIONS[equation]}", fontsize=9)
+        axes.grid(alpha=0.3, axis="y")
+    for first in (0, 4):
+        figure.axes[first].set_ylabel(f"ROR over that of the best route (t = {TOLERANCE:.0%})")
+    figure.axes[len(PANELS)].axis("off")
+    figure.axes[len(PANELS)].legend(*figure.axes[0].get_legend_handles_labels(), loc="center")
+    return {"distance-to-the-optimum": figure}
+
+
+STUDY = Study(
+    name="ror_optimum",
+    does="ROR of every routing over that of the best route there is: small random graphs and mobile networks",
+    answers="what 000 leaves open: how far capillary routing is from the least redundancy possible",
+    points=points,
+    measure=measure,
+    judge=judge,
+    figures=figures,
+)

@@ -1,0 +1,191 @@
+"""Runs the points of the interconnect studies in the simulator (thesis model of a hop) and reads off what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.interconnect.traffic import (
+    BURST_AT_S,
+    FIRST_SHOWN_SLOT,
+    RING_SHAPE,
+    SLOT_S,
+    Point,
+    faults_of,
+    network_of,
+    ring_traffic,
+    traffic_of,
+)
+from testbed.interconnect.compiled.kernel_state import NAC_EVENTS
+from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions
+from testbed.interconnect.network_model import NetworkModel, build_model
+from testbed.interconnect.parameters import SimulationParameters
+from testbed.interconnect.results import Simulation, summarize
+from testbed.interconnect.simulation import simulate
+
+WINDOW_S = 0.1
+"""Messages made so long before the burst, and so long after the slot of the burst, tell latency before and after."""
+
+
+def measure_run(point: Point) -> dict[str, Any]:
+    """One run of FT-DRB: ``latency_s`` by equations 5.1 and 5.2 (source queue included), what was sent and received, and
+    what NAC and FT-DRB did.
+    """
+    run = simulate(_model_of(_frozen(point)), traffic_of(point), _parameters(_frozen(point)), faults_of(point))
+    done = run.drb_counters
+    summary = summarize(run, start_s=0.0, end_s=point["seconds"])
+    return {
+        "latency_s": summary.destination_mean_latency_s,
+        "sent": run.sent,
+        "received": run.received,
+        "deadlocked": run.deadlocked,
+        "stopped": run.stopped,
+        "livelocked": run.livelocked,
+        "hops": float(run.hops[run.delivered >= 0].mean()) if run.received else 0.0,
+        "escapes": done.get("escapes", 0),
+        "alternative": done.get("sent_alternative", 0),
+        "marked": done.get("marked_permanent", 0),
+        "notifications": done.get("notifications", 0),
+        "grown": done.get("metapaths_grown", 0),
+        "acks": run.acks,
+        "nac_moves": _moves(run),
+        "nac_identified": run.nac_counters.get("identified", 0),
+    }
+
+
+def measure_ring(point: Point) -> dict[str, Any]:
+    """One run of the ring (Table 5.4): whether and when it deadlocks, slots of 10 ms, and what the burst did."""
+    full = {**point, "network": "torus:8x8", "routing": "dor", "paths": 4, "options": {}}
+    run = simulate(_model_of(_frozen(full)), ring_traffic(point), _parameters(_frozen(full)))
+    found: dict[str, Any] = {
+        "sent": run.sent,
+        "received": run.received,
+        "deadlocked": run.deadlocked,
+        "deadlock_s": run.deadlocked_at_s,
+        "stopped": run.stopped,
+        "nac_moves": _moves(run),
+        "nac_identified": run.nac_counters.get("identified", 0),
+    }
+    if point["burst"]:
+        found.update(_around_burst(run, point["seconds"]))
+    return found
+
+
+def _moves(run: Simulation) -> int:
+    """Packets that NAC put aside: by routers that identified themselves, and in recovery."""
+    return run.nac_counters.get("moved", 0) + run.nac_counters.get("recovery_moved", 0)
+
+
+def _around_burst(run: Simulation, seconds: float) -> dict[str, Any]:
+    """Slots, surface maps and latencies before, in and after the slot of the burst."""
+    slots = round(seconds / SLOT_S)
+    burst_slot = int(BURST_AT_S / SLOT_S + 1e-6)
+    done = run.delivered >= 0
+    at_s = run.delivered[done] / run.ticks_per_s
+    slot = np.minimum((at_s / SLOT_S).astype(int), slots)
+    received = np.bincount(slot, minlength=slots + 1)[:slots]
+    running = _running_means_us(run, slots)
+    treatment = run.nac_timeline[:, 0]
+    return {
+        "received_slots": received.tolist(),
+        "latency_slots_us": [round(value, 4) for value in running],
+        "rise_us": running[burst_slot] - running[burst_slot - 1],
+        "latency_before_us": _mean_us(run, BURST_AT_S - WINDOW_S, BURST_AT_S),
+        "latency_after_us": _mean_us(run, BURST_AT_S + SLOT_S, BURST_AT_S + SLOT_S + WINDOW_S),
+        "throughput_dip_percent": _missing_percent(run, (burst_slot + 1) * SLOT_S),
+        "stuck_packets": run.stuck.packets,
+        "identification_us": _identification_us(run),
+        "nac_treatment_us": float(treatment[-1] - treatment[0]) / run.ticks_per_s * 1e6 if len(treatment) else 0.0,
+        "maps": [_map_of(run, done, slot, FIRST_SHOWN_SLOT + k) for k in range(4)],
+        "first_map": _map_of(run, done, slot, 1),
+    }
+
+
+def _identification_us(run: Simulation) -> float:
+    """From the first input that is blocked until the first cycle is identified; 0 where there was none."""
+    ticks, events = run.nac_timeline[:, 0], run.nac_timeline[:, 1]
+    blocked, identified = (ticks[events == NAC_EVENTS.index(name)] for name in ("blocked", "identified"))
+    if not len(blocked) or not len(identified):
+        return 0.0
+    return float(identified[0] - blocked[0]) / run.ticks_per_s * 1e6
+
+
+def _running_means_us(run: Simulation, slots: int) -> list[float]:
+    """Equations 5.1 and 5.2 at the end of every slot: the mean of each destination so far, then over destinations."""
+    done = np.nonzero(run.delivered >= 0)[0]
+    order = done[np.argsort(run.delivered[done], kind="stable")]
+    slot = (run.delivered[order] / run.ticks_per_s / SLOT_S).astype(int)
+    latency = (run.delivered[order] - run.born[order]) / run.ticks_per_s * 1e6
+    nodes = int(run.destination.max()) + 1
+    sums: NDArray[np.float64] = np.zeros(nodes)
+    counts: NDArray[np.int64] = np.zeros(nodes, dtype=np.int64)
+    edges = np.searchsorted(slot, np.arange(slots + 1))
+    means, last = [], 0.0
+    for k in range(slots):
+        part = order[edges[k] : edges[k + 1]]
+        np.add.at(sums, run.destination[part], latency[edges[k] : edges[k + 1]])
+        np.add.at(counts, run.destination[part], 1)
+        seen = counts > 0
+        last = float((sums[seen] / counts[seen]).mean()) if seen.any() else last
+        means.append(last)
+    return means
+
+
+def _mean_us(run: Simulation, start_s: float, end_s: float) -> float:
+    mean = summarize(run, start_s=start_s, end_s=end_s).mean_latency_s
+    return 1e6 * mean if mean is not None else 0.0
+
+
+def _missing_percent(run: Simulation, until_s: float) -> float:
+    """Messages made but not delivered by then, of all messages made by then."""
+    end = until_s * run.ticks_per_s
+    made = int((run.born < end).sum())
+    arrived = int(((run.delivered >= 0) & (run.delivered < end)).sum())
+    return 100.0 * (made - arrived) / made
+
+
+def _map_of(run: Simulation, done: NDArray[np.bool_], slot: NDArray[np.int_], wanted: int) -> list[list[int]]:
+    """Messages received in the slot by every node of the torus: [x][y]."""
+    there = run.destination[done][slot == wanted]
+    counts = np.bincount(there, minlength=RING_SHAPE[0] * RING_SHAPE[1])
+    return [[int(v) for v in row] for row in counts.reshape(RING_SHAPE)]
+
+
+Frozen = tuple[tuple[str, Any], ...]
+
+
+def _frozen(point: Mapping[str, Any]) -> Frozen:
+    """What the model and the parameters depend on."""
+    names = ("network", "routing", "deadlock", "bytes", "buffer_bytes", "paths", "seed")
+    options = tuple(sorted(point["options"].items()))
+    return (*((name, point[name]) for name in names), ("options", options))
+
+
+def _parameters(frozen: Frozen) -> SimulationParameters:
+    point = dict(frozen)
+    routing = point["routing"]
+    if routing == "dor" and point["network"].startswith("fat-tree"):
+        routing = "d-mod-k"
+    return SimulationParameters(
+        model="thesis",
+        routing=routing,
+        deadlock=point["deadlock"],
+        packet_bytes=point["bytes"],
+        buffer_bytes=point["buffer_bytes"],
+        seed=point["seed"],
+        ft_drb=FtDrbOptions(paths=point["paths"], **dict(point["options"])),
+    )
+
+
+def _model_of(frozen: Frozen) -> NetworkModel:
+    return _model_without_seed(tuple((name, 1 if name == "seed" else value) for name, value in frozen))
+
+
+@lru_cache(maxsize=8)
+def _model_without_seed(frozen: Frozen) -> NetworkModel:
+    """Numbers and tables, built once a process for all seeds."""
+    return build_model(network_of(dict(frozen)["network"]), _parameters(frozen))

@@ -1,0 +1,67 @@
+"""What do groups of neighbouring failed links cost under FT-DRB (document 003, 5.6.2, Figures 5.29-5.30)?
+
+Line and square (convex), L and U (concave) on a 32x32 torus, failed from the start, uniform traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.interconnect.figures import draw_bars
+from experiments.interconnect.runs import measure_run
+from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances, spread
+from experiments.interconnect.traffic import STRIDE, drb_point, shape_drawing
+from testbed.commands.studies.study import Study
+from testbed.faults.fault_shapes import SHAPES
+from testbed.model.verdict import Verdict
+
+LEG = 5  # links a leg of each shape
+CLAIMED = 98.0
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Four shapes at a place drawn by the seed, and the run without."""
+    seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
+    kinds = [(0, "none"), *((1, f"shape:{shape}:{LEG}") for shape in SHAPES)]
+    return [
+        drb_point(network="torus:32x32", pattern="uniform", faults=n, fault_kind=kind, seed=s, quick=quick)
+        for s in seeds
+        for n, kind in kinds
+    ]
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Sent = received; above 98 % for each shape."""
+    checks = [delivery_check(rows), livelock_check(rows)]
+    for kind, values in _by_shape(rows).items():
+        checks.append(at_least(f"{kind}: above 98 % (%)", CLAIMED, values))
+    return Verdict(checks=tuple(checks))
+
+
+def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """5.29: the shapes; 5.30: their performance."""
+    bars = {"FT-DRB": {kind: spread(values) for kind, values in _by_shape(rows).items()}}
+    return {
+        "5.29": shape_drawing(LEG),
+        "5.30": draw_bars(
+            f"Performance with shapes of failed links, {rows[0]['network']}", bars, y_label="100 L0 / Lf (%)", low=95,
+            claim=CLAIMED, claim_says="claim: above 98 %",
+        ),
+    }  # fmt: skip
+
+
+def _by_shape(rows: Sequence[Row]) -> dict[str, list[float]]:
+    found = performances(rows, lambda row: row["fault_kind"])
+    return {kind.split(":")[1]: values for kind, values in found.items() if kind != "none"}
+
+
+STUDY = Study(
+    name="interconnect_shapes",
+    does="latency on a 32x32 torus whose failed links form a line, square, L or U, uniform traffic",
+    answers="003 Figures 5.29-5.30: above 98 % with each shape",
+    points=points,
+    measure=measure_run,
+    judge=judge,
+    figures=figures,
+)

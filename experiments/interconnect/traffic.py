@@ -1,0 +1,189 @@
+"""Points of the interconnect studies, and the traffic and failures that each stands for (document 003, Tables 5.4-5.16)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from testbed.faults.failure_traces import FailureTrace
+from testbed.faults.fault_shapes import SHAPES, shape_faults, shape_walk
+from testbed.faults.link_faults import LinkFault, faults_from_trace, random_faults
+from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
+from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at, merge
+from testbed.interconnect.patterns import (
+    DestinationPattern,
+    build_pattern,
+    only_in_row,
+    row_members,
+    tornado_in_one_row,
+)
+from topologies import Network, load_network
+
+STRIDE = 1000  # between seeds, so that studies with neighbouring --seed share none
+TEN_PERCENT = {"torus:8x8": 12, "torus:16x16": 51, "fat-tree:4,3": 12}
+SYNTHETIC = ("uniform", "bit-reversal", "butterfly", "shuffle", "transpose", "complement")
+
+FULL_AND_QUICK_S = {
+    "torus:8x8": (2.0, 0.2), "fat-tree:4,3": (0.5, 0.2), "torus:16x16": (0.15, 0.1), "torus:32x32": (0.08, 0.05),
+}  # fmt: skip
+"""Simulated time (the document does not give it): a full run has 12,000 messages or more at 400 packets/s a node."""
+
+RING_SHAPE, RING_ROW = (8, 8), 5
+SLOT_S = 0.01
+BURST_AT_S, BURST_MESSAGES = 1.18, 10
+FIRST_SHOWN_SLOT = 117
+"""The first of the four slots around the burst whose surface maps are shown."""
+
+Point = Mapping[str, Any]
+
+
+def drb_point(
+    *,
+    network: str,
+    pattern: str,
+    faults: int,
+    fault_kind: str,
+    seed: int,
+    quick: bool,
+    rate: float = 400.0,
+    paths: int = 4,
+    routing: str = "ft-drb",
+    deadlock: str = "nac",
+    seconds: float | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """One run of Tables 5.5 and 5.6: 512 B packets, 8 KB buffers, 2 Gbps; ``seconds`` or those of
+    FULL_AND_QUICK_S.
+
+    ``fault_kind``: "none"; "start", "half", "random-start": permanent from the start, half-way, a random moment;
+    "transient": up to a tenth of the run; "shape:NAME:LEG"; "trace:MACHINE", "trace-permanent:MACHINE".
+    """
+    if seconds is None:
+        full, short = FULL_AND_QUICK_S[network]
+        seconds = short if quick else full
+    return {
+        "network": network,
+        "pattern": pattern,
+        "faults": faults,
+        "fault_kind": "none" if faults == 0 else fault_kind,
+        "seed": seed,
+        "rate": rate,
+        "bytes": 512,
+        "buffer_bytes": 8192,
+        "paths": paths,
+        "routing": routing,
+        "deadlock": deadlock,
+        "seconds": seconds,
+        "options": dict(options or {}),
+    }
+
+
+def ring_point(
+    *, part: str, rate: float, seed: int, seconds: float, deadlock: str, burst: int = 0, others: str = ""
+) -> dict[str, Any]:
+    """One run of Table 5.4: tornado in row 5 of the 8x8 torus, 2 KB packets, 4 KB buffers; ``burst`` messages a node in
+    phase at 1.18 s; ``others``: a pattern at 200 packets/s in all other nodes.
+    """
+    return {
+        "part": part,
+        "rate": rate,
+        "seed": seed,
+        "seconds": seconds,
+        "deadlock": deadlock,
+        "burst": burst,
+        "others": others,
+        "bytes": 2048,
+        "buffer_bytes": 4096,
+    }
+
+
+@lru_cache(maxsize=8)
+def network_of(name: str) -> Network:
+    """The network, built once a process."""
+    return load_network(name)
+
+
+def traffic_of(point: Point) -> Injections:
+    """The messages of an FT-DRB run; every kind of failure meets the same."""
+    network = network_of(point["network"])
+    nodes = len(network.hosts)
+    pattern = build_pattern(point["pattern"], nodes, root=point["seed"] % nodes)
+    process = InjectionProcess(rate_per_s=point["rate"])
+    return build_injections(pattern, process, duration_s=point["seconds"], seed=point["seed"])
+
+
+def faults_of(point: Point) -> tuple[LinkFault, ...]:
+    """The failures of an FT-DRB run."""
+    network, seconds, seed = network_of(point["network"]), point["seconds"], [point["seed"], 7]
+    kind, _, rest = point["fault_kind"].partition(":")
+    count = point["faults"]
+    if kind == "none":
+        return ()
+    if kind == "shape":
+        shape, leg = rest.split(":")
+        return shape_faults(network, shape, size=int(leg), seed=seed)
+    if kind in ("trace", "trace-permanent"):
+        trace = trace_of(rest, point.get("traces", ""), point["seed"])
+        return faults_from_trace(network, trace, simulated_s=seconds, seed=seed, permanent=kind == "trace-permanent")
+    starts = {"start": (0.0, 0.0), "half": (seconds / 2, seconds / 2)}.get(kind, (0.0, seconds))
+    return random_faults(
+        network, count, seed=seed, start_s=starts, duration_s=(0.0, seconds / 10) if kind == "transient" else None
+    )
+
+
+def trace_of(machine: str, directory: str, seed: int) -> FailureTrace:
+    """The machine's trace from the public tables in that directory, or ("") a synthetic one of its statistics."""
+    if not directory:
+        return generate_trace(KNOWN_STATISTICS[machine], seed=[seed, 11], name=machine)
+    from testbed.results.trace_files import read_trace
+
+    if machine == "pnnl-mpp2":
+        return read_trace(Path(directory) / "pnnl2007.csv.gz", skip_bad_rows=True)
+    return read_trace(Path(directory) / "lanl.csv.gz", system=machine.removeprefix("lanl-"), skip_bad_rows=True)
+
+
+def ring_traffic(point: Point) -> Injections:
+    """The messages of a run of the ring: tornado in the row, its burst, and the pattern of all other nodes."""
+    row = tornado_in_one_row(RING_SHAPE, RING_ROW)
+    seconds, seed = point["seconds"], point["seed"]
+    parts = [build_injections(row, InjectionProcess(rate_per_s=point["rate"]), duration_s=seconds, seed=seed)]
+    if point["burst"]:
+        parts.append(burst_at(row, time_s=BURST_AT_S, messages=point["burst"]))
+    if point["others"]:
+        rest = _outside_the_row(build_pattern(point["others"], RING_SHAPE[0] * RING_SHAPE[1]))
+        parts.append(build_injections(rest, InjectionProcess(rate_per_s=200.0), duration_s=seconds, seed=[seed, 3]))
+    return merge(parts)
+
+
+def shape_drawing(leg: int) -> Any:
+    """The four fault shapes as the links that fail."""
+    import matplotlib.pyplot as plt
+
+    figure, places = plt.subplots(1, 4, figsize=(9, 2.7))
+    for axes, shape in zip(places, SHAPES, strict=True):
+        points = shape_walk(shape, leg)
+        low_x, low_y = min(x for x, _ in points), min(y for _, y in points)
+        span = leg + 1
+        for x in range(-1, span + 1):
+            for y in range(-1, span + 1):
+                axes.plot(x, y, "s", color="#c3c9d0", markersize=3)
+        xs, ys = [x - low_x for x, _ in points], [y - low_y for _, y in points]
+        axes.plot(xs, ys, "-", color="#b3261e", linewidth=2.2, label="failed links")
+        axes.plot(xs, ys, "s", color="#16191d", markersize=3.5)
+        axes.set_title(f"{shape}: {len(points) - 1} links", fontsize=10)
+        axes.set_aspect("equal")
+        axes.set_xlabel("x (routers)", fontsize=8)
+        axes.set_ylabel("y (routers)", fontsize=8)
+        axes.set_xticks([])
+        axes.set_yticks([])
+    places[0].legend(fontsize=7, frameon=False, loc="upper right")
+    figure.suptitle("Shapes of failed links (red)", fontsize=11)
+    figure.tight_layout()
+    return figure
+
+
+def _outside_the_row(pattern: DestinationPattern) -> DestinationPattern:
+    inside = set(row_members(RING_SHAPE, RING_ROW))
+    return only_in_row(pattern, [s for s in range(len(pattern.choices)) if s not in inside])

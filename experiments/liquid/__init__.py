@@ -1,0 +1,1 @@
+"""Chapter 3: liquid schedules, their construction and their execution on switches."""

@@ -1,0 +1,123 @@
+"""Figure 34: how far blank and idle categories and the skeleton reduce the search for all full teams.
+
+The 23 patterns: the all-to-all exchanges of 3 to 8 nodes of Swiss-T1 with different liquid throughput. There are just 23, they
+are the largest whose full teams can all be listed (8 nodes have up to 33,600), and they give the thesis' reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.liquid.swiss_t1_traffic import INK, OTHER, Row, figure_of, traffic_of
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+from testbed.scheduling.exact.full_teams import BLANK, IDLE, NAIVE, SKELETON, search_space
+from testbed.scheduling.traffic.allocation import distinct_allocations
+
+SEARCHES = {"naive": NAIVE, "blank": BLANK, "idle": IDLE, "skeleton": SKELETON}
+LABELS = {
+    "naive": "all categories",
+    "blank": "without blank ones",
+    "idle": "and without idle ones",
+    "skeleton": "and the skeleton first",
+}
+THESIS = {"naive": 100.0, "blank": 28.0, "idle": 20.0, "skeleton": 10.6}
+TOLERANCE = 5.0
+PATTERNS = 23
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Patterns of 3 to 8 nodes, to 7 for a quick look."""
+    most = 7 if quick else 8
+    return [{"allocation": a.name, "nodes": a.nodes} for a in distinct_allocations() if 3 <= a.nodes <= most]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Categories traversed by each search until all full teams are known."""
+    paths = traffic_of(point["allocation"]).paths()
+    found = {name: search_space(paths, search) for name, search in SEARCHES.items()}
+    return {
+        **{name: categories for name, (categories, _) in found.items()},
+        "teams": found["naive"][1],
+        "same_teams": len({teams for _, teams in found.values()}) == 1,
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Mean share of the naive search space, within five points of the thesis where all 23 patterns were taken."""
+    checks = [
+        Check(
+            name="all four searches find as many full teams",
+            predicted=float(len(rows)),
+            measured=float(sum(row["same_teams"] for row in rows)),
+            tolerance=0,
+            passed=all(row["same_teams"] for row in rows),
+        )
+    ]
+    tolerance = TOLERANCE if len(rows) == PATTERNS else 2 * TOLERANCE
+    for name in ("blank", "idle", "skeleton"):
+        mean = _mean(rows, name)
+        checks.append(
+            Check(
+                name=f"search space {LABELS[name]}, % of all categories",
+                predicted=THESIS[name],
+                measured=mean,
+                tolerance=tolerance,
+                passed=abs(mean - THESIS[name]) <= tolerance,
+            )
+        )
+    return Verdict(checks=tuple(checks), notes=(f"{len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes",))
+
+
+def _mean(rows: Sequence[Row], name: str) -> float:
+    return float(sum(100.0 * row[name] / row["naive"] for row in rows) / len(rows))
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Mean reductions beside the thesis', and each pattern's."""
+    figure, axes = figure_of()
+    names = list(SEARCHES)
+    for at, name in enumerate(names):
+        shares = [100.0 * row[name] / row["naive"] for row in rows]
+        mean = sum(shares) / len(shares)
+        axes.bar(at - 0.2, mean, width=0.38, color="#0072b2", label="mean of ours" if at == 0 else None)
+        axes.bar(
+            at + 0.2,
+            THESIS[name],
+            width=0.38,
+            color="none",
+            edgecolor=OTHER,
+            hatch="//",
+            label="thesis" if at == 0 else None,
+        )
+        axes.plot(
+            [at - 0.2] * len(shares),
+            shares,
+            "_",
+            color=INK,
+            markersize=9,
+            alpha=0.6,
+            label="one pattern" if at == 0 else None,
+        )
+        axes.annotate(f"{mean:.1f} %", (at - 0.2, max(shares) + 1.5), ha="center", fontsize=9)
+        axes.annotate(f"{THESIS[name]:g} %", (at + 0.2, THESIS[name] + 1.5), ha="center", fontsize=9, color=OTHER)
+    axes.set_xticks(range(len(names)), [LABELS[name] for name in names])
+    axes.set_ylabel("categories traversed (% of the naive search)")
+    axes.set_ylim(0, 112)
+    axes.set_title(
+        f"Search space of all full teams, {len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes (Figure 34)"
+    )
+    axes.legend()
+    return {"search-space": figure}
+
+
+STUDY = Study(
+    name="liquid_search_space",
+    does="count the categories that the search for all full teams traverses, with each optimisation of the thesis",
+    answers="000, Figure 34: 100, 28, 20 and 10.6 % of the search space on 23 patterns",
+    points=points,
+    measure=measure,
+    judge=judge,
+    figures=figures,
+)

@@ -1,0 +1,58 @@
+"""The 362 traffic patterns of Swiss-T1 as transfers over links, for the studies of liquid scheduling.
+
+Source: 000, subsection 3.8.1, Figure 41.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.model.traffic import Traffic
+from testbed.scheduling.traffic.allocation import RatedAllocation, distinct_allocations
+from testbed.scheduling.traffic.patterns import all_to_all
+from topologies.swiss_t1 import swiss_t1
+
+Row = Mapping[str, Any]
+QUICK_PATTERNS = 20
+INK, LIQUID, OTHER, THIRD = "#16191d", "#0072b2", "#d55e00", "#009e73"
+
+
+def patterns(quick: bool) -> tuple[RatedAllocation, ...]:
+    """All 362 in the order of Figure 41, or 20 evenly spread over them, the whole machine last."""
+    every = distinct_allocations()
+    if not quick:
+        return every
+    last = len(every) - 1
+    return tuple(every[last - last * k // QUICK_PATTERNS] for k in range(QUICK_PATTERNS - 1, -1, -1))
+
+
+def pattern_points(quick: bool, **others: Any) -> list[dict[str, Any]]:
+    """One point a pattern: its name, nodes and place on the axis of Figure 41."""
+    return [{"allocation": a.name, "nodes": a.nodes, "place": at, **others} for at, a in enumerate(patterns(quick))]
+
+
+def traffic_of(allocation: str) -> Traffic:
+    """Every sending processor to every receiving one, over the links in the order in which they are crossed."""
+    return all_to_all(swiss_t1(allocation=tuple(map(int, allocation.split("-")))))
+
+
+def node_axis(axes: Any, rows: Sequence[Row]) -> None:
+    """Name the axis on which patterns stand side by side: ticks where the number of nodes changes."""
+    starts = [at for at, row in enumerate(rows) if at == 0 or row["nodes"] != rows[at - 1]["nodes"]]
+    while len(starts) > 14:
+        starts = starts[::2]
+    axes.set_xticks(starts, [str(rows[at]["nodes"]) for at in starts], fontsize=8)
+    axes.set_xlabel("traffic patterns, by nodes taking part and then by liquid throughput (first of so many nodes)")
+    axes.set_xlim(-1, len(rows))
+
+
+def figure_of(height: float = 4.6) -> tuple[Any, Any]:
+    """A figure with one set of axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.grid(color="#d9dde2", linewidth=0.5)
+    axes.set_axisbelow(True)
+    return figure, axes

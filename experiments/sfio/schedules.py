@@ -1,0 +1,143 @@
+"""Collective writes and reads of a striped file on Swiss-T1, in a liquid schedule and without: the combination the thesis argues for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.sfio.runs import BLUE, OCHRE, accessed, at_least, finish, judged, mark_invalid
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Verdict
+
+Row = Mapping[str, Any]
+ALLOCATIONS = {
+    8: "4-4-0-0-0-0-0-0",
+    12: "3-3-2-2-1-1-0-0",
+    16: "2-2-2-2-2-2-2-2",
+    20: "3-2-3-2-3-2-3-2",
+    24: "3-3-3-3-3-3-3-3",
+    32: "4-4-4-4-4-4-4-4",
+}
+QUICK_NODES = (8, 16, 24)
+REPEAT = 3
+LINK_RATE_BPS = 5e6
+PAIR_BYTES, QUICK_PAIR_BYTES = 100_000, 40_000
+STRIPE_UNIT = 200
+LEAST_GAIN, GAIN_FROM = 1.3, 16
+WAYS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for as they come", OCHRE)}
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Both orders, written and read."""
+    return [
+        {
+            "nodes": nodes,
+            "allocation": ALLOCATIONS[nodes],
+            "operation": operation,
+            "schedule": schedule,
+            "pair_bytes": QUICK_PAIR_BYTES if quick else PAIR_BYTES,
+            "seed": seed,
+        }
+        for nodes in (QUICK_NODES if quick else ALLOCATIONS)
+        for operation in ("write", "read")
+        for schedule in WAYS
+    ]
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """One collective operation over circuits."""
+    return accessed(
+        f"swiss-t1:allocation={point['allocation']}",
+        compute_nodes=point["nodes"],
+        io_nodes=point["nodes"],
+        stripe_unit=STRIPE_UNIT,
+        file_bytes=point["nodes"] ** 2 * point["pair_bytes"],
+        operation=point["operation"],
+        schedule=point["schedule"],
+        switching="circuit",
+        link_rate_bps=LINK_RATE_BPS,
+        repeat=REPEAT,
+        seed=point["seed"],
+    )
+
+
+def gains(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
+    """(operation, nodes) -> scheduled over unscheduled throughput."""
+    found = {(r["operation"], r["nodes"], r["schedule"]): r["throughput_bps"] for r in rows}
+    return {
+        (operation, nodes): found[operation, nodes, "liquid"] / found[operation, nodes, "none"]
+        for operation, nodes, schedule in found
+        if schedule == "liquid"
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """The gain from 16 nodes on, for writes and reads apart."""
+    found = gains(rows)
+    checks = []
+    for operation in ("write", "read"):
+        large = {nodes: gain for (kind, nodes), gain in found.items() if kind == operation and nodes >= GAIN_FROM}
+        worst = min(large, key=lambda nodes: large[nodes])
+        checks.append(
+            at_least(
+                f"{operation}: scheduled over unscheduled throughput, worst from {GAIN_FROM} nodes on",
+                large[worst],
+                LEAST_GAIN,
+                f"{worst} nodes; at least {LEAST_GAIN}",
+            )
+        )
+    return judged(rows, checks)
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Throughput of both orders over the number of nodes, and the gain."""
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.4, 4.6))
+    liquid = sorted({(row["nodes"], row["liquid_bps"] / 1e6) for row in rows})
+    axes.plot(*zip(*liquid, strict=True), color="black", linewidth=1, marker=".", label="liquid throughput")
+    for operation, line in (("write", "-"), ("read", "--")):
+        for schedule, (name, colour) in WAYS.items():
+            chosen = sorted(
+                (r["nodes"], r["throughput_bps"] / 1e6)
+                for r in rows
+                if (r["operation"], r["schedule"]) == (operation, schedule)
+            )
+            axes.plot(
+                *zip(*chosen, strict=True), marker="o", linestyle=line, color=colour, label=f"{operation}, {name}"
+            )
+    mark_invalid(axes, rows, "nodes")
+    axes.set_xticks(sorted({row["nodes"] for row in rows}))
+    axes.set_ylim(0, None)
+    title = f"Collective access on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
+    finish(
+        axes, x="nodes, each of which computes and keeps a subfile", y="throughput of all together, Mbit/s", title=title
+    )
+    return {"schedules": figure, "gain": _gain_figure(rows)}
+
+
+def _gain_figure(rows: Sequence[Row]) -> Any:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4))
+    found = gains(rows)
+    for operation, marker, colour in (("write", "o", BLUE), ("read", "s", OCHRE)):
+        chosen = sorted((nodes, gain) for (kind, nodes), gain in found.items() if kind == operation)
+        axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=operation)
+    axes.axhline(LEAST_GAIN, color="black", linestyle=":", label=f"{LEAST_GAIN}, claimed from {GAIN_FROM} nodes on")
+    axes.set_xticks(sorted({row["nodes"] for row in rows}))
+    axes.set_ylim(0, None)
+    finish(axes, x="nodes", y="scheduled over unscheduled throughput", title="What a liquid schedule gains")
+    return figure
+
+
+STUDY = Study(
+    name="sfio_schedules",
+    does="writes and reads a striped file on Swiss-T1 with and without a liquid schedule",
+    answers="Section 2.8: network transfers of collective access, coordinated and scheduled",
+    points=points,
+    measure=measure,
+    judge=judge,
+    figures=figures,
+    emulation=True,
+)

@@ -1,0 +1,1 @@
+"""Chapter 4 on packets: coded streams while links fail or nodes move."""

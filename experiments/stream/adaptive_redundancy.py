@@ -1,0 +1,233 @@
+"""What answering losses costs and saves: the adaptive sender against fixed block sizes and one that knows every failure beforehand.
+
+Loss that changes in three ways over Swiss-T1 from s1 to s6, in virtual time: one link (a quarter of the packets) that goes and
+comes back periodically, one whose random loss rises and falls in ramps, and Poisson failures of every loaded cable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from experiments.stream.adaptive_figures import fortune_figures
+from testbed.commands.studies.study import Study
+from testbed.faults.fault import Fault
+from testbed.faults.fault_schedules import PoissonFaults
+from testbed.model.verdict import Check, Verdict
+from testbed.stream.endpoints import build_sender
+from testbed.stream.judgement.analysis import size_range
+from testbed.stream.plan import LabelOrder, StreamParameters, StreamPlan
+from testbed.stream.planning import build_plan
+from testbed.stream.prediction.foresight import foreseen_sizes, needed_size, stream_fortune
+from testbed.stream.prediction.in_force import planned_epochs
+from testbed.stream.prediction.policy import block_size_policy
+from testbed.stream.simulated import SimulatedStreamFabric
+from topologies import load_network
+
+Row = Mapping[str, Any]
+NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
+LINK = ("s1", "s2", 0)
+RATE_PPS, PLAYBACK_S, CALM_S = 500.0, 0.4, 1.0
+HOLDS_S = {"adaptive": 2.0, "adaptive, short hold": 0.5}
+SENDERS = ("clairvoyant", *HOLDS_S, "fixed, at rest", "fixed, for the worst")
+PATTERNS = {
+    "on and off": "period of a link that is down half of the time, s",
+    "ramps": "time from no loss to a quarter of all packets and back, s",
+    "Poisson": "failures of each cable, 1/s (1 s each)",
+}
+SLACK = 0.05
+"""Of overhead: late parity, and the first rough estimates after a change."""
+STEPS = 8
+"""Of a ramp, each way."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every sender under every pattern; ``at`` is the pattern's own parameter (``PATTERNS``)."""
+    values = {
+        "on and off": (1.0, 8.0) if quick else (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
+        "ramps": (8.0,) if quick else (2.0, 4.0, 8.0, 16.0),
+        "Poisson": (0.1,) if quick else (0.01, 0.03, 0.1, 0.3),
+    }
+    lasts_s = 18.0 if quick else 50.0
+    return [
+        {"pattern": pattern, "at": at, "sender": sender, "lasts_s": lasts_s, "seed": seed}
+        for pattern, own in values.items()
+        for at in own
+        for sender in SENDERS
+    ]
+
+
+def changing_faults(pattern: str, at: float, lasts_s: float) -> PoissonFaults | tuple[Fault, ...]:
+    """The pattern's faults, both ends of the run calm."""
+    if pattern == "Poisson":
+        return PoissonFaults(rate_per_s=at, lasts_s=1.0, start_s=CALM_S)
+    end_s, start_s, found = lasts_s - PLAYBACK_S - CALM_S, CALM_S, []
+    while start_s + at <= end_s + 1e-9:
+        if pattern == "on and off":
+            found.append(Fault(link=LINK, start_s=start_s, stop_s=start_s + at / 2))
+        else:
+            step_s = at / (2 * STEPS)
+            found += [
+                Fault(
+                    link=LINK,
+                    kind="loss",
+                    start_s=round(start_s + k * step_s, 6),
+                    stop_s=round(start_s + (k + 1) * step_s, 6),
+                    loss_fraction=min(k + 1, 2 * STEPS - k) / STEPS,
+                )
+                for k in range(2 * STEPS)
+            ]
+        start_s += at if pattern == "on and off" else at + CALM_S
+    return tuple(found)
+
+
+def sender_plan(point: Mapping[str, Any]) -> tuple[StreamPlan, int, int]:
+    """The point's plan, N at rest and N for the worst that its faults do (at most the policy's largest)."""
+    labels: LabelOrder = "random" if point["pattern"] == "ramps" else "stratified"
+    stream = StreamParameters(
+        rate_pps=RATE_PPS, playback_s=PLAYBACK_S, labels=labels, hold_s=HOLDS_S.get(point["sender"], 2.0)
+    )
+    plan, _ = build_plan(
+        load_network(NETWORK),
+        SOURCE,
+        SINK,
+        stream=stream,
+        faults=changing_faults(point["pattern"], point["at"], point["lasts_s"]),
+        duration_s=point["lasts_s"],
+        seed=point["seed"],
+    )
+    policy = block_size_policy(plan)
+    worst = max(needed_size(plan, policy, epoch.loss, epoch.needed) for epoch in planned_epochs(plan))
+    fixed = {"fixed, at rest": policy.base, "fixed, for the worst": worst}.get(point["sender"])
+    return replace(plan, stream=replace(stream, block_size=fixed)), policy.base, worst
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One stream in virtual time."""
+    plan, base, worst = sender_plan(point)
+    build = build_sender
+    if point["sender"] == "clairvoyant":
+        build = partial(build_sender, foreseen=foreseen_sizes(plan))
+    fortune = stream_fortune(plan, SimulatedStreamFabric(build).run(plan))
+    m, answers = plan.stream.source_packets, answer_range(plan)
+    return {**asdict(fortune), "base": base, "worst": worst, "answers": answers, "m": m}
+
+
+def answer_range(plan: StreamPlan) -> tuple[int, int]:
+    """N that the adaptive sender may answer the greatest loss with: the policy's for losses it cannot tell apart."""
+    adaptive = replace(plan, stream=replace(plan.stream, block_size=None))
+    return size_range(plan, max(e.loss for e in planned_epochs(plan)), block_size_policy(adaptive))
+
+
+def held_share(period_s: float, hold_s: float) -> float:
+    """Share of time in which N is raised under a link that is down half of each period: the hold runs on after each repair."""
+    return min(1.0, 0.5 + hold_s / period_s)
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Bounds from both sides: never much worse than foresight in blocks lost, never dearer than always being prepared."""
+    table = {(row["pattern"], row["at"], row["sender"]): row for row in rows}
+    cases = list(dict.fromkeys((row["pattern"], row["at"]) for row in rows))
+    checks = [_foresight_check(table, cases)]
+    for pattern in dict.fromkeys(pattern for pattern, _ in cases):
+        own = [at for kind, at in cases if kind == pattern]
+        checks.append(_losses_check(table, pattern, own))
+    periods = [at for kind, at in cases if kind == "on and off"]
+    checks += [_held_check(table, periods, sender) for sender in HOLDS_S]
+    checks.append(_decode_check(table, [at for at in periods if at >= 1]))
+    return Verdict(checks=tuple(checks), notes=tuple(_notes(table, cases)))
+
+
+Table = Mapping[tuple[str, float, str], Row]
+
+
+def _foresight_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
+    """Foresight under failures that a code can repair: nothing is lost."""
+    own = [table[pattern, at, "clairvoyant"] for pattern, at in cases if pattern == "on and off"]
+    worst = max(row["undecodable"] for row in own)
+    return Check(
+        name="blocks that foresight could not save, link on and off",
+        predicted=0.0,
+        measured=worst,
+        tolerance=0.0,
+        passed=worst == 0,
+    )
+
+
+def _losses_check(table: Table, pattern: str, values: Sequence[float]) -> Check:
+    """Of the source packets that N at rest has late or lost and foresight has not: how many the adaptive sender has, worst case."""
+    shares = []
+    for at in values:
+        late = {sender: table[pattern, at, sender]["late"] for sender in ("clairvoyant", "adaptive", "fixed, at rest")}
+        if late["fixed, at rest"] > late["clairvoyant"]:
+            shares.append((late["adaptive"] - late["clairvoyant"]) / (late["fixed, at rest"] - late["clairvoyant"]))
+    worst = max(shares, default=0.0)
+    return Check(
+        name=f"{pattern}: of the packets that only foresight saves and N at rest loses, share lost by the adaptive sender, worst",
+        predicted=0.0,
+        measured=worst,
+        tolerance=0.1,
+        passed=worst <= 0.1,
+        detail="a tenth at most; below 0 it does better than foresight without late parity",
+    )
+
+
+def _held_check(table: Table, periods: Sequence[float], sender: str) -> Check:
+    """Overhead over the period by the hold alone: N is raised while the link is down and ``hold_s`` longer."""
+    gaps, bounds = {}, {}
+    for at in periods:
+        row = table["on and off", at, sender]
+        share = held_share(at, HOLDS_S[sender])
+        low, high = ((share * n + (1 - share) * row["base"]) / row["m"] - 1 for n in row["answers"])
+        bounds[at] = (low, high)
+        gaps[at] = max(low - row["overhead"], row["overhead"] - high, 0.0)
+    worst = max(gaps, key=lambda at: gaps[at])
+    low, high = bounds[worst]
+    return Check(
+        name=f"on and off, {sender}: overhead beyond what the hold predicts, worst",
+        predicted=0.0,
+        measured=gaps[worst],
+        tolerance=SLACK,
+        passed=gaps[worst] <= SLACK,
+        detail=f"at a period of {worst:g} s, predicted {100 * low:.0f} to {100 * high:.0f} % by what N it may answer with",
+    )
+
+
+def _decode_check(table: Table, periods: Sequence[float]) -> Check:
+    """From each failure to the first block that decodes, within the playback buffer."""
+    found = [t for at in periods for t in table["on and off", at, "adaptive"]["first_decode_s"]]
+    missing = sum(t is None for t in found)
+    worst = max((t for t in found if t is not None), default=float("inf"))
+    return Check(
+        name="on and off, adaptive: from a failure to the first block that decodes, worst, s",
+        predicted=None,
+        measured=worst,
+        tolerance=PLAYBACK_S,
+        passed=not missing and worst <= PLAYBACK_S,
+        detail=f"{len(found)} failures, {missing} without any; the playback buffer is {PLAYBACK_S:g} s",
+    )
+
+
+def _notes(table: Table, cases: Sequence[tuple[str, float]]) -> list[str]:
+    notes = []
+    for pattern, at in cases:
+        words = [
+            f"{sender} {100 * row['overhead']:.0f} %, {100 * row['late']:.2f} % late"
+            for sender in SENDERS
+            if (row := table.get((pattern, at, sender))) is not None
+        ]
+        notes.append(f"{pattern}, {at:g}: {'; '.join(words)}")
+    return notes
+
+
+STUDY = Study(
+    name="adaptive_redundancy",
+    does="redundancy spent and packets lost under loss that changes: adaptive, fixed and clairvoyant senders, in virtual time",
+    answers="000, section 4.3: redundancy added when a failure is heard of, against redundancy that is always there",
+    points=points,
+    measure=measure,
+    judge=judge,
+    figures=lambda rows: fortune_figures(rows, PATTERNS, SENDERS),
+)

@@ -1,0 +1,48 @@
+"""Every kind of fault on the three networks: does a failing link take just the share of packets that theory gives it?
+
+Sessions on Swiss-T1, an optical cloud and a mobile network; links go down, swallow packets, or drop half of them.
+"""
+
+from __future__ import annotations
+
+from experiments.stream.networks import NETWORKS
+from testbed.commands.studies.session_experiment import Experiment, Sessions
+from testbed.faults.fault import FaultKind
+from testbed.stream.plan import StreamParameters
+from testbed.stream.planning import EachLink
+from testbed.stream.session import SessionRequest
+
+KINDS: tuple[tuple[FaultKind, float, str], ...] = (
+    ("down", 1.0, "links down"),
+    ("blackhole", 1.0, "silent blackholes"),
+    ("loss", 0.5, "half the packets lost"),
+)
+
+
+def sessions(quick: bool, seed: int) -> Sessions:
+    """Nine sessions: three networks, three kinds of fault (quick: two links each, at two points of loss)."""
+    return [
+        (
+            f"{network.title}: {words}",
+            SessionRequest(
+                network=network.name,
+                source=network.source,
+                sink=network.sink,
+                stream=StreamParameters(hold_s=1.0),
+                faults=EachLink(
+                    kind=kind, loss_fraction=loss, precision=0.02 if quick else 0.01, most=2 if quick else 8
+                ),
+                seed=seed,
+            ),
+        )
+        for network in NETWORKS
+        for kind, loss, words in KINDS
+    ]
+
+
+STUDY = Experiment(
+    name="fault_injection_streaming",
+    does="capillary streams over Swiss-T1, an optical cloud and a mobile network under every kind of link fault",
+    answers="000 section 4.3.1: a failure of link l costs the receiver r(l) of the packets, and FEC_r(l) repairs it",
+    sessions=sessions,
+)

@@ -1,0 +1,356 @@
+"""FT-DRB on switches beside its alternatives: one path, a capillary route recomputed by the controller, a capillary route with FEC.
+
+On an emulated 4x4 torus a link of the path is cut (the carrier goes), swallows packets (the carrier stays), or is crowded by TCP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from testbed.commands.studies.study import Study
+from testbed.metapath.judgement import MOST_LOST_S, SLACK_S
+from testbed.model.verdict import Check, Verdict
+from testbed.results.study_store import Row
+
+NETWORK, SOURCE, SINK, LINK = "torus:4x4", "s0_0", "s2_0", ("s1_0", "s2_0", 0)
+"""Minimal path of two links; the capillary route puts a quarter of its labels on each of four paths."""
+RATE_PPS, WARM_UP_S, LASTS_S, AFTER_S = 1000.0, 0.8, 1.0, 0.7
+CODED = "capillary+fec"
+NAMES = {
+    "ft-drb": "FT-DRB",
+    "ft-drb, header": "FT-DRB, header flag alone",
+    "recomputed": "capillary, recomputed",
+    CODED: "capillary + FEC",
+    "single": "one path",
+}
+CROWDED = {
+    "single": "one path",
+    "ft-drb, always": "FT-DRB, metapaths always",
+    "ft-drb, four paths": "FT-DRB, four paths open",
+}
+CROWD_BPS, CROWDED_S = 20e6, 3.0
+"""TCP that would take twice the link; how long."""
+_REPEATS = 2
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every routing under both faults, three beside TCP; quick once, full five times."""
+    cases = [(kind, routing) for kind in ("down", "blackhole") for routing in NAMES]
+    cases.remove(("blackhole", "ft-drb, header"))
+    cases += [("crowded", routing) for routing in CROWDED]
+    repeats = range(1 if quick else 5)
+    return [{"kind": k, "routing": r, "repeat": n, "seed": seed + n} for n in repeats for k, r in cases]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One run on a network of its own; repeated where the machine could not keep up."""
+    if point["kind"] == "crowded":
+        return _measure_crowded(point)
+    return _measure_coded(point) if point["routing"] == CODED else _measure_plain(point)
+
+
+def _fault(kind: str) -> Any:
+    from testbed.faults.fault import Fault
+
+    return Fault(link=LINK, kind=kind, start_s=WARM_UP_S, stop_s=WARM_UP_S + LASTS_S)  # type: ignore[arg-type]
+
+
+def _measure_plain(point: Mapping[str, Any]) -> dict[str, Any]:
+    from testbed.metapath.metapaths import MetapathOptions
+    from testbed.metapath.plan import MetapathPlan
+    from testbed.metapath.records import fault_rows
+    from testbed.metapath.session import run_metapath_session
+    from topologies import load_network
+
+    header = point["routing"].endswith("header")
+    plan = MetapathPlan(
+        network=load_network(NETWORK),
+        source=SOURCE,
+        sink=SINK,
+        routing="ft-drb" if header else point["routing"],
+        rate_pps=RATE_PPS,
+        faults=(_fault(point["kind"]),),
+        duration_s=WARM_UP_S + LASTS_S + AFTER_S,
+        options=MetapathOptions(notify="header" if header else "both"),
+        seed=point["seed"],
+    )
+    session = run_metapath_session(plan, repeats_if_invalid=_REPEATS)
+    (row,) = fault_rows(plan, session.run, session.analysis)
+    del row["routing"], row["kind"]
+    sent = len(session.run.sent.time_s) / session.analysis.messages
+    return {**row, "datagrams_a_message": sent, "invalid": session.verdict.invalid}
+
+
+def _measure_crowded(point: Mapping[str, Any]) -> dict[str, Any]:
+    from testbed.metapath.analysis import latency_of, path_shares
+    from testbed.metapath.metapaths import MetapathOptions
+    from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan
+    from testbed.metapath.session import run_metapath_session
+    from topologies import load_network
+
+    wide = {"first_paths": 4, "threshold": 0.3, "tolerance": 0.9} if "four" in point["routing"] else {}
+    plan = MetapathPlan(
+        network=load_network(NETWORK),
+        source=SOURCE,
+        sink=SINK,
+        routing="single" if point["routing"] == "single" else "ft-drb",
+        rate_pps=RATE_PPS,
+        duration_s=BACKGROUND_AFTER_S + CROWDED_S,
+        background_bps=CROWD_BPS,
+        options=MetapathOptions(always=True, **wide),  # type: ignore[arg-type]
+        seed=point["seed"],
+    )
+    session = run_metapath_session(plan, repeats_if_invalid=_REPEATS)
+    sent_s, arrived_s = session.run.sent.time_s, session.run.arrival_s()
+    since_s = BACKGROUND_AFTER_S + 1.0
+    shares = path_shares(session.run, since_s)
+    return {
+        "sent": session.analysis.messages,
+        "lost": session.analysis.lost_outside,
+        "latency_before_ms": latency_of(1e3 * (arrived_s - sent_s)[sent_s < BACKGROUND_AFTER_S]),
+        "latency_during_ms": latency_of(1e3 * (arrived_s - sent_s)[sent_s >= since_s]),
+        "paths": [one.__dict__ for one in shares],
+        "tcp_bytes": session.run.counters.get("background_carried_bytes"),
+        "invalid": session.verdict.invalid,
+    }
+
+
+def _measure_coded(point: Mapping[str, Any]) -> dict[str, Any]:
+    from testbed.metapath.coded_fates import coded_fates
+    from testbed.stream.session import SessionRequest, open_fabric, plan_session, run_session
+
+    request = SessionRequest(
+        network=NETWORK,
+        source=SOURCE,
+        sink=SINK,
+        faults=(_fault(point["kind"]),),
+        duration_s=WARM_UP_S + LASTS_S + AFTER_S,
+        seed=point["seed"],
+    )
+    plan, route = plan_session(request)
+    session = run_session(plan, route, open_fabric("emulation"), repeats_if_invalid=_REPEATS)
+    (result,) = session.analysis.faults
+    return {
+        **_coded_row(coded_fates(plan, session.run), result.start_s, result.stop_s, session.run.sent.time_s),
+        "link": result.link,
+        "port_status_s": None if result.port_status_s is None else result.port_status_s - result.start_s,
+        "reconfigured_s": result.reaction_s,
+        "invalid": session.verdict.invalid,
+    }
+
+
+def _coded_row(fates: Any, start_s: float, stop_s: float, datagrams_s: Any) -> dict[str, Any]:
+    """The figures of a plain stream's row, for messages that a code may have brought back."""
+    from testbed.metapath.analysis import latency_of
+    from testbed.metapath.records import fault_timeline
+
+    def between(times_s: Any, low_s: float, high_s: float) -> Any:
+        return (times_s >= low_s) & (times_s < high_s)
+
+    latency_ms, ends_s = (fates.arrived_s - fates.sent_s) * 1e3, stop_s + AFTER_S - 0.4
+    meets = between(fates.sent_s, start_s - 0.05, stop_s + 0.05)
+    lost, sent = int((fates.lost & meets).sum()), int(between(fates.sent_s, start_s, stop_s).sum())
+    return {
+        "start_s": start_s,
+        "stop_s": stop_s,
+        "sent": sent,
+        "lost": lost,
+        "lost_s": lost / RATE_PPS,
+        "latency_before_ms": latency_of(latency_ms[fates.sent_s < start_s - 0.05]),
+        "latency_during_ms": latency_of(latency_ms[meets]),
+        "latency_after_ms": latency_of(latency_ms[between(fates.sent_s, stop_s + 0.05, ends_s)]),
+        "timeline": fault_timeline(fates, start_s, ends_s),
+        "datagrams_a_message": float(between(datagrams_s, start_s, stop_s).sum()) / max(1, sent),
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Each claim over all repetitions: the worst run must keep it; comparisons are of medians."""
+    checks = [*_ft_drb_checks(rows), *_alternative_checks(rows), *_comparisons(rows), *_crowded_checks(rows)]
+    reasons = [row["invalid"] for row in rows if row["invalid"]]
+    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+
+
+def _of(rows: Sequence[Row], routing: str, kind: str) -> list[Row]:
+    return [row for row in rows if (row["routing"], row["kind"]) == (routing, kind)]
+
+
+def _ft_drb_checks(rows: Sequence[Row]) -> list[Check]:
+    checks = []
+    for routing in ("ft-drb", "ft-drb, header"):
+        cuts = _of(rows, routing, "down")
+        worst = max(row["lost_s"] for row in cuts)
+        checks.append(_bound(f"cut: s of packets lost until the escape, {NAMES[routing]}", worst, MOST_LOST_S))
+        told = [row["port_status_s"] is not None and row["escaped"] > 0 for row in cuts]
+        checks.append(_count(f"cut: runs without an escape, {NAMES[routing]}", sum(not one for one in told)))
+    silent = _of(rows, "ft-drb", "blackhole")
+    found = [row["reconfigured_s"] for row in silent]
+    limit = 0.075 + SLACK_S
+    worst_found = None if None in found else max(found)
+    checks.append(_bound("silent blackhole: s until missing ACKs tell", worst_found, limit))
+    marked = sum(row["marked_by"] != "silence" or row["port_status_s"] is not None for row in silent)
+    checks.append(_count("silent blackhole: runs in which anything but silence told", marked))
+    ours = [*silent, *_of(rows, "ft-drb", "down"), *_of(rows, "ft-drb, header", "down")]
+    checks.append(_count("packets lost after the source reconfigured", sum(row["lost_later"] for row in ours)))
+    back = [row["returned_s"] for row in ours]
+    checks.append(_bound("s until the stream is back on its path", None if None in back else max(back), 0.12 + SLACK_S))
+    return checks
+
+
+def _alternative_checks(rows: Sequence[Row]) -> list[Check]:
+    checks = []
+    for kind in ("down", "blackhole"):
+        share = [row["lost"] / row["sent"] for row in _of(rows, "single", kind)]
+        checks.append(_near(f"{kind}: share lost on one path", 1.0, min(share), 0.02))
+        lost = max(row["lost"] for row in _of(rows, CODED, kind))
+        checks.append(_count(f"{kind}: messages not decoded in time, {NAMES[CODED]}", lost))
+    share = [row["lost"] / row["sent"] for row in _of(rows, "recomputed", "blackhole")]
+    checks.append(_near("blackhole: share lost by the recomputed route, which is never told", 0.25, max(share), 0.02))
+    return checks
+
+
+def _comparisons(rows: Sequence[Row]) -> list[Check]:
+    def middle(routing: str, key: str) -> float | None:
+        values = [row[key] for row in _of(rows, routing, "down")]
+        return None if None in values else median(values)
+
+    def later(routing: str) -> float:
+        return float(median(row["latency_during_ms"][1] for row in _of(rows, routing, "down")))
+
+    return [
+        _less(
+            "cut: s to reconfigure, FT-DRB against the recomputed route",
+            middle("ft-drb", "reconfigured_s"),
+            middle("recomputed", "reconfigured_s"),
+        ),
+        _less(
+            "cut: packets lost, FT-DRB against the recomputed route",
+            middle("ft-drb", "lost"),
+            middle("recomputed", "lost"),
+        ),
+        _less("cut: 95th percentile of latency in ms, FT-DRB against FEC", later("ft-drb"), later(CODED)),
+        _less(
+            "cut: datagrams a message, FT-DRB against FEC",
+            middle("ft-drb", "datagrams_a_message"),
+            middle(CODED, "datagrams_a_message"),
+        ),
+    ]
+
+
+def _crowded_checks(rows: Sequence[Row]) -> list[Check]:
+    spread = _of(rows, "ft-drb, four paths", "crowded")
+    off = max((abs(path["share"] - path["predicted_share"]) for row in spread for path in row["paths"]), default=None)
+    slow = {name: median(row["latency_during_ms"][1] for row in _of(rows, name, "crowded")) for name in CROWDED}
+    return [
+        _bound("crowded: a path's share off its share of the bandwidth (equation 3.8)", off, 0.08),
+        _count("crowded: runs that do not keep four paths open", sum(len(row["paths"]) != 4 for row in spread)),
+        _less(
+            "crowded: 95th percentile of latency in ms, FT-DRB against one path", slow["ft-drb, always"], slow["single"]
+        ),
+    ]
+
+
+def _bound(name: str, measured: float | None, limit: float) -> Check:
+    passed = measured is not None and measured <= limit
+    return Check(
+        name=name, predicted=None, measured=measured, tolerance=limit, passed=passed, detail=f"at most {limit:.4g}"
+    )
+
+
+def _count(name: str, measured: int) -> Check:
+    return Check(name=name, predicted=0, measured=measured, tolerance=0, passed=measured == 0)
+
+
+def _near(name: str, predicted: float, measured: float, tolerance: float) -> Check:
+    passed = abs(measured - predicted) <= tolerance
+    return Check(name=name, predicted=predicted, measured=measured, tolerance=tolerance, passed=passed)
+
+
+def _less(name: str, measured: float | None, than: float | None) -> Check:
+    passed = measured is not None and than is not None and measured < than
+    detail = "never" if than is None else f"less than {than:.4g}"
+    return Check(name=name, predicted=than, measured=measured, tolerance=None, passed=passed, detail=detail)
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """The first repetition around both faults, and the packets lost in every run."""
+    from testbed.metapath.figures import fault_figure
+
+    drawings = {}
+    for caption, kind, words in (
+        ("carrier_lost", "down", "the carrier is lost"),
+        ("silent_blackhole", "blackhole", "packets vanish, the carrier stays"),
+    ):
+        chosen = [row for routing in NAMES for row in _of(rows, routing, kind)[:1]]
+        title = f"Link {LINK[0]}->{LINK[1]} of a 4x4 torus: {words}"
+        drawings[caption] = fault_figure(chosen, [NAMES[row["routing"]] for row in chosen], title)
+    return {**drawings, "packets_lost_in_every_run": _lost_figure(rows), "beside_tcp": _crowded_figure(rows)}
+
+
+def _crowded_figure(rows: Sequence[Row]) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
+    figure.subplots_adjust(wspace=0.5)
+    spread = _of(rows, "ft-drb, four paths", "crowded")
+    for number, row in enumerate(spread):
+        at = [path["path"] + 0.06 * number for path in row["paths"]]
+        left.plot(at, [path["share"] for path in row["paths"]], "o", color="C0", label="" if number else "measured")
+        predicted = [path["predicted_share"] for path in row["paths"]]
+        left.plot(at, predicted, "x", color="k", label="" if number else "1 / latency, as a share (equation 3.8)")
+    left.set_xlabel("path of the metapath (0: the crowded minimal one)")
+    left.set_ylabel("share of the packets")
+    left.set_xticks(range(4))
+    left.set_ylim(0, 1)
+    for place, name in enumerate(CROWDED):
+        for row in _of(rows, name, "crowded"):
+            middle, slow = row["latency_during_ms"]
+            right.plot([middle, slow], [place, place], "-", color="0.7", zorder=0)
+            right.plot(middle, place, "o", color="C0", label="median" if not place and not row["repeat"] else "")
+            right.plot(slow, place, "s", color="C1", label="95th percentile" if not place and not row["repeat"] else "")
+    right.set_yticks(range(len(CROWDED)), [name.replace(", ", ",\n") for name in CROWDED.values()])
+    right.set_xscale("log")
+    right.set_xlabel("latency beside TCP, ms")
+    right.set_ylim(2.4, -0.4)
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
+    return figure
+
+
+def _lost_figure(rows: Sequence[Row]) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.5, 3.8))
+    for shift, kind, mark in ((-0.12, "down", "o"), (0.12, "blackhole", "s")):
+        for place, routing in enumerate(NAMES):
+            lost = [1e3 * row["lost_s"] for row in _of(rows, routing, kind)]
+            label = {"down": "carrier lost", "blackhole": "silent blackhole"}[kind] if place == 0 else None
+            axes.plot(
+                lost, [place + shift] * len(lost), mark, color="C0" if kind == "down" else "C1", alpha=0.6, label=label
+            )
+    axes.axvline(
+        1e3 * MOST_LOST_S, color="k", linestyle="--", linewidth=1, label="50 ms, the bound for FT-DRB at a cut"
+    )
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set_xlim(left=-0.2)
+    axes.set_yticks(range(len(NAMES)), list(NAMES.values()))
+    axes.invert_yaxis()
+    axes.set_xlabel(f"packets lost in a fault of {LASTS_S:g} s, ms of the stream ({RATE_PPS:g} packets/s)")
+    axes.grid(alpha=0.3, axis="x")
+    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.4, -0.17), ncols=3)
+    return figure
+
+
+STUDY = Study(
+    name="ft_drb_fabric",
+    does="FT-DRB on the switches of an emulated 4x4 torus under a cut and a silent blackhole, beside three alternatives",
+    answers="003 chapter 3 beside 000 chapter 4: packets lost, time to reconfigure, latency; equations 3.5 to 3.8 beside TCP",
+    points=points,
+    measure=measure,
+    judge=judge,
+    figures=figures,
+    emulation=True,
+)

@@ -1,0 +1,132 @@
+"""Nodes that walk, on real switches: is the loss of every frame what the labels on the vanished links say?
+
+The plan is replaced after links vanished without warning, or before they do; random failures come on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.commands.studies.study import Study
+from testbed.faults.fault_schedules import PoissonFaults
+from testbed.model.verdict import Check, Verdict
+from testbed.results.study_store import Row
+from testbed.stream.plan import StreamParameters
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Both handovers; quick: 20 nodes, 4 frames; full: 115 nodes, 12 frames, random failures besides in one."""
+    size = {"nodes": 20, "step": 0.02, "frames": 4, "frame_s": 2.0, "rate_pps": 200.0, "walk": 1}
+    if not quick:
+        size = {"nodes": 115, "step": 0.004, "frames": 12, "frame_s": 5.0, "rate_pps": 50.0, "walk": 5}
+    runs = (("before", 0.0), ("after", 0.0), ("after", 0.01))
+    return [{**size, "handover": handover, "rate_per_s": rate, "seed": seed} for handover, rate in runs]
+
+
+def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
+    """One run; repeated once where the machine could not keep up."""
+    from testbed.stream.mobility import Movement
+    from testbed.stream.session import MobilityRequest, open_fabric, plan_session, run_session
+
+    name = f"manet:nodes={point['nodes']},degree=5.6,step={point['step']},seed={point['walk']}"
+    slower = 1000.0 / point["rate_pps"]
+    request = MobilityRequest(
+        networks=tuple(f"{name},frame={k}" for k in range(point["frames"])),
+        source="n0",
+        sink=f"n{point['nodes'] - 1}",
+        movement=Movement(frame_s=point["frame_s"], handover=point["handover"]),
+        stream=StreamParameters(
+            rate_pps=point["rate_pps"], playback_s=0.4 * slower, hold_s=2.0, late_pps=3 * point["rate_pps"]
+        ),
+        faults=PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=1.0) if point["rate_per_s"] else (),
+        seed=point["seed"],
+    )
+    plan, route = plan_session(request)
+    session = run_session(plan, route, open_fabric(fabric), repeats_if_invalid=1)
+    campaign = session.analysis.campaign
+    assert campaign is not None
+    return {
+        "frames_measured": campaign.to_json()["frames"],
+        "faults": campaign.faults,
+        "most_at_once": campaign.most_at_once,
+        "undecodable": campaign.undecodable,
+        "undecodable_within_reach": campaign.undecodable_within_reach,
+        "wrong_packets": campaign.wrongly_lost + campaign.wrongly_arrived,
+        "packets": campaign.certain,
+        "longest_change_s": campaign.longest_change_s,
+        "invalid": session.verdict.invalid,
+        "failed": [check.name for check in session.verdict.checks if not check.passed],
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Each run's own verdict; with a warning nothing may be lost."""
+    checks = []
+    for row in rows:
+        name = _name(row)
+        checks.append(
+            Check(
+                name=f"every prediction, {name}",
+                predicted=0,
+                measured=len(row["failed"]),
+                tolerance=0,
+                passed=not row["failed"],
+                detail=f"{row['wrong_packets']} of {row['packets']} packets fared otherwise; longest change "
+                f"{row['longest_change_s']:.2f} s; {row['faults']} failures"
+                + (f"; failed: {', '.join(row['failed'])}" if row["failed"] else ""),
+            )
+        )
+        if row["handover"] == "before" and not row["faults"]:
+            lost = max(frame["measured_loss"] for frame in row["frames_measured"])
+            checks.append(Check(name=f"loss, {name}", predicted=0, measured=lost, tolerance=0, passed=lost == 0))
+    reasons = [row["invalid"] for row in rows if row["invalid"]]
+    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Loss frame by frame, and how long each change took."""
+    import matplotlib.pyplot as plt
+
+    loss, axes = plt.subplots(figsize=(7.0, 4.2))
+    for k, row in enumerate(rows):
+        frames = row["frames_measured"]
+        at = [frame["frame"] for frame in frames]
+        axes.plot(
+            at, [100 * f["predicted_loss"] for f in frames], f"C{k}-", linewidth=1, label=f"predicted, {_name(row)}"
+        )
+        axes.plot(at, [100 * f["measured_loss"] for f in frames], f"C{k}o", fillstyle="none", label="measured")
+    axes.set_xlabel("frame (links that vanish at its end are counted in it)")
+    axes.set_ylabel("packets lost, %")
+    axes.set_title(f"{rows[0]['nodes']} nodes, a frame every {rows[0]['frame_s']:g} s")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+    change, below = plt.subplots(figsize=(7.0, 3.4))
+    for k, row in enumerate(rows):
+        frames = [frame for frame in row["frames_measured"] if frame["change_s"] is not None]
+        below.plot([f["frame"] for f in frames], [f["change_s"] for f in frames], f"C{k}o-", label=_name(row))
+    below.axhline(1.0, color="k", linestyle="--", label="1 s, the bound")
+    below.set_xlabel("frame")
+    below.set_ylabel("change of the plan, s")
+    below.set_ylim(bottom=0)
+    below.set_title("From the links' change to the last switch that follows the new plan")
+    below.xaxis.get_major_locator().set_params(integer=True)
+    below.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    return {"loss": loss, "changes": change}
+
+
+def _name(row: Row) -> str:
+    failing = f", {row['rate_per_s']:g} failures a cable and second" if row["rate_per_s"] else ""
+    return f"plan replaced {row['handover']} links vanish{failing}"
+
+
+STUDY = Study(
+    name="mobility_manet",
+    does="a mobile network walks on real switches; routes, label splits and rules follow frame by frame",
+    answers="000 section 4.4, on frames that follow one another: losses between the change of links and the new plan",
+    points=points,
+    measure=measure,
+    judge=judge,
+    figures=figures,
+    emulation=True,
+)

@@ -1,0 +1,43 @@
+"""Reed-Solomon as a code for large transfers: at most 254 source symbols, its 255 symbols sent round and round."""
+
+from __future__ import annotations
+
+from fec.code.reed_solomon import ReedSolomonCode
+
+_SYMBOLS = 255
+
+
+class ReedSolomonBlocks:
+    """``BlockCode`` over the stream's Reed-Solomon code (RFC 5510 field and matrix); symbol n is symbol n mod 255."""
+
+    name = "reed-solomon"
+    most_symbols = 254
+    excess = 0
+
+    def encoder(self, data: bytes, symbol_bytes: int) -> _Encoder:
+        return _Encoder(data, symbol_bytes)
+
+    def decoder(self, symbols: int, symbol_bytes: int) -> _Decoder:
+        return _Decoder(symbols)
+
+
+class _Encoder:
+    def __init__(self, data: bytes, symbol_bytes: int) -> None:
+        source = [data[at : at + symbol_bytes] for at in range(0, len(data), symbol_bytes)]
+        code = ReedSolomonCode(source_packets=len(source))
+        self._symbols = [*source, *code.parity(source, len(source), _SYMBOLS)]
+
+    def symbol(self, number: int) -> bytes:
+        return self._symbols[number % _SYMBOLS]
+
+
+class _Decoder:
+    def __init__(self, symbols: int) -> None:
+        self._code = ReedSolomonCode(source_packets=symbols)
+        self._have: dict[int, bytes] = {}
+
+    def add(self, number: int, symbol: bytes) -> bytes | None:
+        self._have[number % _SYMBOLS] = symbol
+        if len(self._have) < self._code.source_packets:
+            return None
+        return b"".join(self._code.decode(self._have))

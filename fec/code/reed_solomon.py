@@ -1,0 +1,160 @@
+"""The systematic Reed-Solomon code of RFC 5510 over packets: one code, several engines, the same bytes from each.
+
+Any M of a block's symbols decode it, and parity can be added to a block at any time, up to 255 symbols in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fec.code.erasure_code import BytesLike, Symbols
+from fec.code.galois_field import ORDER
+from fec.engines import best_engine, load_engine
+from fec.errors import FecError, NotDecodable
+
+LARGEST_BLOCK = ORDER
+"""Symbols in one block over GF(2^8)."""
+
+_CACHE_BYTES = 16 << 20
+
+
+class ReedSolomonCode:
+    """The code with ``source_packets`` = M source symbols a block, 1 <= M <= 254.
+
+    ``engine``: "isal", "numba", "reedsolo", or None for the fastest that this machine has. All give the same bytes.
+    FecError for an M outside its range, EngineUnavailable for an engine that this machine lacks.
+
+    >>> code = ReedSolomonCode(source_packets=2)
+    >>> symbols = code.encode([b"capillary", b"routing.."], count=4)
+    >>> code.decode({1: symbols[1], 3: symbols[3]})
+    [b'capillary', b'routing..']
+    """
+
+    largest_block = LARGEST_BLOCK
+
+    def __init__(self, source_packets: int, engine: str | None = None) -> None:
+        if not 1 <= source_packets < LARGEST_BLOCK:
+            raise FecError(
+                f"source_packets {source_packets} is not in 1..{LARGEST_BLOCK - 1}: "
+                "Reed-Solomon over GF(2^8) has no larger block; RaptorQ (RFC 6330) is the code for those"
+            )
+        self.source_packets = source_packets
+        self._engine = load_engine(engine) if engine is not None else best_engine()
+        self._own = tuple(range(source_packets))
+        tables_bytes = source_packets * min(source_packets, LARGEST_BLOCK - source_packets) * 32
+        self._prepared = lru_cache(maxsize=max(8, min(1024, _CACHE_BYTES // tables_bytes)))(self._engine.prepare)
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine in use."""
+        return self._engine.name
+
+    def encode(self, packets: Sequence[BytesLike], count: int) -> list[bytes]:
+        """The block's symbols 0 .. count - 1: the M packets themselves (equal lengths), then count - M parity symbols.
+
+        FecError unless M <= count <= 255 and there are M packets of one length. Cost: M (count - M) length operations.
+        """
+        if not self.source_packets <= count <= LARGEST_BLOCK:
+            raise FecError(self._outside("block size", count))
+        source = self._stacked(packets)
+        return [bytes(p) for p in packets] + self._rows(self._own, tuple(range(self.source_packets, count)), source)
+
+    def parity(self, packets: Sequence[BytesLike], first: int, stop: int) -> list[bytes]:
+        """The block's symbols first .. stop - 1 (ids from M to 254), equal to those of an ``encode`` of any size."""
+        if not self.source_packets <= first <= stop <= LARGEST_BLOCK:
+            raise FecError(self._outside(f"parity symbols {first} up to", stop))
+        return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
+
+    def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
+        """The M source symbols from any M symbols {symbol id: bytes}; those beyond M are not looked at.
+
+        NotDecodable for fewer than M, FecError for ids outside 0..254 or lengths that differ. Source symbols that are
+        there are handed back as they are; the rest costs M times their number times the length.
+        """
+        m = self.source_packets
+        if len(symbols) < m:
+            raise NotDecodable(len(symbols), m)
+        known = tuple(sorted(symbols))[:m]
+        if known[0] < 0 or max(symbols) >= LARGEST_BLOCK:
+            raise FecError(
+                f"symbol ids {min(symbols)}..{max(symbols)}: a block has symbols 0..{LARGEST_BLOCK - 1} only"
+            )
+        missing = tuple(i for i in self._own if i not in symbols)
+        if not missing:
+            return [bytes(symbols[i]) for i in self._own]
+        source = self._stacked([symbols[i] for i in known])
+        recovered = dict(zip(missing, self._rows(known, missing, source), strict=True))
+        return [recovered[i] if i in recovered else bytes(symbols[i]) for i in self._own]
+
+    def encode_into(self, source: Symbols, parity: Symbols, first: int | None = None) -> None:
+        """``encode`` without a copy: symbols first, first + 1, ... (default M) into the rows of ``parity``.
+
+        ``source`` is uint8 (M, length), ``parity`` uint8 (symbols wanted, length), both C-contiguous.
+        """
+        start = self.source_packets if first is None else first
+        self.bind(self._own, range(start, start + len(parity)), source, parity)()
+
+    def recover_into(self, known: Sequence[int], received: Symbols, wanted: Sequence[int], recovered: Symbols) -> None:
+        """``decode`` without a copy: the ``wanted`` symbols from M ``known`` ones, row by row in the orders given."""
+        self.bind(known, wanted, received, recovered)()
+
+    def bind(self, known: Sequence[int], wanted: Sequence[int], source: Symbols, out: Symbols) -> Callable[[], None]:
+        """A call that computes the ``wanted`` symbols (rows of ``out``) from M ``known`` ones (rows of ``source``).
+
+        For buffers used again and again (a ring of blocks): all checks and tables are done here, the call only
+        multiplies, over whatever the buffers hold then. NotDecodable for fewer than M known symbols, FecError for ids
+        or arrays that do not fit.
+        """
+        known, wanted = tuple(known), tuple(wanted)
+        if len(known) < self.source_packets:
+            raise NotDecodable(len(known), self.source_packets)
+        if len(known) > self.source_packets or len(set(known)) < len(known):
+            raise FecError(f"known symbols {known}: give {self.source_packets} different ids")
+        if not all(0 <= i < LARGEST_BLOCK for i in (*known, *wanted)):
+            raise FecError(self._outside("symbol", max(*known, *wanted, key=abs)))
+        self._check_arrays(source, out)
+        if len(out) != len(wanted):
+            raise FecError(f"{len(out)} rows for {len(wanted)} wanted symbols: give one each")
+        return self._engine.bind(self._prepared(known, wanted), source, out)
+
+    def _rows(self, known: tuple[int, ...], wanted: tuple[int, ...], source: Symbols) -> list[bytes]:
+        if not wanted:
+            return []
+        length = source.shape[1]
+        out = np.empty((len(wanted), length), dtype=np.uint8)
+        prepared: Any = self._prepared(known, wanted)
+        self._engine.bind(prepared, source, out)()
+        joined = out.tobytes()
+        return [joined[at : at + length] for at in range(0, len(joined), length)]
+
+    def _stacked(self, packets: Sequence[BytesLike]) -> Symbols:
+        m = self.source_packets
+        if len(packets) != m:
+            raise FecError(
+                f"{len(packets)} packets given to a code of {m} source packets; give {m} (pad the last block)"
+            )
+        lengths = set(map(len, packets))
+        length = min(lengths)
+        if len(lengths) > 1 or length == 0:
+            raise FecError(
+                f"packets of {sorted(lengths)} bytes in one block: pad them to one length of at least 1 byte"
+            )
+        # a bytearray, because its array is writable: compiled kernels are then built for one kind of array only
+        return np.frombuffer(bytearray().join(packets), dtype=np.uint8).reshape(m, length)
+
+    def _check_arrays(self, source: Symbols, out: Symbols) -> None:
+        for array in (source, out):
+            if array.dtype != np.uint8 or array.ndim != 2 or not array.flags.c_contiguous:
+                raise FecError("symbols must be a C-contiguous uint8 array of shape (symbols, symbol_bytes)")
+        if len(source) != self.source_packets or source.shape[1] != out.shape[1] or not out.flags.writeable:
+            raise FecError(f"arrays of shapes {source.shape} and {out.shape}: {self.source_packets} rows, one length")
+
+    def _outside(self, what: str, value: int) -> str:
+        return (
+            f"{what} {value}: with {self.source_packets} source packets a Reed-Solomon block has "
+            f"{self.source_packets}..{LARGEST_BLOCK} symbols; RaptorQ (RFC 6330) is the code for larger ones"
+        )

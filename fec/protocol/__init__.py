@@ -1,0 +1,1 @@
+"""Sender, receiver and packet format of a coded stream, as state machines without sockets or clocks."""

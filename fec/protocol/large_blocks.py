@@ -1,0 +1,355 @@
+"""A file in large coded blocks, sent until it has arrived (000, 4.3.3 and equation 29): sender and receiver as state machines.
+
+Sans-I/O: bytes and a time in seconds in, packets and a due time out. The code of a block is given (RaptorQ, Reed-Solomon).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+import zlib
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from fec.errors import (
+    FecError,
+    ImpossibleBlock,
+    MalformedPacket,
+    TruncatedPacket,
+    UnknownFlags,
+    WrongChecksum,
+    WrongLength,
+    WrongType,
+    WrongVersion,
+)
+from fec.protocol.wire import VERSION
+
+HEADER = struct.Struct(">BBHIHHHHII")
+"""version << 4 | type, flags, stream id, RFC 6330 payload id (block << 24 | symbol), symbols a block, blocks, symbol bytes,
+zero, time stamp in microseconds, CRC32: 24 bytes."""
+ACKNOWLEDGEMENT = struct.Struct(">BBHII32sI")
+"""version << 4 | type, flags, stream id, newest time stamp seen, packets received, bitmap of decoded blocks, CRC32."""
+LARGE_SYMBOL, LARGE_ACKNOWLEDGEMENT = 4, 5
+MOST_BLOCKS = 256
+MOST_SYMBOLS = 56403
+"""Source symbols in one block of RFC 6330."""
+SYMBOL_IDS = 1 << 24
+_PREAMBLE = struct.Struct(">Q32s")
+"""In front of the file inside its first block: its length and SHA-256."""
+PREAMBLE_BYTES = _PREAMBLE.size
+_CRC_OFFSET = HEADER.size - 4
+_MEASURED_OVER = 100
+"""Packets sent between two measurements of the loss."""
+
+
+class BlockEncoder(Protocol):
+    """Gives any encoding symbol of one block; symbols below K are the data itself."""
+
+    def symbol(self, number: int) -> bytes: ...
+
+
+class BlockDecoder(Protocol):
+    """Takes symbols of one block in any order; ``add`` returns the block's data once it can be decoded, else None."""
+
+    def add(self, number: int, symbol: bytes) -> bytes | None: ...
+
+
+class BlockCode(Protocol):
+    """``most_symbols``: source symbols in one block; ``excess``: symbols beyond K that decoding may ask for, rounded up."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def most_symbols(self) -> int: ...
+    @property
+    def excess(self) -> int: ...
+    def encoder(self, data: bytes, symbol_bytes: int) -> BlockEncoder: ...
+    def decoder(self, symbols: int, symbol_bytes: int) -> BlockDecoder: ...
+
+
+class LargePacket(NamedTuple):
+    """One packet to send: when it was due, the label to send it under, its bytes, block and symbol number."""
+
+    due_s: float
+    label: int
+    data: bytes
+    block: int
+    symbol: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargeBlockParameters:
+    """``arrival_pps``: packets a second that shall arrive (the last link's rate); ``most_pps``: most that is ever sent.
+
+    ``block_symbols``: source symbols a block (K); ``ack_interval_s``: the receiver reports at least so often.
+    """
+
+    symbol_bytes: int = 1024
+    block_symbols: int = 500
+    arrival_pps: float = 500.0
+    most_pps: float = 5000.0
+    ack_interval_s: float = 0.05
+    stream_id: int = 1
+
+    def __post_init__(self) -> None:
+        if not 8 <= self.symbol_bytes <= 8192 or self.symbol_bytes % 8:
+            raise FecError(f"symbols of {self.symbol_bytes} bytes; give a multiple of 8 from 8 to 8192")
+        if not 1 <= self.block_symbols <= MOST_SYMBOLS:
+            raise FecError(f"{self.block_symbols} symbols a block; give 1 to {MOST_SYMBOLS}")
+        if not 0 < self.arrival_pps <= self.most_pps:
+            raise FecError(
+                f"rates of {self.arrival_pps} arriving and {self.most_pps} sent packets/s: the first is above 0, the second no less"
+            )
+
+
+@dataclass
+class _Block:
+    symbols: int
+    encoder: BlockEncoder | None
+    sent: int = 0
+
+
+class LargeBlockSender:
+    """Sends a file block after block, each until the receiver says that it is decoded.
+
+    Of each block as many symbols as should suffice at the loss measured from the acknowledgements; what turns out to be
+    missing is sent when nothing new is left. The rate follows the loss, so that ``arrival_pps`` arrive (000, 4.3.3).
+    """
+
+    def __init__(
+        self, data: bytes, parameters: LargeBlockParameters, code: BlockCode, labels: Callable[[int], int]
+    ) -> None:
+        p = self.parameters = parameters
+        if p.block_symbols > code.most_symbols:
+            raise FecError(f"{code.name}: {p.block_symbols} symbols a block; at most {code.most_symbols}")
+        whole = _PREAMBLE.pack(len(data), hashlib.sha256(data).digest()) + data
+        size = p.block_symbols * p.symbol_bytes
+        if len(whole) > MOST_BLOCKS * size:
+            raise FecError(f"file of {len(data)} bytes in more than {MOST_BLOCKS} blocks of {size}; give larger blocks")
+        self._code, self._labels = code, labels
+        self._pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+        self._blocks = {
+            i: _Block(symbols=-(-len(piece) // p.symbol_bytes), encoder=None) for i, piece in enumerate(self._pieces)
+        }
+        self.blocks = len(self._pieces)
+        self.source_symbols = sum(block.symbols for block in self._blocks.values())
+        self.sent = 0
+        self.loss = 0.0
+        self._due_s = 0.0
+        self._turn = 0
+        self._stamps: deque[tuple[int, int]] = deque()
+        self._seen = (0, 0)
+        self._covered = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether the receiver has said that every block is decoded."""
+        return not self._blocks
+
+    def next_due_s(self) -> float:
+        return math.inf if self.done else self._due_s
+
+    def packets_due(self, now_s: float, limit: int = 64) -> list[LargePacket]:
+        """What falls due until now, at most ``limit``; a sender that was kept waiting does not burst for longer than 50 ms."""
+        packets: list[LargePacket] = []
+        self._due_s = max(self._due_s, now_s - 0.05)
+        while self._due_s <= now_s and len(packets) < limit and not self.done:
+            packets.append(self._packet(now_s))
+            pace = min(self.parameters.most_pps, self.parameters.arrival_pps / (1 - self.loss))
+            self._due_s += 1 / pace
+        return packets
+
+    def receive(self, data: bytes) -> None:
+        """One acknowledgement; anything else is left alone."""
+        try:
+            newest_us, received, decoded = decode_acknowledgement(data, self.parameters.stream_id)
+        except MalformedPacket:
+            return
+        for number in [n for n in self._blocks if decoded >> n & 1]:
+            del self._blocks[number]
+        self._measure(newest_us, received)
+
+    def _packet(self, now_s: float) -> LargePacket:
+        number = self._choose()
+        block = self._blocks[number]
+        if block.encoder is None:
+            piece = self._pieces[number].ljust(block.symbols * self.parameters.symbol_bytes, b"\0")
+            block.encoder = self._code.encoder(piece, self.parameters.symbol_bytes)
+        esi = block.sent
+        block.sent += 1
+        stamp = int(now_s * 1e6) & 0xFFFFFFFF
+        data = encode_symbol(
+            self.parameters.stream_id, number, esi, block.symbols, self.blocks, block.encoder.symbol(esi), stamp
+        )
+        label = self._labels(self.sent)
+        self.sent += 1
+        self._stamps.append((stamp, self.sent))
+        return LargePacket(self._due_s, label, data, number, esi)
+
+    def _choose(self) -> int:
+        """The first block that has not had what should suffice; else the unfinished ones in turn."""
+        for number, block in self._blocks.items():
+            if block.sent < math.ceil((block.symbols + self._code.excess) / (1 - self.loss) + 1):
+                return number
+        numbers = list(self._blocks)
+        self._turn += 1
+        return numbers[self._turn % len(numbers)]
+
+    def _measure(self, newest_us: int, received: int) -> None:
+        """Loss between two acknowledgements at least a hundred sent packets apart, by the time stamps they echo."""
+        while self._stamps and (newest_us - self._stamps[0][0]) & 0xFFFFFFFF < 1 << 31:
+            self._covered = self._stamps.popleft()[1]
+        seen_sent, seen_received = self._seen
+        if self._covered - seen_sent >= _MEASURED_OVER:
+            self.loss = min(0.9, max(0.0, 1 - (received - seen_received) / (self._covered - seen_sent)))
+            self._seen = (self._covered, received)
+
+
+class LargeBlockReceiver:
+    """Decodes blocks from whatever symbols arrive, and acknowledges them; ``file`` is the whole, checked against its SHA-256.
+
+    ``counters``: packets by what became of them: useful, after_decoding, and a word for each kind of damage.
+    """
+
+    def __init__(self, stream_id: int, code: BlockCode, *, ack_interval_s: float = 0.05) -> None:
+        self.counters: Counter[str] = Counter()
+        self.received = 0
+        self.file: bytes | None = None
+        self.corrupted = False
+        self._stream_id, self._code, self._interval_s = stream_id, code, ack_interval_s
+        self._decoders: dict[int, tuple[BlockDecoder, int, int]] = {}
+        self._decoded: dict[int, bytes] = {}
+        self._blocks: int | None = None
+        self._newest_us = 0
+        self._next_ack_s = math.inf
+        self._urgent = False
+
+    @property
+    def done(self) -> bool:
+        """Whether every block is decoded."""
+        return self._blocks is not None and len(self._decoded) == self._blocks
+
+    def receive(self, data: bytes, now_s: float) -> None:
+        """One packet of the network; what is not an undamaged symbol of this stream is counted and left alone."""
+        try:
+            number, symbol_id, symbols, blocks, stamp, symbol = decode_symbol(data, self._stream_id)
+            decoder = self._decoder(number, symbols, blocks, len(symbol))
+        except MalformedPacket as error:
+            self.counters[error.reason] += 1
+            return
+        self.received += 1
+        if self.received == 1 or 0 < (stamp - self._newest_us) & 0xFFFFFFFF < 1 << 31:
+            self._newest_us = stamp
+        self._next_ack_s = min(self._next_ack_s, now_s + self._interval_s)
+        if decoder is None:
+            self.counters["after_decoding"] += 1
+            return
+        self.counters["useful"] += 1
+        found = decoder.add(symbol_id, symbol)
+        if found is not None:
+            self._decoded[number] = found
+            self._decoders.pop(number)
+            self._urgent = True
+            if self.done:
+                self._assemble()
+
+    def next_deadline_s(self) -> float:
+        return -math.inf if self._urgent else self._next_ack_s
+
+    def acknowledgements_due(self, now_s: float) -> list[bytes]:
+        """At most one packet: at once after a block was decoded, else at every interval while packets come."""
+        if not self._urgent and now_s < self._next_ack_s:
+            return []
+        self._urgent = False
+        self._next_ack_s = now_s + self._interval_s
+        return [encode_acknowledgement(self._stream_id, self._newest_us, self.received, self._decoded)]
+
+    def _decoder(self, number: int, symbols: int, blocks: int, symbol_bytes: int) -> BlockDecoder | None:
+        """The block's decoder, None where it is decoded; ImpossibleBlock for one that contradicts what is known."""
+        if self._blocks is not None and blocks != self._blocks:
+            raise ImpossibleBlock(f"a file of {blocks} blocks where {self._blocks} were announced")
+        if symbols > self._code.most_symbols:
+            raise ImpossibleBlock(f"{symbols} symbols in a block of {self._code.name}")
+        self._blocks = blocks
+        if number in self._decoded:
+            return None
+        if number not in self._decoders:
+            self._decoders[number] = (self._code.decoder(symbols, symbol_bytes), symbols, symbol_bytes)
+        decoder, known_symbols, known_bytes = self._decoders[number]
+        if (symbols, symbol_bytes) != (known_symbols, known_bytes):
+            raise ImpossibleBlock(f"block {number} of {symbols} symbols where {known_symbols} were announced")
+        return decoder
+
+    def _assemble(self) -> None:
+        whole = b"".join(self._decoded[i] for i in range(len(self._decoded)))
+        length, digest = _PREAMBLE.unpack_from(whole)
+        file = whole[_PREAMBLE.size : _PREAMBLE.size + length]
+        self.corrupted = len(file) != length or hashlib.sha256(file).digest() != digest
+        self.file = None if self.corrupted else file
+
+
+def encode_symbol(
+    stream_id: int, block: int, symbol_id: int, symbols: int, blocks: int, symbol: bytes, stamp_us: int
+) -> bytes:
+    """One packet: 24 bytes of header, then the symbol; the CRC covers both."""
+    front = HEADER.pack(
+        VERSION << 4 | LARGE_SYMBOL, 0, stream_id, block << 24 | symbol_id, symbols, blocks, len(symbol), 0, stamp_us, 0
+    )
+    crc = zlib.crc32(symbol, zlib.crc32(front))
+    return b"".join((front[:_CRC_OFFSET], crc.to_bytes(4, "big"), symbol))
+
+
+def decode_symbol(data: bytes, stream_id: int) -> tuple[int, int, int, int, int, bytes]:
+    """Block, symbol id, symbols a block, blocks, time stamp, symbol; raises a MalformedPacket that names its reason."""
+    _check_kind(data, LARGE_SYMBOL, HEADER.size)
+    _, flags, stream, payload_id, symbols, blocks, length, spare, stamp, crc = HEADER.unpack_from(data)
+    if len(data) != HEADER.size + length:
+        raise WrongLength(f"packet of {len(data)} bytes, its length field says {HEADER.size + length}")
+    if crc != zlib.crc32(data[HEADER.size :], zlib.crc32(bytes(4), zlib.crc32(data[:_CRC_OFFSET]))):
+        raise WrongChecksum("packet's CRC does not match its bytes")
+    if flags or spare or stream != stream_id:
+        raise UnknownFlags(f"flags {flags:#x}, spare {spare:#x}, stream {stream}: not of this stream")
+    block = payload_id >> 24
+    if (
+        not 1 <= blocks <= MOST_BLOCKS
+        or block >= blocks
+        or not 1 <= symbols <= MOST_SYMBOLS
+        or length % 8
+        or not length
+    ):
+        raise ImpossibleBlock(f"block {block} of {blocks} with {symbols} symbols of {length} bytes")
+    return block, payload_id & 0xFFFFFF, symbols, blocks, stamp, data[HEADER.size :]
+
+
+def encode_acknowledgement(stream_id: int, newest_us: int, received: int, decoded: dict[int, bytes]) -> bytes:
+    """What the receiver has: the newest time stamp seen, packets received, decoded blocks."""
+    bitmap = sum(1 << number for number in decoded).to_bytes(32, "big")
+    front = ACKNOWLEDGEMENT.pack(
+        VERSION << 4 | LARGE_ACKNOWLEDGEMENT, 0, stream_id, newest_us, received & 0xFFFFFFFF, bitmap, 0
+    )
+    return front[:-4] + zlib.crc32(front[:-4]).to_bytes(4, "big")
+
+
+def decode_acknowledgement(data: bytes, stream_id: int) -> tuple[int, int, int]:
+    """Newest time stamp, packets received, bitmap of decoded blocks; raises a MalformedPacket."""
+    _check_kind(data, LARGE_ACKNOWLEDGEMENT, ACKNOWLEDGEMENT.size)
+    if len(data) != ACKNOWLEDGEMENT.size:
+        raise WrongLength(f"acknowledgement of {len(data)} bytes; it has {ACKNOWLEDGEMENT.size}")
+    _, flags, stream, newest_us, received, bitmap, crc = ACKNOWLEDGEMENT.unpack(data)
+    if crc != zlib.crc32(data[:-4]):
+        raise WrongChecksum("acknowledgement's CRC does not match its bytes")
+    if flags or stream != stream_id:
+        raise UnknownFlags(f"flags {flags:#x}, stream {stream}: not of this stream")
+    return newest_us, received, int.from_bytes(bitmap, "big")
+
+
+def _check_kind(data: bytes, kind: int, size: int) -> None:
+    if len(data) < size:
+        raise TruncatedPacket(f"packet of {len(data)} bytes, shorter than its header of {size}")
+    if data[0] >> 4 != VERSION:
+        raise WrongVersion(f"packet of version {data[0] >> 4}; this side speaks version {VERSION}")
+    if data[0] & 0x0F != kind:
+        raise WrongType(f"packet type {data[0] & 0x0F} where {kind} was expected")

@@ -1,0 +1,135 @@
+"""Packets counted by path at both ends: numbers given where they leave, gaps found where they arrive, totals kept at the sender.
+
+A path is 1 to 255; 0 stands for packets whose path is not numbered. Numbers repeat after 65,536.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fec.errors import FecError
+from fec.protocol.wire import LARGEST_PATH, MOST_LOST, MOST_PATHS
+
+_NUMBERS = 1 << 16
+_LABELS = 1 << 16
+_WORD = (1 << 32) - 1
+Entry = tuple[int, int, int]
+"""(path, lost, came) as a loss report lists it."""
+
+
+class PathNumbers:
+    """At the sender: which path a label takes, and the next number on it.
+
+    ``path_of_label``: 65,536 bytes, one a label; 0 where the path is not numbered.
+
+    >>> numbers = PathNumbers(bytes([1]) * 32768 + bytes([2]) * 32768)
+    >>> [numbers.next(label) for label in (0, 40000, 7)]
+    [(1, 0), (2, 0), (1, 1)]
+    """
+
+    def __init__(self, path_of_label: bytes) -> None:
+        if len(path_of_label) != _LABELS:
+            raise FecError(f"paths of {len(path_of_label)} labels; give one for each of the {_LABELS}")
+        self._path_of = path_of_label
+        self._sent = [0] * (LARGEST_PATH + 1)
+
+    def next(self, label: int) -> tuple[int, int]:
+        """(path, number on it modulo 2^16) of a packet that leaves now."""
+        path = self._path_of[label]
+        if not path:
+            return 0, 0
+        number = self._sent[path]
+        self._sent[path] = number + 1
+        return path, number % _NUMBERS
+
+    @property
+    def sent(self) -> dict[int, int]:
+        """Packets that left on each numbered path."""
+        return {path: count for path, count in enumerate(self._sent) if count}
+
+
+@dataclass(slots=True)
+class _Arrivals:
+    first: int
+    highest: int
+    came: int
+
+
+class PathArrivals:
+    """At the receiver: packets that came on each path and the numbers missing between them.
+
+    Missing are the numbers from the lowest to the highest that came; a silent path, or one that loses more than 32,767
+    packets on end, cannot be told by numbers alone. Hand in no duplicates.
+
+    >>> arrivals = PathArrivals()
+    >>> for number in (0, 1, 4):
+    ...     arrivals.add(1, number)
+    >>> arrivals.entries()
+    ((1, 2, 3),)
+    """
+
+    def __init__(self) -> None:
+        self._paths: dict[int, _Arrivals] = {}
+        self._turn = 0
+
+    def add(self, path: int, number: int) -> None:
+        """A packet that came, by the two fields of its header; path 0 is left out."""
+        if not path:
+            return
+        own = self._paths.get(path)
+        if own is None:
+            self._paths[path] = _Arrivals(number, number, 1)
+            return
+        own.came += 1
+        ahead = (number - own.highest) % _NUMBERS
+        if ahead < _NUMBERS // 2:
+            own.highest += ahead
+        else:
+            own.first = min(own.first, own.highest + ahead - _NUMBERS)
+
+    def entries(self, most: int = MOST_PATHS) -> tuple[Entry, ...]:
+        """For the next report: every path, or ``most`` of them by turns, in the order of their numbers."""
+        paths = sorted(self._paths)
+        if len(paths) > most:
+            turned = paths[self._turn % len(paths) :] + paths[: self._turn % len(paths)]
+            self._turn = (self._turn + most) % len(paths)
+            paths = sorted(turned[:most])
+        return tuple((path, *self._counted(path)) for path in paths)
+
+    def _counted(self, path: int) -> tuple[int, int]:
+        own = self._paths[path]
+        return min(MOST_LOST, max(0, own.highest - own.first + 1 - own.came)), own.came & _WORD
+
+
+class PathReports:
+    """At the sender: what reports told of each path, summed over receivers that were started anew.
+
+    >>> reports = PathReports()
+    >>> for lost, came in ((1, 9), (2, 18), (0, 5)):  # a receiver of its own from the third report on
+    ...     reports.add([(1, lost, came)])
+    >>> reports.totals
+    {1: (2, 23)}
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[int, int]] = {}
+        self._last: dict[int, tuple[int, int]] = {}
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """The entries of a report newer than all before it."""
+        for path, lost, came in entries:
+            old_lost, old_came = self._last.get(path, (0, 0))
+            if came < old_came and old_came - came < _WORD // 2:
+                done = self._before.get(path, (0, 0))
+                self._before[path] = (done[0] + old_lost, done[1] + old_came)
+            self._last[path] = (lost, came)
+
+    @property
+    def totals(self) -> dict[int, tuple[int, int]]:
+        """Path -> (lost, came)."""
+        found = {}
+        for path, (lost, came) in sorted(self._last.items()):
+            done = self._before.get(path, (0, 0))
+            found[path] = (lost + done[0], came + done[1])
+        return found

@@ -1,0 +1,379 @@
+"""The sending end of a coded stream as a state machine: time and loss reports in, labelled packets and a next deadline out.
+
+No clock, socket or thread: the caller asks what is due, sends it, and hands reports over.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from zlib import crc32
+
+from fec.code.erasure_code import ErasureCode
+from fec.errors import FecError, MalformedPacket
+from fec.protocol.path_counts import PathNumbers, PathReports
+from fec.protocol.wire import BLOCK_NUMBERS, CRC_OFFSET, HEADER, VERSION, LossReport, PacketType, decode_report, protect
+from fec.redundancy.adaptation import LARGEST_BLOCK, AdaptationParameters, BlockSizeController
+from fec.redundancy.labels import LabelOrder
+
+_REORDERING_S = 0.005
+"""A packet counts as lost when one sent this much later has arrived; doubled whenever that turns out wrong."""
+_LATE_PER_SOURCE, _LONGEST_LATE_STEP_S = 8, 0.001
+"""Late parity leaves at so many times the rate of source packets, or one packet a millisecond where that is quicker."""
+_OUTAGE = 128
+"""So many packets lost one after another are an outage, which no block size answers: they do not count as a loss to code for."""
+_MOST_BLOCKS = 8192
+_MOST_UNJUDGED = 1 << 17
+_STAMPS = 1 << 32
+_HALF_STAMPS = _STAMPS // 2
+_pack = HEADER.pack
+_DATA, _PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARITY
+
+
+@dataclass(frozen=True, kw_only=True)
+class SenderParameters:
+    """How a stream is coded and paced. FecError for values that cannot be used.
+
+    ``rate_pps``: source packets a second; ``source_packets``: M; ``base_block_size``: N at rest; ``block_size``: N fixed
+    for good (no adaptation, no late parity), or None; ``playback_s``: late parity is sent only for blocks younger than
+    this; ``hold_s``, ``report_timeout_s``, ``deterministic``: see ``AdaptationParameters``.
+    ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
+    """
+
+    source_packets: int
+    symbol_bytes: int
+    rate_pps: float
+    base_block_size: int
+    playback_s: float = 0.4
+    hold_s: float = 2.0
+    report_timeout_s: float = 1.0
+    block_size: int | None = None
+    largest_block: int = LARGEST_BLOCK
+    deterministic: bool = True
+    stream_id: int = 1
+    late_pps: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.late_pps is not None and not self.late_pps > 0:
+            raise FecError(f"late parity at {self.late_pps} packets/s; give more than 0, or None")
+        if not (math.isfinite(self.rate_pps) and self.rate_pps > 0 and self.playback_s > 0):
+            raise FecError(f"rate {self.rate_pps} packets/s, playback {self.playback_s} s: both must be above 0")
+        if not 3 <= self.symbol_bytes <= 65535 or not 0 <= self.stream_id < 1 << 16:
+            raise FecError(f"symbols of {self.symbol_bytes} bytes (3..65535), stream id {self.stream_id} (16 bits)")
+        for size in (self.base_block_size, self.block_size or self.base_block_size):
+            if not 1 <= self.source_packets <= size <= self.largest_block <= LARGEST_BLOCK:
+                raise FecError(
+                    f"M = {self.source_packets}, N = {size}, largest {self.largest_block}: give 1 <= M <= N <= largest <= 255"
+                )
+
+
+class OutgoingPacket(NamedTuple):
+    """One packet to be sent now: ``data`` is header and symbol, ``label`` goes into the UDP source port."""
+
+    due_s: float
+    label: int
+    data: bytes
+    block: int
+    symbol: int
+    block_size: int
+
+
+@dataclass(slots=True)
+class _Block:
+    number: int
+    wire_number: int
+    first_label: int
+    started_s: float
+    size: int
+    sources: list[bytes] = field(default_factory=list)
+    parity: list[bytes] = field(default_factory=list)
+    sent: int = 0
+    judged: int = 0
+    judged_lost: int = 0
+    complete: bool = False
+
+
+class StreamSender:
+    """Paces source packets at ``rate_pps`` and each block's parity evenly over the next block's time.
+
+    ``source(i)`` gives the payload of source packet i (at most ``symbol_bytes - 2`` bytes); ``policy`` maps a loss to N.
+    Packet e of block b carries the label of index base(b) + e with base(b + 1) = base(b) + N(b), N as it was when the block
+    began: a block is a window of consecutive labels, also when late parity makes it longer.
+
+    Times are seconds of stream time: source packet i is due at i / rate_pps. ``path_of_label`` (65,536 bytes, see
+    ``PathNumbers``) has every header name its path and its number on it; without it both stay 0. ``foreseen`` maps the time at
+    which a block begins to its N: what a sender would take that knew the future; reports then change nothing.
+
+    >>> from fec.redundancy.labels import StratifiedLabels
+    >>> from fec.code.reed_solomon import ReedSolomonCode
+    >>> parameters = SenderParameters(source_packets=2, symbol_bytes=8, rate_pps=100, base_block_size=3)
+    >>> sender = StreamSender(parameters, ReedSolomonCode(2, "reedsolo"), StratifiedLabels(), lambda loss: 3, lambda i: b"x")
+    >>> [(p.block, p.symbol) for p in sender.packets_due(0.03)]
+    [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    """
+
+    def __init__(
+        self,
+        parameters: SenderParameters,
+        code: ErasureCode,
+        labels: LabelOrder,
+        policy: Callable[[float], int],
+        source: Callable[[int], bytes],
+        path_of_label: bytes | None = None,
+        foreseen: Callable[[float], int] | None = None,
+    ) -> None:
+        self._foreseen = foreseen
+        self.parameters = parameters
+        self._numbers = PathNumbers(path_of_label) if path_of_label is not None else None
+        self._path_reports = PathReports()
+        self._counts = {"late_parity_blocks": 0, "reports": 0, "repeated_reports": 0, "bad_reports": 0, "misjudged": 0}
+        self._parity_sent = self._late_sent = 0
+        self._code, self._label_of, self._source, self._m = code, labels.label, source, parameters.source_packets
+        self._control = BlockSizeController(
+            AdaptationParameters(
+                base=parameters.base_block_size,
+                largest=min(parameters.largest_block, code.largest_block),
+                hold_s=parameters.hold_s,
+                report_timeout_s=parameters.report_timeout_s,
+                deterministic=parameters.deterministic,
+            ),
+            policy,
+        )
+        self._interval, self._symbol_bytes, self._stream_id = (
+            1 / parameters.rate_pps,
+            parameters.symbol_bytes,
+            parameters.stream_id,
+        )
+        usual_s = min(self._interval / _LATE_PER_SOURCE, _LONGEST_LATE_STEP_S)
+        self._late_step_s = 1 / parameters.late_pps if parameters.late_pps is not None else usual_s
+        self._full_prefix = protect(bytes(parameters.symbol_bytes - 2))[:2]
+        """What ``protect`` writes before a payload that fills its symbol."""
+        self._next_source, self._next_label = 0, 0
+        self._blocks: dict[int, _Block] = {}
+        self._filling: _Block | None = None
+        self._parity: deque[tuple[float, _Block, int]] = deque()
+        self._late: deque[tuple[float, _Block, int]] = deque()
+        self._unjudged: deque[tuple[float, _Block, int]] = deque(maxlen=_MOST_UNJUDGED)
+        self._reordering_s = _REORDERING_S
+        self._ended = False
+        self._last_report, self._last_report_s = 0, -math.inf
+
+    @property
+    def path_reports(self) -> dict[int, tuple[int, int]]:
+        """Path -> (lost, came), as reports have told so far, over all receivers there were."""
+        return self._path_reports.totals
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Totals: source, parity, late_parity (of the parity), late_parity_blocks, reports, repeated_reports, bad_reports,
+        misjudged (packets taken for lost that came after all)."""
+        return {
+            "source": self._next_source,
+            "parity": self._parity_sent,
+            "late_parity": self._late_sent,
+            **self._counts,
+        }
+
+    @property
+    def block_size(self) -> int:
+        """N of the blocks begun from now on."""
+        return self.parameters.block_size or self._control.block_size
+
+    @property
+    def loss_estimate(self) -> float:
+        """Fraction of packets lost since the last change, as reports tell."""
+        return self._control.loss
+
+    @property
+    def done(self) -> bool:
+        """No source packet will come and no parity waits."""
+        return self._source_over() and not self._parity and not self._late
+
+    def finish_source(self) -> None:
+        """No block is begun any more; the one under way is completed."""
+        self._ended = True
+
+    def next_due_s(self) -> float:
+        """When the next packet is due (inf where none waits)."""
+        due = math.inf if self._ended and self._source_over() else self._next_source * self._interval
+        if self._parity and self._parity[0][0] < due:
+            due = self._parity[0][0]
+        if self._late and self._late[0][0] < due:
+            due = self._late[0][0]
+        return due
+
+    def packets_due(self, now_s: float, limit: int = 64) -> list[OutgoingPacket]:
+        """At most ``limit`` packets due by now, in the order of their due times; the caller sends them at once."""
+        out: list[OutgoingPacket] = []
+        stamp = int(now_s * 1e6) % _STAMPS
+        late, parity, interval = self._late, self._parity, self._interval
+        while len(out) < limit:
+            due = math.inf if self._ended and self._source_over() else self._next_source * interval
+            queue = None
+            if parity and parity[0][0] <= due:
+                due, queue = parity[0][0], parity
+            if late and late[0][0] <= due:
+                due, queue = late[0][0], late
+            if due > now_s:
+                break
+            if queue is None:
+                block, symbol = self._take_source(due)
+            else:
+                _, block, symbol = queue.popleft()
+                if queue is late:
+                    if now_s > block.started_s + self.parameters.playback_s:
+                        continue  # it would come in vain
+                    self._late_sent += 1
+                self._parity_sent += 1
+            out.append(self._packet(block, symbol, due, now_s, stamp))
+        return out
+
+    def receive(self, data: bytes, now_s: float) -> None:
+        """A datagram of the return path. What is no report, or no newer than one already seen, is counted and left."""
+        try:
+            report = decode_report(data)
+        except MalformedPacket:
+            self._counts["bad_reports"] += 1
+            return
+        begun = -(-self._next_source // self._m)
+        highest = _near(report.highest_block, begun)
+        if report.stream_id != self.parameters.stream_id or highest >= max(1, begun):
+            self._counts["bad_reports"] += 1
+        elif not self._is_newer(report.number, now_s):
+            self._counts["repeated_reports"] += 1
+        else:
+            self._last_report, self._last_report_s = report.number, now_s
+            self._counts["reports"] += 1
+            self._path_reports.add(report.paths)
+            self._learn(report, highest, now_s)
+
+    def _is_newer(self, number: int, now_s: float) -> bool:
+        """By the signed difference of numbers, which are time stamps: after half their range without a report any is new."""
+        ahead = (number - self._last_report) % _STAMPS
+        return 0 < ahead < _HALF_STAMPS or (now_s - self._last_report_s) * 1e6 > _HALF_STAMPS
+
+    def _source_over(self) -> bool:
+        return self._ended and self._next_source % self._m == 0
+
+    def _take_source(self, due_s: float) -> tuple[_Block, int]:
+        m, block = self._m, self._filling
+        symbol = len(block.sources) if block is not None else m
+        if block is None or symbol == m:
+            block, symbol = self._begin_block(self._next_source // m, due_s), 0
+        payload = self._source(self._next_source)
+        full = len(payload) == self._symbol_bytes - 2
+        block.sources.append(self._full_prefix + payload if full else protect(payload, self._symbol_bytes))
+        self._next_source += 1
+        if symbol == m - 1 and block.size > m:
+            block.parity = self._code.parity(block.sources, m, block.size)
+            step = m * self._interval / len(block.parity)
+            self._parity.extend((due_s + (k + 0.5) * step, block, m + k) for k in range(len(block.parity)))
+        return block, symbol
+
+    def _begin_block(self, number: int, due_s: float) -> _Block:
+        size = self.block_size if self._foreseen is None else self._foreseen(due_s)
+        block = _Block(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
+        self._next_label += block.size
+        self._blocks[number] = self._filling = block
+        oldest_s = due_s - self.parameters.playback_s - 2 * self._m * self._interval
+        while (first := next(iter(self._blocks.values()))).started_s < oldest_s or len(self._blocks) > _MOST_BLOCKS:
+            del self._blocks[first.number]
+        return block
+
+    def _packet(self, block: _Block, symbol: int, due_s: float, now_s: float, stamp: int) -> OutgoingPacket:
+        m = self._m
+        if symbol < m:
+            kind, body = _DATA, block.sources[symbol]
+        else:
+            kind, body = _PARITY, block.parity[symbol - m]
+        block.sent += 1
+        self._unjudged.append((now_s, block, symbol))
+        # fec.protocol.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of the time.
+        ids, size = block.wire_number | symbol, block.size
+        label = self._label_of(block.first_label + symbol)
+        path, number = self._numbers.next(label) if self._numbers is not None else (0, 0)
+        front = _pack(kind, 0, self._stream_id, ids, m, size, path, number, self._symbol_bytes, stamp, 0)
+        crc = crc32(body, crc32(front))
+        data = b"".join((front[:CRC_OFFSET], crc.to_bytes(4, "big"), body))
+        # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
+        return tuple.__new__(OutgoingPacket, (due_s, label, data, block.number, symbol, size))
+
+    def _learn(self, report: LossReport, highest: int, now_s: float) -> None:
+        """Judge what was sent before the newest packet that arrived, adapt N, and help blocks that can still be saved."""
+        arrived = {_near(number, highest): bitmap for number, bitmap in report.blocks}
+        oldest = min(arrived, default=highest + 1)
+        self._forgive(arrived)
+        now_us = int(now_s * 1e6)
+        newest_s = (now_us - (now_us - report.newest_us) % _STAMPS) / 1e6
+        lost: list[bool] = []
+        sent_s: list[float] = []
+        while self._unjudged and self._unjudged[0][0] <= newest_s - self._reordering_s:
+            at_s, block, symbol = self._unjudged.popleft()
+            if block.number < oldest:
+                continue  # too old for the report: its fate is not known
+            gone = not arrived.get(block.number, 0) >> symbol & 1
+            lost.append(gone)
+            sent_s.append(at_s)
+            block.judged += 1
+            block.judged_lost |= gone << symbol
+        self._control.add(*_without_outages(lost, sent_s), now_s)
+        if self.parameters.block_size is None and self._foreseen is None:
+            recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
+            for block in reversed(list(recent)):
+                count = arrived.get(block.number, 0).bit_count()
+                block.complete = block.complete or count >= self._m
+                if not block.complete and now_s < block.started_s + self.parameters.playback_s:
+                    self._help(block, count, now_s)
+
+    def _forgive(self, arrived: dict[int, int]) -> None:
+        """Packets judged lost that came after all: allow for more reordering and do not trust the estimate."""
+        found = 0
+        for number, bitmap in arrived.items():
+            block = self._blocks.get(number)
+            if block is not None and block.judged_lost & bitmap:
+                found += (block.judged_lost & bitmap).bit_count()
+                block.judged_lost &= ~bitmap
+        if found:
+            self._counts["misjudged"] += found
+            self._reordering_s = min(2 * self._reordering_s, self.parameters.playback_s / 2)
+            self._control.restart_estimate()
+
+    def _help(self, block: _Block, arrived: int, now_s: float) -> None:
+        """Late parity up to today's N, or as many more as a block lacks of which all that was sent is judged."""
+        stop = self.block_size
+        if block.sent == block.judged == block.size:
+            lacking = math.ceil((self._m - arrived) / max(0.1, 1 - self._control.loss))
+            stop = max(stop, block.size + lacking)
+        stop = min(stop, self.parameters.largest_block, self._code.largest_block)
+        if stop <= block.size:
+            return
+        first, block.size = block.size, stop
+        if len(block.sources) < self._m:
+            return  # still growing: its parity is made, of the new size, when it is whole
+        self._counts["late_parity_blocks"] += 1
+        block.parity += self._code.parity(block.sources, first, stop)
+        step = self._late_step_s
+        start = max(now_s, self._late[-1][0] + step) if self._late else now_s
+        self._late.extend((start + k * step, block, symbol) for k, symbol in enumerate(range(first, stop)))
+
+
+def _without_outages(lost: list[bool], sent_s: list[float]) -> tuple[list[bool], list[float]]:
+    """Fates and times but for runs of ``_OUTAGE`` or more losses."""
+    if sum(lost) < _OUTAGE:
+        return lost, sent_s
+    kept: list[int] = []
+    for gone, run in itertools.groupby(range(len(lost)), key=lost.__getitem__):
+        places = list(run)
+        if not gone or len(places) < _OUTAGE:
+            kept += places
+    return [lost[i] for i in kept], [sent_s[i] for i in kept]
+
+
+def _near(number: int, reference: int) -> int:
+    """The block whose number modulo 2^24 is ``number``, nearest to ``reference``."""
+    half = BLOCK_NUMBERS // 2
+    return reference + (number - reference + half) % BLOCK_NUMBERS - half

@@ -1,0 +1,1 @@
+"""How many packets a block needs: block sizes, ROR, label orders, adaptation to losses."""

@@ -1,0 +1,277 @@
+"""How many packets a block needs: exactly for random loss (000, equation 25), as a deterministic bound for stratified labels.
+
+And the reverse question, how many packets tell a loss to a given precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Rational
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fec.errors import FecError
+from fec.redundancy.labels import LABELS, StratifiedLabels
+
+Interval = tuple[int, int]
+"""Half-open range [start, stop) of labels."""
+
+
+def as_fraction(value: float | Fraction | str, what: str) -> Fraction:
+    """The number that is meant: a float stands for its shortest decimal, so that 0.1 is one tenth.
+
+    >>> as_fraction(0.1, "loss")
+    Fraction(1, 10)
+    """
+    try:
+        return Fraction(value) if isinstance(value, Rational | str) else Fraction(repr(float(value)))
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        raise FecError(f"{what} {value!r} is not a finite number") from None
+
+
+def fec_block_size(
+    source_packets: int, loss: float | Fraction | str, decoding_error_rate: float | Fraction | str
+) -> int:
+    """FEC_p: the smallest block size N at which M of N packets arrive but for the decoding error rate (000, equation 25).
+
+    Exact: decided in integers wherever floating point is near the boundary. ``loss`` is the probability p of losing a
+    packet, 0 <= p < 1; FecError for p >= 1 (no N suffices), an error rate outside (0, 1), or M < 1.
+    Cost: O(M log N), remembered for repeated questions.
+
+    >>> fec_block_size(20, 0.1, 1e-5), fec_block_size(1, 0.1, 1e-5)
+    (32, 5)
+    """
+    return _block_size(source_packets, *_checked(source_packets, loss), _checked_rate(decoding_error_rate))
+
+
+def decoding_failure_probability(source_packets: int, block_size: int, loss: float | Fraction | str) -> Fraction:
+    """Exact probability that fewer than M of N packets arrive at independent loss p (000, equation 25's delta).
+
+    >>> decoding_failure_probability(1, 2, 0.1)
+    Fraction(1, 100)
+    """
+    lost, whole = _checked(source_packets, loss)
+    if block_size < source_packets:
+        return Fraction(1)
+    return Fraction(_failing_ways(source_packets, block_size, lost, whole), whole**block_size)
+
+
+def stratified_block_size(intervals: Sequence[Interval], source_packets: int) -> int:
+    """Smallest N such that of *every* N consecutive stratified labels at least M lie outside the intervals.
+
+    ``intervals``: half-open label ranges, the ones that a failed link carried. Exact over all 65,536 offsets, so a
+    block of N packets always decodes while that link is down. FecError where the intervals cover every label.
+    Cost: one pass over the label space.
+
+    >>> stratified_block_size([(0, 32768)], 20)
+    42
+    """
+    _check_source_packets(source_packets)
+    survivors = np.flatnonzero(~_on_link(intervals))
+    if not len(survivors):
+        raise FecError("the intervals cover every label: nothing arrives while this link is down, no N suffices")
+    # the longest window with M - 1 survivors reaches from just after one survivor to just before the M-th after it
+    later = np.arange(len(survivors)) + source_packets
+    reached = survivors[later % len(survivors)] + LABELS * (later // len(survivors))
+    return int((reached - survivors).max())
+
+
+def stratified_tolerance_block_size(tolerance: float | Fraction | str, source_packets: int) -> int:
+    """``stratified_block_size`` for one interval of share ``tolerance``, the worst over all its 65,536 positions.
+
+    Stratified labels are multiples of an odd number, so moving the interval only moves the offset of the window: one
+    position (judged over all offsets) stands for all. FecError for a tolerance outside [0, 1).
+
+    >>> stratified_tolerance_block_size(0.05, 20)
+    22
+    """
+    share = as_fraction(tolerance, "tolerance")
+    if not 0 <= share < 1:
+        raise FecError(f"tolerance {tolerance!r}: give a fraction of the packets, from 0 to below 1")
+    _check_source_packets(source_packets)
+    return _tolerance_block_size(math.ceil(share * LABELS), source_packets)
+
+
+def window_share_error(intervals: Sequence[Interval], window: int) -> float:
+    """Largest difference between the intervals' share of ``window`` consecutive stratified labels and their exact share.
+
+    Over all 65,536 offsets: a loss measured over that many packets of a cut link errs by no more.
+
+    >>> window_share_error([(0, 32768)], 65536)
+    0.0
+    """
+    if window < 1:
+        raise FecError(f"window {window}: give a number of packets from 1")
+    return _worst_excess(_running_excess(intervals), window) / window
+
+
+def stratified_window_for(intervals: Sequence[Interval], precision: float) -> int:
+    """Smallest W such that *every* window of W or more packets tells the intervals' share within ``precision``.
+
+    Exact: walks down from where the excess over the whole label space bounds all longer windows, skipping windows that
+    cannot be the last bad one (one packet more or less moves the excess by at most one).
+    """
+    if not precision > 0:
+        raise FecError(f"precision {precision!r}: give a fraction of loss above 0, such as 0.01")
+    excess = _running_excess(intervals)
+    bound = float(excess.max() - excess.min())
+    window = max(1, math.ceil(bound / precision))
+    while window >= 1:
+        slack = precision * window - _worst_excess(excess, window)
+        if slack < -1e-9:
+            return window + 1
+        window -= max(1, math.floor(slack / (1 + precision)))
+    return 1
+
+
+def binomial_window_for(loss: float | Fraction, precision: float, confidence: float = 0.99) -> int:
+    """Packets after which an independent loss is known within ``precision`` (one side) at the given confidence.
+
+    The normal approximation, and where loss is near 0 or 1 what it takes for a deviation of ``precision`` to show at all.
+
+    >>> binomial_window_for(0.5, 0.01)
+    16588
+    """
+    share = float(loss)
+    if not 0 <= share <= 1 or not precision > 0 or not 0 < confidence < 1:
+        raise FecError(
+            f"loss {loss!r}, precision {precision!r}, confidence {confidence!r}: 0..1, above 0, within (0, 1)"
+        )
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    normal = z * z * share * (1 - share) / (precision * precision)
+    return max(1, math.ceil(normal), math.ceil(-math.log(1 - confidence) / precision))
+
+
+def binomial_interval(lost: int, sent: int, confidence: float = 0.99) -> tuple[float, float]:
+    """Clopper-Pearson interval of the loss probability after ``lost`` of ``sent`` packets: never covers less than asked.
+
+    >>> low, high = binomial_interval(0, 100, 0.95)
+    >>> low, round(high, 4)
+    (0.0, 0.0362)
+    """
+    if not 0 <= lost <= sent or sent < 1 or not 0 < confidence < 1:
+        raise FecError(f"{lost} lost of {sent} sent at confidence {confidence!r}: give 0 <= lost <= sent, sent >= 1")
+    from scipy.special import betaincinv  # scipy takes a while to import and most users never get here
+
+    tail = (1 - confidence) / 2
+    low = float(betaincinv(lost, sent - lost + 1, tail)) if lost else 0.0
+    high = float(betaincinv(lost + 1, sent - lost, 1 - tail)) if lost < sent else 1.0
+    return low, high
+
+
+def _check_source_packets(source_packets: int) -> None:
+    if source_packets < 1:
+        raise FecError(f"source_packets {source_packets}: a block has at least 1")
+
+
+def _checked(source_packets: int, loss: float | Fraction | str) -> tuple[int, int]:
+    """Loss as numerator and denominator."""
+    _check_source_packets(source_packets)
+    p = as_fraction(loss, "loss")
+    if p < 0:
+        raise FecError(f"loss {loss!r} is negative; give a probability from 0 to below 1")
+    if p >= 1:
+        raise FecError(f"loss {loss!r}: where every packet is lost no block size suffices (infinite)")
+    return p.numerator, p.denominator
+
+
+def _checked_rate(decoding_error_rate: float | Fraction | str) -> Fraction:
+    rate = as_fraction(decoding_error_rate, "decoding error rate")
+    if not 0 < rate < 1:
+        raise FecError(f"decoding error rate {decoding_error_rate!r} is not between 0 and 1 (exclusive), such as 1e-5")
+    return rate
+
+
+@lru_cache(maxsize=65536)
+def _block_size(m: int, lost: int, whole: int, rate: Fraction) -> int:
+    """Doubling, then bisection: the failure probability falls with N."""
+    if not _fails_too_often(m, m, lost, whole, rate):
+        return m
+    low, high = m, 2 * m
+    while _fails_too_often(m, high, lost, whole, rate):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _fails_too_often(m, middle, lost, whole, rate):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _fails_too_often(m: int, n: int, lost: int, whole: int, rate: Fraction) -> bool:
+    """Equation 25's delta > DER: by logarithms where that is clear, else in integers."""
+    if lost == 0:
+        return False
+    gap = _log_failure(m, n, lost, whole) - (math.log(rate.numerator) - math.log(rate.denominator))
+    # some hundred times what rounding adds up to: a few ulps of log delta itself and of m sums of logarithms below 100
+    if abs(gap) > 1e-12 * (100 + m):
+        return gap > 0
+    return bool(_failing_ways(m, n, lost, whole) * rate.denominator > rate.numerator * whole**n)
+
+
+def _log_failure(m: int, n: int, lost: int, whole: int) -> float:
+    """Natural logarithm of P(at most m - 1 of n arrive), by floating point."""
+    log_whole = math.log(whole)
+    log_p, log_q = math.log(lost) - log_whole, math.log(whole - lost) - log_whole
+    if 2 * lost > whole:
+        log_p = math.log1p(-((whole - lost) / whole))
+    else:
+        log_q = math.log1p(-(lost / whole))
+    log_ways, terms = 0.0, []
+    for k in range(m):
+        terms.append(log_ways + k * log_q + (n - k) * log_p)
+        log_ways += math.log(n - k) - math.log(k + 1)
+    largest = max(terms)
+    return largest + math.log(math.fsum(math.exp(t - largest) for t in terms))
+
+
+def _failing_ways(m: int, n: int, lost: int, whole: int) -> int:
+    """P(at most m - 1 of n arrive) times whole^n, an integer: sum over k arriving of C(n,k) (whole-lost)^k lost^(n-k)."""
+    kept = whole - lost
+    if lost == 0:
+        return 0
+    # Horner from k = m - 1 down: lost^(n-m+1) * sum over k of C(n,k) kept^k lost^(m-1-k)
+    total, power = 0, 1
+    for k in range(m):
+        total = total * lost + math.comb(n, k) * power
+        power *= kept
+    return int(total * lost ** (n - m + 1))
+
+
+@lru_cache(maxsize=1)
+def _label_table() -> NDArray[np.int64]:
+    return StratifiedLabels().labels(0, LABELS)
+
+
+def _on_link(intervals: Sequence[Interval]) -> NDArray[np.bool_]:
+    """For each packet index 0..65535 whether its stratified label lies in the intervals; bool of shape (65536,)."""
+    inside = np.zeros(LABELS, dtype=np.bool_)
+    for start, stop in intervals:
+        if not 0 <= start <= stop <= LABELS:
+            raise FecError(f"label interval [{start}, {stop}) is not within [0, {LABELS})")
+        inside[start:stop] = True
+    return np.asarray(inside[_label_table()], dtype=np.bool_)
+
+
+def _running_excess(intervals: Sequence[Interval]) -> NDArray[np.float64]:
+    """Labels of the intervals among the first i, less their share of i; float64 of shape (65536,), periodic."""
+    hits = np.cumsum(_on_link(intervals), dtype=np.int64)
+    before = np.concatenate(([0], hits[:-1]))
+    # in 65536ths, so that the differences are exact
+    return np.asarray((before * LABELS - np.arange(LABELS) * int(hits[-1])) / LABELS, dtype=np.float64)
+
+
+def _worst_excess(excess: NDArray[np.float64], window: int) -> float:
+    """Largest |labels in a window - share * window| over all offsets."""
+    return float(np.abs(np.roll(excess, -(window % LABELS)) - excess).max())
+
+
+@lru_cache(maxsize=4096)
+def _tolerance_block_size(width: int, source_packets: int) -> int:
+    return stratified_block_size([(0, width)], source_packets)

@@ -1,0 +1,149 @@
+"""Redundancy overall requirement (ROR): what a route asks of its sender over all single link failures.
+
+Computed from the loads of the route's links only (000, equations 20 to 29).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from fec.errors import FecError
+from fec.redundancy.block_size import as_fraction, fec_block_size
+
+Number = float | Fraction | str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOverhead:
+    """One link's failure. ``block_size``: N that answers it, None where not counted, infinite or for large blocks.
+
+    ``overhead``: P_l / P - 1 as an exact fraction; 0 below the tolerance, None (infinite) where the load is 1.
+    """
+
+    load: Fraction
+    block_size: int | None
+    overhead: Fraction | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RorBreakdown:
+    """ROR and its terms in the order of the loads. ``base_block_size`` is FEC_t, None for large blocks."""
+
+    base_block_size: int | None
+    per_load: tuple[LoadOverhead, ...]
+
+    @property
+    def infinite(self) -> tuple[int, ...]:
+        """Indices of loads of 1: links whose failure no redundancy answers."""
+        return tuple(i for i, term in enumerate(self.per_load) if term.overhead is None)
+
+    @property
+    def ror(self) -> float:
+        """Sum of the overheads; infinite where a load is 1 (equation 23 as printed would skip that link)."""
+        if self.infinite:
+            return math.inf
+        return float(sum((term.overhead or Fraction(0) for term in self.per_load), Fraction(0)))
+
+
+def ror(
+    loads: Iterable[Number],
+    *,
+    tolerance: Number,
+    source_packets: int,
+    decoding_error_rate: Number,
+    large_blocks: bool = False,
+) -> float:
+    """Redundancy overall requirement of a route (000, equation 23; with ``large_blocks`` equation 29).
+
+    ``loads``: the fraction of the flow on each link, 0..1, in any order; ``tolerance``: the static tolerance t, 0 <= t < 1.
+    Links below t cost nothing; a link with load 1 makes it ``math.inf``. FecError for values outside their ranges.
+
+    >>> round(ror([0.5, 0.5], tolerance=0.05, source_packets=20, decoding_error_rate=1e-5), 4)
+    3.4286
+    >>> ror([0.5, 0.5], tolerance=0.05, source_packets=20, decoding_error_rate=1e-5, large_blocks=True)
+    1.8
+    >>> ror([1], tolerance=0.05, source_packets=20, decoding_error_rate=1e-5)
+    inf
+    """
+    return ror_breakdown(
+        loads,
+        tolerance=tolerance,
+        source_packets=source_packets,
+        decoding_error_rate=decoding_error_rate,
+        large_blocks=large_blocks,
+    ).ror
+
+
+def ror_breakdown(
+    loads: Iterable[Number],
+    *,
+    tolerance: Number,
+    source_packets: int,
+    decoding_error_rate: Number,
+    large_blocks: bool = False,
+    block_sizes: Sequence[int | None] | None = None,
+    base_block_size: int | None = None,
+) -> RorBreakdown:
+    """ROR with the block size and overhead of every load, in the order given.
+
+    ``block_sizes`` and ``base_block_size``, given together, replace equation 25: the deterministic ones of stratified
+    labels (None where a load is 1 or too small to count). A size below the base counts as the base: the sender never
+    sends less than at rest.
+    """
+    fractions = [_checked_load(i, load) for i, load in enumerate(loads)]
+    t = as_fraction(tolerance, "tolerance")
+    if not 0 <= t < 1:
+        raise FecError(f"tolerance {tolerance!r}: give a fraction of the packets, from 0 to below 1")
+    if large_blocks:
+        if block_sizes is not None or base_block_size is not None:
+            raise FecError("large_blocks has no block sizes (equation 29): leave block_sizes and base_block_size out")
+        return RorBreakdown(base_block_size=None, per_load=tuple(_large_block_term(r, t) for r in fractions))
+    if (block_sizes is None) != (base_block_size is None):
+        raise FecError("give block_sizes and base_block_size together, or neither for equation 25")
+    if block_sizes is None:
+        base = fec_block_size(source_packets, t, decoding_error_rate)
+        sizes = [fec_block_size(source_packets, r, decoding_error_rate) if t <= r < 1 else None for r in fractions]
+    else:
+        base, sizes = _checked_sizes(fractions, t, block_sizes, base_block_size or 0, source_packets)
+    terms = tuple(_block_term(r, t, size, base) for r, size in zip(fractions, sizes, strict=True))
+    return RorBreakdown(base_block_size=base, per_load=terms)
+
+
+def _checked_load(index: int, load: Number) -> Fraction:
+    r = as_fraction(load, f"load {index}")
+    if not 0 <= r <= 1:
+        raise FecError(f"load {index} is {load!r}; a load is a fraction of the flow, from 0 to 1")
+    return r
+
+
+def _checked_sizes(
+    loads: Sequence[Fraction], t: Fraction, sizes: Sequence[int | None], base: int, source_packets: int
+) -> tuple[int, list[int | None]]:
+    if len(sizes) != len(loads):
+        raise FecError(f"{len(sizes)} block sizes for {len(loads)} loads; give one each (None where the load is 1)")
+    if base < source_packets:
+        raise FecError(f"base_block_size {base} is below source_packets {source_packets}")
+    for i, (r, size) in enumerate(zip(loads, sizes, strict=True)):
+        if t <= r < 1 and (size is None or size < source_packets):
+            raise FecError(f"block size {size} for load {i}: give at least source_packets {source_packets}")
+    return base, [
+        max(base, size) if size is not None and t <= r < 1 else None for r, size in zip(loads, sizes, strict=True)
+    ]
+
+
+def _block_term(load: Fraction, t: Fraction, size: int | None, base: int) -> LoadOverhead:
+    if load == 1:
+        return LoadOverhead(load=load, block_size=None, overhead=None)
+    if load < t or size is None:
+        return LoadOverhead(load=load, block_size=None, overhead=Fraction(0))
+    return LoadOverhead(load=load, block_size=size, overhead=Fraction(size, base) - 1)
+
+
+def _large_block_term(load: Fraction, t: Fraction) -> LoadOverhead:
+    if load == 1:
+        return LoadOverhead(load=load, block_size=None, overhead=None)
+    overhead = (1 - t) / (1 - load) - 1 if load >= t else Fraction(0)
+    return LoadOverhead(load=load, block_size=None, overhead=overhead)

@@ -1,0 +1,1 @@
+"""The client's side: connections, requests on their way, collective rounds."""

@@ -1,0 +1,84 @@
+"""The caller's memory: anything with the buffer protocol as bytes in place, one buffer or many seen as one array.
+Nothing is copied; what cannot be used in place is refused with a reason."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfio_emu.errors import UsageError
+from sfio_emu.layout.pieces import Bytes
+from sfio_emu.layout.requests import Requests
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+def as_bytes(buffer: Buffer, *, writable: bool = False) -> Bytes:
+    """The bytes of a buffer, in place; raises `UsageError` where that cannot be."""
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise UsageError(f"a {type(buffer).__name__} is no buffer: give bytes, a bytearray or an array") from None
+    if writable and view.readonly:
+        raise UsageError("the buffer to read into is read-only: give a bytearray or a writable array")
+    if not view.c_contiguous:
+        raise UsageError("the buffer is not contiguous: give a contiguous array, or its parts as blocks")
+    if not view.nbytes:
+        return np.empty(0, dtype=np.uint8)
+    return np.frombuffer(view.cast("B"), dtype=np.uint8)
+
+
+def span(buffers: Sequence[Buffer], *, writable: bool) -> tuple[Bytes, list[int], list[int]]:
+    """Several buffers as places and sizes in one array that reaches from the lowest to the highest of them.
+
+    Only the bytes of the buffers may be touched; the caller keeps them alive.
+    """
+    arrays = [as_bytes(buffer, writable=writable) for buffer in buffers]
+    sizes = [len(array) for array in arrays]
+    addresses = [array.__array_interface__["data"][0] if len(array) else 0 for array in arrays]
+    used = [address for address, size in zip(addresses, sizes, strict=True) if size]
+    if not used:
+        return np.empty(0, dtype=np.uint8), [0] * len(sizes), sizes
+    low = min(used)
+    high = max(address + size for address, size in zip(addresses, sizes, strict=True) if size)
+    memory = np.frombuffer(memoryview((ctypes.c_ubyte * (high - low)).from_address(low)), dtype=np.uint8)
+    return memory, [address - low if size else 0 for address, size in zip(addresses, sizes, strict=True)], sizes
+
+
+def each_offset(offsets: int | Sequence[int], sizes: list[int]) -> list[int]:
+    if isinstance(offsets, (int, np.integer)):
+        return [int(offsets) + place for place in np.cumsum([0, *sizes[:-1]]).tolist()] if sizes else []
+    every = [int(offset) for offset in offsets]
+    if len(every) != len(sizes):
+        raise UsageError(f"{len(every)} offsets for {len(sizes)} buffers: give one for each")
+    return every
+
+
+def inside(memory: Bytes, requests: Requests) -> Requests:
+    if len(requests) and (
+        int(requests.memory.min()) < 0 or int((requests.memory + requests.sizes).max()) > len(memory)
+    ):
+        raise UsageError(f"a block lies outside the buffer of {len(memory)} bytes: check its place and size")
+    return requests
+
+
+def first_bytes(buffer: Buffer, size: int | None) -> Buffer:
+    """The first `size` bytes of a buffer (all if none is given); raises `UsageError` where it is shorter."""
+    if size is None:
+        return buffer
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise UsageError(f"a {type(buffer).__name__} is no buffer: give bytes, a bytearray or an array") from None
+    if not 0 <= size <= view.nbytes:
+        raise UsageError(f"a size of {size} bytes with a buffer of {view.nbytes}: give 0 to {view.nbytes}")
+    if not view.c_contiguous:
+        raise UsageError("the buffer is not contiguous: give a contiguous array, or its parts as blocks")
+    return view.cast("B")[:size] if view.nbytes else view
+
+
+__all__ = ["as_bytes", "each_offset", "first_bytes", "inside", "span"]

@@ -1,0 +1,1 @@
+"""Where a file's bytes lie: striping, merged requests, pieces of memory."""

@@ -1,0 +1,134 @@
+"""The requests of one call: blocks of the file and of memory, sorted, freed of overlaps, merged where both go on.
+Striping keeps the order, so that what is sorted here is sorted in every subfile (the thesis' sortcache and bkmerge)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from sfio_emu.errors import UsageError
+from sfio_emu.layout.striping import LARGEST_OFFSET
+from sfio_emu.settings import Settings
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Requests:
+    """Blocks [offsets, offsets + sizes) of the file that lie at `memory` of the caller's memory; none is empty."""
+
+    offsets: Integers
+    memory: Integers
+    sizes: Integers
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def end(self) -> int:
+        """Where the last byte of the file they touch ends; 0 where there are none."""
+        return int((self.offsets + self.sizes).max()) if len(self.offsets) else 0
+
+    @property
+    def total_bytes(self) -> int:
+        return int(self.sizes.sum())
+
+    def chosen(self, which: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Requests:
+        return Requests(offsets=self.offsets[which], memory=self.memory[which], sizes=self.sizes[which])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """What is transferred, and for reads what is copied in memory afterwards: (from, to, size) of blocks asked twice."""
+
+    requests: Requests
+    copies: tuple[tuple[int, int, int], ...] = ()
+
+
+def make_requests(offsets: npt.ArrayLike, memory: npt.ArrayLike, sizes: npt.ArrayLike) -> Requests:
+    """The blocks of a call in its order, without the empty ones; raises `UsageError` for a negative or endless one."""
+    places = [np.ascontiguousarray(values, dtype=np.int64).reshape(-1) for values in (offsets, memory, sizes)]
+    if len({len(values) for values in places}) != 1:
+        raise UsageError(f"{len(places[0])} offsets for {len(places[2])} sizes: give one of each a block")
+    for name, values in (("offset", places[0]), ("size", places[2])):
+        wrong = np.flatnonzero((values < 0) | (values > LARGEST_OFFSET))
+        if len(wrong):
+            number = int(wrong[0])
+            raise UsageError(f"the {name} of block {number} is {int(values[number])}: it must be 0 to 2^62")
+    requests = Requests(offsets=places[0], memory=places[1], sizes=places[2])
+    if len(places[2]) and int(places[2].min()) == 0:
+        requests = requests.chosen(places[2] > 0)
+    if len(requests) and requests.end > LARGEST_OFFSET:
+        raise UsageError("a block ends beyond 2^62 bytes: no file is that large")
+    return requests
+
+
+def prepare(requests: Requests, settings: Settings, *, writing: bool) -> Prepared:
+    """Sort, resolve overlaps (the later write of a call wins), merge what goes on in file and memory alike."""
+    if len(requests) < 2:
+        return Prepared(requests=requests)
+    copies: tuple[tuple[int, int, int], ...] = ()
+    if settings.sort:
+        if bool(np.any(requests.offsets[1:] < requests.offsets[:-1])):
+            unsorted = requests
+            requests = requests.chosen(np.argsort(requests.offsets, kind="stable"))
+        else:
+            unsorted = requests
+        if bool(np.any(requests.offsets[1:] < requests.offsets[:-1] + requests.sizes[:-1])):
+            requests, copies = _without_overlaps(unsorted, writing=writing)
+    if settings.merge:
+        requests = _joined(requests)
+    return Prepared(requests=requests, copies=copies)
+
+
+def _joined(requests: Requests) -> Requests:
+    goes_on = (requests.offsets[1:] == requests.offsets[:-1] + requests.sizes[:-1]) & (
+        requests.memory[1:] == requests.memory[:-1] + requests.sizes[:-1]
+    )
+    if not goes_on.any():
+        return requests
+    first = np.concatenate(([True], ~goes_on))
+    starts = np.flatnonzero(first)
+    return Requests(
+        offsets=requests.offsets[starts],
+        memory=requests.memory[starts],
+        sizes=np.add.reduceat(requests.sizes, starts),
+    )
+
+
+def _without_overlaps(requests: Requests, *, writing: bool) -> tuple[Requests, tuple[tuple[int, int, int], ...]]:
+    """Each byte of the file once, taken from (read into) the latest block that has it; O(n log n).
+
+    For reads also the copies that give the other blocks their bytes.
+    """
+    offsets, memory, sizes = requests.offsets.tolist(), requests.memory.tolist(), requests.sizes.tolist()
+    ends = [offset + size for offset, size in zip(offsets, sizes, strict=True)]
+    order = sorted(range(len(offsets)), key=offsets.__getitem__)
+    bounds = sorted({*offsets, *ends})
+    active: list[int] = []
+    kept: list[tuple[int, int, int]] = []
+    copies: list[tuple[int, int, int]] = []
+    arrived = 0
+    for start, end in pairwise(bounds):
+        while arrived < len(order) and offsets[order[arrived]] <= start:
+            heappush(active, -order[arrived])
+            arrived += 1
+        while active and ends[-active[0]] <= start:
+            heappop(active)
+        if not active:
+            continue
+        owner = -active[0]
+        source = memory[owner] + start - offsets[owner]
+        kept.append((start, source, end - start))
+        if not writing:
+            for block in {-item for item in active if ends[-item] > start} - {owner}:
+                copies.append((source, memory[block] + start - offsets[block], end - start))
+    columns = np.array(kept, dtype=np.int64).T
+    return Requests(offsets=columns[0].copy(), memory=columns[1].copy(), sizes=columns[2].copy()), tuple(copies)
+
+
+__all__ = ["Integers", "Prepared", "Requests", "make_requests", "prepare"]

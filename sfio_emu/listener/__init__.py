@@ -1,0 +1,1 @@
+"""The listener's side of the protocol, without sockets or disks."""

@@ -1,0 +1,1 @@
+"""MPI-I/O views: datatypes flattened to byte ranges, files seen through them."""

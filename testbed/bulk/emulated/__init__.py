@@ -1,0 +1,1 @@
+"""A bulk plan on real switches: agents in hosts, circuits in switches."""

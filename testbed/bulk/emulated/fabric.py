@@ -1,0 +1,140 @@
+"""Bulk transfers on real switches: the network that stays between runs, and what its counters say of one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from testbed.bulk.coordinator import OnDeadlock
+from testbed.bulk.emulated.run import BulkRun, RunOptions
+from testbed.bulk.plan import BulkMeasurements, BulkPlan, LinkCount
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.model.progress import Progress
+from testbed.model.wiring import Wiring, wire
+from topologies.network import LinkId
+
+MTU_BYTES = 9000
+_QUIET_S, _LONGEST_UNREST_S = 0.1, 3.0
+"""For the last acknowledgements to pass before counters are read; and how long that may take on a busy machine."""
+_INNER_HEADERS_BYTES = 20 + 32
+"""IPv4, and TCP with time stamps."""
+Counters = Mapping[LinkId, tuple[int, int, int]]
+
+
+class EmulatedBulkFabric:
+    """Runs plans on switches, inside the sandbox only; a context manager: plans of the same network share one.
+
+    ``mtu`` in bytes: large packets let a user-space switch carry a whole time frame. ``store``: a directory that keeps every
+    message that arrived whole, None for none.
+    """
+
+    name = "emulation"
+
+    def __init__(
+        self,
+        *,
+        mtu: int = MTU_BYTES,
+        on_deadlock: OnDeadlock = "retreat",
+        store: Path | None = None,
+        calibrate: bool = True,
+    ) -> None:
+        self._mtu = mtu
+        self._options = RunOptions(on_deadlock=on_deadlock, store=store, calibrate=calibrate)
+        self._stack = ExitStack()
+        self._network: tuple[EmulatedNetwork, Wiring] | None = None
+
+    def __enter__(self) -> EmulatedBulkFabric:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        self._network = None
+        self._stack.close()
+
+    def run(self, plan: BulkPlan, progress: Callable[[Progress], None] | None = None) -> BulkMeasurements:
+        """Run the plan. Raises InvalidRunError where this machine cannot carry as many paths at once as a frame holds,
+        CapabilityError where it cannot build the network."""
+        tell = progress or (lambda _: None)
+        net, wiring = self._network_for(plan, tell)
+        try:
+            with BulkRun(net, wiring, plan, tell, self._options) as run:
+                return _measured(net, wiring, plan, run)
+        finally:
+            if plan.faults or plan.killed:
+                self._close()  # what a fault did to the network is not for the next run
+
+    def _network_for(self, plan: BulkPlan, tell: Callable[[Progress], None]) -> tuple[EmulatedNetwork, Wiring]:
+        if self._network is None or self._network[1].network.links != plan.network.links:
+            self._close()
+            tell(Progress(done_s=0, total_s=1, doing="building the network"))
+            wiring = wire(plan.network)
+            self._network = (self._stack.enter_context(EmulatedNetwork(wiring, mtu=self._mtu)), wiring)
+        return self._network
+
+
+def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun) -> BulkMeasurements:
+    """Calibrate, run, read the counters, calibrate again."""
+    first = run.calibrate()
+    counted = _counters_at_rest(net)
+    run.carry_out()
+    links = _counted_since(counted, _counters_at_rest(net))
+    goodput = run.calibrate_again(first)
+    deliveries = run.deliveries()
+    records = run.coordinator.records()
+    return BulkMeasurements(
+        fabric="emulation",
+        seconds=max((r.done_s for r in records if r.done_s is not None), default=run.ended_s),
+        transfers=tuple(replace(r, deliveries=deliveries.get(r.transfer, r.deliveries)) for r in records),
+        frame_times_s=run.coordinator.frame_times(),
+        goodput=goodput,
+        failure=run.failure,
+        deadlocks=tuple(run.coordinator.deadlocks),
+        links=links,
+        dropped=dropped_at_switches(wiring, links),
+        injected=run.injected,
+        repeated=run.repeated,
+        lost_links=tuple(dict.fromkeys(run.lost_links)),
+        rule_changes=run.rule_changes,
+        slowest_change_s=run.slowest_change_s,
+        packet_payload_bytes=net.mtu - _INNER_HEADERS_BYTES,
+        strain=run.strain,
+    )
+
+
+def _counters_at_rest(net: EmulatedNetwork) -> Counters:
+    """What they say when no packet has moved for a while; packets on their way have been counted where they left, but not
+    where they will arrive."""
+    until = time.monotonic() + _LONGEST_UNREST_S
+    time.sleep(_QUIET_S)
+    counters, before = net.link_counters(), None
+    while counters != before and time.monotonic() < until:
+        time.sleep(_QUIET_S / 2)
+        counters, before = net.link_counters(), counters
+    return counters
+
+
+def _counted_since(before: Counters, after: Counters) -> dict[LinkId, LinkCount]:
+    found = {}
+    for link, counts in after.items():
+        packets, octets, drops = (now - then for now, then in zip(counts, before[link], strict=True))
+        found[link] = LinkCount(packets=packets, bytes=octets, queue_drops=drops)
+    return found
+
+
+def dropped_at_switches(wiring: Wiring, links: Mapping[LinkId, LinkCount]) -> dict[str, int]:
+    """Switch -> packets that came to it over its links and were put onto none: no rule let them through.
+
+    Exact on every datapath once the network is quiet: interfaces count each packet. (A switch's own counters of rules lag
+    behind, and a user-space one credits what it has not yet counted to the rules of the moment.)
+    """
+    found = {}
+    for switch in wiring.switches:
+        came = sum(c.packets for link, c in links.items() if link[1] == switch.node)
+        left = sum(c.packets + c.queue_drops for link, c in links.items() if link[0] == switch.node)
+        found[switch.node] = came - left
+    return found

@@ -1,0 +1,199 @@
+"""The switchboard: circuits of a network's switches set up and torn down in batches, over each bridge's management socket.
+
+The rules are bytes before the run begins; a batch is one write a switch and ends with a barrier, a few milliseconds for the
+circuits of a whole time frame. The sockets also tell of ports that go down.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import select
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from testbed.bulk.circuit_rules import CIRCUIT_PRIORITY, Pair, circuit_rules, return_rules
+from testbed.bulk.coordinator import Circuit
+from testbed.errors import CapabilityError
+from testbed.model.wiring import Wiring
+from testbed.openflow.messages import (
+    BarrierAnswered,
+    EchoAsked,
+    PortChanged,
+    Refused,
+    SwitchReader,
+    barrier,
+    change_rule,
+    greeting,
+)
+from testbed.openflow.rules import FlowRule
+from topologies.network import LinkId
+
+_ANSWER_S = 20.0
+_COOKIE = 0xC1BC0000
+Batch = dict[int, bytes]
+"""Datapath id -> messages."""
+
+
+class CircuitSwitchboard:
+    """One connection to every bridge of a running network. ``pairs[t]`` are the end points of transfer ``t``.
+
+    ``files`` are to be watched for reading, ``receive`` called when one is readable. Raises CapabilityError where a bridge
+    cannot be reached, refuses a rule, or does not answer.
+    """
+
+    def __init__(self, wiring: Wiring, pairs: Sequence[Pair]) -> None:
+        self._wiring, self._pairs = wiring, pairs
+        self._sockets = {s.dpid: _connect(s.name) for s in wiring.switches}
+        self._readers = {dpid: SwitchReader() for dpid in self._sockets}
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, int] = {}
+        self._known: dict[tuple[Circuit, bool], Batch] = {}
+        self._links = _links_by_port(wiring)
+        self._began = 0.0
+        self.changes = 0
+        self.slowest_change_s = 0.0
+        for sock in self._sockets.values():
+            sock.sendall(greeting(next(self._numbers)))
+
+    def close(self) -> None:
+        """The switches keep the rules they have."""
+        for sock in self._sockets.values():
+            sock.close()
+
+    @property
+    def files(self) -> dict[int, int]:
+        """File descriptor -> datapath id."""
+        return {sock.fileno(): dpid for dpid, sock in self._sockets.items()}
+
+    def prepare(self, circuits: Iterable[Circuit]) -> None:
+        """Write their messages now, so that a change in mid-run only sends them."""
+        for circuit in circuits:
+            self._messages(circuit, True)
+            self._messages(circuit, False)
+
+    def start_change(self, set_up: Iterable[Circuit], tear_down: Iterable[Circuit]) -> None:
+        """Send a batch: what goes first, then what comes. ``receive`` tells when every switch has confirmed it."""
+        batches: dict[int, list[bytes]] = {}
+        for circuits, up in ((tear_down, False), (set_up, True)):
+            for circuit in circuits:
+                for dpid, data in self._messages(circuit, up).items():
+                    batches.setdefault(dpid, []).append(data)
+        self._send(batches)
+
+    def change_rules(self, rules: Iterable[FlowRule], action: Literal["add", "remove"]) -> None:
+        """Add or remove standing rules; returns when every switch has confirmed."""
+        batches: dict[int, list[bytes]] = {}
+        for rule in rules:
+            data = change_rule(rule, action, xid=next(self._numbers), cookie=_COOKIE)
+            batches.setdefault(rule.dpid, []).append(data)
+        self._send(batches)
+        self.wait()
+
+    def wait(self) -> None:
+        """Return when the batch under way has been confirmed. What else the switches tell meanwhile is passed over."""
+        until = time.monotonic() + _ANSWER_S
+        while self._waiting:
+            files = self.files
+            ready = select.select([f for f, dpid in files.items() if dpid in self._waiting], (), (), 1.0)[0]
+            for file in ready:
+                self.receive(files[file])
+            if time.monotonic() > until:
+                raise CapabilityError(f"switches {sorted(self._waiting)} gave no answer within {_ANSWER_S:g} s")
+
+    def forget_flows(self) -> None:
+        """Have the switches look every flow up in their tables again.
+
+        They keep what they found for a flow's first packet, and correct it some milliseconds after a rule has changed: a
+        circuit's first packets would be dropped because their like were before.
+        """
+        found = list(_run_directory().glob("ovs-vswitchd.*.ctl"))
+        if not found:
+            raise CapabilityError(f"ovs-vswitchd has no control socket in {_run_directory()}")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(_ANSWER_S)
+            sock.connect(str(found[0]))
+            sock.sendall(json.dumps({"id": 1, "method": "revalidator/purge", "params": []}).encode())
+            sock.recv(1 << 12)
+
+    @property
+    def changing(self) -> bool:
+        """Whether a batch is under way."""
+        return bool(self._waiting)
+
+    def receive(self, dpid: int) -> tuple[bool, tuple[LinkId, ...]]:
+        """Read what that switch tells: (the batch under way is confirmed with this, links whose port went down)."""
+        data = self._sockets[dpid].recv(1 << 16)
+        if not data:
+            raise CapabilityError(f"switch {dpid} closed its management connection")
+        confirmed, lost = False, list[LinkId]()
+        for told in self._readers[dpid].receive(data):
+            if isinstance(told, BarrierAnswered) and self._waiting.get(dpid) == told.xid:
+                del self._waiting[dpid]
+                confirmed = not self._waiting
+            elif isinstance(told, Refused):
+                raise CapabilityError(f"switch {dpid} refused a circuit's rule (type {told.type}, code {told.code})")
+            elif isinstance(told, EchoAsked):
+                self._sockets[dpid].sendall(told.reply)
+            elif isinstance(told, PortChanged) and not told.up:
+                lost += self._links.get((dpid, told.port), [])
+        if confirmed:
+            self.changes += 1
+            self.slowest_change_s = max(self.slowest_change_s, time.monotonic() - self._began)
+        return confirmed, tuple(lost)
+
+    def _send(self, batches: dict[int, list[bytes]]) -> None:
+        self._began = time.monotonic()
+        for dpid, parts in batches.items():
+            number = next(self._numbers)
+            self._waiting[dpid] = number
+            self._sockets[dpid].sendall(b"".join(parts) + barrier(number))
+
+    def _messages(self, circuit: Circuit, up: bool) -> Batch:
+        known = self._known.get((circuit, up))
+        if known is None:
+            known = {}
+            for rule in self._rules(circuit):
+                action: Literal["add", "remove"] = "add" if up else "remove"
+                data = change_rule(rule, action, xid=next(self._numbers), cookie=_COOKIE)
+                known[rule.dpid] = known.get(rule.dpid, b"") + data
+            self._known[circuit, up] = known
+        return known
+
+    def _rules(self, circuit: Circuit) -> tuple[FlowRule, ...]:
+        pair = self._pairs[circuit.transfer]
+        rules = circuit_rules(self._wiring, pair, circuit.path)
+        if circuit.own_return:
+            rules += return_rules(self._wiring, pair, circuit.path, priority=CIRCUIT_PRIORITY)
+        return rules
+
+
+def _run_directory() -> Path:
+    return Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"))
+
+
+def _connect(bridge: str) -> socket.socket:
+    path = _run_directory() / f"{bridge}.mgmt"
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(str(path))
+    except OSError as error:
+        sock.close()
+        raise CapabilityError(f"bridge {bridge} cannot be reached at {path} ({error.strerror})") from None
+    return sock
+
+
+def _links_by_port(wiring: Wiring) -> dict[tuple[int, int], list[LinkId]]:
+    """(datapath id, port) -> the links of its cable, both ways."""
+    dpids = {s.name: s.dpid for s in wiring.switches}
+    found: dict[tuple[int, int], list[LinkId]] = {}
+    for cable in wiring.cables:
+        links = [link for link in (cable.forward, cable.backward) if link is not None]
+        for device, port in ((cable.a, cable.a_port), (cable.b, cable.b_port)):
+            if device in dpids:
+                found[dpids[device], port] = links
+    return found

@@ -1,0 +1,194 @@
+"""A bulk transfer as a value: who sends to whom over which links, in which time frames, and what a run of it measured.
+
+Both fabrics (emulated and simulated) take a plan and give measurements; nothing here knows either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+from testbed.errors import InputError
+from testbed.faults.fault import Fault
+from testbed.model.strain import Strain
+from topologies.network import LinkId, Network
+
+Switching = Literal["circuit", "packet"]
+Path = tuple[LinkId, ...]
+SWITCHINGS: tuple[Switching, ...] = ("circuit", "packet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkTransfer:
+    """One message from a sending to a receiving host. ``path``: its directed links in order; ``alternative``: the path that
+    takes over when a link of ``path`` is cut, None where there is none."""
+
+    source: str
+    sink: str
+    path: Path
+    alternative: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.source}->{self.sink}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KilledReceiver:
+    """The process of a receiver is ended ``at_s`` seconds after the start."""
+
+    node: str
+    at_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkPlan:
+    """Transfers, and the time frames (tuples of indices into ``transfers``) in which they are to be sent.
+
+    ``barrier``: a time frame begins when every message of the one before has arrived; without it each sender goes through
+    its own messages in the order of the frames. ``circuit`` switching: a transfer holds every link of its path while it
+    sends; ``packet``: all may send at once. ``injected``: packets sent in mid-run for a transfer that has no circuit.
+    ``liquid_links``: the liquid throughput of the traffic in links. Frames must partition the transfers (InputError).
+    """
+
+    network: Network
+    transfers: tuple[BulkTransfer, ...]
+    frames: tuple[tuple[int, ...], ...]
+    method: str
+    switching: Switching
+    barrier: bool
+    message_bytes: int
+    link_rate_bps: float
+    liquid_links: Fraction
+    bottleneck_load: int
+    seed: int = 1
+    injected: int = 0
+    faults: tuple[Fault, ...] = ()
+    killed: tuple[KilledReceiver, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.message_bytes < 1:
+            raise InputError(f"messages of {self.message_bytes} bytes; give 1 or more")
+        if not self.transfers:
+            raise InputError("bulk plan: no transfer; give a pattern with at least one")
+        seen = [0] * len(self.transfers)
+        for frame in self.frames:
+            for index in frame:
+                if not 0 <= index < len(seen):
+                    raise InputError(f"bulk plan: a time frame names transfer {index}; there are {len(seen)}")
+                seen[index] += 1
+        for index, count in enumerate(seen):
+            if count != 1:
+                raise InputError(
+                    f"bulk plan: transfer {index} ({self.transfers[index].name}) is in {count} time frames; put it in one"
+                )
+
+    @property
+    def total_bytes(self) -> int:
+        return self.message_bytes * len(self.transfers)
+
+    @property
+    def receivers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(t.sink for t in self.transfers))
+
+    @property
+    def senders(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(t.source for t in self.transfers))
+
+    @cached_property
+    def loads(self) -> Mapping[LinkId, int]:
+        """Link -> transfers over it, links with none left out."""
+        found: dict[LinkId, int] = {}
+        for transfer in self.transfers:
+            for link in transfer.path:
+                found[link] = found.get(link, 0) + 1
+        return found
+
+    @cached_property
+    def bottlenecks(self) -> tuple[LinkId, ...]:
+        """The links of the greatest load."""
+        most = max(self.loads.values())
+        return tuple(link for link, load in self.loads.items() if load == most)
+
+    @cached_property
+    def frame_of(self) -> tuple[int, ...]:
+        """Transfer -> its time frame."""
+        found = [0] * len(self.transfers)
+        for number, frame in enumerate(self.frames):
+            for index in frame:
+                found[index] = number
+        return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferRecord:
+    """What became of one transfer; times in seconds after the start, None where it never came to that.
+
+    ``requested_s``: asked for its links; ``granted_s``: held them all; ``began_s``: its circuit stood and it sent;
+    ``done_s``: its message was whole and verified. ``attempts``: times it was sent.
+    """
+
+    transfer: int
+    requested_s: float | None = None
+    granted_s: float | None = None
+    began_s: float | None = None
+    done_s: float | None = None
+    attempts: int = 0
+    deliveries: int = 0
+    path: Path = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goodput:
+    """Calibration: payload bits a second over one path alone, and the slowest and the mean of many disjoint paths at once."""
+
+    alone_bps: float
+    together_bps: float
+    paths_together: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkCount:
+    """Of one link in a whole run: packets and bytes carried, packets that its queue had no room for."""
+
+    packets: int
+    bytes: int
+    queue_drops: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkMeasurements:
+    """``failure``: why the run did not come to its end, None where it did. ``dropped``: switch -> packets that arrived at it
+    and left it by no link, although no queue refused them; ``injected``: packets that were sent without a circuit.
+    ``repeated``: transfer -> (bytes, packets) that TCP sent again, as its sender's kernel counts them. ``strain``: of the
+    machine in an emulated run."""
+
+    fabric: str
+    seconds: float
+    transfers: tuple[TransferRecord, ...]
+    frame_times_s: tuple[tuple[float, float], ...]
+    goodput: Goodput
+    failure: str | None = None
+    deadlocks: tuple[str, ...] = ()
+    links: Mapping[LinkId, LinkCount] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    injected: int = 0
+    repeated: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    lost_links: tuple[LinkId, ...] = ()
+    rule_changes: int = 0
+    slowest_change_s: float = 0.0
+    packet_payload_bytes: int = 1448
+    strain: Strain | None = None
+
+    @property
+    def cpu_fraction(self) -> float:
+        """Busy time of all processors, 0 to 1."""
+        return 0.0 if self.strain is None else self.strain.cpu_fraction
+
+    @property
+    def delivered(self) -> int:
+        """Messages that arrived whole and verified."""
+        return sum(r.done_s is not None for r in self.transfers)

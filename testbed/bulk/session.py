@@ -1,0 +1,121 @@
+"""A bulk run from options to rows and a verdict, on either fabric, with circuit and packet switching side by side."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from testbed.bulk.coordinator import OnDeadlock
+from testbed.bulk.judgement import BulkAnalysis, analyse, judge
+from testbed.bulk.plan import SWITCHINGS, BulkMeasurements, BulkPlan, Switching
+from testbed.bulk.planning import BulkOptions, build_bulk_plan
+from testbed.bulk.simulated import SimulatedBulkFabric
+from testbed.model.progress import Tell
+from testbed.model.verdict import Verdict
+from topologies import load_network
+from topologies.network import LinkId
+
+
+class BulkFabric(Protocol):
+    """Runs bulk plans; ``name`` is "emulation" or "simulator"."""
+
+    name: str
+
+    def run(self, plan: BulkPlan, progress: Tell | None = None) -> BulkMeasurements: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkSession:
+    """One finished run."""
+
+    plan: BulkPlan
+    run: BulkMeasurements
+    analysis: BulkAnalysis
+    verdict: Verdict
+
+    def row(self) -> dict[str, Any]:
+        """Everything that figures and tables are drawn from, JSON-ready."""
+        plan, run, found = self.plan, self.run, self.analysis
+        return {
+            "switching": plan.switching,
+            "method": plan.method,
+            "barrier": plan.barrier,
+            "fabric": run.fabric,
+            "network": plan.network.name,
+            "bytes": run.delivered * plan.message_bytes,
+            "message_bytes": plan.message_bytes,
+            "seconds": run.seconds,
+            "throughput_bps": found.throughput_bps,
+            "goodput_bps": run.goodput.alone_bps,
+            "goodput_together_bps": run.goodput.together_bps,
+            "link_rate_bps": plan.link_rate_bps,
+            "liquid_links": float(plan.liquid_links),
+            "liquid_throughput_bps": found.liquid_throughput_bps,
+            "ratio": found.ratio,
+            "predicted_ratio": found.predicted_ratio,
+            "transfers": len(plan.transfers),
+            "frames": len(plan.frames),
+            "bottleneck_load": plan.bottleneck_load,
+            "verified": found.verified == len(plan.transfers),
+            "messages_verified": found.verified,
+            "deadlocks": len(run.deadlocks),
+            "injected": run.injected,
+            "dropped": sum(run.dropped.values()),
+            "queue_drops": sum(c.queue_drops for c in run.links.values()),
+            "rule_changes": run.rule_changes,
+            "slowest_change_s": run.slowest_change_s,
+            "cpu_fraction": run.cpu_fraction,
+            "failure": run.failure,
+            "frame_times_s": [list(times) for times in run.frame_times_s],
+            "bottlenecks": [_label(link) for link in found.busy],
+            "bottleneck_busy": [[round(x, 4) for x in shares] for shares in found.busy.values()],
+            "link_loads": [
+                [_label(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()
+            ],
+            "repeated": [_label_of(plan, r.transfer) for r in run.transfers if r.attempts > 1],
+        }
+
+
+def plan_sides(
+    network: str, options: BulkOptions, switchings: tuple[Switching, ...] = SWITCHINGS
+) -> tuple[BulkPlan, ...]:
+    """The same transfers and time frames for every switching."""
+    first = build_bulk_plan(load_network(network), options, switchings[0], now=time.monotonic)
+    injected = options.injected
+    return tuple(replace(first, switching=s, injected=injected if s == "circuit" else 0) for s in switchings)
+
+
+def open_bulk_fabric(
+    name: str,
+    stack: ExitStack,
+    *,
+    on_deadlock: OnDeadlock = "retreat",
+    store: Path | None = None,
+    calibrate: bool = True,
+) -> BulkFabric:
+    """The fabric of that name; emulation must be called inside the sandbox, and is closed with ``stack``."""
+    if name == "simulator":
+        return SimulatedBulkFabric(on_deadlock=on_deadlock)
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+
+    return stack.enter_context(EmulatedBulkFabric(on_deadlock=on_deadlock, store=store, calibrate=calibrate))
+
+
+def run_side(fabric: BulkFabric, plan: BulkPlan, tell: Tell | None = None) -> BulkSession:
+    """Run, analyse, judge."""
+    quiet = replace(plan, faults=(), killed=(), injected=0)
+    predicted = SimulatedBulkFabric().run(quiet).seconds
+    run = fabric.run(plan, tell)
+    analysis = analyse(plan, run, predicted)
+    return BulkSession(plan=plan, run=run, analysis=analysis, verdict=judge(plan, run, analysis))
+
+
+def _label(link: LinkId) -> str:
+    return f"{link[0]}->{link[1]}" + (f"#{link[2]}" if link[2] else "")
+
+
+def _label_of(plan: BulkPlan, transfer: int) -> str:
+    return plan.transfers[transfer].name

@@ -1,0 +1,150 @@
+"""Runs a campaign's units on Dask workers, keeps each unit as it comes, and writes all rows as one Parquet file.
+
+Whatever order workers finish in, and however often they or this process are killed, the file is the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.campaigns.description import Campaign, Unit, units
+from testbed.campaigns.rows import COLUMNS, unit_rows
+from testbed.errors import CapabilityError, InputError, TestbedError
+from testbed.results.study_store import StudyRun
+from topologies.errors import TopologyError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+RESULTS = "campaign.parquet"
+CONNECT_S = 15.0
+FIRST_WORKER_S = 60.0
+LOST_WORKERS = 100
+"""A unit runs again so many times after its worker was lost: only one that kills workers by itself would reach it."""
+
+
+def run_campaign(
+    campaign: Campaign,
+    run: StudyRun,
+    *,
+    workers: int,
+    scheduler: str | None = None,
+    tell: Callable[[int, int], None] = lambda done, total: None,
+) -> list[dict[str, Any]]:
+    """Compute what is missing of the run, then return all rows in the campaign's order.
+
+    Raises InputError where a unit's network, end points or method are wrong (the first found), CapabilityError where the
+    scheduler cannot be reached or has no worker.
+    """
+    todo = units(campaign)
+    done = {entry["unit"]: entry["rows"] for entry in run.rows if "rows" in entry}
+    missing = [unit for unit in todo if unit.index not in done]
+    tell(len(done), len(todo))
+    if missing:
+        with _client(workers, scheduler) as client:
+            for index, rows in _computed(client, campaign, missing):
+                run.add({"unit": index, "rows": rows})
+                done[index] = rows
+                tell(len(done), len(todo))
+    return [row for unit in todo for row in done[unit.index]]
+
+
+def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """All rows as one Parquet file (columns of ``testbed.campaigns.rows.COLUMNS``), whole or not at all."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    kinds = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
+    columns = [pa.array([row[name] for row in rows], type=schema.field(name).type) for name in COLUMNS]
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        parquet.write_table(pa.Table.from_arrays(columns, schema=schema), draft, compression="zstd")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows that ``write_rows`` wrote. Raises InputError for a file that is none."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+    except (OSError, ArrowException) as error:
+        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
+    return rows
+
+
+@contextmanager
+def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
+    import dask
+    from distributed import Client, LocalCluster
+
+    dask.config.set(
+        {"distributed.scheduler.allowed-failures": LOST_WORKERS, "distributed.comm.timeouts.connect": CONNECT_S}
+    )
+    for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler", "tornado"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    if scheduler is None:
+        # workers watch for the end of this process and go with it, kill -9 included
+        with (
+            LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+        return
+    try:
+        connected = Client(scheduler, timeout=CONNECT_S)
+    except (OSError, ValueError) as error:
+        raise CapabilityError(
+            f"scheduler {scheduler}: cannot be reached ({type(error).__name__}); start one with 'dask scheduler' or leave it out"
+        ) from None
+    with connected as client:
+        try:
+            client.wait_for_workers(1, timeout=FIRST_WORKER_S)
+        except TimeoutError:
+            raise CapabilityError(
+                f"scheduler {scheduler}: it has no worker; start one with 'dask worker {scheduler}'"
+            ) from None
+        yield client
+
+
+def _computed(
+    client: Client, campaign: Campaign, missing: Sequence[Unit]
+) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    from distributed import KilledWorker, as_completed
+
+    shared = client.scatter(campaign, broadcast=True)
+    futures = client.map(_guarded, [shared] * len(missing), missing, pure=False, retries=0)
+    index = {future.key: unit for future, unit in zip(futures, missing, strict=True)}
+    try:
+        for future in as_completed(futures):
+            unit = index[future.key]
+            try:
+                problem, rows = future.result()
+            except KilledWorker:
+                raise CapabilityError(
+                    f"unit {unit.index} ({unit.network}): {LOST_WORKERS} workers were lost on it; give workers more memory"
+                ) from None
+            if problem is not None:
+                raise InputError(problem)
+            yield unit.index, rows
+            future.release()
+    finally:
+        client.cancel(futures)
+
+
+def _guarded(campaign: Campaign, unit: Unit) -> tuple[str | None, list[dict[str, Any]]]:
+    """On a worker: the rows, or the words of an error that is the user's (Dask would log a traceback for it)."""
+    try:
+        return None, unit_rows(campaign, unit)
+    except (TestbedError, TopologyError, ValueError) as error:
+        return f"{unit.network}: {error}", []

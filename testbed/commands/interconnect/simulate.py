@@ -1,0 +1,298 @@
+"""``testbed simulate``: packets through routers with finite buffers and credits, with NAC, virtual channels or no deadlock avoidance.
+
+Seeds are run over the machine's cores; the command prints means with 95 % confidence intervals and a verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.commands.interconnect.simulate_options import (
+    add_fault_options,
+    add_ft_drb_options,
+    add_nac_options,
+    ft_drb_options,
+    nac_options,
+    split_faults,
+    trace_summary,
+)
+from testbed.errors import InputError
+
+if TYPE_CHECKING:
+    from testbed.interconnect.experiment import Experiment
+    from testbed.model.verdict import Verdict
+
+DESCRIPTION = (
+    "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, meshes, rings, fat "
+    "trees or any other network. Packets move by dimension order, d-mod-k, a table or FT-DRB; deadlocks are avoided by NAC, by "
+    "virtual channels with a dateline, or not at all (then a watchdog tells). docs/interconnect.md has the models of a hop."
+)
+
+TIMELINE_EVENTS = 100_000
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser("simulate", help="simulate an interconnection network", description=DESCRIPTION)
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="a catalogue name (torus:8x8, ring:8, fat-tree:4,3, ...) or a file")
+    add(
+        "--pattern",
+        help="uniform (default), bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, gather",
+    )
+    add(
+        "--traffic",
+        metavar="FILE",
+        help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}',
+    )
+    add("--rate", type=float, default=0.1, help="of every sender, on average (default 0.1)")
+    add("--rate-unit", default="fraction", choices=("fraction", "packets/s"), help="of a link, or packets a second")
+    add("--injection", default="poisson", choices=("poisson", "periodic", "burst"), help="when messages are made")
+    add("--burst", type=int, default=1, metavar="N", help="messages a burst (with --injection burst)")
+    add("--in-phase", action="store_true", help="all senders at the same moments (periodic and burst)")
+    add("--routing", choices=("dor", "d-mod-k", "table", "shortest-path", "ft-drb"), help="default: the network's own")
+    add("--deadlock", default="none", choices=("none", "nac", "virtual-channels"), help="how deadlocks are avoided")
+    add("--virtual-channels", type=int, metavar="N", help="of every link (default 2 with a dateline, else 1)")
+    add(
+        "--model",
+        default="booksim",
+        choices=("booksim", "thesis"),
+        help="delays and buffers of a hop (default booksim)",
+    )
+    add("--packet-bytes", type=int, default=2048, metavar="B", help="default 2048")
+    add("--buffer-bytes", type=int, default=4096, metavar="B", help="of every (virtual) channel (default 4096)")
+    add("--link-bps", type=float, default=2e9, metavar="BPS", help="of every link (default 2e9)")
+    add("--arbitration", default="round-robin", choices=("round-robin", "fifo"))
+    add(
+        "--duration",
+        type=float,
+        metavar="S",
+        help="messages are made so long (default: about 1500 messages a node, at most 1 s)",
+    )
+    add(
+        "--warm-up",
+        type=float,
+        metavar="S",
+        help="messages made before do not count (default: a fifth of the duration)",
+    )
+    add("--seed", type=int, default=1, help="first seed (default 1)")
+    add("--seeds", type=int, default=1, metavar="N", help="runs, seeds one after another (default 1)")
+    add("--engine", default="compiled", choices=("compiled", "reference"), help="both give the same result")
+    add("--json", action="store_true", help="print one JSON object on stdout")
+    add_fault_options(parser)
+    add_ft_drb_options(parser)
+    add_nac_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: 0 all delivered and none deadlocked, 1 not, 2 bad input."""
+    experiment = _experiment(args)
+    from testbed.interconnect.experiment import judge_runs
+    from testbed.results.simulation_seeds import run_seeds
+
+    if not 1 <= args.seeds <= 10_000:
+        raise InputError(f"--seeds {args.seeds}: give 1 to 10000")
+    if args.seed < 0:
+        raise InputError(f"--seed {args.seed}: give 0 or more")
+    if args.nac_timeline is not None and not args.nac_timeline.parent.is_dir():
+        raise InputError(f"--nac-timeline {args.nac_timeline}: no such directory; give a file in one that exists")
+    rows = run_seeds(
+        experiment, range(args.seed, args.seed + args.seeds), processes=min(args.seeds, os.cpu_count() or 1)
+    )
+    verdict = judge_runs(rows)
+    if args.nac_timeline is not None:
+        _write_timeline(args.nac_timeline, rows)
+    document = _document(args, experiment, rows, verdict)
+    if args.json:
+        print(json.dumps(document))
+    else:
+        _print(document, rows, verdict)
+    return verdict.exit_code
+
+
+def _experiment(args: argparse.Namespace) -> Experiment:
+    from testbed.interconnect.experiment import Experiment, own_routing
+    from testbed.interconnect.parameters import SimulationParameters
+    from topologies import load_network
+
+    network = load_network(args.network)
+    if args.pattern is not None and args.traffic is not None:
+        raise InputError("--pattern and --traffic: give one of them")
+    if args.rate_unit == "fraction" and not 0 < args.rate <= 1:
+        raise InputError(
+            f"--rate {args.rate:g}: a fraction of a link; give more than 0, at most 1, or --rate-unit packets/s"
+        )
+    parameters = SimulationParameters(
+        model=args.model,
+        routing=args.routing or own_routing(network),
+        deadlock=args.deadlock,
+        virtual_channels=args.virtual_channels,
+        link_bps=args.link_bps,
+        packet_bytes=args.packet_bytes,
+        buffer_bytes=args.buffer_bytes,
+        arbitration=args.arbitration,
+        nac=nac_options(args),
+        ft_drb=ft_drb_options(args),
+    )
+    rate = parameters.packets_per_s(args.rate) if args.rate_unit == "fraction" else args.rate
+    if not 0 < rate <= parameters.packets_per_s(1.0) * (1 + 1e-9):
+        raise InputError(
+            f"--rate {args.rate:g} {args.rate_unit}: more than 0, and at most a full link, {parameters.packets_per_s(1.0):.6g} packets/s"
+        )
+    duration = args.duration if args.duration is not None else min(1.0, max(1500 / rate, 1e-4))
+    warm_up = args.warm_up if args.warm_up is not None else duration / 5
+    if not 0 < duration <= 18 or not 0 <= warm_up < duration:
+        raise InputError(
+            f"--duration {duration:g}, --warm-up {warm_up:g}: give a duration up to 18 s, longer than the warm-up"
+        )
+    faults, trace = split_faults(args)
+    return Experiment(
+        network=network,
+        parameters=parameters,
+        pattern=args.pattern or "uniform",
+        traffic=_read_traffic(args.traffic),
+        rate_per_s=rate,
+        injection=args.injection,
+        burst=args.burst,
+        in_phase=args.in_phase,
+        faults=faults,
+        trace=trace,
+        trace_permanent=bool(args.trace_permanent),
+        timeline=0 if args.nac_timeline is None else TIMELINE_EVENTS,
+        duration_s=duration,
+        warm_up_s=warm_up,
+        engine=args.engine,
+    )
+
+
+def _read_traffic(path: str | None) -> Mapping[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except OSError as error:
+        raise InputError(f"--traffic {path}: {error.strerror}; give a JSON file") from None
+    except ValueError as error:
+        raise InputError(f"--traffic {path}: no JSON ({error})") from None
+    if not isinstance(document, dict):
+        raise InputError(f'--traffic {path}: give an object with "messages", "transfers" or "frames"')
+    return document
+
+
+def _write_timeline(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """A line an event; the events leave the rows, which go on to the report."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            file.write("seed,time_s,event,router,input_link\n")
+            for row in rows:
+                for time_s, event, router, link in row.pop("nac_timeline"):
+                    file.write(f"{row['seed']},{time_s:.11f},{event},{router},{link}\n")
+    except OSError as error:
+        raise InputError(f"--nac-timeline {path}: {error.strerror}; give a file that can be written") from None
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
+    """Mean over seeds and half its 95 % confidence interval (None where there is none)."""
+    from testbed.interconnect.results import interval
+
+    values = [row[name] for row in rows if row[name] is not None]
+    if not values:
+        return None, None
+    mean, half = interval(values)
+    return mean, half if math.isfinite(half) else None
+
+
+def _document(
+    args: argparse.Namespace, experiment: Experiment, rows: Sequence[Mapping[str, Any]], verdict: Verdict
+) -> dict[str, Any]:
+    latency, latency_half = _mean(rows, "mean_latency_s")
+    network_latency, network_half = _mean(rows, "network_latency_s")
+    throughput, throughput_half = _mean(rows, "throughput")
+    return {
+        "network": experiment.network.name,
+        "pattern": args.pattern or ("uniform" if args.traffic is None else args.traffic),
+        "model": args.model,
+        "routing": experiment.parameters.routing,
+        "deadlock_avoidance": args.deadlock,
+        "rate_packets_per_s": experiment.rate_per_s,
+        "duration_s": experiment.duration_s,
+        "warm_up_s": experiment.warm_up_s,
+        "mean_latency_s": latency,
+        "mean_latency_interval_s": latency_half,
+        "network_latency_s": network_latency,
+        "network_latency_interval_s": network_half,
+        "throughput": throughput,
+        "throughput_interval": throughput_half,
+        "trace": trace_summary(experiment.trace),
+        "sent": sum(row["sent"] for row in rows),
+        "received": sum(row["received"] for row in rows),
+        "deadlocked": any(row["deadlocked"] for row in rows),
+        "packet_hops": sum(row["packet_hops"] for row in rows),
+        "per_seed": list(rows),
+        "verdict": dict(verdict.to_json()),
+    }
+
+
+def _skipped(rows: Sequence[int]) -> str:
+    if not rows:
+        return "no row skipped"
+    named = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+    return f"{len(rows)} bad row{'s' if len(rows) > 1 else ''} skipped ({named})"
+
+
+def _print(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from testbed.commands.studies.study import show_checks
+
+    console = Console(highlight=False)
+    console.print(
+        f"{document['network']}, {document['pattern']}, {document['routing']}, deadlock avoidance {document['deadlock_avoidance']}, "
+        f"model {document['model']}: {document['rate_packets_per_s']:.6g} packets/s a node for {document['duration_s']:g} s"
+    )
+    if document["trace"] is not None:
+        trace = document["trace"]
+        console.print(
+            f"trace of {trace['system']}: {trace['failures']} failures in {trace['span_s'] / 86400:.0f} days "
+            f"(rule: {trace['rule']}), {_skipped(trace['bad_rows'])}"
+        )
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in (
+        "seed",
+        "sent",
+        "received",
+        "latency us",
+        "in the network us",
+        "throughput",
+        "deadlock at s",
+        "NAC moves",
+    ):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        at = row["deadlocked_at_s"]
+        table.add_row(
+            str(row["seed"]),
+            str(row["sent"]),
+            str(row["received"]),
+            "-" if row["mean_latency_s"] is None else f"{1e6 * row['mean_latency_s']:.3f}",
+            "-" if row["network_latency_s"] is None else f"{1e6 * row['network_latency_s']:.3f}",
+            f"{row['throughput']:.3f}",
+            "-" if at is None else f"{at:.6f}",
+            str(row["nac"].get("moved", 0) + row["nac"].get("recovery_moved", 0)) if row["nac"] else "-",
+        )
+    console.print(table)
+    if document["mean_latency_s"] is not None:
+        half = document["mean_latency_interval_s"]
+        spread = "" if half is None else f" +- {1e6 * half:.3f}"
+        console.print(f"mean latency {1e6 * document['mean_latency_s']:.3f}{spread} us, source queue included")
+    show_checks(verdict)

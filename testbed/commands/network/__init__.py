@@ -1,0 +1,1 @@
+"""Commands about networks and the machine that carries them."""

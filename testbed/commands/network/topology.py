@@ -1,0 +1,185 @@
+"""``testbed topology list | show | export``: which networks there are, what one is made of, and one as a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from typing import Any
+
+from topologies import catalogue, load_network
+from topologies.catalog import COMMON
+from topologies.network import Network
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser("topology", help="list, show, draw and export networks")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
+    listing = actions.add_parser("list", help="every family of networks, with parameters and defaults")
+    listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    listing.set_defaults(run=run_list)
+    show = actions.add_parser("show", help="what a network is made of")
+    show.add_argument("network", metavar="NETWORK", help="a catalogue name, or a JSON node-link or GraphML file")
+    show.add_argument("--json", action="store_true", help="the node-link document on standard output")
+    show.add_argument("--plot", metavar="FILE", help="draw it: .svg, .png or .pdf")
+    show.set_defaults(run=run_show)
+    export = actions.add_parser("export", help="write a network to a file")
+    export.add_argument("network", metavar="NETWORK", help="a catalogue name, or a JSON node-link or GraphML file")
+    export.add_argument("file", metavar="FILE", help=".json (node-link) or .graphml")
+    export.set_defaults(run=run_export)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print the catalogue as a table, or as JSON: ``networks`` with name, pattern, description and parameters."""
+    if args.json:
+        print(json.dumps({"networks": catalogue_document()}))
+        return 0
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("parameter=default", overflow="fold")
+    table.add_column("what it is")
+    for entry in catalogue_document():
+        parameters = "\n".join(
+            p["name"] if p["default"] is None else f"{p['name']}={p['default']}" for p in entry["parameters"]
+        )
+        name = entry["name"] if "=" in entry["pattern"] else entry["pattern"]
+        table.add_row(Text(name), Text(parameters), Text(entry["description"]))
+    Console().print(table)
+    common = ", ".join(f"{p.name}={p.default}" for p in COMMON)
+    print(f"All but topohub also take {common}.")
+    print("Write name:parameter=value,..., or name a JSON node-link or GraphML file.")
+    return 0
+
+
+def catalogue_document() -> list[dict[str, Any]]:
+    """The catalogue as JSON values."""
+    return [
+        {
+            "name": entry.name,
+            "pattern": entry.pattern,
+            "description": entry.description,
+            "parameters": [
+                {"name": p.name, "kind": p.kind, "default": p.default, "description": p.description}
+                for p in entry.parameters
+            ],
+        }
+        for entry in catalogue()
+    ]
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Print the node-link document or a summary; with ``--plot``, draw the network first."""
+    network = load_network(args.network)
+    if args.plot:
+        from testbed.report.drawing.network_drawing import draw_network
+
+        draw_network(network, args.plot)
+    if args.json:
+        from topologies.node_link import write_document
+
+        print(write_document(network), end="")
+        return 0
+    for name, value in summary(network):
+        print(f"{name:<14} {value}")
+    if args.plot:
+        print(f"{'drawn in':<14} {args.plot}")
+    return 0
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write the file and say what is in it."""
+    from topologies.formats import write_network_file
+
+    network = load_network(args.network)
+    write_network_file(network, args.file)
+    print(f"{args.file}: {len(network.nodes)} nodes, {len(network.links)} directed links of {network.name}")
+    return 0
+
+
+def summary(network: Network) -> list[tuple[str, str]]:
+    """(name, value) lines that describe a network for people."""
+    switches = {node.id for node in network.switches}
+    core = [k for k in network.links if k.source in switches and k.target in switches]
+    one_way = [k for k in network.links if (k.target, k.source, k.key) not in network.link_index]
+    lines = [
+        ("network", network.name),
+        ("switches", f"{len(switches)}{_examples([n.id for n in network.switches])}"),
+        ("hosts", f"{len(network.hosts)}{_examples([n.id for n in network.hosts])}"),
+        (
+            "links",
+            f"{len(network.links)} directed, {len(core)} of them between switches, {len(one_way)} without a reverse",
+        ),
+        ("capacity", _spread([k.capacity_bps for k in network.links], _rate)),
+        ("delay", _spread([k.delay_s for k in network.links], _seconds)),
+        ("neighbours", _neighbours(network, switches)),
+        ("parts", _parts(network)),
+        ("routing", str(network.attributes.get("routing", "shortest-path"))),
+    ]
+    return lines
+
+
+def _examples(names: list[str]) -> str:
+    if not names:
+        return ""
+    return f"   {', '.join(names)}" if len(names) <= 4 else f"   {names[0]}, {names[1]}, ... {names[-1]}"
+
+
+def _spread(values: list[float], write: Any) -> str:
+    counts = Counter(values)
+    if not counts:
+        return "no link"
+    if len(counts) == 1:
+        return f"{write(values[0])} on every link"
+    return f"{write(min(counts))} to {write(max(counts))}"
+
+
+def _rate(bps: float) -> str:
+    for size, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
+        if bps >= size:
+            return f"{bps / size:g} {unit}"
+    return f"{bps:g} bit/s"
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:g} ms" if value else "0"
+
+
+def _neighbours(network: Network, switches: set[str]) -> str:
+    near: dict[str, set[str]] = {switch: set() for switch in switches}
+    for link in network.links:
+        if link.source in switches and link.target in switches:
+            near[link.source].add(link.target)
+    counts = [len(n) for n in near.values()]
+    if not counts:
+        return "no switch"
+    if min(counts) == max(counts):
+        return f"{counts[0]} switches next to every switch"
+    return f"{min(counts)} to {max(counts)} switches next to a switch, {sum(counts) / len(counts):.2f} on average"
+
+
+def _parts(network: Network) -> str:
+    """How many parts the network falls into, links taken both ways."""
+    joined: dict[str, set[str]] = {node.id: set() for node in network.nodes}
+    for link in network.links:
+        joined[link.source].add(link.target)
+        joined[link.target].add(link.source)
+    sizes: list[int] = []
+    left = dict.fromkeys(joined)
+    while left:
+        reached, frontier = set(), [next(iter(left))]
+        while frontier:
+            node = frontier.pop()
+            if node not in reached:
+                reached.add(node)
+                frontier.extend(joined[node] - reached)
+        sizes.append(len(reached))
+        for node in reached:
+            del left[node]
+    if len(sizes) <= 1:
+        return "1: all nodes hang together" if sizes else "none"
+    return f"{len(sizes)}, without a path between them; the largest has {max(sizes)} of {len(network.nodes)} nodes"

@@ -1,0 +1,162 @@
+"""``testbed up``: build a network of real switches and give Mininet's prompt on it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import CapabilityError, InputError
+
+if TYPE_CHECKING:
+    from testbed.emulation.network.emulated_network import EmulatedNetwork
+    from testbed.model.wiring import Wiring
+    from topologies.network import LinkId, Network
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "up",
+        help="build a network of real switches and give Mininet's prompt",
+        description="Build a network of real switches and give Mininet's prompt; commands may also come from a pipe.",
+    )
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="catalogue name or file (testbed topology list)")
+    add("--route", metavar="METHOD", help="install a label split of this routing method from --from to --to and back")
+    add("--from", dest="source", metavar="NODE")
+    add("--to", dest="sink", metavar="NODE")
+    add("--pcap", action="append", default=[], metavar="LINK[=FILE]", help="record what arrives over a link, a->b")
+    add("--mtu", type=int, default=1500, help="of every interface, bytes (default 1500)")
+    add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0 at the prompt's end; 2 where a line from a pipe was no command."""
+    from testbed.emulation.machine.capabilities import emulation_obstacle
+    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from topologies import load_network
+
+    network = load_network(args.network)
+    captures = _captures(args.pcap, network)
+    ends = _end_points(args, network)
+    obstacle = emulation_obstacle()
+    if obstacle is not None:
+        raise CapabilityError(f"emulation is not possible here: {obstacle}")
+    if not in_sandbox():
+        enter_sandbox(sys.argv[1:])
+    return _inside(args, network, ends, captures)
+
+
+def _captures(words: list[str], network: Network) -> dict[LinkId, Path]:
+    from testbed.faults.link_names import parse_link
+
+    captures = {}
+    for word in words:
+        text, _, path = word.partition("=")
+        file = Path(path or text.replace("->", "-").replace("#", "-") + ".pcap")
+        if not file.absolute().parent.is_dir():
+            raise InputError(f"--pcap {word!r}: there is no directory {file.absolute().parent}")
+        captures[parse_link(text, network)] = file
+    return captures
+
+
+def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
+    """Nodes that get a host of their own where they are switches: all of them in a network without hosts."""
+    if args.route is None and (args.source or args.sink):
+        raise InputError("--from and --to belong to --route METHOD; give all three or none")
+    if args.route is not None and not (args.source and args.sink):
+        raise InputError(f"--route {args.route}: give its end points with --from and --to")
+    named = [node for node in (args.source, args.sink) if node]
+    for node in named:
+        network.node(node)
+    return named + ([] if network.hosts else [n.id for n in network.switches if n.id not in named])
+
+
+def _inside(args: argparse.Namespace, network: Network, ends: list[str], captures: dict[LinkId, Path]) -> int:
+    from testbed.emulation.control.ground_rules import install_shortest_paths
+    from testbed.emulation.network.emulated_network import EmulatedNetwork
+    from testbed.model.wiring import wire
+
+    wiring = wire(network, ends)
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        with _telling(f"building {network.name}"):
+            rules = _route_rules(args, network, wiring)
+            controller = _controller(stack) if rules else None
+            net = stack.enter_context(
+                EmulatedNetwork(
+                    wiring,
+                    mtu=args.mtu,
+                    shape=not args.no_shape,
+                    controller_port=controller.port if controller else None,
+                    before_bridges=controller.wait_until_ready if controller else None,
+                )
+            )
+            if controller is not None:
+                controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
+                controller.install(rules, plan_id=1)
+            install_shortest_paths(wiring)
+            for link, path in captures.items():
+                net.start_capture(link, path)
+        _introduce(net, time.monotonic() - began)
+        return _prompt(net)
+
+
+def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> Any:
+    """The rules of the label split there and of the paths back, or nothing without --route."""
+    if args.route is None:
+        return ()
+    from fec.protocol.wire import STREAM_UDP_PORT
+    from testbed.openflow.rules import stream_rules
+    from testbed.stream.planning import build_plan
+
+    plan, _ = build_plan(network, args.source, args.sink, method=args.route, duration_s=1.0)
+    return tuple(
+        rule
+        for split in (plan.forward, plan.backward)
+        for rule in stream_rules(wiring, split, udp_port=STREAM_UDP_PORT)
+    )
+
+
+def _controller(stack: contextlib.ExitStack) -> Any:
+    from testbed.emulation.control.controller_link import ControllerLink
+
+    controller = ControllerLink()
+    controller.start()
+    stack.callback(controller.stop)
+    return controller
+
+
+def _introduce(net: EmulatedNetwork, seconds: float) -> None:
+    wiring = net.wiring
+    kind = "in the kernel" if net.datapath == "kernel" else "in user space"
+    print(
+        f"{wiring.network.name}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches ({kind}), "
+        f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes",
+        flush=True,
+    )
+
+
+def _prompt(net: EmulatedNetwork) -> int:
+    from testbed.emulation.control.prompt import Prompt
+
+    typed = sys.stdin.isatty()
+    prompt = Prompt(net)
+    return 2 if prompt.wrong and not typed else 0
+
+
+@contextlib.contextmanager
+def _telling(doing: str) -> Iterator[None]:
+    """A spinner on a terminal; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(doing):
+        yield

@@ -1,0 +1,214 @@
+"""``testbed ror``: the redundancy that a routing of a flow asks its sender for, link by link, for one method or several."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testbed.model.routes import SplitRoute
+    from testbed.routing.redundancy.ror_study import Coding
+
+DESCRIPTION = (
+    "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender needs "
+    "while that link is down. Infinite where a link carries everything. Methods: those of testbed route, and least-fec "
+    "(the route of least ROR for large blocks at the given tolerance)."
+)
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser("ror", help="rate routings by the redundancy they need", description=DESCRIPTION)
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, manet:nodes=115, ...) or a file")
+    add("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
+    add("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
+    add("--method", action="append", metavar="METHOD", help="how to split it (default capillary); may be repeated")
+    add("--tolerance", type=float, default=0.05, metavar="T", help="static tolerance, 0 <= T < 1 (default 0.05)")
+    add("--m", type=int, default=20, metavar="M", help="source packets a block (default 20)")
+    add("--der", type=float, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
+    add("--large-blocks", action="store_true", help="equation 29: blocks of thousands of packets")
+    add("--labels", choices=("random", "stratified"), default="random", help="block sizes for these packet labels")
+    add("--code", choices=("any", "reed-solomon", "raptorq"), default="any", help="refuse blocks too long for the code")
+    add(
+        "--failed",
+        action="append",
+        default=[],
+        metavar="LINK",
+        help="also the loss while LINK (a->b) and all others given are down",
+    )
+    add(
+        "--failure-s", type=float, metavar="S", help="with --between-s: weigh overlapping failures, each S seconds long"
+    )
+    add("--between-s", type=float, metavar="S", help="mean seconds between two failures of one link")
+    add("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0; bad input raises InputError or TopologyError."""
+    from testbed.errors import InputError
+    from testbed.routing import route_by_name, routing_method
+    from testbed.routing.redundancy.ror_study import Coding
+    from topologies import load_network
+
+    coding = Coding(
+        tolerance=args.tolerance,
+        source_packets=args.m,
+        decoding_error_rate=args.der,
+        large_blocks=args.large_blocks,
+        labels=args.labels,
+    )
+    if (args.failure_s is None) != (args.between_s is None):
+        raise InputError("give --failure-s and --between-s together: how long a failure lasts, how far apart they are")
+    methods = args.method or ["capillary"]
+    names = {m: f"least-fec:{args.tolerance!r}" if m == "least-fec" else m for m in methods}
+    for name in names.values():
+        routing_method(name)  # a wrong method is reported before the network is read
+    network = load_network(args.network)
+    documents = []
+    for method, name in names.items():
+        route = route_by_name(network, args.source, args.sink, name)
+        documents.append(_document(route, method, coding, args))
+    whole = documents[0] if len(documents) == 1 else {"methods": documents}
+    if args.json:
+        print(json.dumps(whole))
+    for document in documents:
+        if document["note"]:
+            print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
+        if not args.json:
+            _print_table(document)
+    return 0
+
+
+def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
+    from testbed.routing.redundancy.ror_study import base_block, route_breakdown
+
+    terms = route_breakdown(route, coding)
+    links = route.network.links
+    document: dict[str, Any] = {
+        "network": route.network.name,
+        "source": route.source,
+        "sink": route.sink,
+        "method": method,
+        "tolerance": coding.tolerance,
+        "m": coding.source_packets,
+        "der": coding.decoding_error_rate,
+        "large_blocks": coding.large_blocks,
+        "labels": coding.labels,
+        "ror": None if terms.infinite else terms.ror,
+        "infinite_links": [links[route.loaded[i]].label for i in terms.infinite],
+        "fec_tolerance": base_block(coding, terms),
+        "per_link": [
+            {
+                "source": links[i].source,
+                "target": links[i].target,
+                "key": links[i].key,
+                "load": str(term.load) if term.load.denominator < 10**12 else repr(float(term.load)),
+                "load_float": float(term.load),
+                "block_size": term.block_size,
+                "overhead": None if term.overhead is None else float(term.overhead),
+            }
+            for i, term in zip(route.loaded, terms.per_load, strict=True)
+        ],
+        "note": _too_long(terms, args),
+    }
+    if args.failed:
+        document["failure"] = _failure(route, args.failed, coding)
+    if args.failure_s is not None:
+        document["overlap"] = _overlap(route, coding, args)
+    return document
+
+
+def _too_long(terms: Any, args: argparse.Namespace) -> str | None:
+    from testbed.errors import InputError
+    from testbed.routing.redundancy.ror_study import REED_SOLOMON_MOST, beyond_reed_solomon
+
+    longest = beyond_reed_solomon(terms)
+    if longest is None or args.code == "raptorq":
+        return None
+    text = (
+        f"blocks of up to N = {longest} packets: Reed-Solomon codes have at most {REED_SOLOMON_MOST}; "
+        "use RaptorQ (--code raptorq), or fewer source packets (--m)"
+    )
+    if args.code == "reed-solomon":
+        raise InputError(text)
+    return text
+
+
+def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, Any]:
+    """Loss while these links are down, by both models, and the block size that answers it."""
+    from fec.redundancy.block_size import fec_block_size
+    from testbed.errors import InputError
+    from testbed.routing.label_split.spraying import spray
+    from testbed.routing.redundancy.failures import failure_loss, interval_loss
+
+    by_label = {link.label: i for i, link in enumerate(route.network.links)}
+    for name in names:
+        if name not in by_label:
+            raise InputError(f"--failed {name}: network {route.network.name!r} has no such link; name it as a->b")
+    failed = [by_label[name] for name in names]
+    loss = failure_loss(route, failed)
+    on_switches = interval_loss(spray(route), failed)
+    m, der = coding.source_packets, coding.decoding_error_rate
+    return {
+        "links": names,
+        "loss": float(loss),
+        "loss_by_label_intervals": float(on_switches),
+        "block_size": fec_block_size(m, loss, der) if loss < 1 else None,
+    }
+
+
+def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
+    """Appendix G for the links of the route: how often failures overlap, and ROR with two at once."""
+    from testbed.routing.redundancy import failure_rates as rates
+    from testbed.routing.redundancy.ror_study import pair_ror, rate_route
+
+    links, times = len(route.loaded), (args.failure_s, args.between_s)
+    one = rate_route(route, coding)["ror_of_others"]
+    two = pair_ror(route, coding)
+    weights = rates.failure_weights_of_two(links, *times)
+    unavailable = rates.unavailability(*times)
+    return {
+        "links": links,
+        "overlap_probability": rates.overlap_probability(links, *times),
+        "k1": rates.failure_weights(links, *times).one,
+        "k1_of_two": weights.one,
+        "k2_of_two": weights.more,
+        "ror_1": one,
+        "ror_2": two.all_pairs,
+        "ror_2_as_printed": two.printed,
+        "infinite_pairs": two.infinite_pairs,
+        "ror": rates.overlapping_ror(one, two.all_pairs, links, unavailable),
+        "ror_as_printed": weights.one * one + weights.more * two.printed,
+    }
+
+
+def _print_table(document: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
+    table = Table(title=title)
+    table.add_column("link")
+    for heading in ("load", "block size N", "overhead"):
+        table.add_column(heading, justify="right")
+    for entry in document["per_link"]:
+        key = f"#{entry['key']}" if entry["key"] else ""
+        size = "" if entry["block_size"] is None else str(entry["block_size"])
+        overhead = "infinite" if entry["overhead"] is None else f"{entry['overhead']:.4f}"
+        table.add_row(f"{entry['source']}->{entry['target']}{key}", f"{entry['load_float']:.4f}", size, overhead)
+    console.print(table)
+    ror = "infinite: " + ", ".join(document["infinite_links"]) + " carry everything" if document["ror"] is None else ""
+    console.print(
+        f"ROR {ror or format(document['ror'], '.4f')}   (FEC_t {document['fec_tolerance']:.6g})", soft_wrap=True
+    )
+    for name in ("failure", "overlap"):
+        if name in document:
+            values = ", ".join(
+                f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v}" for k, v in document[name].items()
+            )
+            console.print(f"{name}: {values}", soft_wrap=True)

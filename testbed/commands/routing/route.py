@@ -1,0 +1,228 @@
+"""``testbed route``: how a flow is split over a network by capillary routing or another method, in exact fractions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testbed.model.routes import SplitRoute
+    from topologies.network import Link, LinkId, Network
+
+DESCRIPTION = (
+    "Compute what fraction of one flow each directed link carries. Methods: single, ecmp, disjoint-2, disjoint:k, "
+    "disjoint-all, max-flow, min-cost, capillary, capillary:K (the first K layers, the rest over the fewest links), "
+    "thesis-loop, least-fec:T (least redundancy at tolerance T). Loads are exact fractions (--float: floats); utilisation is load over capacity relative to the network's largest capacity."
+)
+MOST_DIGITS = 24
+"""Longer fractions (solvers make them) are shown by their float alone."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser("route", help="split a flow over a network", description=DESCRIPTION)
+    parser.add_argument("network", metavar="NETWORK", help="a catalogue name (swiss-t1, torus:8x8, ...) or a file")
+    parser.add_argument("--from", dest="source", metavar="NODE", help="where the flow starts")
+    parser.add_argument("--to", dest="sink", metavar="NODE", help="where it ends")
+    parser.add_argument(
+        "--pair",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("FROM", "TO"),
+        help="a flow of one unit; may be repeated",
+    )
+    parser.add_argument(
+        "--float", dest="floats", action="store_true", help="capillary loads in floats: many times faster"
+    )
+    parser.add_argument("--method", default="capillary", help="how to split it (default: capillary)")
+    parser.add_argument("--layers", type=_layer_count, metavar="K", help="keep to the first K capillary layers")
+    parser.add_argument("--certify", action="store_true", help="prove the full capillary route by the certificate")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.set_defaults(run=run)
+
+
+def _layer_count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 1")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0; 1 where a certificate is asked for and refused."""
+    from testbed.errors import InputError
+    from testbed.routing import routing_method
+    from topologies import load_network
+
+    pairs = [tuple(pair) for pair in args.pair]
+    if (args.source is None) != (args.sink is None) or (args.source is None and not pairs):
+        raise InputError("say where the flow starts and ends: --from NODE --to NODE, or --pair NODE NODE (repeatable)")
+    if args.source is not None:
+        pairs.insert(0, (args.source, args.sink))
+    if args.floats and (args.method != "capillary" or args.layers or args.certify):
+        raise InputError("--float is for the full capillary route, without --layers and --certify: leave those out")
+    routing_method(args.method, args.layers)  # a wrong method is reported before the network is read
+    network = load_network(args.network)
+    if args.floats:
+        documents = _float_documents(network, pairs)
+        routes: list[SplitRoute] = []
+    else:
+        routes = [routing_method(args.method, args.layers)(network, *pair) for pair in pairs]
+        asked = f"capillary:{args.layers}" if args.layers else args.method
+        documents = [route_document(route, asked) for route in routes]
+    if args.certify:
+        for route, document in zip(routes, documents, strict=True):
+            document["certificate"] = _certify(route)
+    if args.json:
+        print(json.dumps(documents[0] if len(documents) == 1 else {"routes": documents}))
+    else:
+        for document in documents:
+            _print_table(document)
+    return 0 if all(d.get("certificate", {}).get("valid", True) for d in documents) else 1
+
+
+def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """As ``route_document``, with floats for loads and without layers."""
+    from testbed.routing.capillary.float_route import capillary_loads
+
+    largest = max((link.capacity_bps for link in network.links), default=1.0)
+    documents = []
+    for (source, sink), loads in zip(pairs, capillary_loads(network, pairs).tolist(), strict=True):
+        links = [
+            _link_names(link)
+            | {"load": repr(load), "load_float": load, "utilisation": load * largest / link.capacity_bps, "layer": 0}
+            for link, load in zip(network.links, loads, strict=True)
+            if load > 0
+        ]
+        ends = {"network": network.name, "source": source, "sink": sink, "method": "capillary"}
+        documents.append(ends | {"note": None, "links": links, "layers": []})
+    return documents
+
+
+def route_document(route: SplitRoute, asked: str) -> dict[str, Any]:
+    """The JSON object of a route; ``asked`` is the method as the user named it.
+
+    ``note`` is one line where the route is less than that: disjoint paths that do not exist. Otherwise None.
+    """
+    network = route.network
+    layers = route.link_layers or (0,) * len(route.loads)
+    utilisations = route.utilisations
+    return {
+        "network": network.name,
+        "source": route.source,
+        "sink": route.sink,
+        "method": asked,
+        "note": _shortfall(route, asked),
+        "links": [
+            _link_names(network.links[i])
+            | {
+                "load": str(route.loads[i]),
+                "load_float": float(route.loads[i]),
+                "utilisation": utilisations[i],
+                "layer": layers[i],
+            }
+            for i in route.loaded
+        ],
+        "layers": [
+            {
+                "load": str(layer.load),
+                "load_float": float(layer.load),
+                "factor": str(layer.factor),
+                "factor_float": float(layer.factor),
+                "bottlenecks": [_bottleneck(network, link) for link in layer.bottlenecks],
+            }
+            for layer in route.layers
+        ],
+    }
+
+
+def _link_names(link: Link) -> dict[str, Any]:
+    return {"source": link.source, "target": link.target, "key": link.key}
+
+
+def _bottleneck(network: Network, link: LinkId) -> dict[str, Any]:
+    return _link_names(network.link(*link))
+
+
+def _shortfall(route: SplitRoute, asked: str) -> str | None:
+    name, _, number = asked.replace("disjoint-2", "disjoint:2").partition(":")
+    if name == "disjoint" and route.method != f"disjoint:{int(number)}":
+        found = route.method.partition(":")[2]
+        return f"only {found} link-disjoint path{'s' if found != '1' else ''} exist{'s' if found == '1' else ''}"
+    return None
+
+
+def _certify(route: SplitRoute) -> dict[str, Any]:
+    """Full routes by their own certificate; K layers by the full route's, with which the K layers must agree."""
+    from testbed.errors import InputError
+    from testbed.routing import capillary_route
+    from testbed.routing.capillary.certificate import check_certificate
+
+    if route.method.partition(":")[0] != "capillary":
+        raise InputError(
+            f"--certify: a certificate is for capillary routes, not for {route.method!r}, of which there are many; "
+            "leave it out"
+        )
+    full = route if route.method == "capillary" else capillary_route(route.network, route.source, route.sink)
+    found = check_certificate(full.network, full.source, full.sink, full.loads)
+    violations = list(found.violations)
+    if full is not route:
+        lowest = float(route.layers[-1].load)
+        for i, (layer, true) in enumerate(zip(route.link_layers, full.link_layers, strict=True)):
+            label = route.network.links[i].label
+            if layer and (layer != true or route.loads[i] != full.loads[i]):
+                violations.append(f"link {label}: its load {route.loads[i]} is not that of layer {layer}")
+            elif not layer and route.utilisations[i] > lowest * (1 + 1e-12):
+                violations.append(f"link {label}: its load {route.loads[i]} is above the last layer's")
+    return {"valid": not violations, "levels": len(found.levels), "violations": violations}
+
+
+def _print_table(document: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table(
+        title=f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
+    )
+    table.add_column("link")
+    for heading in ("load", "load", "utilisation"):
+        table.add_column(heading, justify="right")
+    if document["layers"]:
+        table.add_column("layer", justify="right")
+    for entry in document["links"]:
+        label = f"{entry['source']}->{entry['target']}" + (f"#{entry['key']}" if entry["key"] else "")
+        exact = entry["load"] if len(entry["load"]) <= MOST_DIGITS else "..."
+        cells = [label, exact, _short(entry["load_float"]), _short(entry["utilisation"])]
+        if document["layers"]:
+            cells.append(str(entry["layer"]) if entry["layer"] else "rest")
+        table.add_row(*cells)
+    console.print(table)
+    if document["layers"]:
+        console.print(_layer_table(document["layers"]))
+    if document["note"]:
+        console.print(f"note: {document['note']}")
+    if "certificate" in document:
+        certificate = document["certificate"]
+        console.print(f"certificate: {'holds' if certificate['valid'] else 'REFUSED'} ({certificate['levels']} levels)")
+        for violation in certificate["violations"]:
+            console.print(f"  {violation}", soft_wrap=True)
+
+
+def _layer_table(layers: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    table = Table(title="layers")
+    for heading in ("layer", "load", "load", "factor F", "bottlenecks"):
+        table.add_column(heading, justify="right")
+    for number, layer in enumerate(layers, 1):
+        table.add_row(
+            str(number), layer["load"], _short(layer["load_float"]), layer["factor"], str(len(layer["bottlenecks"]))
+        )
+    return table
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"

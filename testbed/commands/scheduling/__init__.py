@@ -1,0 +1,1 @@
+"""Commands of schedules, and of the transfers that follow them."""

@@ -1,0 +1,96 @@
+"""``testbed allocate``: which nodes of Swiss-T1 to give to a job whose nodes all exchange data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import InputError
+
+if TYPE_CHECKING:
+    from testbed.scheduling.traffic.allocation import Choice, RatedAllocation
+
+DESCRIPTION = (
+    "The allocations of N nodes with the highest liquid throughput for an exchange of every node with every node, and the "
+    "range from the best to the worst."
+)
+LINK_BPS = 86e6 * 8  # 86 MB/s, the machine's links (000, 3.8.1)
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser("allocate", help="choose the nodes of a job", description=DESCRIPTION)
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="swiss-t1")
+    add("--nodes", type=int, required=True, metavar="N", help="how many nodes the job needs, 1 to 32")
+    add("--count", type=int, default=5, metavar="K", help="how many allocations to list (default 5)")
+    add(
+        "--occupied",
+        default="0-0-0-0-0-0-0-0",
+        metavar="COUNTS",
+        help="nodes of each switch that are taken, as in 4-4-0-0-0-0-0-0 (default none)",
+    )
+    add("--link-rate", type=float, default=LINK_BPS, metavar="BPS", help="of one link, in bit/s (default 688e6)")
+    add("--json", action="store_true", help="print one JSON object on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0."""
+    from testbed.scheduling.traffic.allocation import choose_allocations
+
+    if args.network != "swiss-t1":
+        raise InputError(f"network {args.network!r}: allocations are of swiss-t1; write swiss-t1")
+    if not args.link_rate > 0:
+        raise InputError(f"--link-rate {args.link_rate:g}: give more than 0 bit/s")
+    choice = choose_allocations(args.nodes, count=args.count, occupied=parse_counts(args.occupied))
+    if args.json:
+        print(json.dumps(_document(args, choice)))
+    else:
+        _print(args, choice)
+    return 0
+
+
+def parse_counts(text: str) -> tuple[int, ...]:
+    """Counts joined by ``-``; InputError for anything else."""
+    words = text.split("-")
+    if not all(word.isascii() and word.isdigit() for word in words):
+        raise InputError(f"--occupied {text!r}: give eight counts from 0 to 4 joined by '-', as in 4-4-0-0-0-0-0-0")
+    return tuple(int(word) for word in words)
+
+
+def _document(args: argparse.Namespace, choice: Choice) -> dict[str, Any]:
+    def entry(allocation: RatedAllocation) -> dict[str, Any]:
+        links = allocation.liquid_throughput
+        return {
+            "network": f"swiss-t1:allocation={allocation.name}",
+            "allocation": list(allocation.counts),
+            "bottleneck_load": allocation.bottleneck_load,
+            "liquid_throughput_links": float(links),
+            "liquid_throughput_bps": float(links) * args.link_rate,
+        }
+
+    return {
+        "nodes": args.nodes,
+        "candidates": choice.candidates,
+        "allocations": [entry(allocation) for allocation in choice.best],
+        "worst": entry(choice.worst),
+        "bottleneck_loads": [{"load": load, "allocations": number} for load, number in choice.loads],
+    }
+
+
+def _print(args: argparse.Namespace, choice: Choice) -> None:
+    best, worst = choice.best[0].liquid_throughput, choice.worst.liquid_throughput
+    print(f"{args.nodes} nodes, {choice.candidates} allocations, {len(choice.loads)} different liquid throughputs")
+    print(f"from {_rate(worst, args.link_rate)} to {_rate(best, args.link_rate)}")
+    print()
+    print("allocation        bottleneck load   liquid throughput")
+    for allocation in (*choice.best, choice.worst):
+        note = "   (the worst)" if allocation is choice.worst else ""
+        rate = _rate(allocation.liquid_throughput, args.link_rate)
+        print(f"{allocation.name:<17} {allocation.bottleneck_load:<17} {rate}{note}")
+
+
+def _rate(links: Any, link_rate_bps: float) -> str:
+    return f"{float(links):.2f} links ({float(links) * link_rate_bps / 1e9:.2f} Gbit/s)"

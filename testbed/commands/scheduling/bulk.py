@@ -1,0 +1,258 @@
+"""``testbed bulk``: every sending host sends a message to every receiving one, frame by frame; measured beside the prediction."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import InputError
+
+if TYPE_CHECKING:
+    from testbed.bulk.plan import Switching
+    from testbed.bulk.planning import BulkOptions
+    from testbed.bulk.session import BulkSession
+
+DESCRIPTION = (
+    "Send a message from every sending to every receiving host, in the time frames of a method. With circuit switching a "
+    "transfer holds every link of its path while it sends, and its circuit is in the switches; with packet switching "
+    "congestion is left to them. Both are run and reported side by side; --switching says which one the verdict is about."
+)
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser("bulk", help="bulk transfers frame by frame over circuits", description=DESCRIPTION)
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file")
+    add("--method", default="liquid", help="liquid, round-robin, random, identical, dsatur, ... (default liquid)")
+    add("--pattern", default="all-to-all", metavar="all-to-all|FILE", help='a file: {"pairs": [["t0", "r5"], ...]}')
+    add("--message-size", default="1MB", metavar="SIZE", help="of every message (default 1MB)")
+    add("--link-rate", default="20Mbps", metavar="RATE", help="of every link (default 20Mbps)")
+    add("--switching", choices=("circuit", "packet"), default="circuit", help="which the verdict is about (circuit)")
+    add("--alone", action="store_true", help="do not run the other switching beside it")
+    add("--barrier", action=argparse.BooleanOptionalAction, default=True, help="between time frames (default: yes)")
+    add("--routing", help="static routing method (default: the network's own)")
+    add("--inject", type=int, default=20, metavar="N", help="packets without a circuit, in mid-run (default 20)")
+    add("--faults", metavar="FILE", help="links to cut while it runs, as for testbed stream")
+    add(
+        "--kill",
+        action="append",
+        default=[],
+        metavar="NODE@S",
+        help="end a receiver's process S seconds after the start",
+    )
+    add("--deadlock", choices=("retreat", "fail"), default="retreat", help="what ends a circle of waiting transfers")
+    add("--store", type=Path, metavar="DIR", help="keep every message that arrived whole")
+    add("--time-limit", type=float, default=10.0, metavar="S", help="of the search for a schedule (default 10)")
+    add(
+        "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
+    )
+    add("--seed", type=int, default=1, help="seed of everything random (default 1)")
+    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    add("--json", action="store_true", help="print one JSON object on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: the verdict's."""
+    from testbed.bulk.session import plan_sides
+    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from testbed.stream.session import choose_fabric
+
+    options = _options(args)
+    switchings = _switchings(args)
+    if not in_sandbox():
+        plan_sides(args.network, options, switchings)  # bad input is told before anything is built
+    fabric = choose_fabric(args.fabric)
+    if fabric == "emulation" and not in_sandbox():
+        enter_sandbox(sys.argv[1:])
+    sessions = _sessions(args, options, switchings, fabric)
+    chosen = sessions[0]
+    directory = _stored(args, sessions)
+    if args.json:
+        print(json.dumps(document(sessions) | {"results": str(directory)}))
+    else:
+        _show(sessions, directory)
+    return chosen.verdict.exit_code
+
+
+def _sessions(
+    args: argparse.Namespace, options: BulkOptions, switchings: tuple[Switching, ...], fabric_name: str
+) -> list[BulkSession]:
+    from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
+    from testbed.report.progress_bar import progress_bar
+
+    if args.store is not None:
+        args.store.mkdir(parents=True, exist_ok=True)
+    sessions = []
+    with ExitStack() as stack:
+        plans = plan_sides(args.network, options, switchings)
+        fabric = open_bulk_fabric(fabric_name, stack, on_deadlock=args.deadlock, store=args.store)
+        for plan in plans:
+            with progress_bar(f"{plan.switching} switching") as tell:
+                sessions.append(run_side(fabric, plan, tell))
+    return sessions
+
+
+def _stored(args: argparse.Namespace, sessions: list[BulkSession]) -> Path:
+    from testbed.bulk.figures import bulk_figures
+    from testbed.commands.studies.study import rendered
+    from testbed.emulation.machine.provenance import describe_run
+    from testbed.results.study_store import StudyRun
+
+    manifest = describe_run(command="testbed " + " ".join(sys.argv[1:]), seed=args.seed)
+    with StudyRun.new(args.results, "bulk", manifest) as stored:
+        for session in sessions:
+            stored.add(session.row())
+        return stored.finish(stored.rows, sessions[0].verdict, rendered("bulk", bulk_figures(stored.rows)))
+
+
+def document(sessions: list[BulkSession]) -> dict[str, Any]:
+    """What --json prints: the chosen switching's figures, and those of the other under ``beside``."""
+    chosen, *others = sessions
+    row = chosen.row()
+    return {
+        **row,
+        "verdict": dict(chosen.verdict.to_json()),
+        "beside": {s.plan.switching: {**s.row(), "verdict": dict(s.verdict.to_json())} for s in others},
+    }
+
+
+def _show(sessions: list[BulkSession], directory: Path) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from testbed.commands.studies.study import show_checks
+
+    first = sessions[0].row()
+    barrier = "with a barrier" if first["barrier"] else "without a barrier"
+    console = Console(highlight=False)
+    console.print(
+        f"{first['network']}: {first['transfers']} messages of {first['message_bytes'] / 1e6:g} MB, {first['method']}, "
+        f"{first['frames']} time frames {barrier} (bottleneck load {first['bottleneck_load']}), {first['fabric']}"
+    )
+    console.print(
+        f"predicted: {first['liquid_links']:.2f} links x {first['goodput_bps'] / 1e6:.2f} Mbit/s of goodput = "
+        f"{first['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
+    )
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in (
+        "switching",
+        "seconds",
+        "Mbit/s",
+        "of liquid",
+        "virtual time",
+        "verified",
+        "queue drops",
+        "verdict",
+    ):
+        table.add_column(heading, justify="left" if heading in ("switching", "verdict") else "right")
+    for session in sessions:
+        row = session.row()
+        table.add_row(
+            row["switching"],
+            f"{row['seconds']:.2f}",
+            f"{row['throughput_bps'] / 1e6:.1f}",
+            f"{row['ratio']:.3f}",
+            f"{row['predicted_ratio']:.3f}",
+            f"{row['messages_verified']}/{row['transfers']}",
+            str(row["queue_drops"]),
+            "passed" if session.verdict.passed else "invalid" if session.verdict.invalid else "failed",
+        )
+    console.print(table)
+    show_checks(sessions[0].verdict)
+    print(f"results: {directory}")
+    print(f"page:    {directory / 'page.html'}")
+
+
+def _switchings(args: argparse.Namespace) -> tuple[Switching, ...]:
+    chosen: Switching = args.switching
+    other: Switching = "packet" if chosen == "circuit" else "circuit"
+    return (chosen,) if args.alone or args.kill or args.faults else (chosen, other)
+
+
+def _options(args: argparse.Namespace) -> BulkOptions:
+    from testbed.bulk.planning import BulkOptions
+
+    if not 0 <= args.inject <= 10_000:
+        raise InputError(f"--inject {args.inject}: give 0 to 10000")
+    if not 0 < args.time_limit <= 86_400:
+        raise InputError(f"--time-limit {args.time_limit:g}: give seconds, more than 0 and at most a day")
+    return BulkOptions(
+        method=args.method,
+        message_bytes=parse_size(args.message_size),
+        link_rate_bps=parse_rate(args.link_rate),
+        barrier=args.barrier,
+        pattern=_pattern(args.pattern),
+        routing=args.routing,
+        seed=args.seed,
+        time_limit_s=args.time_limit,
+        injected=args.inject,
+        faults=_faults(args),
+        killed=tuple(_killed(word) for word in args.kill),
+    )
+
+
+def parse_size(text: str, option: str = "--message-size") -> int:
+    """Bytes of ``1MB``, ``500kB``, ``64KiB`` or ``1000``; InputError, which names the option, for anything else."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", text.strip().lower())
+    if found is None:
+        raise InputError(f"{option} {text!r}: give bytes, as in 1MB, 500kB or 64KiB")
+    size = float(found[1]) * {**_UNITS, **_BINARY}[found[2]]
+    if size < 1:
+        raise InputError(f"{option} {text!r}: give one byte or more")
+    return round(size)
+
+
+def parse_rate(text: str) -> float:
+    """Bits a second of ``20Mbps``, ``20Mbit/s``, ``1G`` or ``1e7``; InputError for anything else."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmg]|)(?:bps|bit/s|bit|b)?", text.strip().lower())
+    if found is None or float(found[1]) <= 0:
+        raise InputError(f"--link-rate {text!r}: give bits a second, as in 20Mbps")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _pattern(word: str) -> str | tuple[tuple[str, str], ...]:
+    from testbed.bulk.planning import parse_pattern
+
+    if word == "all-to-all":
+        return word
+    try:
+        text = json.loads(Path(word).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"--pattern {word}: {error.strerror}; give all-to-all or a file of pairs") from None
+    except ValueError as error:
+        raise InputError(f"--pattern {word}: no JSON ({error})") from None
+    return parse_pattern(text, f"--pattern {word}")
+
+
+def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
+    from testbed.faults.fault_files import parse_faults
+    from topologies import load_network
+
+    if args.faults is None:
+        return ()
+    try:
+        text = json.loads(Path(args.faults).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"--faults {args.faults}: {error.strerror}; give a JSON file") from None
+    except ValueError as error:
+        raise InputError(f"--faults {args.faults}: no JSON ({error})") from None
+    return parse_faults(text, load_network(args.network), f"--faults {args.faults}")
+
+
+def _killed(word: str) -> Any:
+    from testbed.bulk.plan import KilledReceiver
+
+    node, separator, seconds = word.partition("@")
+    if not separator or re.fullmatch(r"\d+(\.\d+)?", seconds) is None:
+        raise InputError(f"--kill {word!r}: give NODE@SECONDS, as in r5@2.5")
+    return KilledReceiver(node=node, at_s=float(seconds))

@@ -1,0 +1,178 @@
+"""``testbed schedule``: time frames in which no two transfers share a link, as few as the bottleneck allows where one is found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.commands.scheduling.schedule_extras import (
+    add_extras,
+    check_extras,
+    chunks_document,
+    draw,
+    show_extras,
+    split_traffic,
+    wormhole_document,
+)
+from testbed.errors import InputError
+from testbed.scheduling.methods import SCHEDULING_METHODS
+
+if TYPE_CHECKING:
+    from testbed.model.schedule import Schedule
+    from testbed.model.traffic import Traffic
+
+DESCRIPTION = (
+    "Schedule the transfers of a network (all-to-all by default) or of a traffic file. A liquid schedule has as many frames as the "
+    "most loaded link has transfers: none can be shorter. 'proved' is 'no-liquid-schedule' only after an exhausted search or an "
+    "infeasible model. Every schedule passes an independent checker."
+)
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "schedule", help="schedule transfers in time frames (liquid, exact, baselines)", description=DESCRIPTION
+    )
+    add = parser.add_argument
+    add("network", metavar="NETWORK", nargs="?", help="catalogue name or file")
+    add("--pattern", default="all-to-all", metavar="all-to-all|FILE", help="or a JSON file of pairs [[from, to], ...]")
+    add("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
+    add("--check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
+    add("--method", default="liquid", choices=tuple(SCHEDULING_METHODS), help="default %(default)s")
+    add("--time-limit", type=float, default=60.0, metavar="S", help="seconds (default %(default)g)")
+    add("--seed", type=int, default=1, help="default 1")
+    add_extras(parser)
+    add("--output", type=Path, metavar="FILE", help="write transfers and frames as JSON")
+    add("--json", action="store_true", help="print one JSON object on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Schedule (or check) and show; 0 unless the input is bad."""
+    if not args.time_limit > 0:
+        raise InputError(f"--time-limit {args.time_limit:g}: give seconds above 0")
+    if args.seed < 0:
+        raise InputError(f"--seed {args.seed}: give 0 or more")
+    check_extras(args)
+    extras: dict[str, Any] = {}
+    traffic, schedule = _checked(args) if args.check else _scheduled(args, extras)
+    if args.wormhole:
+        extras["wormhole"] = wormhole_document(traffic, schedule, args.remedy, args.seed)
+    if args.draw is not None:
+        draw(args.draw, traffic, schedule, None if args.unequal else args.network)
+    if args.output is not None:
+        _write(args.output, {"transfers": _transfers(traffic), "frames": schedule.frames})
+    if args.json:
+        print(json.dumps({**schedule_document(traffic, schedule), **extras}))
+    else:
+        _show(traffic, schedule)
+        show_extras(extras)
+    return 0
+
+
+def traffic_of_options(network: str | None, pattern: str, file: Path | None) -> Traffic:
+    """The traffic that NETWORK with --pattern, or --traffic, names. Raises InputError or TopologyError."""
+    from testbed.scheduling.traffic.traffic_file import parse_traffic
+
+    if (network is None) == (file is None):
+        raise InputError("give either NETWORK or --traffic FILE")
+    if file is not None:
+        return parse_traffic(read_json(file), str(file))
+    from testbed.scheduling.traffic.patterns import all_to_all, parse_pairs, traffic_of
+    from topologies.catalog import load_network
+
+    assert network is not None
+    found = load_network(network)
+    if pattern == "all-to-all":
+        return all_to_all(found)
+    path = Path(pattern)
+    return traffic_of(found, parse_pairs(read_json(path), found, pattern))
+
+
+def read_json(path: Path) -> Any:
+    """A JSON document; InputError for a file that cannot be read or is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text"
+        raise InputError(f"{path}: {reason}; name a JSON file") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON ({str(error)[:80]})") from None
+
+
+def schedule_document(traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
+    """The object of ``testbed schedule --json``."""
+    return {
+        "method": schedule.method,
+        "transfers": _transfers(traffic),
+        "frames": schedule.frames,
+        "length": schedule.length,
+        "bottleneck_load": schedule.bottleneck_load,
+        "liquid_throughput": traffic.liquid_throughput,
+        "liquid": schedule.liquid,
+        "proved": schedule.proved,
+        "optimal": schedule.optimal,
+        "detail": schedule.detail,
+        "seconds": schedule.seconds,
+    }
+
+
+def _transfers(traffic: Traffic) -> list[tuple[str, ...]]:
+    return [tuple(traffic.links[link] for link in path) for path in traffic.paths()]
+
+
+def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
+    from testbed.scheduling.traffic.traffic_file import parse_frames, parse_traffic
+
+    if args.network is not None or args.traffic is not None:
+        raise InputError("--check FILE stands alone: the file has the transfers and the frames")
+    document = read_json(args.check)
+    traffic = parse_traffic(document, str(args.check))
+    return traffic, parse_frames(document, traffic, str(args.check))
+
+
+def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffic, Schedule]:
+    from testbed.scheduling.methods import schedule_by_name
+
+    traffic = traffic_of_options(args.network, args.pattern, args.traffic)
+    if args.unequal is not None:
+        traffic, chunks = split_traffic(read_json(args.unequal), str(args.unequal), traffic, args.network)
+        extras["chunks"] = chunks_document(chunks)
+    return traffic, _with_status(
+        f"{args.method}: {len(traffic)} transfers, bottleneck load {traffic.bottleneck_load}",
+        lambda: schedule_by_name(
+            traffic, args.method, seed=args.seed, time_limit_s=args.time_limit, now=time.perf_counter
+        ),
+    )
+
+
+def _with_status(words: str, action: Callable[[], Schedule]) -> Schedule:
+    if not sys.stderr.isatty():
+        return action()
+    from rich.console import Console
+
+    with Console(stderr=True).status(words):
+        return action()
+
+
+def _show(traffic: Traffic, schedule: Schedule) -> None:
+    ratio = schedule.length / schedule.bottleneck_load
+    print(f"transfers          {len(traffic)} over {len(traffic.links)} links")
+    print(f"bottleneck load    {traffic.bottleneck_load} ({len(traffic.bottlenecks)} bottleneck links)")
+    print(f"liquid throughput  {traffic.liquid_throughput:.3f} links")
+    print(f"length             {schedule.length} frames ({ratio:.3f} of the bottleneck load)")
+    best = {True: "optimal", False: "not optimal", None: "not known to be optimal"}[schedule.optimal]
+    print(f"proved             {schedule.proved}, {best}" + (f" ({schedule.detail})" if schedule.detail else ""))
+    if schedule.seconds is not None:
+        print(f"seconds            {schedule.seconds:.3f}")
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    from topologies.formats import write_whole
+
+    write_whole(path, json.dumps(document).encode())

@@ -1,0 +1,127 @@
+"""``testbed download``: a file over many paths to a host behind a slow last kilometre, which is kept full while links fail."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.commands.stream.stream_options import add_fabric_options
+from testbed.errors import InputError
+
+if TYPE_CHECKING:
+    from testbed.download.judgement import DownloadMeasurements
+    from testbed.download.plan import DownloadPlan
+
+DESCRIPTION = (
+    "Send a file in large coded blocks from one node to a host behind a last kilometre of the given rate (000, 4.3.3). The sender "
+    "raises its rate by what the failing links lose, so that the last kilometre stays full wherever a path is left. By default the "
+    "most loaded link is down for the middle half of the download."
+)
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "download", help="a file over many paths, the last kilometre kept full", description=DESCRIPTION
+    )
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="catalogue name or file")
+    add("--from", dest="source", required=True, metavar="NODE")
+    add("--to", dest="sink", required=True, metavar="NODE", help="the switch where the last kilometre begins")
+    add("--size", type=float, default=4e6, metavar="BYTES", help="of the file (default %(default)g)")
+    add("--last-rate", type=float, default=8e6, metavar="BPS", help="rate of the last kilometre (default %(default)g)")
+    add("--method", default="capillary", help="as of testbed route (default %(default)s)")
+    add("--code", default="raptorq", choices=("raptorq", "reed-solomon"), help="default %(default)s")
+    add("--block-symbols", type=int, metavar="M", help="source symbols a block (default 500, Reed-Solomon 128)")
+    add("--faults", type=Path, metavar="FILE", help="a JSON file as of testbed stream; [] for none")
+    add_fabric_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, download, judge; the verdict's exit code."""
+    from testbed.download.judgement import download_document, judge_download
+    from testbed.stream.session import choose_fabric
+
+    plan = _plan(args)
+    fabric = choose_fabric(args.fabric, quiet=args.json)
+    if fabric == "emulation":
+        from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+
+        if not in_sandbox():
+            enter_sandbox(sys.argv[1:])
+    measured = _run(plan, fabric)
+    verdict = judge_download(plan, measured)
+    document = download_document(plan, measured, verdict)
+    if args.json:
+        print(json.dumps(document))
+    else:
+        _show(document)
+    return verdict.exit_code
+
+
+def _plan(args: argparse.Namespace) -> DownloadPlan:
+    from fec.errors import FecError
+    from testbed.commands.scheduling.schedule import read_json
+    from testbed.download.plan import build_download
+    from testbed.faults.fault_files import parse_faults
+    from topologies.catalog import load_network
+
+    network = load_network(args.network)
+    faults = None if args.faults is None else parse_faults(read_json(args.faults), network, str(args.faults))
+    if not args.last_rate > 0:
+        raise InputError(f"--last-rate {args.last_rate:g}: give bit/s above 0")
+    try:
+        plan = build_download(
+            network,
+            args.source,
+            args.sink,
+            file_bytes=int(args.size),
+            last_rate_bps=args.last_rate,
+            method=args.method,
+            code=args.code,
+            block_symbols=args.block_symbols,
+            faults=faults,
+            seed=args.seed,
+        )
+        plan.sender()  # refuses blocks that the code, or the payload id, cannot have
+    except FecError as error:
+        raise InputError(str(error)) from None
+    return plan
+
+
+def _run(plan: DownloadPlan, fabric: str) -> DownloadMeasurements:
+    from testbed.report.progress_bar import progress_bar
+
+    if fabric == "simulator":
+        from testbed.download.simulated import simulate_download
+
+        return simulate_download(plan)
+    from testbed.download.emulated import emulate_download
+
+    action: Callable[..., DownloadMeasurements] = emulate_download
+    with progress_bar(f"{plan.method}, {plan.code}") as tell:
+        return action(plan, tell)
+
+
+def _show(document: dict[str, Any]) -> None:
+    seconds, sent = document["seconds"], document["packets"]["sent"]
+    measured = "never" if seconds["measured"] is None else f"{seconds['measured']:.2f} s"
+    print(f"{document['bytes']} bytes, {document['code']}, {document['method']}, {document['fabric']}")
+    for fault in document["faults"]:
+        print(f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} to {fault['stop_s']:.2f} s")
+    print(
+        f"there after   {measured} (predicted {seconds['predicted']:.2f} s, {document['idle_s']:.2f} s without a path)"
+    )
+    print(f"goodput       {document['goodput_bps'] / 1e6:.2f} Mbit/s, {document['ratio']:.1%} of the last kilometre")
+    print(
+        f"packets sent  {sent['measured']} (predicted {sent['predicted']:.0f}, needed {document['packets']['needed']})"
+    )
+    verdict = document["verdict"]
+    for check in verdict["checks"]:
+        print(f"{'passed' if check['passed'] else 'FAILED'}: {check['name']}")
+    print(f"verdict: {'passed' if verdict['passed'] else verdict['invalid'] or 'failed'}")

@@ -1,0 +1,111 @@
+"""``testbed mobility``: a coded stream while the nodes of a network move, links come and go, and others fail at random."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from typing import Any
+
+from testbed.commands.stream.stream_options import (
+    add_fabric_options,
+    add_stream_options,
+    poisson_faults_of,
+    stream_parameters,
+)
+from testbed.errors import InputError
+
+USUAL_RATE_PPS = 1000.0
+"""At this rate the playback buffer and the hold are the stream's usual ones; they are told in blocks, and grow as it falls."""
+
+LATE_PER_SOURCE = 3
+"""Late parity goes out so many times as fast as the source: a hundred switches in user space carry a few hundred packets a second."""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "mobility", help="stream while nodes move: each frame is routed anew and passed to the switches without a gap"
+    )
+    add = parser.add_argument
+    add("network", nargs="+", metavar="NETWORK", help="a mobile network (manet:...) that walks on, or one file a frame")
+    add("--from", dest="source", required=True, metavar="NODE")
+    add("--to", dest="sink", required=True, metavar="NODE")
+    add("--frames", type=int, default=20, help="of a mobile network (default 20)")
+    add("--frame-s", type=float, default=5.0, metavar="S", help="how long each lasts (default 5)")
+    add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
+    add("--layers", type=int, default=3, metavar="K", help="capillary: the first K layers (default 3; 0: all)")
+    add(
+        "--handover",
+        choices=("after", "before"),
+        default="after",
+        help="the plan is replaced after links vanished without warning (default), or before they do",
+    )
+    add(
+        "--faults", default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures besides (default none)"
+    )
+    add_stream_options(parser)
+    add_fabric_options(parser)
+    parser.set_defaults(run=run, rate_pps=50.0, playback=None, hold=2.0)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: the verdict's."""
+    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from testbed.stream.session import choose_fabric
+    from testbed.stream.suite import Suite, run_suite, show_result
+
+    fabric = choose_fabric(args.fabric)
+    if fabric == "emulation" and not in_sandbox():
+        enter_sandbox(sys.argv[1:])
+    suite = Suite(
+        name="mobility",
+        command="testbed " + " ".join(sys.argv[1:]),
+        requests=(mobility_request(args),),
+        titles=(f"{args.network[0]} {args.source} to {args.sink}, moving",),
+        seed=args.seed,
+    )
+    result = run_suite(suite, fabric, args.results)
+    if args.json:
+        print(json.dumps(result.documents()[0] | {"results": str(result.directory)}))
+    else:
+        show_result(result)
+    return result.verdict.exit_code
+
+
+def mobility_request(args: argparse.Namespace) -> Any:
+    """Raises InputError where an option cannot be used."""
+    from testbed.stream.mobility import Movement
+    from testbed.stream.session import MobilityRequest
+
+    if args.faults != "none" and not args.faults.startswith("poisson:"):
+        raise InputError(f"faults {args.faults!r}: give none or poisson:rate=R,lasts=S")
+    playback = args.playback if args.playback is not None else 0.4 * max(1.0, USUAL_RATE_PPS / args.rate_pps)
+    stream = stream_parameters(argparse.Namespace(**vars(args) | {"playback": playback}))
+    return MobilityRequest(
+        networks=frame_names(args.network, args.frames),
+        source=args.source,
+        sink=args.sink,
+        movement=Movement(method=args.method, layers=args.layers or None, frame_s=args.frame_s, handover=args.handover),
+        stream=replace(stream, late_pps=LATE_PER_SOURCE * args.rate_pps),
+        faults=() if args.faults == "none" else poisson_faults_of(args.faults),
+        seed=args.seed,
+    )
+
+
+def frame_names(networks: list[str], count: int) -> tuple[str, ...]:
+    """One name a frame: those given, or the successive frames of the one mobile network.
+
+    >>> frame_names(["manet:nodes=9"], 2)
+    ('manet:nodes=9,frame=0', 'manet:nodes=9,frame=1')
+    """
+    if len(networks) > 1:
+        return tuple(networks)
+    if not 1 <= count <= 10_000:
+        raise InputError(f"--frames {count}: give 1 to 10000")
+    name = networks[0]
+    if name.partition(":")[0] != "manet":
+        raise InputError(f"{name!r} does not move; give a mobile network (manet:...) or one file a frame")
+    if "frame=" in name:
+        raise InputError(f"{name!r}: leave frame= out; the walk begins with frame 0")
+    return tuple(f"{name}{',' if ':' in name else ':'}frame={k}" for k in range(count))

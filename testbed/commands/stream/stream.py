@@ -1,0 +1,125 @@
+"""``testbed stream``: one coded stream over one network, links failing, prediction against measurement."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from testbed.commands.stream.stream_options import (
+    add_fabric_options,
+    add_fault_options,
+    add_stream_options,
+    session_request,
+)
+from testbed.commands.stream.stream_routing import REACTIVE, add_routing_options, check_reactive, run_reactive
+from testbed.errors import CapabilityError, InputError
+from testbed.faults.link_names import parse_link
+from topologies import load_network
+from topologies.network import LinkId
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "stream", help="stream coded packets over a network while links fail; verdict on every prediction"
+    )
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="catalogue name or file (testbed topology list)")
+    add("--from", dest="source", required=True, metavar="NODE")
+    add("--to", dest="sink", required=True, metavar="NODE")
+    add(
+        "--also",
+        action="append",
+        default=[],
+        metavar="A:B",
+        help="a second stream at once, from A to B; may be repeated",
+    )
+    add("--background-mbps", type=float, default=0.0, help="TCP between the two ends besides (emulation; default none)")
+    add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
+    add("--layers", type=int, metavar="K", help="capillary: only the first K layers")
+    add("--duration", type=float, metavar="S", help="default: until the last fault has been answered")
+    add("--pcap", action="append", default=[], metavar="LINK=FILE", help="record a link, a->b=FILE (emulation)")
+    add("--mtu", type=int, default=1500, help="of every interface, bytes (default 1500)")
+    add_stream_options(parser)
+    add_fault_options(parser)
+    add("--probe-block-size", action="store_true", help="fix N, count decoding failures at N and N-1 over --blocks")
+    add("--blocks", type=int, default=10_000, help="of --probe-block-size, for each N (default 10000)")
+    add("--probe-link", metavar="LINK", help="a->b that is down while probing (default: the most loaded one)")
+    add_routing_options(parser)
+    add_fabric_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: the verdict's."""
+    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from testbed.stream.session import choose_fabric
+
+    fabric = choose_fabric(args.fabric)
+    if args.routing in REACTIVE:
+        check_reactive(args, fabric)
+    elif args.routing is not None:
+        args.method = args.routing
+    if fabric == "emulation" and not in_sandbox():
+        enter_sandbox(sys.argv[1:])
+    if args.routing in REACTIVE:
+        return run_reactive(args)
+    request = session_request(args)
+    if args.probe_block_size:
+        from testbed.stream.probe_session import run_probe
+
+        return run_probe(request, fabric, blocks=args.blocks, link=args.probe_link, as_json=args.json)
+    return _stream(args, request, fabric)
+
+
+def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
+    from testbed.stream.suite import Suite, run_suite, show_result
+
+    if not 0 <= args.background_mbps <= 1000:
+        raise InputError(f"--background-mbps {args.background_mbps:g}: give 0 to 1000")
+    options: dict[str, Any] = {}
+    if fabric == "emulation":
+        captures = _captures(args.pcap, args.network)
+        options = {"mtu": args.mtu, "pcap": captures, "background_bps": args.background_mbps * 1e6}
+    elif args.background_mbps:
+        raise CapabilityError("--background-mbps needs the emulated fabric: the simulated one has no queues to share")
+    pairs = [(args.source, args.sink), *(_pair(word) for word in args.also)]
+    suite = Suite(
+        name="stream",
+        command="testbed " + " ".join(sys.argv[1:]),
+        requests=tuple(replace(request, source=source, sink=sink) for source, sink in pairs),
+        titles=tuple(f"{args.network} {source} to {sink}" for source, sink in pairs),
+        seed=args.seed,
+        together=len(pairs) > 1,
+    )
+    result = run_suite(suite, fabric, args.results, **options)
+    if args.json:
+        first, *others = result.documents()
+        more = {"also": others} if others else {}
+        print(json.dumps(first | more | {"results": str(result.directory)}))
+    else:
+        show_result(result)
+    return result.verdict.exit_code
+
+
+def _pair(word: str) -> tuple[str, str]:
+    """``A:B`` of an --also."""
+    source, separator, sink = word.partition(":")
+    if not separator or not source or not sink:
+        raise InputError(f"--also {word!r}: write A:B, the two nodes of the other stream")
+    return source, sink
+
+
+def _captures(words: list[str], network_name: str) -> dict[LinkId, Path]:
+    """``a->b=FILE`` of each --pcap; InputError where it is not of that form or the link is not there."""
+    network = load_network(network_name)
+    captures = {}
+    for word in words:
+        link, separator, path = word.partition("=")
+        if not separator or not path:
+            raise InputError(f"--pcap {word!r}: write LINK=FILE, for example 's1->s2=link.pcap'")
+        captures[parse_link(link, network)] = Path(path)
+    return captures

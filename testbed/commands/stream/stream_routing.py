@@ -1,0 +1,184 @@
+"""``testbed stream ... --routing ft-drb|recomputed``: a plain stream whose routing, not a code, answers failures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import CapabilityError, InputError
+from testbed.metapath.metapaths import MetapathOptions
+from testbed.metapath.plan import MetapathPlan, each_cable_faults
+from topologies import load_network
+from topologies.network import Network
+
+REACTIVE = ("ft-drb", "recomputed")
+STUDY_NAME = "stream-routing"
+_REPEATS = 2
+_CODED = {
+    "also": [],
+    "pcap": [],
+    "background_mbps": 0.0,
+    "layers": None,
+    "probe_block_size": False,
+    "one_way": False,
+    "profile": None,
+    "most_overhead": None,
+}
+"""Options (and their defaults) that a stream without a code has no use for."""
+
+
+def add_routing_options(parser: argparse.ArgumentParser) -> None:
+    """--routing, and FT-DRB's parameters (document 003; defaults in docs/ft_drb.md)."""
+    usual = MetapathOptions()
+    parser.add_argument(
+        "--routing",
+        metavar="NAME",
+        help="ft-drb or recomputed (capillary, computed anew by the controller): a stream without a code (emulation); any "
+        "other name is that of a --method",
+    )
+    add = parser.add_argument_group("--routing ft-drb").add_argument
+    add("--notify", choices=("both", "controller", "header"), default=usual.notify, help="who tells of a dead link")
+    add("--link-up", choices=("probe", "controller"), default=usual.link_up, help="how a cable is found to be back")
+    add("--paths", type=int, default=usual.paths, help="most paths of a metapath (default %(default)s)")
+    add("--first-paths", type=int, default=usual.first_paths, help="it starts with (default %(default)s)")
+    add("--notifications", type=int, default=usual.notifications, help="in a row, mark a cable (default %(default)s)")
+    add(
+        "--probe-every",
+        type=int,
+        default=usual.probe_every,
+        metavar="N",
+        help="one diverted packet in N (default %(default)s)",
+    )
+    add(
+        "--silence-ms",
+        type=float,
+        default=1e3 * usual.silence_s,
+        help="until a packet counts as missing (default %(default)g)",
+    )
+    add("--thl", type=float, default=usual.threshold, help="Thl over the zero-load latency (default %(default)g)")
+    add("--tol", type=float, default=usual.tolerance, help="Tol over Thl (default %(default)g)")
+    add("--metapaths-always", action="store_true", help="metapaths without failures too, as DRB")
+
+
+def run_reactive(args: argparse.Namespace) -> int:
+    """Exit code: the verdict's. The caller has entered the sandbox."""
+    from testbed.metapath.session import run_metapath_session
+    from testbed.report.progress_bar import progress_bar
+
+    plan = metapath_plan(args)
+    with progress_bar(f"{args.routing} {args.network} {args.source} to {args.sink}") as tell:
+        session = run_metapath_session(plan, tell, repeats_if_invalid=_REPEATS)
+    directory = _store(args, session)
+    if args.json:
+        from testbed.metapath.records import metapath_document
+
+        document = metapath_document(plan, session.run, session.analysis, session.verdict)
+        print(json.dumps(document | {"results": str(directory)}))
+    else:
+        _show(session, directory)
+    return session.verdict.exit_code
+
+
+def check_reactive(args: argparse.Namespace, fabric: str) -> None:
+    """Before the sandbox is entered. Raises InputError or CapabilityError for what this routing cannot do."""
+    if fabric != "emulation":
+        raise CapabilityError(
+            f"--routing {args.routing} runs on switches only; the simulator's FT-DRB is testbed simulate ... --routing ft-drb"
+        )
+    for name, usual in _CODED.items():
+        if getattr(args, name) != usual:
+            raise InputError(f"--{name.replace('_', '-')} has no meaning with --routing {args.routing}; leave it out")
+    from testbed.metapath.emulated.fabric import check_escapes
+
+    check_escapes(metapath_plan(args))
+
+
+def metapath_plan(args: argparse.Namespace) -> MetapathPlan:
+    """Raises InputError or TopologyError where an option cannot be used."""
+    network = load_network(args.network)
+    faults = _faults(args, network)
+    return MetapathPlan(
+        network=network,
+        source=args.source,
+        sink=args.sink,
+        routing=args.routing,
+        rate_pps=args.rate_pps,
+        packet_bytes=args.symbol_bytes,
+        faults=faults,
+        duration_s=args.duration or max((f.stop_s for f in faults), default=1.0) + 0.8,
+        options=MetapathOptions(
+            paths=args.paths,
+            first_paths=args.first_paths,
+            notifications=args.notifications,
+            probe_every=args.probe_every,
+            threshold=args.thl,
+            tolerance=args.tol,
+            silence_s=args.silence_ms / 1e3,
+            notify=args.notify,
+            link_up=args.link_up,
+            always=args.metapaths_always,
+        ),
+        seed=args.seed,
+    )
+
+
+def _faults(args: argparse.Namespace, network: Network) -> Any:
+    from testbed.faults.fault_files import parse_faults
+
+    if args.faults == "none":
+        return ()
+    if args.faults.startswith("poisson:"):
+        raise InputError(f"--faults {args.faults}: with --routing {args.routing} give each-link, none or a file")
+    if args.faults != "each-link":
+        try:
+            document = json.loads(Path(args.faults).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"faults {args.faults!r}: {error.strerror}; give each-link, none or a JSON file") from None
+        except ValueError as error:
+            raise InputError(f"faults {args.faults!r}: not JSON ({error})") from None
+        return parse_faults(document, network, f"faults {args.faults!r}")
+    return each_cable_faults(network, args.source, args.sink, kind=args.fault_kind, most=args.links)
+
+
+def _store(args: argparse.Namespace, session: Any) -> Path:
+    from testbed.commands.studies.study import rendered
+    from testbed.emulation.machine.provenance import describe_run
+    from testbed.metapath.figures import metapath_figures
+    from testbed.metapath.records import fault_rows
+    from testbed.results.study_store import StudyRun
+
+    rows = fault_rows(session.plan, session.run, session.analysis)
+    manifest = describe_run(command="testbed " + " ".join(sys.argv[1:]), seed=args.seed)
+    with StudyRun.new(args.results, STUDY_NAME, manifest) as stored:
+        for row in rows:
+            stored.add(row)
+        drawings = rendered(STUDY_NAME, metapath_figures(rows)) if rows else {}
+        return stored.finish(rows, session.verdict, drawings)
+
+
+def _show(session: Any, directory: Path) -> None:
+    from testbed.commands.studies.study import show_checks
+
+    print(
+        "link            fault       lost  of  noticed ms  reconfigured ms  returned ms  latency ms before/during/after"
+    )
+    for one in session.analysis.faults:
+        noticed = ", ".join(f"{cause} {1e3 * at:.0f}" for cause, at in one.noticed_s.items()) or "-"
+        latency = "/".join(
+            "-" if value is None else f"{value[0]:.2f}"
+            for value in (one.latency_before_ms, one.latency_during_ms, one.latency_after_ms)
+        )
+        print(
+            f"{one.link:15} {one.kind:10} {one.lost:5d} {one.sent:4d}  {noticed:>10}  {_ms(one.reconfigured_s):>15}  "
+            f"{_ms(one.returned_s):>11}  {latency}"
+        )
+    show_checks(session.verdict)
+    print(f"results: {directory}")
+    print(f"page:    {directory / 'page.html'}")
+
+
+def _ms(value_s: float | None) -> str:
+    return "-" if value_s is None else f"{1e3 * value_s:.0f}"

@@ -1,0 +1,1 @@
+"""Commands of striped files and of programs on emulated hosts."""

@@ -1,0 +1,145 @@
+"""``testbed run``: start a parallel program on emulated hosts, one process a compute node, with I/O listeners beside."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import CapabilityError, InputError
+
+if TYPE_CHECKING:
+    from testbed.striping.emulated.program_run import ProgramEnd
+    from testbed.striping.placement import Placement
+
+DESCRIPTION = (
+    "Run a program on the hosts of an emulated network: one process a compute node, each told its rank, and I/O listeners "
+    "for striped files on other hosts. File names call the I/O nodes by the network's host names or p1, p2, ..."
+)
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser("run", help="run a parallel program on emulated hosts", description=DESCRIPTION)
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
+    add("--compute-nodes", type=int, required=True, metavar="N", help="processes of the program, one a host")
+    add("--io-nodes", type=int, required=True, metavar="M", help="hosts with a listener")
+    add("--root", type=Path, metavar="DIR", help="where subfiles are kept (default: a new directory of results)")
+    add("--routing", help="static routing method (default: the network's own)")
+    add("--link-rate", metavar="RATE", help="of every link (default: the network's own)")
+    add("--mtu", type=int, default=9000, help="of every interface, bytes (default 9000)")
+    add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
+    add("--timeout", type=float, default=2.0, metavar="S", help="until a silent listener is given up (default 2)")
+    add("--time-limit", type=float, metavar="S", help="end the program after so many seconds")
+    add(
+        "--mpi",
+        action="store_true",
+        help="start the processes as ranks of one MPI program too (MPICH: the extra `mpi`)",
+    )
+    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
+    parser.set_defaults(run=run, command_words=None)
+    known = parser.parse_known_args
+
+    def without_program(words: Any = None, namespace: Any = None) -> Any:
+        """What follows ``--`` belongs to the program, options too."""
+        listed = list(words)
+        at = listed.index("--") if "--" in listed else len(listed)
+        found, others = known(listed[:at], namespace)
+        found.command_words = listed[at + 1 :]
+        return found, others
+
+    parser.parse_known_args = without_program  # type: ignore[method-assign]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: 0, or that of the first process that failed."""
+    from testbed.emulation.machine.capabilities import emulation_obstacle
+    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+
+    command = _command(args)
+    placement = _placement(args)
+    if args.mpi:
+        _require_mpi()
+    if not in_sandbox():
+        obstacle = emulation_obstacle()
+        if obstacle is not None:
+            raise CapabilityError(f"emulation is not possible here: {obstacle}")
+        enter_sandbox(sys.argv[1:])
+    return _inside(args, command, placement)
+
+
+def _inside(args: argparse.Namespace, command: list[str], placement: Placement) -> int:
+    from testbed.striping.emulated.program_run import ProgramNetwork
+
+    root = args.root if args.root is not None else _new_root(args.results)
+    with ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout) as network:
+        start = partial(_mpi_runner(), network) if args.mpi else network.run
+        end = start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
+    if end.rank is not None:
+        node = placement.compute[end.rank]
+        print(f"testbed: rank {end.rank} on {node} ended with exit code {end.exit_code}", file=sys.stderr)
+    print(f"testbed: subfiles in {root}", file=sys.stderr)
+    return end.exit_code
+
+
+def _require_mpi() -> None:
+    from testbed.striping.emulated.mpi_launcher import find_mpiexec
+
+    find_mpiexec()
+
+
+def _mpi_runner() -> Callable[..., ProgramEnd]:
+    from testbed.striping.emulated.mpi_launcher import run_under_mpi
+
+    return run_under_mpi
+
+
+def _placement(args: argparse.Namespace) -> Placement:
+    from testbed.bulk.planning import at_rate
+    from testbed.commands.scheduling.bulk import parse_rate
+    from testbed.striping.placement import place
+    from topologies import load_network
+
+    if not 0.1 <= args.timeout <= 3600:
+        raise InputError(f"--timeout {args.timeout:g}: give seconds, 0.1 to 3600")
+    if args.time_limit is not None and not args.time_limit > 0:
+        raise InputError(f"--time-limit {args.time_limit:g}: give seconds, more than 0")
+    network = load_network(args.network)
+    if args.link_rate is not None:
+        network = at_rate(network, parse_rate(args.link_rate))
+    return place(network, args.compute_nodes, args.io_nodes, routing=args.routing)
+
+
+def _command(args: argparse.Namespace) -> list[str]:
+    words = list(args.command_words)
+    if not words:
+        raise InputError("no program to run; name it after --, as in: -- python program.py")
+    own = Path(sys.executable).parent / words[0]
+    if "/" not in words[0] and own.is_file():
+        words[0] = str(own)  # python is this testbed's, which has the library
+    if shutil.which(words[0]) is None:
+        raise InputError(f"program {words[0]!r} is not there or cannot be executed; name one that is")
+    return words
+
+
+def _new_root(results: Path) -> Path:
+    from datetime import UTC, datetime
+
+    stem = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    parent = results / "run"
+    for number in range(1, 1000):
+        place = parent / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            place.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise InputError(f"results in {parent}: {error.strerror}; choose a directory that can be written") from None
+        return place
+    raise InputError(f"results in {parent}: too many runs of this second; remove some")

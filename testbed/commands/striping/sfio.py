@@ -1,0 +1,206 @@
+"""``testbed sfio``: compute nodes write and read a file striped over I/O nodes of a network; measured beside the prediction."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import InputError
+
+if TYPE_CHECKING:
+    from testbed.striping.planning import StripingOptions, StripingPlan
+    from testbed.striping.session import StripingSession
+
+DESCRIPTION = (
+    "All compute nodes together write or read one file that is striped over the I/O nodes, through the network's links. "
+    "The content is verified after every run, and the throughput held against what the network lets through."
+)
+_PAIR_BYTES, _LEAST_BYTES = 200_000, 4_000_000
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser("sfio", help="striped files over an emulated network", description=DESCRIPTION)
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
+    add("--compute-nodes", type=int, required=True, metavar="N")
+    add("--io-nodes", type=int, required=True, metavar="N")
+    add("--stripe-unit", type=int, default=200, metavar="BYTES", help="default 200")
+    add("--file-size", metavar="SIZE", help="default 200 kB for each pair of hosts, 4 MB at least")
+    add("--operation", choices=("write", "read", "both"), default="write", help="default write")
+    add("--access", choices=("contiguous", "strided", "random", "matrix-columns"), default="contiguous")
+    add("--block-size", default="1000", metavar="SIZE", help="of strided and random access (default 1000)")
+    add(
+        "--optimise",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="gather the fragments of a call into one message an I/O node (default: yes)",
+    )
+    add("--schedule", choices=("none", "liquid"), default="none", help="order of the transfers (default none)")
+    add("--switching", choices=("packet", "circuit"), help="default: circuit with --schedule liquid, else packet")
+    add("--repeat", type=int, default=1, metavar="N", help="carry every operation out N times (default 1)")
+    add("--link-rate", default="20M", metavar="RATE", help="of every link (default 20M)")
+    add("--routing", help="static routing method (default: the network's own)")
+    add("--placement", choices=("first", "random"), default="first", help="which hosts take part (default first)")
+    add("--fault", action="append", default=[], metavar="LINK@START-STOP", help="cut a link, as in s1->s2@0.2-3")
+    add("--kill", action="append", default=[], metavar="NODE@S", help="end a listener S seconds after the start")
+    add("--root", type=Path, metavar="DIR", help="keep the subfiles there (default: they are removed)")
+    add("--time-limit", type=float, default=10.0, metavar="S", help="of the search for a schedule (default 10)")
+    add(
+        "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
+    )
+    add("--seed", type=int, default=1, help="seed of everything random (default 1)")
+    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    add("--json", action="store_true", help="print one JSON object on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: the verdict's."""
+    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from testbed.stream.session import choose_fabric
+    from testbed.striping.session import plan_session
+
+    options = _options(args)
+    plan = plan_session(args.network, options)  # bad input is told before anything is built
+    fabric = choose_fabric(args.fabric)
+    if fabric == "emulation" and not in_sandbox():
+        enter_sandbox(sys.argv[1:])
+    session = _session(args, plan, fabric)
+    directory = _stored(args, session)
+    if args.json:
+        print(json.dumps(session.document() | {"results": str(directory)}))
+    else:
+        _show(session, directory)
+    return session.verdict.exit_code
+
+
+def _session(args: argparse.Namespace, plan: StripingPlan, fabric: str) -> StripingSession:
+    from testbed.report.progress_bar import progress_bar
+    from testbed.striping.session import run_session
+
+    with ExitStack() as stack:
+        root = args.root
+        if root is None:
+            _make(args.results)
+            root = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=args.results, prefix=".subfiles-")))
+        tell = stack.enter_context(progress_bar("striped file"))
+        return run_session(plan, root, fabric=fabric, tell=tell)
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--results {directory}: {error.strerror}; choose a directory that can be written") from None
+
+
+def _stored(args: argparse.Namespace, session: StripingSession) -> Path:
+    from testbed.commands.studies.study import rendered
+    from testbed.emulation.machine.provenance import describe_run
+    from testbed.results.study_store import StudyRun
+    from testbed.striping.figures import striping_figures
+
+    manifest = describe_run(command="testbed " + " ".join(sys.argv[1:]), seed=args.seed)
+    with StudyRun.new(args.results, "sfio", manifest) as stored:
+        stored.add(session.document())
+        return stored.finish(stored.rows, session.verdict, rendered("sfio", striping_figures(stored.rows[0])))
+
+
+def _show(session: StripingSession, directory: Path) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from testbed.commands.studies.study import show_checks
+
+    found = session.document()
+    console = Console(highlight=False)
+    console.print(
+        f"{found['network']}: {found['file_size'] / 1e6:g} MB in stripe units of {found['stripe_unit']} bytes, "
+        f"{found['compute_nodes']} compute and {found['io_nodes']} I/O nodes, {found['access']} access, "
+        f"{found['switching']} switching, schedule {found['schedule']}, {found['fabric']}"
+    )
+    if found["predicted"] is not None:
+        console.print(
+            f"predicted: {found['predicted']['throughput_bps'] / 1e6:.1f} Mbit/s; liquid: {found['liquid_links']:.2f} links "
+            f"= {found['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
+        )
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("operation", "seconds", "Mbit/s", "messages", "fragments", "disk calls", "queue drops", "verified"):
+        table.add_column(heading, justify="left" if heading == "operation" else "right")
+    for record in found["operations"]:
+        failed = bool(record["errors"])
+        table.add_row(
+            record["direction"] + (" again" if record["attempt"] > 1 else " under faults" if record["faulty"] else ""),
+            f"{record['seconds']:.2f}",
+            "failed" if failed else f"{record['throughput_bps'] / 1e6:.1f}",
+            *(str(record[key]) for key in ("messages", "fragments", "disk_calls", "queue_drops")),
+            "no" if not record["verified"] else "yes",
+        )
+    console.print(table)
+    show_checks(session.verdict)
+    print(f"results: {directory}")
+    print(f"page:    {directory / 'page.html'}")
+
+
+def _options(args: argparse.Namespace) -> StripingOptions:
+    from testbed.commands.scheduling.bulk import parse_rate, parse_size
+    from testbed.striping.planning import StripingOptions
+
+    if not 0 < args.time_limit <= 86_400:
+        raise InputError(f"--time-limit {args.time_limit:g}: give seconds, more than 0 and at most a day")
+    size = max(_LEAST_BYTES, _PAIR_BYTES * max(args.compute_nodes, 1) * max(args.io_nodes, 1))
+    return StripingOptions(
+        compute_nodes=args.compute_nodes,
+        io_nodes=args.io_nodes,
+        stripe_unit=args.stripe_unit,
+        file_bytes=size if args.file_size is None else parse_size(args.file_size, "--file-size"),
+        operation=args.operation,
+        access=args.access,
+        block_bytes=parse_size(args.block_size, "--block-size"),
+        optimise=args.optimise,
+        schedule=args.schedule,
+        switching=args.switching or ("circuit" if args.schedule == "liquid" else "packet"),
+        link_rate_bps=parse_rate(args.link_rate),
+        routing=args.routing,
+        order=args.placement,
+        seed=args.seed,
+        time_limit_s=args.time_limit,
+        repeat=args.repeat,
+        faults=_faults(args),
+        killed=tuple(_killed(word) for word in args.kill),
+    )
+
+
+def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
+    from testbed.faults.fault import Fault
+    from testbed.faults.link_names import parse_link
+    from topologies import load_network
+
+    if not args.fault:
+        return ()
+    network = load_network(args.network)
+    faults = []
+    for word in args.fault:
+        link, _, times = word.rpartition("@")
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)", times)
+        if not link or found is None:
+            raise InputError(f"--fault {word!r}: give LINK@START-STOP in seconds, as in s1->s2@0.2-3")
+        faults.append(Fault(link=parse_link(link, network), start_s=float(found[1]), stop_s=float(found[2])))
+    return tuple(faults)
+
+
+def _killed(word: str) -> Any:
+    from testbed.striping.planning import KilledListener
+
+    node, _, seconds = word.rpartition("@")
+    if not node or re.fullmatch(r"\d+(\.\d+)?", seconds) is None:
+        raise InputError(f"--kill {word!r}: give NODE@SECONDS, as in r5@2.5")
+    return KilledListener(node=node, at_s=float(seconds))

@@ -1,0 +1,238 @@
+"""``testbed campaign FILE|NAME``: a theory study over many networks, methods and tolerances on Dask workers, resumable."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import hashlib
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import InputError
+
+if TYPE_CHECKING:
+    from testbed.campaigns.description import Campaign
+    from testbed.model.verdict import Verdict
+    from testbed.results.study_store import StudyRun
+
+DESCRIPTION = (
+    "Compute ROR for every network, seed, frame, pair of end points, method and tolerance of the campaign's file, on a local "
+    "cluster of worker processes or on a Dask scheduler. All rows go into one Parquet file; a campaign that was killed goes on "
+    "with --resume and gives the same file."
+)
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "campaign", help="ROR over many networks, methods and tolerances, on Dask", description=DESCRIPTION
+    )
+    parser.add_argument("campaign", metavar="FILE|NAME", nargs="?", help="a TOML or JSON file, or one of --list")
+    parser.add_argument("--list", action="store_true", help="the campaigns that come with the testbed")
+    parser.add_argument("--workers", type=int, default=2, help="processes of the local cluster (default 2)")
+    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler to use instead")
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="go on with an unfinished run (default: the last one of this campaign)",
+    )
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run or list; returns the verdict's exit code."""
+    if args.list:
+        return _list(args)
+    if args.campaign is None:
+        raise InputError(
+            "campaign: give a file or a name; testbed campaign --list names those that come with the testbed"
+        )
+    if args.workers < 1:
+        raise InputError(f"--workers {args.workers}: give 1 or more")
+    campaign = load_campaign(args.campaign)
+    from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
+    from testbed.campaigns.figures import campaign_figures
+    from testbed.campaigns.summary import judge_claims, summarise
+    from testbed.commands.studies.study import rendered
+
+    with _open(args, campaign) as store, _progress(campaign.name) as tell:
+        rows = run_campaign(campaign, store, workers=args.workers, scheduler=args.scheduler, tell=tell)
+        summary, verdict = summarise(rows), judge_claims(campaign, rows)
+        write_rows(rows, store.draft / RESULTS)
+        figures = rendered(store.manifest.name, campaign_figures(summary))
+        directory = store.finish(summary, verdict, figures)
+    _show(args, campaign, summary, len(rows), verdict, directory)
+    return verdict.exit_code
+
+
+def load_campaign(name: str) -> Campaign:
+    """The campaign of a file, or one that comes with the testbed. Raises InputError for what is neither."""
+    from testbed.campaigns.description import parse_campaign
+
+    path = Path(name)
+    if path.suffix in (".toml", ".json") or path.exists():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: cannot be read ({error})") from None
+        return parse_campaign(_parsed(text, path), str(path))
+    shipped = _shipped()
+    if name not in shipped:
+        near = difflib.get_close_matches(name, shipped, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shipped)}"
+        raise InputError(f"campaign {name!r}: neither a file nor a name; {hint}")
+    return parse_campaign(tomllib.loads(shipped[name]), name)
+
+
+def _parsed(text: str, path: Path) -> Any:
+    try:
+        return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: not {'JSON' if path.suffix == '.json' else 'TOML'} ({error})") from None
+
+
+def _shipped() -> dict[str, str]:
+    folder = files("testbed.campaigns").joinpath("shipped")
+    found = {
+        entry.name.removesuffix(".toml"): entry.read_text()
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    }
+    return dict(sorted(found.items()))
+
+
+def _list(args: argparse.Namespace) -> int:
+    from testbed.campaigns.description import parse_campaign, units
+
+    listed = {}
+    for name, text in _shipped().items():
+        campaign = parse_campaign(tomllib.loads(text), name)
+        does = text.splitlines()[0].lstrip("# ")
+        listed[name] = {
+            "does": does,
+            "units": len(units(campaign)),
+            "rows": len(units(campaign)) * campaign.rows_per_unit,
+        }
+    if args.json:
+        print(json.dumps({"campaigns": listed}))
+    else:
+        for name, facts in listed.items():
+            print(f"{name}\n    {facts['does']}\n    {facts['units']} units, {facts['rows']} rows")
+    return 0
+
+
+def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
+    from testbed.emulation.machine.provenance import describe_run
+    from testbed.model.json_fields import json_ready
+    from testbed.results.result_store import UNFINISHED
+    from testbed.results.study_store import StudyRun
+
+    described = json_ready(campaign)
+    stamp = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
+    name = f"campaign-{campaign.name}-{stamp}"
+    if args.resume is None:
+        words = f"testbed campaign {args.campaign} --workers {args.workers}"
+        return StudyRun.new(args.results, name, describe_run(command=words, plans=(described,)))
+    if args.resume:
+        return StudyRun.resume(Path(args.resume), name, 1)
+    unfinished = sorted((args.results / name).glob(f"*{UNFINISHED}"))
+    if not unfinished:
+        raise InputError(
+            f"--resume: no unfinished run of this very campaign in {args.results / name}; leave --resume out"
+        )
+    return StudyRun.resume(unfinished[-1], name, 1)
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _show(
+    args: argparse.Namespace,
+    campaign: Campaign,
+    summary: list[dict[str, Any]],
+    rows: int,
+    verdict: Verdict,
+    directory: Path,
+) -> None:
+    from testbed.campaigns.adapters.runner import RESULTS
+
+    file = directory / RESULTS
+    if args.json:
+        print(
+            json.dumps(
+                {
+                    "campaign": campaign.name,
+                    "rows": rows,
+                    "summary": summary,
+                    "file": str(file),
+                    "verdict": verdict.to_json(),
+                    "results": str(directory),
+                }
+            )
+        )
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    from testbed.commands.studies.study import show_checks
+
+    columns: dict[str, Callable[[dict[str, Any]], str]] = {
+        "method": lambda row: row["method"],
+        "tolerance": lambda row: f"{row['tolerance']:.3g}",
+        "M": lambda row: str(row["m"]),
+        "DER": lambda row: f"{row['der']:g}",
+        "equation": lambda row: "29" if row["large_blocks"] else "23",
+        "rows": lambda row: str(row["rows"]),
+        "infinite": lambda row: str(row["infinite"]),
+        "mean ROR": lambda row: "infinite" if row["mean_ror"] is None else f"{row['mean_ror']:.2f}",
+        "without forced links": lambda row: (
+            "" if row["mean_ror_of_others"] is None else f"{row['mean_ror_of_others']:.2f}"
+        ),
+    }
+    values = {name: {columns[name](row) for row in summary} for name in ("M", "DER", "equation")}
+    constant = {name: found.pop() for name, found in values.items() if len(found) == 1}
+    title = ", ".join(f"{name} {value}" for name, value in constant.items())
+    table = Table(title=f"{campaign.name}: mean ROR" + (f" ({title})" if title else ""))
+    shown = [name for name in columns if name not in constant]
+    for name in shown:
+        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=name == "method")
+    for row in summary:
+        table.add_row(*(columns[name](row) for name in shown))
+    Console().print(table)
+    show_checks(verdict)
+    print(f"rows:    {file}")
+    print(f"page:    {directory / 'page.html'}")

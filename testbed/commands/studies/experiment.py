@@ -1,0 +1,71 @@
+"""``testbed experiment list | run NAME``: the customer's experiments, found as entry points."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import json
+import pkgutil
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import Any
+
+from testbed.errors import InputError
+
+GROUP = "testbed.experiments"
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser("experiment", help="list and run the experiments")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="each experiment and the figure or claim of the papers it answers")
+    listing.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    listing.set_defaults(run=_list)
+    running = actions.add_parser("run", help="run one; options after the name are the experiment's own")
+    running.add_argument("name", metavar="NAME")
+    running.add_argument(
+        "options", nargs=argparse.REMAINDER, metavar="OPTIONS", help="--quick, --fabric, --seed, --json"
+    )
+    running.set_defaults(run=_run)
+
+
+def find_experiments() -> dict[str, Any]:
+    """Name -> experiment (an object with ``name``, ``answers``, ``does``, ``main(argv)``), in alphabetical order.
+
+    Our own are the ``STUDY`` of every module below ``experiments``; those of others come in as entry points.
+    """
+    found = {study.name: study for study in _own_studies()}
+    found.update({point.name: point.load() for point in entry_points(group=GROUP)})
+    return dict(sorted(found.items()))
+
+
+def _own_studies() -> Iterator[Any]:
+    for _, name, _ in pkgutil.walk_packages(importlib.import_module("experiments").__path__, "experiments."):
+        study = getattr(importlib.import_module(name), "STUDY", None)
+        if study is not None:
+            yield study
+
+
+def _list(args: argparse.Namespace) -> int:
+    known = find_experiments()
+    if args.json:
+        listed = [{"name": n, "answers": e.answers, "does": e.does} for n, e in known.items()]
+        print(json.dumps({"experiments": listed}))
+        return 0
+    for name, experiment in known.items():
+        print(f"{name}\n    does:    {experiment.does}\n    answers: {experiment.answers}")
+    return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    known = find_experiments()
+    if args.name not in known:
+        near = difflib.get_close_matches(args.name, known, n=1)
+        raise InputError(
+            f"no experiment {args.name!r}; "
+            + (f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none installed'}")
+        )
+    sys.stdout.flush()
+    return int(known[args.name].main(args.options, program=f"testbed experiment run {args.name}"))

@@ -1,0 +1,197 @@
+"""A study: points measured one by one, a verdict over them, figures drawn from them alone; the second kind of experiment.
+
+Each point is stored as it comes, so that a study that was killed goes on with ``--resume``; figures never need a new run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.commands.parsing import OneLineParser, reported
+from testbed.errors import InputError
+from testbed.model.json_fields import json_ready
+from testbed.model.verdict import Verdict
+from testbed.results.study_store import Row, StudyRun
+
+Points = Sequence[Mapping[str, Any]]
+Measure = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """``points(quick, seed)`` lists the parameters of every point (JSON-ready, each different); ``measure(point)`` gives its
+    results (JSON-ready); a row is both together. ``judge(rows)`` gives the verdict, ``figures(rows)`` matplotlib figures by name.
+
+    ``does`` and ``answers`` are one line each: what it runs, and which figure or claim of the papers it speaks to.
+    ``emulation``: points are measured on real switches, one after another, inside a sandbox; else ``--workers`` processes
+    may share them (then ``measure`` must be a function of a module). ``options`` may add arguments; they reach
+    ``points`` through ``configure(args)``, called once after parsing. Rows keep the order of ``points``.
+    """
+
+    name: str
+    does: str
+    answers: str
+    points: Callable[[bool, int], Points]
+    measure: Measure
+    judge: Callable[[Sequence[Row]], Verdict]
+    figures: Callable[[Sequence[Row]], Mapping[str, Any]]
+    emulation: bool = False
+    options: Callable[[argparse.ArgumentParser], None] | None = None
+    configure: Callable[[argparse.Namespace], None] | None = None
+
+    def main(self, argv: Sequence[str] | None = None, program: str | None = None) -> int:
+        """Parse options, measure what is missing, judge, draw; returns the exit code."""
+        words = list(sys.argv[1:] if argv is None else argv)
+        parser = OneLineParser(prog=program or f"testbed experiment run {self.name}", description=self.does)
+        add = parser.add_argument
+        add("--quick", action="store_true", help="a small version, under a minute")
+        add("--seed", type=int, default=1, help="seed of everything random (default 1)")
+        add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+        add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
+        add("--json", action="store_true", help="print one JSON object on stdout")
+        if not self.emulation:
+            add("--workers", type=int, default=1, help="processes that share the points (default 1)")
+        if self.options is not None:
+            self.options(parser)
+        args = parser.parse_args(words)
+        return reported(lambda: self._run(args, words))
+
+    def _run(self, args: argparse.Namespace, words: list[str]) -> int:
+        if self.configure is not None:
+            self.configure(args)
+        if not self.emulation and args.workers < 1:
+            raise InputError(f"--workers {args.workers}: give 1 or more")
+        if self.emulation:
+            self._enter_sandbox(words)
+        points = [dict(json_ready(point)) for point in self.points(args.quick, args.seed)]
+        with self._open(args, words) as run:
+            rows = self._measure_missing(run, points, 1 if self.emulation else args.workers)
+            verdict = self.judge(rows)
+            directory = run.finish(rows, verdict, drawn(self, rows))
+        self._show(args, rows, verdict, directory)
+        return verdict.exit_code
+
+    def _enter_sandbox(self, words: list[str]) -> None:
+        from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+
+        if not in_sandbox():
+            from testbed.stream.session import choose_fabric
+
+            choose_fabric("emulation")
+            enter_sandbox(["experiment", "run", self.name, *words])
+
+    def _open(self, args: argparse.Namespace, words: list[str]) -> StudyRun:
+        from testbed.emulation.machine.provenance import describe_run
+
+        if args.resume is not None:
+            return StudyRun.resume(args.resume, self.name, args.seed)
+        command = f"testbed experiment run {self.name} {' '.join(words)}".strip()
+        return StudyRun.new(args.results, self.name, describe_run(command=command, seed=args.seed))
+
+    def _measure_missing(self, run: StudyRun, points: list[Row], workers: int) -> list[Row]:
+        names = {frozenset(point) for point in points}
+        known = {_key({k: row[k] for k in keys}): row for row in run.rows for keys in names if keys <= row.keys()}
+        missing = [point for point in points if _key(point) not in known]
+        with _progress(self.name, len(points), len(points) - len(missing)) as tell:
+            for point, results in _measured(self.measure, missing, workers):
+                row = {**point, **json_ready(results)}
+                known[_key(point)] = row
+                run.add(row)
+                tell()
+        return [known[_key(point)] for point in points]
+
+    def _show(self, args: argparse.Namespace, rows: Sequence[Row], verdict: Verdict, directory: Path) -> None:
+        if args.json:
+            document = {
+                "experiment": self.name,
+                "points": list(rows),
+                "verdict": verdict.to_json(),
+                "results": str(directory),
+            }
+            print(json.dumps(document))
+            return
+        show_checks(verdict)
+        print(f"results: {directory}")
+        print(f"page:    {directory / 'page.html'}")
+
+
+def show_checks(verdict: Verdict) -> None:
+    """Every check on a line of its own, then the verdict."""
+    for check in verdict.checks:
+        figures = " ".join(
+            f"{name} {value:.6g}"
+            for name, value in (("predicted", check.predicted), ("measured", check.measured))
+            if value is not None
+        )
+        print(
+            f"{'passed' if check.passed else 'FAILED'}: {check.name}"
+            + "".join(f"; {w}" for w in (figures, check.detail) if w)
+        )
+    for note in verdict.notes:
+        print(f"note: {note}")
+    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
+    print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
+
+
+def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:
+    """The study's figures as SVG documents; the same rows give the same bytes."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    return rendered(study.name, study.figures(rows))
+
+
+def rendered(salt: str, figures: Mapping[str, Any]) -> dict[str, str]:
+    """matplotlib figures as SVG documents, each closed afterwards; ``salt`` fixes the ids inside them."""
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    drawings = {}
+    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "path"}):
+        for name, figure in figures.items():
+            out = io.StringIO()
+            figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
+            drawings[name] = out.getvalue()
+            plt.close(figure)
+    return drawings
+
+
+def _measured(measure: Measure, points: Sequence[Row], workers: int) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+    if workers == 1 or len(points) < 2:
+        yield from ((point, measure(point)) for point in points)
+        return
+    with ProcessPoolExecutor(max_workers=workers) as pool:
+        futures = {pool.submit(measure, point): point for point in points}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _progress(title: str, total: int, done: int) -> Iterator[Callable[[], None]]:
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total, completed=done)
+        yield lambda: bar.advance(task)
+
+
+def _key(point: Mapping[str, Any]) -> str:
+    return json.dumps(point, sort_keys=True)

@@ -1,0 +1,159 @@
+"""A download on real switches: a process at each end, the last kilometre shaped to its rate, faults in between."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from fec.adapters.raw_sockets import FrameSender, socket_drops, waiting_datagrams
+from fec.adapters.scapy_layer import frame_template
+from fec.protocol.wire import STREAM_UDP_PORT
+from testbed.download.judgement import DownloadMeasurements
+from testbed.download.plan import RETURN_LABELS, DownloadPlan
+from testbed.emulation.control.controller_link import ControllerLink
+from testbed.emulation.control.fault_injection import FaultSchedule
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.model.progress import Progress
+from testbed.model.wiring import WiredHost, wire
+from testbed.openflow.rules import stream_rules
+from testbed.stream.emulated.endpoints import EndpointProcess
+
+_LEAD_S, _TICK_S, _IDLE_S = 0.15, 0.003, 0.02
+_LINGER_S = 0.3
+"""The sink goes on acknowledging for so long after the last block: its acknowledgements may be lost."""
+
+
+def emulate_download(plan: DownloadPlan, tell: Callable[[Progress], None] | None = None) -> DownloadMeasurements:
+    """Build the network, install the rules, download, break links; inside the sandbox only."""
+    say = tell or (lambda _: None)
+    say(Progress(done_s=0, total_s=plan.limit_s, doing="building the network"))
+    wiring = wire(plan.network, [plan.source, plan.sink])
+    with ExitStack() as stack:
+        controller = ControllerLink()
+        controller.start()
+        stack.callback(controller.stop)
+        net = stack.enter_context(
+            EmulatedNetwork(wiring, controller_port=controller.port, before_bridges=controller.wait_until_ready)
+        )
+        controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
+        rules = [
+            r for split in (plan.forward, plan.backward) for r in stream_rules(wiring, split, udp_port=STREAM_UDP_PORT)
+        ]
+        controller.install(tuple(rules), plan_id=1)
+        source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
+        ends = {
+            name: stack.enter_context(_end(net, name, own, other, prepare))
+            for name, own, other, prepare in (
+                ("receiver", sink, source, lambda f, s: _prepare_receiver(plan, f, s)),
+                ("sender", source, sink, lambda f, s: _prepare_sender(plan, f, s)),
+            )
+        }
+        for end in ends.values():
+            end.wait_until_ready()
+        start = time.monotonic() + _LEAD_S
+        for end in ends.values():
+            end.begin(start)
+        schedule = FaultSchedule(net, plan.faults, start)
+        stack.callback(schedule.stop)
+        schedule.start()
+        while not ends["sender"].finished and time.monotonic() - start < plan.limit_s + 5:
+            say(Progress(done_s=max(0.0, time.monotonic() - start), total_s=plan.limit_s, doing="downloading"))
+            time.sleep(0.1)
+        sent, got = ends["sender"].result(), ends["receiver"].result()
+    return DownloadMeasurements(
+        fabric="emulation",
+        seconds=got["seconds"],
+        sent=sent["sent"],
+        received=got["received"],
+        verified=got["verified"],
+        arrivals_s=tuple(got["arrivals"]),
+        sender_lag_s=sent["lag_s"],
+        counters={**got["counters"], "socket_drops": got["drops"], "refused": sent["refused"]},
+    )
+
+
+class _end:  # noqa: N801 - used as a function
+    """A host's sockets and the process that owns them, closed together."""
+
+    def __init__(self, net: EmulatedNetwork, role: str, own: WiredHost, other: WiredHost, prepare: Any) -> None:
+        self._raw = net.open_socket(own.name, socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self._raw.bind((net.interface_of(own.name), 0))
+        self._raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+        self._datagrams = net.open_socket(own.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
+        self._datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+        self._datagrams.bind(("0.0.0.0", STREAM_UDP_PORT))
+        self._datagrams.setblocking(False)
+        template = frame_template(src_mac=own.mac, dst_mac=other.mac, src_ip=own.ip, dst_ip=other.ip)
+        frames = FrameSender(self._raw, template)
+        self._process = EndpointProcess(role, lambda: prepare(frames, self._datagrams))
+
+    def __enter__(self) -> EndpointProcess:
+        return self._process
+
+    def __exit__(self, *_: object) -> None:
+        self._process.close()
+        self._raw.close()
+        self._datagrams.close()
+
+
+def _prepare_sender(
+    plan: DownloadPlan, frames: FrameSender, datagrams: socket.socket
+) -> Callable[[float], dict[str, Any]]:
+    sender = plan.sender()
+    nothing = bytes(plan.parameters.symbol_bytes)
+    for path in plan.forward.paths:  # a switch looks the first packet of a flow up; not in the measured time
+        frames.send(path.start, nothing)
+        time.sleep(0.002)
+
+    def run(start: float) -> dict[str, Any]:
+        time.sleep(max(0.0, start - time.monotonic()))
+        lag = 0.0
+        while not sender.done and (now := time.monotonic() - start) < plan.limit_s:
+            for packet in sender.packets_due(now):
+                lag = max(lag, now - packet.due_s)
+                frames.send(packet.label, packet.data)
+            wait = max(_TICK_S, sender.next_due_s() - (time.monotonic() - start))
+            if select.select((datagrams,), (), (), min(wait, _IDLE_S))[0]:
+                for data in waiting_datagrams(datagrams):
+                    sender.receive(data)
+        return {"sent": sender.sent, "lag_s": lag, "refused": frames.refused}
+
+    return run
+
+
+def _prepare_receiver(
+    plan: DownloadPlan, frames: FrameSender, datagrams: socket.socket
+) -> Callable[[float], dict[str, Any]]:
+    receiver, expected = plan.receiver(), plan.file()
+    for label in RETURN_LABELS:
+        frames.send(label, b"\0")
+        time.sleep(0.002)
+
+    def run(start: float) -> dict[str, Any]:
+        arrivals: list[float] = []
+        ended: float | None = None
+        while (now := time.monotonic() - start) < plan.limit_s and (ended is None or now < ended + _LINGER_S):
+            select.select((datagrams,), (), (), _IDLE_S)
+            now = time.monotonic() - start
+            for data in waiting_datagrams(datagrams):
+                arrivals.append(now)
+                receiver.receive(data, now)
+            if receiver.done and ended is None:
+                ended = now
+            for acknowledgement in receiver.acknowledgements_due(now):
+                for label in RETURN_LABELS:
+                    frames.send(label, acknowledgement)
+        return {
+            "seconds": ended,
+            "received": receiver.received,
+            "verified": receiver.file == expected,
+            "arrivals": arrivals,
+            "counters": dict(receiver.counters),
+            "drops": socket_drops(datagrams),
+        }
+
+    return run

@@ -1,0 +1,86 @@
+"""Downloads in virtual time: the same sender and receiver as on the switches, the last kilometre as a queue of its rate."""
+
+from __future__ import annotations
+
+import heapq
+import random
+
+from testbed.download.judgement import DownloadMeasurements
+from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
+from testbed.model.label_split import LabelSplit
+
+QUEUE_PACKETS = 100
+
+
+def simulate_download(plan: DownloadPlan) -> DownloadMeasurements:
+    """Run the plan until the file is there and acknowledged, or its limit; the same plan gives the same measurements."""
+    return _Run(plan).finish()
+
+
+class _Run:
+    def __init__(self, plan: DownloadPlan) -> None:
+        self.plan = plan
+        self.sender, self.receiver = plan.sender(), plan.receiver()
+        self.chance = random.Random(plan.seed)
+        self.events: list[tuple[float, int, bool, bytes]] = []
+        self.count = 0
+        self.free_s = 0.0
+        self.hop_s = 8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes) / plan.last_rate_bps
+        self.last = plan.network.link_index[plan.last_link]
+        self.arrivals: list[float] = []
+        self.dropped = 0
+
+    def finish(self) -> DownloadMeasurements:
+        now, ended = 0.0, None
+        while not self.sender.done and now < self.plan.limit_s:
+            arrival = self.events[0][0] if self.events else float("inf")
+            now = max(now, min(arrival, self.sender.next_due_s(), self.receiver.next_deadline_s()))
+            self._step(now)
+            if ended is None and self.receiver.done:
+                ended = now
+        return DownloadMeasurements(
+            fabric="simulator",
+            seconds=ended,
+            sent=self.sender.sent,
+            received=self.receiver.received,
+            verified=self.receiver.file == self.plan.file(),
+            arrivals_s=tuple(self.arrivals),
+            counters={**self.receiver.counters, "queue_drops": self.dropped},
+        )
+
+    def _step(self, now: float) -> None:
+        while self.events and self.events[0][0] <= now:
+            at, _, to_sink, data = heapq.heappop(self.events)
+            if to_sink:
+                self.arrivals.append(at)
+                self.receiver.receive(data, at)
+            else:
+                self.sender.receive(data)
+        for packet in self.sender.packets_due(now):
+            self._carry(self.plan.forward, packet.label, packet.data, now, to_sink=True)
+        for acknowledgement in self.receiver.acknowledgements_due(now):
+            for label in RETURN_LABELS:
+                self._carry(self.plan.backward, label, acknowledgement, now, to_sink=False)
+
+    def _carry(self, split: LabelSplit, label: int, data: bytes, now: float, *, to_sink: bool) -> None:
+        at = now
+        for index in split.path_of(label).links:
+            if self._lost(index, at):
+                return
+            if to_sink and index == self.last:
+                if self.free_s - at > QUEUE_PACKETS * self.hop_s:
+                    self.dropped += 1
+                    return
+                self.free_s = at = max(at, self.free_s) + self.hop_s
+            at += self.plan.network.links[index].delay_s
+        self.count += 1
+        heapq.heappush(self.events, (at, self.count, to_sink, data))
+
+    def _lost(self, index: int, at: float) -> bool:
+        link = self.plan.network.links[index].id
+        for fault in self.plan.faults:
+            back = (fault.link[1], fault.link[0], fault.link[2])
+            hit = link == fault.link or (fault.direction == "both" and link == back)
+            if hit and fault.start_s <= at < fault.stop_s:
+                return fault.kind != "loss" or self.chance.random() < fault.loss_fraction
+        return False

@@ -1,0 +1,1 @@
+"""The one platform of real switches: sandbox, network, control, machine."""

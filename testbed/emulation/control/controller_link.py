@@ -1,0 +1,199 @@
+"""The fabric's side of the controller: starts its process, asks, waits for answers.
+
+The process ends with its caller; the switches keep the rules they have.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import CapabilityError
+from testbed.openflow.failover import FailoverGroup, groups_to_json
+from testbed.openflow.rules import FlowRule
+from testbed.openflow.session import DRAIN_S, rules_to_json
+
+DEFAULT_PORT = 6653
+_MOST_WAITING = 1024
+"""Switches that may be waiting to be accepted: all of a large network connect in the same moment."""
+_START_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PortEvent:
+    """A switch said that a port's link went up or down; ``at_s`` on the monotonic clock when the controller heard."""
+
+    at_s: float
+    dpid: int
+    port: int
+    up: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowCounter:
+    """Packets and bytes that one rule has matched."""
+
+    dpid: int
+    cookie: int
+    priority: int
+    match: str
+    packets: int
+    bytes: int
+
+
+class ControllerLink:
+    """One controller process, listening on ``port`` of 127.0.0.1 of the sandbox (0: any that is free).
+
+    Every call waits for the switches' confirmation and raises CapabilityError where they refuse or do not answer.
+    """
+
+    def __init__(self, port: int = DEFAULT_PORT) -> None:
+        self.port = port
+        self._process: subprocess.Popen[bytes] | None = None
+        self._numbers = itertools.count(1)
+        self._ready = False
+        self._heard = b""
+
+    def start(self) -> None:
+        """Start the process and return at once; half a second of imports passes while the network is being built.
+
+        Switches may connect from now on. They are better shown the way after ``wait_until_ready``: Open vSwitch looks only
+        twice a second whether a connection that was not answered at once has been. Raises CapabilityError where the
+        port is taken.
+        """
+        try:
+            listening = socket.create_server(("127.0.0.1", self.port), backlog=_MOST_WAITING)
+        except OSError as error:
+            raise CapabilityError(
+                f"OpenFlow controller: port {self.port} of 127.0.0.1 cannot be had ({error.strerror}); choose another"
+            ) from None
+        with listening:
+            self.port = listening.getsockname()[1]
+            number = listening.fileno()
+            words = [
+                sys.executable,
+                "-m",
+                "testbed.emulation.control.openflow_controller",
+                "--listening-fd",
+                str(number),
+            ]
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[number], bufsize=0
+            )
+        self._ready, self._heard = False, b""
+
+    def wait_until_ready(self) -> None:
+        """Return when the process answers switches at once. Raises CapabilityError where it has died or hangs."""
+        if not self._ready:
+            self._answer(None, _START_S)
+            self._ready = True
+
+    def stop(self) -> None:
+        """End the process. The switches keep their rules."""
+        if self._process is None:
+            return
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._process = None
+
+    @property
+    def pid(self) -> int:
+        """The controller's process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def wait_for_switches(self, dpids: Sequence[int], timeout_s: float) -> None:
+        """Return when all are connected."""
+        missing = self._ask(timeout_s + 5, do="wait", dpids=list(dpids), timeout_s=timeout_s)["missing"]
+        if missing:
+            raise CapabilityError(
+                f"{len(missing)} of {len(dpids)} switches did not reach the controller within {timeout_s:g} s"
+            )
+
+    def install_groups(self, groups: Iterable[FailoverGroup]) -> None:
+        """Make failover groups, before the rules that name them; they stay until the switches go."""
+        self._ask(60, do="groups", groups=groups_to_json(groups))
+
+    def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
+        """Install a plan; returns the seconds until every switch had confirmed."""
+        return float(self._ask(60, do="install", plan=plan_id, rules=rules_to_json(rules))["seconds"])
+
+    def replace(
+        self, rules: Iterable[FlowRule], plan_id: int, order: Sequence[Sequence[int]], *, drain_s: float = DRAIN_S
+    ) -> float:
+        """Replace a plan's one split by another of the same pair, without losing packets; returns the seconds it took.
+
+        ``order``: ``rules.downstream_order(wiring, split)`` of the new split. ``drain_s``: how long a packet may be under
+        way (the delays and queues of a path); it passes once a group of the order. Two directions that are to be replaced
+        are two plans.
+        """
+        listed = [list(group) for group in order]
+        request = {"plan": plan_id, "rules": rules_to_json(rules), "order": listed, "drain_s": drain_s}
+        return float(self._ask(60 + drain_s * (len(listed) + 1), do="replace", **request)["seconds"])
+
+    def remove(self, plan_id: int) -> None:
+        """Take a plan's rules away."""
+        self._ask(60, do="remove", plan=plan_id)
+
+    def port_events(self) -> tuple[PortEvent, ...]:
+        """All port changes heard of since the start, in order."""
+        return tuple(PortEvent(**event) for event in self._ask(10, do="ports")["events"])
+
+    def port_events_after(self, known: int, timeout_s: float) -> tuple[PortEvent, ...]:
+        """Port changes but for the first ``known``; returns as soon as there is one, or with none after the time."""
+        found = self._ask(10 + timeout_s, do="ports_after", known=known, timeout_s=timeout_s)["events"]
+        return tuple(PortEvent(**event) for event in found)
+
+    def flow_counters(self) -> tuple[FlowCounter, ...]:
+        """Counters of every rule of every switch."""
+        return tuple(FlowCounter(**flow) for flow in self._ask(30, do="flows")["flows"])
+
+    def _ask(self, limit_s: float, **request: Any) -> dict[str, Any]:
+        self.wait_until_ready()
+        number = next(self._numbers)
+        assert self._process is not None and self._process.stdin is not None
+        try:
+            self._process.stdin.write((json.dumps({"id": number, **request}) + "\n").encode())
+        except OSError:
+            raise CapabilityError("the OpenFlow controller has died; the switches keep their rules") from None
+        answer = self._answer(number, limit_s)
+        if "error" in answer:
+            raise CapabilityError(f"OpenFlow controller: {answer['error']}")
+        return answer
+
+    def _answer(self, number: int | None, limit_s: float) -> dict[str, Any]:
+        """The answer to request ``number``; late answers to earlier ones, which nobody waits for any more, are passed over."""
+        until = time.monotonic() + limit_s
+        while True:
+            answer: dict[str, Any] = json.loads(self._line(until))
+            if answer.get("id") == number:
+                return answer
+
+    def _line(self, until: float) -> bytes:
+        assert self._process is not None and self._process.stdout is not None
+        while b"\n" not in self._heard:
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                raise CapabilityError("the OpenFlow controller does not answer; see its messages above")
+            more = os.read(self._process.stdout.fileno(), 1 << 20)
+            if not more:
+                raise CapabilityError("the OpenFlow controller has died; the switches keep their rules")
+            self._heard += more
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line

@@ -1,0 +1,205 @@
+"""Faults carried out on a running network: a timed schedule in a thread, and single faults by hand.
+
+Faults may overlap, on one link too: it is whole again when the last of them has ended (and where nodes move, there at all).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from testbed.errors import TestbedError
+from testbed.faults.fault import Direction, Fault
+from testbed.faults.fault_schedules import cables_of
+from testbed.faults.fault_times import FaultTimes
+from topologies.network import LinkId
+
+
+class BreakableNetwork(Protocol):
+    """What faults need of a network; every method returns the monotonic time at which the change was in force."""
+
+    def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float: ...
+
+    def set_blackhole(self, link: LinkId, on: bool, direction: Direction = "both") -> float: ...
+
+    def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float: ...
+
+
+def begin_fault(network: BreakableNetwork, fault: Fault) -> float:
+    """Put the fault in force; the monotonic time since when it is."""
+    if fault.kind == "down":
+        return network.set_link(fault.link, False, fault.direction)
+    if fault.kind == "blackhole":
+        return network.set_blackhole(fault.link, True, fault.direction)
+    return network.set_loss(fault.link, fault.loss_fraction, fault.direction)
+
+
+def end_fault(network: BreakableNetwork, fault: Fault) -> float:
+    """Mend what the fault broke; the monotonic time since when it is whole."""
+    if fault.kind == "down":
+        return network.set_link(fault.link, True, fault.direction)
+    if fault.kind == "blackhole":
+        return network.set_blackhole(fault.link, False, fault.direction)
+    return network.set_loss(fault.link, 0.0, fault.direction)
+
+
+class CableBreaker:
+    """Keeps count of what breaks each cable, faults and absence alike, and changes the network only where the sum changes.
+
+    Thread-safe: faults and the movements of nodes come from two threads. Every method returns the monotonic time at
+    which what was asked for was in force.
+    """
+
+    def __init__(self, network: BreakableNetwork, absent: Iterable[LinkId] = ()) -> None:
+        self._network = network
+        self._faults: dict[LinkId, list[Fault]] = {}
+        self._absent = set(cables_of(absent))
+        self._lock = threading.Lock()
+
+    def begin(self, fault: Fault) -> float:
+        """Put a fault in force beside those that are."""
+        (cable,) = cables_of([fault.link])
+        with self._lock:
+            there = self._faults.setdefault(cable, [])
+            alone = not there and cable not in self._absent
+            before = self._state(cable)
+            there.append(fault)
+            return begin_fault(self._network, fault) if alone else self._pass_on(cable, before)
+
+    def end(self, fault: Fault) -> float:
+        """Take a fault back that was begun."""
+        (cable,) = cables_of([fault.link])
+        with self._lock:
+            there = self._faults[cable]
+            before = self._state(cable)
+            there.remove(fault)
+            alone = not there and cable not in self._absent
+            return end_fault(self._network, fault) if alone else self._pass_on(cable, before)
+
+    def vanish(self, links: Iterable[LinkId]) -> float:
+        """The cables of these links are out of reach from now on."""
+        return self._move(links, self._absent.add)
+
+    def appear(self, links: Iterable[LinkId]) -> float:
+        """The cables of these links are in reach, and carry where no fault is in force on them."""
+        return self._move(links, self._absent.discard)
+
+    def _move(self, links: Iterable[LinkId], edit: Callable[[LinkId], None]) -> float:
+        at_s = time.monotonic()
+        for cable in cables_of(links):
+            with self._lock:
+                before = self._state(cable)
+                edit(cable)
+                at_s = self._pass_on(cable, before)
+        return at_s
+
+    def _state(self, cable: LinkId) -> tuple[bool, float, float]:
+        """(carrier, loss forward, loss backward) that the cable should have."""
+        there = self._faults.get(cable, ())
+        whole = cable not in self._absent and not any(f.kind == "down" and f.direction == "both" for f in there)
+        kept = [1.0, 1.0]
+        for fault in there:
+            if fault.kind == "down" and fault.direction == "both":
+                continue
+            for side, link in enumerate((cable, (cable[1], cable[0], cable[2]))):
+                if fault.direction == "both" or fault.link == link:
+                    kept[side] *= 1 - (fault.loss_fraction if fault.kind == "loss" else 1.0)
+        return whole, 1 - kept[0], 1 - kept[1]
+
+    def _pass_on(self, cable: LinkId, before: tuple[bool, float, float]) -> float:
+        at_s, now = time.monotonic(), self._state(cable)
+        if now[0] != before[0]:
+            at_s = self._network.set_link(cable, now[0], "both")
+        if now[1:] != before[1:] and now[1] == now[2]:
+            at_s = self._network.set_loss(cable, now[1], "both")
+        elif now[1:] != before[1:]:
+            back = (cable[1], cable[0], cable[2])
+            for link, was, wanted in ((cable, before[1], now[1]), (back, before[2], now[2])):
+                if was != wanted:
+                    at_s = self._network.set_loss(link, wanted, "forward")
+        return at_s
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class FaultStep:
+    """One moment of a schedule: at ``at_s`` fault number ``fault`` ends (``begins`` false) or begins."""
+
+    at_s: float
+    begins: bool
+    fault: int
+
+
+def fault_steps(faults: Sequence[Fault]) -> tuple[FaultStep, ...]:
+    """The moments of all faults in order; at one moment, ends come before beginnings.
+
+    >>> one = Fault(link=("a", "b", 0), start_s=1.0, stop_s=2.0)
+    >>> [(s.at_s, s.begins) for s in fault_steps([one])]
+    [(1.0, True), (2.0, False)]
+    """
+    steps = [FaultStep(at_s=f.start_s, begins=True, fault=i) for i, f in enumerate(faults)]
+    steps += [FaultStep(at_s=f.stop_s, begins=False, fault=i) for i, f in enumerate(faults)]
+    return tuple(sorted(steps))
+
+
+class FaultSchedule:
+    """Carries out faults at their times after ``start_s`` (monotonic clock), in a thread of its own.
+
+    ``breaker``: where others break and mend the network's cables too, the one that they share.
+    """
+
+    def __init__(
+        self, network: BreakableNetwork, faults: Sequence[Fault], start_s: float, breaker: CableBreaker | None = None
+    ) -> None:
+        self._breaker = breaker or CableBreaker(network)
+        self._faults = tuple(faults)
+        self._start_s = start_s
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="faults", daemon=True)
+        self._begun: dict[int, float] = {}
+        self._ended: dict[int, float] = {}
+        self._error: TestbedError | None = None
+
+    def start(self) -> None:
+        """Begin to keep the schedule."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Carry out nothing more, except that what is broken is mended. May be called twice, or without a start."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def join(self) -> None:
+        """Wait until the last fault has ended. Raises what went wrong on the way."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def times(self) -> tuple[FaultTimes, ...]:
+        """When each fault that has begun and ended was in force, in seconds after the start, in plan order."""
+        return tuple(
+            FaultTimes(fault=fault, start_s=self._begun[i] - self._start_s, stop_s=self._ended[i] - self._start_s)
+            for i, fault in enumerate(self._faults)
+            if i in self._begun and i in self._ended
+        )
+
+    def _run(self) -> None:
+        try:
+            for step in fault_steps(self._faults):
+                if self._stopping.wait(max(0.0, self._start_s + step.at_s - time.monotonic())):
+                    break
+                self._carry_out(step)
+            for number in sorted(self._begun.keys() - self._ended.keys()):
+                self._carry_out(FaultStep(at_s=0.0, begins=False, fault=number))
+        except TestbedError as error:
+            self._error = error
+
+    def _carry_out(self, step: FaultStep) -> None:
+        fault = self._faults[step.fault]
+        if step.begins:
+            self._begun[step.fault] = self._breaker.begin(fault)
+        else:
+            self._ended[step.fault] = self._breaker.end(fault)

@@ -1,0 +1,46 @@
+"""Passes port changes on as soon as the controller hears of them, in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from testbed.emulation.control.controller_link import ControllerLink, PortEvent
+from testbed.errors import TestbedError
+
+_WAIT_S = 0.2
+
+
+class PortWatch:
+    """Calls ``heard`` with each port event from ``start`` on; nobody else may ask the controller meanwhile but ``heard``."""
+
+    def __init__(self, controller: ControllerLink, heard: Callable[[PortEvent], None]) -> None:
+        self._controller, self._heard = controller, heard
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="port watch", daemon=True)
+        self._error: TestbedError | None = None
+
+    def start(self) -> None:
+        """Begin to pass on what happens from now on."""
+        self._known = len(self._controller.port_events())
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Pass nothing more on. May be called twice."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def check(self) -> None:
+        """Raise what went wrong, if anything did; after ``stop``."""
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                for event in self._controller.port_events_after(self._known, _WAIT_S):
+                    self._known += 1
+                    self._heard(event)
+        except TestbedError as error:
+            self._error = error

@@ -1,0 +1,232 @@
+"""What this machine can do for an emulated network: each ability tried out, never assumed, each lack with its mend.
+
+The trials that need a network of their own run in one throw-away sandbox (``capability_trials``).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from testbed.emulation.network.switches import tun_obstacle
+from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
+from testbed.emulation.sandbox.sandbox_entry import SOCKET_MEMORY_BYTES
+
+_SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+_APT = "sudo apt-get install "
+SWITCH_PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-ofctl", "ovs-dpctl")
+PROGRAMS: tuple[tuple[str, str, str], ...] = (
+    ("iproute2", "ip", "iproute2"),
+    ("tc", "tc", "iproute2"),
+    ("ethtool", "ethtool", "ethtool"),
+    ("nftables", "nft", "nftables"),
+    ("tcpdump", "tcpdump", "tcpdump"),
+    ("iperf3", "iperf3", "iperf3"),
+    ("ping", "ping", "iputils-ping"),
+    ("mnexec", "mnexec", "mininet"),
+    ("chromium", "chromium", "chromium"),
+)
+PACKAGES = (
+    "mininet",
+    "os-ken",
+    "scapy",
+    "numpy",
+    "networkx",
+    "numba",
+    "scipy",
+    "reedsolo",
+    "matplotlib",
+    "rich",
+    "topohub",
+)
+NEEDED = ("namespaces", "openvswitch", "mnexec", "mininet", "datapath", "shaping", "packet_loss")
+"""Without one of these there is no emulation here."""
+_TRIALS_LIMIT_S = 40.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capability:
+    """One ability: whether it is there, what was found, and what to do where it is not ("" where nothing is needed)."""
+
+    available: bool
+    detail: str
+    mend: str = ""
+
+
+def emulation_obstacle() -> str | None:
+    """None where emulated networks can be run here, else what is missing and how to mend it, in one line.
+
+    Takes about a tenth of a second; inside a sandbox it is always None.
+    """
+    if in_sandbox():
+        return None
+    for found in (_open_vswitch(), _program("mnexec", "mininet"), _package("mininet")):
+        if not found.available:
+            return f"{found.detail}; {found.mend}"
+    refused = probe_sandbox()
+    if refused is not None:
+        return refused
+    return None if Path("/sys/module/openvswitch").is_dir() else tun_obstacle()
+
+
+def find_program(name: str) -> str | None:
+    """Full path of a program, system directories included even where an ordinary user's PATH leaves them out."""
+    return shutil.which(name) or shutil.which(name, path=_SYSTEM_PATH)
+
+
+def find_capabilities() -> dict[str, Capability]:
+    """Everything that ``testbed doctor`` tells, in its order. Takes one to two seconds; raises nothing."""
+    found = {"namespaces": _namespaces(), "openvswitch": _open_vswitch()}
+    found |= {name: _program(program, package) for name, program, package in PROGRAMS}
+    found["tun"] = _tun()
+    found |= _trials(found["namespaces"].available and found["openvswitch"].available)
+    found["socket_memory"] = _socket_memory()
+    found["isal"] = _isal()
+    found |= {name: _package(name) for name in PACKAGES}
+    found |= _machine()
+    return found
+
+
+def missing_for_emulation(found: dict[str, Capability]) -> list[str]:
+    """Names of the needed abilities that are not there."""
+    return [name for name in NEEDED if not found[name].available]
+
+
+def _namespaces() -> Capability:
+    who = "root" if os.geteuid() == 0 else "an ordinary user"
+    refused = probe_sandbox()
+    if refused is None:
+        return Capability(
+            available=True, detail=f"as {who}: user, network, mount and process namespaces, veth made inside"
+        )
+    detail, _, mend = refused.partition("; ")
+    return Capability(available=False, detail=f"as {who}: {detail}", mend=mend or "run the command with sudo")
+
+
+def _open_vswitch() -> Capability:
+    missing = [name for name in SWITCH_PROGRAMS if find_program(name) is None]
+    if missing:
+        detail = f"Open vSwitch is not installed ({', '.join(missing)} missing)"
+        return Capability(available=False, detail=detail, mend=_APT + "openvswitch-switch")
+    return Capability(available=True, detail=_first_line([find_program("ovs-vswitchd") or "", "--version"]))
+
+
+def _program(name: str, package: str) -> Capability:
+    path = find_program(name)
+    if path is None:
+        return Capability(available=False, detail=f"{name} is not installed", mend=_APT + package)
+    return Capability(available=True, detail=path)
+
+
+def _package(name: str) -> Capability:
+    try:
+        return Capability(available=True, detail=f"version {version(name)}")
+    except PackageNotFoundError:
+        if importlib.util.find_spec(name.replace("-", "_")) is not None:
+            return Capability(available=True, detail="version unknown")
+        return Capability(
+            available=False, detail=f"the Python package {name} is not installed", mend=f"pip install {name}"
+        )
+
+
+def _tun() -> Capability:
+    lack = tun_obstacle()
+    if lack is None:
+        return Capability(available=True, detail="/dev/net/tun opens for reading and writing")
+    detail, _, mend = lack.partition("; ")
+    return Capability(available=False, detail=detail, mend=mend)
+
+
+def _trials(possible: bool) -> dict[str, Capability]:
+    """What only a sandbox can tell; all absent, with the reason, where there is none."""
+    from testbed.emulation.machine.capability_trials import TRIALS
+
+    why = "cannot be tried without namespaces and Open vSwitch"
+    if possible:
+        words = sandbox_command(
+            [sys.executable, "-P", "-m", "testbed.emulation.machine.capability_trials"], die_with_parent=True
+        )
+        try:
+            done = subprocess.run(
+                words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIALS_LIMIT_S, check=False
+            )
+            told: dict[str, dict[str, str]] = json.loads(done.stdout)
+            return {
+                name: Capability(available=not t["lack"], detail=t["lack"] or t["detail"], mend=t["mend"])
+                for name, t in told.items()
+            }
+        except subprocess.TimeoutExpired:
+            why = f"the trials did not end within {_TRIALS_LIMIT_S:g} s"
+        except ValueError:
+            why = f"the trials failed: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}"
+    return {name: Capability(available=False, detail=why, mend="see namespaces and openvswitch") for name in TRIALS}
+
+
+def _socket_memory(folder: Path = Path("/proc/sys/net/core")) -> Capability:
+    """Limits of the kernel as they are now; a run as root raises them by itself before it starts."""
+    limits = {name: folder / name for name in SOCKET_MEMORY_BYTES}
+    have = {name: int(path.read_text()) for name, path in limits.items() if path.exists()}
+    if len(have) < len(limits):  # some kernels show them in the machine's own network namespace only
+        return Capability(available=True, detail="not shown inside a sandbox by this kernel; ask testbed doctor")
+    detail = ", ".join(f"{name} {value}" for name, value in have.items())
+    low = {name: wanted for name, wanted in SOCKET_MEMORY_BYTES.items() if have[name] < wanted}
+    if not low:
+        return Capability(available=True, detail=detail)
+    mend = "sudo sysctl -w " + " ".join(f"net.core.{name}={wanted}" for name, wanted in low.items())
+    effect = "a run as root raises them" if os.geteuid() == 0 else "many shaped ports may drop packets"
+    return Capability(available=os.geteuid() == 0, detail=f"{detail} ({effect})", mend=mend)
+
+
+def _isal() -> Capability:
+    import ctypes
+
+    for name in ("libisal.so.2", "libisal.so"):
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return Capability(available=True, detail=name)
+    return Capability(
+        available=False, detail="no ISA-L shared library; another coding engine is used", mend=_APT + "libisal2"
+    )
+
+
+def _machine() -> dict[str, Capability]:
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cores": Capability(
+            available=cores >= 2,
+            detail=str(cores),
+            mend="" if cores >= 2 else "with one core, streams must be slow; give the machine two",
+        ),
+        "memory": Capability(
+            available=memory >= 1 << 30,
+            detail=f"{memory / 2**30:.1f} GiB",
+            mend="" if memory >= 1 << 30 else "give the machine 1 GiB or more",
+        ),
+        "kernel": Capability(available=True, detail=f"{platform.system()} {platform.release()} {platform.machine()}"),
+        "python": Capability(available=True, detail=platform.python_version()),
+    }
+
+
+def _first_line(words: list[str]) -> str:
+    try:
+        said = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "does not answer"
+    return re.sub(r"^\S+ ", "", said.splitlines()[0]) if said else "says nothing"
+
+
+def as_document(found: dict[str, Capability]) -> dict[str, dict[str, object]]:
+    """Name -> {available, detail, mend}, for JSON."""
+    return {name: asdict(capability) for name, capability in found.items()}

@@ -1,0 +1,187 @@
+"""Trials that need a network of their own: run inside a throw-away sandbox, they print one JSON object.
+
+Each trial sets up the real thing, and where that can be done in a moment measures its effect.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from testbed.emulation.network.bridges import bridge_operations
+from testbed.emulation.network.rtnetlink import (
+    Message,
+    Netlink,
+    NetlinkError,
+    VethEnd,
+    delay_line,
+    delete_queue,
+    drop_rule,
+    make_veth,
+    packet_gate,
+    set_up,
+    token_bucket,
+)
+from testbed.emulation.network.switches import PrivateSwitches, choose_datapath, probe_kernel_datapath
+from testbed.errors import CapabilityError
+from testbed.model.wiring import wire
+from topologies.network import Network, Node
+
+_A, _B = 101, 102
+_FRAMES = 400
+_LOSS = 0.5
+
+
+def _frames_that_arrive(count: int = _FRAMES) -> int:
+    """Send packets over the trial cable and count the arrivals."""
+    with (
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender,
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88B5)) as receiver,
+    ):
+        sender.bind(("trial0", 0))
+        receiver.bind(("trial1", 0x88B5))
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        receiver.settimeout(0.1)
+        frame = b"\xff" * 6 + b"\x02\0\0\0\0\1" + b"\x88\xb5" + bytes(46)
+        arrived = 0
+        for _ in range(count):
+            try:
+                sender.send(frame)
+            except OSError:
+                continue  # a full queue tells the sender with ENOBUFS
+        try:
+            while arrived < count:
+                receiver.recv(100)
+                arrived += 1
+        except TimeoutError:
+            pass
+        return arrived
+
+
+def _shaping(netlink: Netlink) -> str:
+    netlink.apply([token_bucket(_A, rate_bps=1e6, burst_bytes=3000, queue_bytes=1_000_000)])
+    began = time.monotonic()
+    try:
+        arrived = _frames_that_arrive(200)
+    finally:
+        netlink.apply([delete_queue(_A)])
+    if arrived < 200 or time.monotonic() - began < 0.05:
+        raise CapabilityError("tbf is there but does not hold packets back")
+    return "tbf holds a link to its rate"
+
+
+def _netem(netlink: Netlink) -> str:
+    netlink.apply([delay_line(_A, delay_s=0.02)])
+    began = time.monotonic()
+    try:
+        _frames_that_arrive(1)
+    finally:
+        netlink.apply([delete_queue(_A)])
+    waited = time.monotonic() - began
+    if waited < 0.019:
+        raise CapabilityError("netem is there but does not delay packets")
+    return f"netem: a delay of 20 ms measured as {waited * 1000:.0f} ms"
+
+
+def _packet_loss(netlink: Netlink) -> str:
+    try:
+        netlink.apply([packet_gate(_A), drop_rule(_A, _LOSS)])
+        arrived = _frames_that_arrive()
+        netlink.apply([drop_rule(_A, _LOSS, "remove")])
+        means = "a BPF classifier"
+    except NetlinkError:
+        netlink.apply([delay_line(_A, delay_s=0.0, loss_fraction=_LOSS)])
+        arrived = _frames_that_arrive()
+        netlink.apply([delete_queue(_A)])
+        means = "netem"
+    lost = 1 - arrived / _FRAMES
+    if not 0.3 < lost < 0.7:
+        raise CapabilityError(f"{means} was asked to lose half of the packets and lost {lost:.0%}")
+    return f"{means}: asked to lose 50 %, lost {lost:.0%} of {_FRAMES} packets"
+
+
+def _htb(_: Netlink) -> str:
+    _program(["tc", "qdisc", "add", "dev", "trial0", "root", "handle", "1:", "htb"])
+    _program(["tc", "qdisc", "del", "dev", "trial0", "root"])
+    return "htb can be set"
+
+
+def _nft_loss(_: Netlink) -> str:
+    rules = """table netdev trial {
+      chain out { type filter hook egress device "trial0" priority 0; numgen random mod 100 < 50 counter drop; }
+    }"""
+    _program(["nft", "-f", "-"], rules)
+    arrived = _frames_that_arrive()
+    _program(["nft", "delete", "table", "netdev", "trial"])
+    return f"nftables drops at random on egress ({1 - arrived / _FRAMES:.0%} of 50 % asked)"
+
+
+def _kernel_datapath(_: Netlink) -> str:
+    refused = probe_kernel_datapath()
+    if refused is not None:
+        raise CapabilityError(f"no Open vSwitch datapath in the kernel ({refused})")
+    return "the openvswitch module switches packets in the kernel"
+
+
+def _datapath(_: Netlink) -> str:
+    """A real bridge, on the datapath that a run would choose."""
+    chosen = choose_datapath()
+    switches = PrivateSwitches(chosen)
+    network = Network(name="trial", nodes=(Node(id="trial", kind="switch"),), links=())
+    try:
+        switches.start()
+        switches.transact(bridge_operations(wire(network), chosen, None))
+        wrong = switches.errors()
+        if wrong:
+            raise CapabilityError(f"a bridge cannot be made: {wrong[0]}")
+    finally:
+        switches.stop()
+    return "a bridge was made in the kernel" if chosen == "kernel" else "a bridge was made in user space"
+
+
+def _program(words: list[str], text: str | None = None) -> None:
+    try:
+        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CapabilityError(f"{words[0]}: {error}") from error
+    if done.returncode != 0:
+        raise CapabilityError(f"{words[0]}: {(done.stderr.strip().splitlines() or ['refused'])[0]}")
+
+
+TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
+    "kernel_datapath": (
+        _kernel_datapath,
+        "sudo modprobe openvswitch (user-space switches are used where it is missing)",
+    ),
+    "datapath": (_datapath, "see openvswitch, tun and kernel_datapath"),
+    "shaping": (_shaping, "sudo modprobe sch_tbf"),
+    "htb": (_htb, "sudo modprobe sch_htb (tbf is used; htb is for your own experiments)"),
+    "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it links have no delay"),
+    "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress, or sch_netem"),
+    "nftables_loss": (_nft_loss, "sudo apt-get install nftables; sudo modprobe nft_numgen (a BPF classifier is used)"),
+}
+"""Name -> (trial: what was found, or CapabilityError or NetlinkError; mend)."""
+
+
+def main() -> int:
+    """Try everything; a trial that fails never keeps the next from its turn."""
+    told = {}
+    with Netlink() as netlink:
+        cable: list[Message] = [make_veth(VethEnd(name="trial0", index=_A), VethEnd(name="trial1", index=_B), mtu=1500)]
+        netlink.apply([*cable, set_up(_B, True)])
+        for name, (trial, mend) in TRIALS.items():
+            try:
+                told[name] = {"detail": trial(netlink), "lack": "", "mend": ""}
+            except (CapabilityError, NetlinkError) as error:
+                lack = error.strerror if isinstance(error, NetlinkError) else str(error)
+                told[name] = {"detail": "", "lack": lack or "refused", "mend": mend}
+    json.dump(told, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""A network of bridges, cables and hosts inside a sandbox."""

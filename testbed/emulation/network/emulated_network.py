@@ -1,0 +1,267 @@
+"""The emulated network: hosts in namespaces, Open vSwitch bridges and shaped veth cables, built in batches from a wiring.
+
+Mininet's objects stand over it, so that its prompt and its Python interface work; faults act on it in microseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from testbed.emulation.network.bridges import bridge_operations
+from testbed.emulation.network.cables import CablePlan, plan_cables
+from testbed.emulation.network.host_namespaces import HostNamespaces
+from testbed.emulation.network.links import LinkControl
+from testbed.emulation.network.packet_capture import Capture
+from testbed.emulation.network.rtnetlink import (
+    Message,
+    Netlink,
+    NetlinkError,
+    add_address,
+    add_neighbour,
+    delete_group,
+    set_group,
+    set_up,
+)
+from testbed.emulation.network.switches import Datapath, PrivateSwitches, choose_datapath
+from testbed.emulation.sandbox.sandbox import require_sandbox
+from testbed.errors import CapabilityError, InputError
+from testbed.faults.fault import Direction
+from testbed.model.wiring import WiredHost, Wiring
+from topologies.network import LinkId
+
+if TYPE_CHECKING:
+    from testbed.emulation.network.mininet_nodes import BuiltMininet
+
+MTU_RANGE = (576, 9216)
+_ADDRESS_PREFIX = 8
+
+
+class EmulatedNetwork:
+    """A wiring as real switches, cables and hosts; a context manager, inside the sandbox only.
+
+    ``mtu`` in bytes, of every cable. ``shape``: hold every link to its capacity and delay (outside hosts' cables are
+    never held). ``controller_port``: TCP port on 127.0.0.1 of the OpenFlow controller, None for none: bridges then
+    forward nothing but what their rules say (fail mode secure: they keep their rules when a controller dies).
+    ``before_bridges``: called when hosts and cables stand, before the first bridge looks for its controller.
+    ``datapath``: "kernel" or "user"; None chooses by probing.
+
+        with EmulatedNetwork(wire(load_network("ring:4"))) as net:
+            net.run_in_host("h0", ["ip", "address"])
+
+    Raises CapabilityError where this machine cannot do what the network asks (a link delay without netem), InputError
+    for an MTU out of range.
+    """
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        *,
+        mtu: int = 1500,
+        shape: bool = True,
+        controller_port: int | None = None,
+        before_bridges: Callable[[], None] | None = None,
+        datapath: Datapath | None = None,
+    ) -> None:
+        if not MTU_RANGE[0] <= mtu <= MTU_RANGE[1]:
+            raise InputError(f"MTU {mtu} bytes; give {MTU_RANGE[0]} to {MTU_RANGE[1]}")
+        require_sandbox()
+        self.wiring = wiring
+        self.mtu = mtu
+        self.shape = shape
+        self.controller_port = controller_port
+        self._before_bridges = before_bridges
+        self.setup_seconds: dict[str, float] = {}
+        self._datapath = datapath
+        self._hosts = {host.name: host for host in wiring.hosts}
+        self._switches: PrivateSwitches | None = None
+        self._namespaces: HostNamespaces | None = None
+        self._links: LinkControl | None = None
+        self._captures: list[Capture] = []
+        self._mininet: BuiltMininet | None = None
+
+    @property
+    def datapath(self) -> Datapath:
+        """Where packets are switched: "user" or "kernel"."""
+        if self._datapath is None:
+            self._datapath = choose_datapath()
+        return self._datapath
+
+    def __enter__(self) -> EmulatedNetwork:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Build everything. What was built is taken down again where a step fails."""
+        try:
+            self._build()
+        except NetlinkError as error:
+            self.stop()
+            raise CapabilityError(f"the kernel refused a setting of the network: {error.strerror}") from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def _build(self) -> None:
+        began = time.monotonic()
+        self._namespaces = HostNamespaces([host.name for host in self.wiring.hosts])
+        self._switches = PrivateSwitches(self.datapath)
+        self._switches.start()
+        began = self._note("switch daemons", began)
+        self._namespaces.wait()
+        began = self._note("host namespaces", began)
+        cables = plan_cables(self.wiring, self._namespaces, mtu=self.mtu)
+        with Netlink() as netlink:
+            netlink.apply(cables.messages)
+        self._links = LinkControl(cables, self._namespaces, shape=self.shape, mtu=self.mtu)
+        self._address_hosts(cables)
+        began = self._note("cables", began)
+        if self._before_bridges is not None:
+            self._before_bridges()
+            began = self._note("controller", began)
+        self._switches.transact(bridge_operations(self.wiring, self.datapath, self.controller_port))
+        wrong = self._switches.errors()
+        if wrong:
+            raise CapabilityError(f"Open vSwitch could not set up {len(wrong)} ports, the first {wrong[0]}")
+        self._mark_bridge_interfaces()
+        began = self._note("bridges", began)
+        # Only now: a bridge that takes an interface over removes the queues and hooks that it finds there.
+        self._links.shape_all()
+        self._links.prepare_faults()
+        self._note("shaping", began)
+
+    def _mark_bridge_interfaces(self) -> None:
+        """User-space bridges' own interfaces go into the group that ``stop`` removes (the kernel's go with its datapath)."""
+        if self.datapath == "user":
+            own = {switch.name for switch in self.wiring.switches} | {"ovs-netdev"}
+            with Netlink() as netlink:
+                found = netlink.interfaces()
+                netlink.apply([set_group(found[name], CablePlan.GROUP) for name in sorted(own & found.keys())])
+
+    def _note(self, step: str, began: float) -> float:
+        now = time.monotonic()
+        self.setup_seconds[step] = now - began
+        return now
+
+    def _address_hosts(self, cables: CablePlan) -> None:
+        """Addresses and, so that no ARP packet is ever needed, every other host as a permanent neighbour."""
+        assert self._links is not None
+        everybody = [(socket.inet_aton(h.ip), bytes.fromhex(h.mac.replace(":", "")), h.name) for h in self.wiring.hosts]
+        for host in self.wiring.hosts:
+            messages: list[Message] = [set_up(1, True)]
+            ends = cables.ends_of(host.name)
+            messages += [set_up(end.index, True) for end in ends]
+            if ends:
+                first = ends[0].index
+                messages.append(add_address(first, host.ip, _ADDRESS_PREFIX))
+                messages += [add_neighbour(first, ip, mac) for ip, mac, name in everybody if name != host.name]
+            self._links.netlink_of(host.name).apply(messages)
+            if self.datapath == "user":
+                self._links.switch_checksums_off(host.name)
+
+    def stop(self) -> None:
+        """Take everything down; the kernel removes what hangs on namespaces and groups in its own time."""
+        if self._mininet is not None:
+            for node in (*self._mininet.hosts, *self._mininet.switches):
+                node.terminate()
+            self._mininet = None
+        for capture in self._captures:
+            capture.stop()
+        self._captures.clear()
+        if self._links is not None:
+            self._links.close()
+            self._links = None
+        if self._switches is not None:
+            self._switches.pause()
+        with Netlink() as netlink, contextlib.suppress(NetlinkError):  # ENODEV: nothing was made yet
+            netlink.apply([delete_group(CablePlan.GROUP)])
+        if self._switches is not None:
+            self._switches.stop()
+            self._switches = None
+        if self._namespaces is not None:
+            self._namespaces.close()
+            self._namespaces = None
+
+    @property
+    def mininet(self) -> BuiltMininet:
+        """The network as a Mininet object: ``net.mininet["h0"].cmd("ip route")``. Node ids are names too where free."""
+        if self._mininet is None:
+            from testbed.emulation.network.mininet_view import mininet_view
+
+            self._mininet = mininet_view(self)
+        return self._mininet
+
+    def host(self, name: str) -> WiredHost:
+        """The wired host of that name (``h0``); InputError where there is none."""
+        found = self._hosts.get(name)
+        if found is None:
+            raise InputError(f"no host {name!r} in this network; it has {', '.join(list(self._hosts)[:6])} ...")
+        return found
+
+    def host_pid(self, name: str) -> int:
+        """A process that sleeps in the host's network namespace."""
+        known = self.host(name).name
+        return self._running_namespaces.pids[known]
+
+    def interface_of(self, host: str, port: int = 0) -> str:
+        """Name of the host's interface."""
+        return f"{self.host(host).name}-e{port}"
+
+    def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """A socket in the host's network, owned by this process."""
+        return self._running_namespaces.open_socket(self.host(host).name, family, kind, protocol)
+
+    def run_in_host(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+        """Start a program in the host's network; ``options`` are subprocess.Popen's."""
+        return subprocess.Popen(["mnexec", "-a", str(self.host_pid(host)), *argv], **options)
+
+    def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
+        """Cut the link or bring it back; the monotonic time at which that was in force.
+
+        ``both``: the cable loses its carrier, as when it is pulled. ``forward``: a carrier is lost both ways or not at
+        all, so that a cut of one direction is a blackhole of that direction.
+        """
+        return self._running_links.set_up(link, up, direction)
+
+    def set_blackhole(self, link: LinkId, on: bool, direction: Direction = "both") -> float:
+        """Swallow every packet that enters the link, carrier up; returns when that was in force (monotonic time)."""
+        return self._running_links.set_loss(link, 1.0 if on else 0.0, direction)
+
+    def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
+        """Lose each packet that enters the link with that probability (0: none); returns when that was in force."""
+        if not 0 <= fraction <= 1:
+            raise InputError(f"loss of {fraction} on {link[0]}->{link[1]}; give 0 to 1")
+        return self._running_links.set_loss(link, fraction, direction)
+
+    def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
+        """Link -> (packets, bytes, drops): sent onto the cable in that direction; dropped by a full queue (what a fault takes is counted nowhere)."""
+        return self._running_links.counters()
+
+    def start_capture(self, link: LinkId, path: str | Path) -> Capture:
+        """Record into a pcap file what arrives over the link (that direction only) until ``stop``."""
+        capture = Capture(*self._running_links.receiving_end(link), Path(path))
+        self._captures.append(capture)
+        return capture
+
+    @property
+    def _running_links(self) -> LinkControl:
+        if self._links is None:
+            raise InputError("the network is not running: use it inside its with block")
+        return self._links
+
+    @property
+    def _running_namespaces(self) -> HostNamespaces:
+        if self._namespaces is None:
+            raise InputError("the network is not running: use it inside its with block")
+        return self._namespaces

@@ -1,0 +1,240 @@
+"""What a link does while the network runs: capacity and delay, cuts, blackholes, random loss, counters.
+
+Packets are dropped at the sending end, before the shaping queue: a user-space switch reads packets from its interfaces
+before any hook at the receiving end would see them.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import socket
+import struct
+import threading
+import time
+from collections.abc import Mapping
+from typing import Literal
+
+from testbed.emulation.network.cables import CableEnd, CablePlan
+from testbed.emulation.network.host_namespaces import HostNamespaces
+from testbed.emulation.network.rtnetlink import (
+    ROOT,
+    Message,
+    Netlink,
+    NetlinkError,
+    add_neighbour,
+    delay_line,
+    drop_rule,
+    packet_gate,
+    set_up,
+    token_bucket,
+)
+from testbed.errors import CapabilityError
+from testbed.faults.fault import Direction
+from topologies.network import Link, LinkId
+
+_QUEUE_S = 0.05
+_LEAST_QUEUE_PACKETS = 20
+_BURST_S = 0.002
+_CARRIER_LIMIT_S = 1.0
+_NETEM_CHILD = 0x10001
+_MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
+LossMeans = Literal["classifier", "netem"]
+
+
+class LinkControl:
+    """Shapes, breaks and counts the links of one network. Thread-safe; every change is one system call."""
+
+    def __init__(self, cables: CablePlan, namespaces: HostNamespaces, *, shape: bool, mtu: int) -> None:
+        self._cables = cables
+        self._namespaces = namespaces
+        self._shape = shape
+        self._mtu = mtu
+        self._lock = threading.Lock()
+        self._netlinks: dict[str | None, Netlink] = {None: Netlink()}
+        self._loss_means: LossMeans = "classifier"
+        self._gated: set[str] = set()
+        self._losing: dict[str, float] = {}
+
+    def netlink_of(self, host: str | None) -> Netlink:
+        """The netlink socket of a host's namespace (None: the switches')."""
+        found = self._netlinks.get(host)
+        if found is None:
+            assert host is not None
+            sock = self._namespaces.open_socket(host, socket.AF_NETLINK, socket.SOCK_RAW, 0)
+            found = self._netlinks[host] = Netlink(sock)
+        return found
+
+    def close(self) -> None:
+        """Close the sockets; what they set stays until the interfaces go."""
+        for netlink in self._netlinks.values():
+            netlink.close()
+        self._netlinks.clear()
+
+    def shape_all(self) -> None:
+        """Hold every link to its capacity and delay.
+
+        Raises CapabilityError where a link has a delay and the kernel no netem: a delay is never silently left out.
+        """
+        batches: dict[str | None, list[Message]] = {}
+        for end in self._cables.sending.values():
+            assert end.link is not None
+            if self._shape:
+                batches.setdefault(end.host, []).extend(_shaping(end, end.link, self._mtu))
+        for host, messages in batches.items():
+            try:
+                self.netlink_of(host).apply(messages)
+            except NetlinkError as error:
+                raise _shaping_refused(
+                    error, any(e.link.delay_s for e in self._cables.sending.values() if e.link)
+                ) from error
+
+    def prepare_faults(self) -> None:
+        """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next."""
+        batches: dict[str | None, list[Message]] = {}
+        for end in self._cables.sending.values():
+            batches.setdefault(end.host, []).append(packet_gate(end.index))
+        for host, messages in batches.items():
+            try:
+                self.netlink_of(host).apply(messages)
+            except NetlinkError:
+                self._loss_means = "netem"
+                return
+        self._gated.update(end.interface for end in self._cables.sending.values())
+
+    def set_up(self, link: LinkId, up: bool, direction: Direction) -> float:
+        """See EmulatedNetwork.set_link."""
+        if direction == "forward":
+            return self.set_loss(link, 0.0 if up else 1.0, direction)
+        near, far = self._cables.sending[link], self._cables.receiving[link]
+        # A host that is taken down forgets its routes and neighbours: the switch's end is pulled where there is one.
+        end = far if near.host is not None and far.host is None else near
+        messages = [set_up(end.index, up)]
+        if up and end.host is not None:
+            messages += self._neighbours(end)
+        with self._lock:
+            self.netlink_of(end.host).apply(messages)
+            if up:
+                self._await_carrier(far if end is near else near)
+            return time.monotonic()
+
+    def _await_carrier(self, end: CableEnd) -> None:
+        """The end whose carrier comes back sends nothing until the kernel, in its own time, has noticed."""
+        netlink, limit = self.netlink_of(end.host), time.monotonic() + _CARRIER_LIMIT_S
+        while not netlink.is_operational(end.index) and time.monotonic() < limit:
+            time.sleep(0.0002)
+
+    def _neighbours(self, end: CableEnd) -> list[Message]:
+        others = [h for h in self._cables.wiring.hosts if h.name != end.host]
+        return [add_neighbour(end.index, socket.inet_aton(h.ip), bytes.fromhex(h.mac.replace(":", ""))) for h in others]
+
+    def set_loss(self, link: LinkId, fraction: float, direction: Direction) -> float:
+        """See EmulatedNetwork.set_loss; 1 is a blackhole."""
+        ends = [self._cables.sending[link]]
+        if direction == "both":
+            ends.append(self._cables.receiving[link])
+        return max(self._lose_at(end, fraction) for end in ends)
+
+    def _lose_at(self, end: CableEnd, fraction: float) -> float:
+        with self._lock:
+            if self._loss_means == "classifier":
+                try:
+                    return self._classify(end, fraction)
+                except NetlinkError as error:
+                    if error.errno != _MISSING:
+                        raise CapabilityError(
+                            f"the kernel refused a loss on {end.interface}: {error.strerror}"
+                        ) from error
+                    self._loss_means = "netem"
+            return self._delay_and_lose(end, fraction)
+
+    def _classify(self, end: CableEnd, fraction: float) -> float:
+        netlink, gate = self.netlink_of(end.host), packet_gate(end.index)
+        if fraction > 0:
+            rule = drop_rule(end.index, fraction)
+            if end.interface not in self._gated:
+                netlink.apply([gate, rule])
+            else:
+                try:
+                    netlink.apply([rule])
+                except NetlinkError:  # a bridge that was configured anew has removed the hook
+                    netlink.apply([gate, rule])
+            self._gated.add(end.interface)
+        elif self._losing.get(end.interface, 0.0) > 0:
+            with contextlib.suppress(NetlinkError):  # gone with its hook: what was asked for
+                netlink.apply([drop_rule(end.index, 1.0, "remove")])
+        self._losing[end.interface] = fraction
+        return time.monotonic()
+
+    def _delay_and_lose(self, end: CableEnd, fraction: float) -> float:
+        """Loss by netem, where the kernel cannot classify; the shaping queue behind it is made anew."""
+        messages = [delay_line(end.index, delay_s=end.link.delay_s if end.link else 0.0, loss_fraction=fraction)]
+        if self._shape and end.link is not None:
+            messages.append(_bucket(end, end.link, self._mtu, _NETEM_CHILD))
+        try:
+            self.netlink_of(end.host).apply(messages)
+        except NetlinkError as error:
+            raise CapabilityError(
+                "the kernel can lose packets neither by a BPF classifier (cls_bpf) nor by netem (sch_netem); "
+                "load one of the modules"
+            ) from error
+        self._losing[end.interface] = fraction
+        return time.monotonic()
+
+    def counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
+        """See EmulatedNetwork.link_counters."""
+        with self._lock:
+            hosts = {end.host for end in self._cables.sending.values()}
+            found = {host: self.netlink_of(host).counters() for host in sorted(hosts, key=str)}
+        result = {}
+        for link, end in self._cables.sending.items():
+            counted = found[end.host][end.interface]
+            result[link] = (counted.sent_packets, counted.sent_bytes, counted.queue_drops)
+        return result
+
+    def receiving_end(self, link: LinkId) -> tuple[socket.socket, str]:
+        """A packet socket at the interface where the link's packets arrive, not yet bound, and the interface's name."""
+        end = self._cables.receiving[link]
+        if end.host is None:
+            return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0), end.interface
+        return self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW, 0), end.interface
+
+    def switch_checksums_off(self, host: str) -> None:
+        """Let the host compute checksums itself: a user-space switch passes on packets whose checksum is still missing."""
+        siocethtool, ethtool_stxcsum = 0x8946, 0x17
+        with self._namespaces.open_socket(host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            for end in self._cables.ends_of(host):
+                value = array.array("B", struct.pack("=II", ethtool_stxcsum, 0))
+                request = struct.pack("16sP16x", end.interface.encode(), value.buffer_info()[0])
+                fcntl.ioctl(sock, siocethtool, request)
+
+
+def _shaping(end: CableEnd, link: Link, mtu: int) -> list[Message]:
+    """Delay first, then rate: packets enter the pipe, and leave it no faster than the capacity."""
+    if link.delay_s > 0:
+        return [delay_line(end.index, delay_s=link.delay_s), _bucket(end, link, mtu, _NETEM_CHILD)]
+    return [_bucket(end, link, mtu, ROOT)]
+
+
+def _bucket(end: CableEnd, link: Link, mtu: int, parent: int) -> Message:
+    bytes_per_s = link.capacity_bps / 8
+    packet = mtu + 14
+    return token_bucket(
+        end.index,
+        rate_bps=link.capacity_bps,
+        burst_bytes=min(0x7FFFFFFF, max(2 * packet, round(bytes_per_s * _BURST_S))),
+        queue_bytes=min(0x7FFFFFFF, max(_LEAST_QUEUE_PACKETS * packet, round(bytes_per_s * _QUEUE_S))),
+        parent=parent,
+    )
+
+
+def _shaping_refused(error: NetlinkError, delays: bool) -> CapabilityError:
+    if error.errno == _MISSING and delays:
+        return CapabilityError(
+            "the network has link delays, and this kernel has no netem to make them; load the module (sudo modprobe "
+            "sch_netem), install a kernel that has it, use the simulated fabric, or set the delays to 0"
+        )
+    if error.errno == _MISSING:
+        return CapabilityError("this kernel cannot shape links: it has no tbf queue; sudo modprobe sch_tbf")
+    return CapabilityError(f"the kernel refused to shape a link: {error.strerror}")

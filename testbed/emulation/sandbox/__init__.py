@@ -1,0 +1,1 @@
+"""Namespaces of a run's own, gone with it."""

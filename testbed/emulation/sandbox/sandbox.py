@@ -1,0 +1,115 @@
+"""The sandbox: a run's own user, network, mount and process namespaces, and the private Open vSwitch inside them.
+
+The running command replaces itself by the sandbox (same process id), so whoever kills it kills everything inside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from testbed.errors import CapabilityError
+
+_ENTRY = Path(__file__).with_name("sandbox_entry.py")
+_MARK = "TESTBED_SANDBOX"
+
+
+def in_sandbox() -> bool:
+    """Whether this process runs inside a sandbox (the mark is believed only where its private directory is there)."""
+    directory = os.environ.get(_MARK)
+    return directory is not None and (Path(directory) / "run").is_dir()
+
+
+def require_sandbox() -> Path:
+    """The sandbox's private directory; CapabilityError outside one, because there real interfaces would be touched."""
+    if not in_sandbox():
+        raise CapabilityError("an emulated network is built only inside the sandbox; start it with the testbed command")
+    return Path(os.environ[_MARK])
+
+
+def enter_sandbox(argv: Sequence[str]) -> NoReturn:
+    """Start ``testbed ARGV`` again inside a sandbox, in place of this process; never returns.
+
+    Exit code, terminal, pipes and signals pass through. Where the kernel refuses, the exit code is 3 and stderr says why.
+    """
+    _replace_by([sys.executable, "-P", "-m", "testbed.cli", *argv])
+
+
+def sandbox_command(command: Sequence[str], *, die_with_parent: bool = False, probe: bool = False) -> list[str]:
+    """The words that run ``command`` in a sandbox. ``die_with_parent``: the sandbox ends when its parent thread does.
+
+    ``probe``: create a veth pair first, and end with exit code 3 and the reason on stderr where that is refused.
+
+    >>> sandbox_command(["true"])[1:3]
+    ['-I', '-S']
+    """
+    options = json.dumps({"die_with_parent": die_with_parent, "probe": probe})
+    return [sys.executable, "-I", "-S", str(_ENTRY), options, *command]
+
+
+def run_in_sandbox(
+    command: Sequence[str] | str,
+    *arguments: str,
+    timeout_s: float = 60.0,
+    input_text: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    as_user: int | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a sandbox of its own and return what it wrote; for tests, probes and benches.
+
+    ``command``: the words of a program; or a text: a Python module, or ``module:function`` (called without arguments),
+    with ``arguments`` as its command line. ``as_user``: a user id to run as (root only). Raises
+    subprocess.TimeoutExpired after ``timeout_s`` seconds; nothing is left then either.
+    """
+    words = _python_words(command, arguments) if isinstance(command, str) else [*command, *arguments]
+    outer = sandbox_command(words, die_with_parent=True)
+    identity: dict[str, Any] = {} if as_user is None else {"user": as_user, "group": as_user, "extra_groups": []}
+    return subprocess.run(
+        outer,
+        input=input_text,
+        stdin=subprocess.DEVNULL if input_text is None else None,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        env={**os.environ, **(environment or {})},
+        check=False,
+        **identity,
+    )
+
+
+def probe_sandbox(timeout_s: float = 10.0) -> str | None:
+    """Enter a throw-away sandbox and create a veth pair in it; None where that works, else what refused and the mend."""
+    try:
+        done = subprocess.run(
+            sandbox_command(["true"], die_with_parent=True, probe=True),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"the sandbox does not start ({error})"
+    if done.returncode == 0:
+        return None
+    return done.stderr.strip().removeprefix("testbed: ") or f"the sandbox ended with exit code {done.returncode}"
+
+
+def _python_words(target: str, arguments: Sequence[str]) -> list[str]:
+    module, colon, function = target.partition(":")
+    if not colon:
+        return [sys.executable, "-m", module, *arguments]
+    call = f"import sys, importlib; sys.exit(importlib.import_module({module!r}).{function}())"
+    return [sys.executable, "-c", call, *arguments]
+
+
+def _replace_by(command: list[str]) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    words = sandbox_command(command)
+    os.execv(words[0], words)

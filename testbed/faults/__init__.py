@@ -1,0 +1,1 @@
+"""What a fault is, its grammar, schedules of faults and failure traces; pure."""

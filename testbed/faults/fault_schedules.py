@@ -1,0 +1,130 @@
+"""Schedules of link faults: random ones in Poisson streams, a link that flaps, a node that is down; pure, from a seed.
+
+Faults may overlap, on one link too: a link is broken as long as any of its faults is in force.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.errors import InputError
+from testbed.faults.fault import Direction, Fault, FaultKind
+from topologies.network import LinkId, Network
+
+Lengths = Literal["fixed", "exponential"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonFaults:
+    """Every cable fails by itself, ``rate_per_s`` times a second on average, each time for ``lasts_s`` (its mean where
+    ``lengths`` is exponential). ``start_s``: when the first may come. ``most`` bounds the schedule's length."""
+
+    rate_per_s: float
+    lasts_s: float
+    start_s: float = 0.8
+    lengths: Lengths = "fixed"
+    kind: FaultKind = "down"
+    direction: Direction = "both"
+    loss_fraction: float = 1.0
+    most: int = 5000
+
+    def __post_init__(self) -> None:
+        for name in ("rate_per_s", "lasts_s"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise InputError(f"random faults: {name} {value}; give a number above 0")
+        if not (math.isfinite(self.start_s) and self.start_s >= 0):
+            raise InputError(f"random faults: start_s {self.start_s}; give 0 or more")
+        if self.lengths not in ("fixed", "exponential"):
+            raise InputError(f"random faults: lengths {self.lengths!r}; give fixed or exponential")
+
+    @property
+    def unavailability(self) -> float:
+        """Share of time in which one cable has a fault in force: 1 - exp(-rate * length), overlaps on it counted once."""
+        return -math.expm1(-self.rate_per_s * self.lasts_s)
+
+
+def poisson_faults(links: Iterable[LinkId], faults: PoissonFaults, *, until_s: float, seed: int) -> tuple[Fault, ...]:
+    """The schedule for these cables (either direction names one), all ended by ``until_s``; one stream of chance a cable.
+
+    A cable's faults do not depend on which other cables there are. Raises InputError where there would be more than ``most``.
+
+    >>> spec = PoissonFaults(rate_per_s=0.5, lasts_s=1.0)
+    >>> some = poisson_faults([("a", "b", 0)], spec, until_s=60.0, seed=1)
+    >>> all(0.8 <= f.start_s < f.stop_s <= 60.0 for f in some), len(some) > 10
+    (True, True)
+    """
+    found: list[Fault] = []
+    for link in cables_of(links):
+        chance = random.Random(f"{seed}/{link[0]}/{link[1]}/{link[2]}")
+        at = faults.start_s
+        while (at := at + chance.expovariate(faults.rate_per_s)) < until_s:
+            lasts = faults.lasts_s if faults.lengths == "fixed" else chance.expovariate(1 / faults.lasts_s)
+            stop = round(min(until_s, at + max(lasts, 1e-3)), 4)
+            if stop > round(at, 4):
+                found.append(_fault(link, at, stop, faults))
+            if len(found) > faults.most:
+                raise InputError(
+                    f"random faults: more than {faults.most} in {until_s:g} s; lower rate_per_s, or raise most"
+                )
+    return tuple(sorted(found, key=lambda f: (f.start_s, f.link)))
+
+
+def flapping_faults(
+    link: LinkId, *, period_s: float, down_s: float, start_s: float, stop_s: float, kind: FaultKind = "down"
+) -> tuple[Fault, ...]:
+    """A link that goes down for ``down_s`` at the beginning of every period.
+
+    >>> [(f.start_s, f.stop_s) for f in flapping_faults(("a", "b", 0), period_s=1, down_s=0.3, start_s=2, stop_s=4)]
+    [(2.0, 2.3), (3.0, 3.3)]
+    """
+    if not 0 < down_s < period_s:
+        raise InputError(f"flapping link: down {down_s:g} s of every {period_s:g} s; give 0 < down < period")
+    count = math.floor((stop_s - start_s) / period_s + 1e-9)
+    if not 1 <= count <= 10_000:
+        raise InputError(f"flapping link: {count} periods between {start_s:g} and {stop_s:g} s; give 1 to 10000")
+    begins = (start_s + k * period_s for k in range(count))
+    return tuple(
+        Fault(link=link, kind=kind, start_s=round(at, 4), stop_s=round(at + down_s, 4)) for at in map(float, begins)
+    )
+
+
+def node_faults(network: Network, node: str, *, start_s: float, stop_s: float) -> tuple[Fault, ...]:
+    """A node that is down: all of its cables at once."""
+    if node not in network.node_index:
+        raise InputError(f"fault on node {node!r}: {network.name!r} has no such node")
+    touching = [link.id for link in network.links if node in (link.source, link.target)]
+    if not touching:
+        raise InputError(f"fault on node {node!r}: it has no links that could fail")
+    return tuple(Fault(link=link, kind="down", start_s=start_s, stop_s=stop_s) for link in cables_of(touching))
+
+
+def cables_of(links: Iterable[LinkId]) -> tuple[LinkId, ...]:
+    """One direction of every cable among the links, the one whose ends are in order, sorted."""
+    return tuple(sorted({min((a, b, key), (b, a, key)) for a, b, key in links}))
+
+
+def overlapping(faults: Sequence[Fault]) -> bool:
+    """Whether any two faults are in force at one time."""
+    ordered = sorted(faults, key=lambda f: f.start_s)
+    latest = -math.inf
+    for fault in ordered:
+        if fault.start_s < latest:
+            return True
+        latest = max(latest, fault.stop_s)
+    return False
+
+
+def _fault(link: LinkId, at: float, stop: float, faults: PoissonFaults) -> Fault:
+    return Fault(
+        link=link,
+        kind=faults.kind,
+        start_s=round(at, 4),
+        stop_s=stop,
+        direction=faults.direction,
+        loss_fraction=faults.loss_fraction,
+    )

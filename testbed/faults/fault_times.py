@@ -1,0 +1,32 @@
+"""When faults and route changes of a plan really happened: seconds since the run's start, on its one clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.faults.fault import Fault
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultTimes:
+    """When a fault of the plan was really in force (the moment the link's state had changed, both ways)."""
+
+    fault: Fault
+    start_s: float
+    stop_s: float
+    port_status_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeTimes:
+    """When a route change of the plan really happened. ``began_s``: the first link was touched; ``links_s``: all links that
+    vanish had gone; between ``switch_start_s`` and ``switch_stop_s`` new packets passed from the old split to the new one;
+    ``done_s``: nothing of the old one was left. ``recomputed_s``: time to route and split anew, of the change's time."""
+
+    began_s: float
+    links_s: float
+    switch_start_s: float
+    switch_stop_s: float
+    done_s: float
+    recomputed_s: float = 0.0
+    rules: int = 0

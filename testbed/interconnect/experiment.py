@@ -1,0 +1,166 @@
+"""A simulation as a value: network, parameters, workload and faults by name; one row of figures a seed, and their verdict.
+
+``run_seed`` is what a process runs for a seed; it needs nothing but its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from testbed.faults.failure_traces import FailureTrace
+from testbed.faults.link_faults import LinkFault, check_faults, faults_from_trace
+from testbed.interconnect.compiled.kernel_state import NAC_EVENTS
+from testbed.interconnect.fault_words import parse_faults
+from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
+from testbed.interconnect.network_model import zero_load_ticks
+from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
+from testbed.interconnect.patterns import build_pattern
+from testbed.interconnect.results import Simulation, summarize
+from testbed.interconnect.simulation import simulate
+from testbed.interconnect.traffic_files import read_messages
+from testbed.model.verdict import Check, Verdict
+from topologies import Network
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """``rate_per_s``: messages a second of every sender. ``faults``: in the words of fault_words.py, or None; ``trace``: failures
+    of a machine besides, its span scaled to ``duration_s`` (``trace_permanent``: none is mended). ``traffic``: a document of
+    messages instead of a pattern. ``timeline``: rows carry so many of NAC's events. Messages are made for ``duration_s``; those after ``warm_up_s`` (and before the last
+    twentieth) are measured."""
+
+    network: Network
+    parameters: SimulationParameters
+    pattern: str = "uniform"
+    traffic: Mapping[str, Any] | None = None
+    rate_per_s: float
+    injection: str = "poisson"
+    burst: int = 1
+    in_phase: bool = False
+    faults: str | None = None
+    trace: FailureTrace | None = None
+    trace_permanent: bool = False
+    timeline: int = 0
+    duration_s: float
+    warm_up_s: float
+    engine: str = "compiled"
+
+
+def own_routing(network: Network) -> str:
+    """The routing that the network names, in the simulator's words."""
+    named = network.attributes.get("routing")
+    known = {"dimension-order": "dor", "d-mod-k": "d-mod-k", "table": "table"}
+    return known.get(named, "shortest-path") if isinstance(named, str) else "shortest-path"
+
+
+def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
+    """One run's row: figures of the measured messages, and the counts of all."""
+    parameters = replace(experiment.parameters, seed=seed)
+    injections, sizes = _messages(experiment, parameters, seed)
+    faults = faults_of(experiment, seed)
+    run = simulate(
+        experiment.network, injections, parameters, faults, engine=experiment.engine, sizes_bytes=sizes,
+        keep_timeline=experiment.timeline,
+    )  # fmt: skip
+    end = experiment.duration_s * 0.95
+    if experiment.traffic is None:
+        summary = summarize(run, start_s=experiment.warm_up_s, end_s=max(end, experiment.warm_up_s))
+    else:
+        summary = summarize(run, start_s=0.0, end_s=run.stopped_tick / TICKS_PER_S + 1.0)
+    return {
+        "seed": seed,
+        "mean_latency_s": summary.mean_latency_s,
+        "network_latency_s": summary.network_latency_s,
+        "destination_mean_latency_s": summary.destination_mean_latency_s,
+        "throughput": summary.throughput,
+        "accepted_packets_per_s": summary.accepted_packets_per_s,
+        "measured": summary.measured,
+        "sent": run.sent,
+        "received": run.received,
+        "conserved": run.conserved,
+        "deadlocked": run.deadlocked,
+        "deadlocked_at_s": run.deadlocked_at_s,
+        "stuck_packets": run.stuck.packets,
+        "livelocked": run.livelocked,
+        "stopped": run.stopped,
+        "last_delivery_s": last_delivery_s(run),
+        "packet_hops": run.packet_hops,
+        "nac": dict(run.nac_counters),
+        "ft_drb": dict(run.drb_counters),
+        "faults": len(faults),
+        **({"nac_timeline": timeline_rows(experiment.network, run)} if experiment.timeline else {}),
+        "zero_load_s_one_router": zero_load_ticks(parameters, 1, parameters.packet_bytes) / TICKS_PER_S,
+    }
+
+
+def faults_of(experiment: Experiment, seed: int) -> tuple[LinkFault, ...]:
+    """Failures in words and of the trace; InputError as they raise it."""
+    network, trace, lasting = experiment.network, experiment.trace, experiment.duration_s
+    found = parse_faults(network, experiment.faults, seed=seed, duration_s=lasting)
+    if trace is None:
+        return found
+    of_trace = faults_from_trace(
+        network, trace, simulated_s=lasting, seed=[seed, 7], permanent=experiment.trace_permanent
+    )
+    return check_faults(network, [*found, *of_trace])
+
+
+def timeline_rows(network: Network, run: Simulation) -> list[tuple[float, str, str, str]]:
+    """What NAC did: (seconds, event, router, its input as "from-to"), in order."""
+    switches = [switch.id for switch in network.switches]
+    links = [f"{link.source}-{link.target}" for link in network.links]
+    return [
+        (int(tick) / run.ticks_per_s, NAC_EVENTS[int(event)], switches[int(router)], links[int(link)])
+        for tick, event, router, link in run.nac_timeline
+    ]
+
+
+def last_delivery_s(run: Simulation) -> float | None:
+    return float(run.delivered.max()) / run.ticks_per_s if run.received else None
+
+
+def _messages(
+    experiment: Experiment, parameters: SimulationParameters, seed: int
+) -> tuple[Injections, Sequence[int] | None]:
+    network = experiment.network
+    if experiment.traffic is not None:
+        return read_messages(experiment.traffic, network, parameters)
+    shape = network.attributes.get("shape")
+    pattern = build_pattern(
+        experiment.pattern,
+        len(network.hosts),
+        shape=shape if isinstance(shape, list) else None,
+        to_itself=parameters.hop.to_itself,
+    )
+    process = InjectionProcess(
+        kind=experiment.injection,
+        rate_per_s=experiment.rate_per_s,
+        burst_messages=experiment.burst,
+        in_phase=experiment.in_phase,
+    )
+    return build_injections(pattern, process, duration_s=experiment.duration_s, seed=seed), None
+
+
+def judge_runs(rows: Sequence[Mapping[str, Any]]) -> Verdict:
+    """Every message made is delivered (conservation), nothing deadlocks, no packet circles."""
+    sent, received = sum(row["sent"] for row in rows), sum(row["received"] for row in rows)
+    stuck = [row["seed"] for row in rows if row["deadlocked"]]
+    circling = sum(row["livelocked"] for row in rows)
+    late = sum(row["sent"] - row["received"] for row in rows if row["stopped"] == "out-of-time")
+    return Verdict(
+        checks=(
+            Check(
+                name="sent = received", predicted=float(sent), measured=float(received), tolerance=0.0, passed=sent == received,
+                detail=f"{late} still under way when the time to drain was over" if late else "",
+            ),
+            Check(
+                name="runs that deadlock", predicted=0.0, measured=float(len(stuck)), tolerance=0.0, passed=not stuck,
+                detail=f"seeds {', '.join(map(str, stuck[:10]))}" if stuck else "",
+            ),
+            Check(
+                name="packets beyond the hop cap", predicted=0.0, measured=float(circling), tolerance=0.0, passed=not circling
+            ),
+        )
+    )  # fmt: skip

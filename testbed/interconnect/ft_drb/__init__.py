@@ -1,0 +1,1 @@
+"""FT-DRB: decisions of the source and escape paths, on arrays."""

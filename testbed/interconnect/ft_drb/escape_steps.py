@@ -1,0 +1,135 @@
+"""Paths by intermediate routers, and the way round a dead link (document 003, 3.2): what routers decide under FT-DRB.
+
+Functions of flat arrays, run in Python and compiled, as those of ft_drb_steps.py (what sources decide).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from testbed.interconnect.ft_drb.ft_drb_arrays import DETOUR, ESCAPES, FAR_DRAWN, LOCAL_ESCAPES, NO_WAY, NONE, TOO_LONG
+
+
+def mixed(first: int, second: int) -> int:
+    """A number below 2^31 that looks random, the same in both engines."""
+    x = ((int(first) & 0x7FFFFFFF) * 73856093) ^ ((int(second) & 0x7FFFFFFF) * 19349663)
+    x = ((x & 0x7FFFFFFF) * 1103515245 + 12345) & 0x7FFFFFFF
+    x = x ^ (x >> 15)
+    x = (x * 1103515245 + 12345) & 0x7FFFFFFF
+    return x ^ (x >> 13)
+
+
+def measure_path(
+    paths: Any, bad: Any, around: int, start: int, came: int, first: int, second: int, target: int
+) -> tuple[int, int]:
+    """(links, signature) of the multistep path start, first, second, target (equations 3.1 and 3.2; NONE: left out).
+
+    ``bad[c]`` nonzero: a cable to keep off, everywhere (``around`` NONE) or only where it touches the router ``around``.
+    ``came``: the cable that the packet came over (NONE: none). TOO_LONG where the path takes a bad cable or turns round
+    on one. Two paths over the same links have the same signature.
+    """
+    at, length, signature, last = start, 0, start + 1, came
+    limit = 3 * paths.diameter + 3
+    for step in range(3):
+        goal = first if step == 0 else second if step == 1 else target
+        if goal == NONE:
+            continue
+        if goal == at:
+            continue
+        link = paths.next_link[at, goal]
+        while link != NONE:
+            cable = paths.cable[link]
+            there = paths.link_target[link]
+            if cable == last or length >= limit:
+                return TOO_LONG, 0
+            if bad[cable] != 0 and (around == NONE or at == around or there == around):
+                return TOO_LONG, 0
+            at, last = there, cable
+            length += 1
+            signature = mixed(signature, link + 1)
+            if goal == at:
+                break
+            link = paths.next_link[at, goal]
+    return length, signature
+
+
+def escape_path(
+    paths: Any, counters: Any, down: Any, router: int, came: int, target: int, packet: int, escapes: int
+) -> tuple[int, int]:
+    """Intermediates that lead a packet round the dead links of this router (3.2); (NONE, NONE) where every link is dead.
+
+    ``down[c]`` nonzero: the cable is down (only those of this router are looked at). ``came``: the cable the packet
+    came over (NONE: from its host), taken back only where nothing else leads on. ``target``: where it is bound in the
+    end. The first intermediate is a live neighbour; the second, where one is needed, is a neighbour of the first; where
+    neither leads on, any router. A packet's first escape is the shortest there is. After ``escapes`` earlier ones it is
+    the shortest but for a noise of so many links, and after LOCAL_ESCAPES drawn from around the target and all over the
+    network, so that no group of routers hands a packet round for ever.
+    """
+    counters[ESCAPES] += 1
+    turn = mixed(packet, escapes * 977 + router)
+    for reach in range(0 if escapes < LOCAL_ESCAPES else 1, 2):
+        for back in range(2):
+            first, second = best_escape(paths, down, router, came, target, turn, escapes, reach, back)
+            if first != NONE:
+                return first, second
+    counters[NO_WAY] += 1
+    return any_neighbour(paths, down, router, turn), NONE
+
+
+def best_escape(
+    paths: Any, down: Any, router: int, came: int, target: int, turn: int, escapes: int, reach: int, back: int
+) -> tuple[int, int]:
+    """The best pair of intermediates whose first is a live neighbour: ahead, or (``back`` 1) where the packet came from.
+
+    The second is one of its neighbours (``reach`` 0), or any router (1; of a packet that has escaped, FAR_DRAWN drawn ones).
+    """
+    best, first, second = 1 << 62, NONE, NONE
+    for i in range(paths.out_first[router], paths.out_first[router + 1]):
+        link = paths.out_link[i]
+        cable = paths.cable[link]
+        if down[cable] != 0 or (cable == came) != (back == 1):
+            continue
+        middle = paths.link_target[link]
+        low, high = paths.near_first[middle], paths.near_first[middle + 1]
+        many = high - low if reach == 0 else paths.routers if escapes == 0 else min(FAR_DRAWN, paths.routers)
+        for j in range(-1, many):
+            if reach == 0 and j >= 0 and paths.near_hops[low + j] > 1:
+                break
+            other = NONE
+            if j >= 0:
+                other = paths.near[low + j] if reach == 0 else j if escapes == 0 else far_router(paths, target, turn, j)
+            if other == router:
+                continue
+            if other == middle:
+                continue
+            length, signature = measure_path(paths, down, router, router, NONE, middle, other, target)
+            if length == TOO_LONG:
+                continue
+            key = ((length + mixed(signature, turn) % (1 + DETOUR * escapes)) << 32) + mixed(turn, signature)
+            if key < best:
+                best, first, second = key, int(middle), int(other)
+    return first, second
+
+
+def far_router(paths: Any, target: int, turn: int, drawn: int) -> int:
+    """A router by chance: every other time one of those around the target, where dead ends are met most."""
+    chance = mixed(turn, drawn)
+    if drawn % 2 == 0:
+        return chance % int(paths.routers)
+    end = target if target < paths.routers else paths.host_router[target - paths.routers]
+    low, high = paths.near_first[end], paths.near_first[end + 1]
+    return int(paths.near[low + chance % (high - low)])
+
+
+def any_neighbour(paths: Any, down: Any, router: int, turn: int) -> int:
+    low, high = paths.out_first[router], paths.out_first[router + 1]
+    for i in range(high - low):
+        link = paths.out_link[low + (turn + i) % (high - low)]
+        if down[paths.cable[link]] == 0:
+            return int(paths.link_target[link])
+    return NONE
+
+
+STEPS: tuple[Callable[..., Any], ...] = (mixed, measure_path, far_router, any_neighbour, best_escape, escape_path)
+"""The functions for the compiled engine to register, those that others call first."""

@@ -1,0 +1,322 @@
+"""What sources decide under FT-DRB (document 003, chapter 3), as functions of flat arrays: one text, in Python and compiled.
+
+The reference engine calls these functions as they are; the compiled engine calls them compiled (``STEPS``, inner first).
+What routers decide is in escape_steps.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from testbed.interconnect.ft_drb.escape_steps import measure_path, mixed
+from testbed.interconnect.ft_drb.ft_drb_arrays import (
+    ALTERNATIVE,
+    BY_CLOCK,
+    BY_REQUEST,
+    CLEARED,
+    CONFIGURED,
+    DIRECT,
+    GROWN,
+    LATENCIES,
+    MARKED,
+    NONE,
+    NOTIFICATIONS,
+    PROBES,
+    SHRUNK,
+    TOO_LONG,
+)
+
+
+def select_path(
+    paths: Any, state: Any, settings: Any, source: int, destination: int, message: int, now: int
+) -> tuple[int, int]:
+    """The two intermediates of the next message from host to host (Fig. 3.11, Algorithm 3.4); NONE: minimal static path.
+
+    ``message``: a number of the message that both engines agree on; ``now``: ticks.
+    """
+    if settings.marking != BY_REQUEST and state.listed[source] > 0:
+        mark_by_clock(paths, state, settings, source, destination, now)
+    if state.marks[source] == 0 and settings.always == 0:
+        state.counters[DIRECT] += 1
+        return NONE, NONE
+    faulty = state.marks[source] > 0 and takes_marked(paths, state, source, destination)
+    if not faulty and settings.always == 0:
+        state.counters[DIRECT] += 1
+        return NONE, NONE
+    if faulty and is_probe(state, settings, source, now):
+        state.counters[PROBES] += 1
+        return NONE, NONE
+    pair = source * len(paths.host_router) + destination
+    if state.configured[pair] != state.version[source] + 1:
+        configure_metapath(paths, state, settings, source, destination)
+    if state.known[pair] == 0:
+        state.counters[DIRECT] += 1
+        return NONE, NONE
+    chosen = draw_path(state, pair, mixed(settings.seed + message, source))
+    state.counters[ALTERNATIVE] += 1
+    return int(state.first_middle[pair, chosen]), int(state.second_middle[pair, chosen])
+
+
+def draw_path(state: Any, pair: int, draw: int) -> int:
+    """A path of the metapath, with probability bandwidth / sum of bandwidths (equations 3.6 to 3.8)."""
+    active = state.active[pair]
+    total = 0.0
+    for k in range(active):
+        total += 1.0 / state.latency[pair, k]
+    left = draw / 2147483648.0 * total
+    for k in range(active - 1):
+        left -= 1.0 / state.latency[pair, k]
+        if left < 0.0:
+            return k
+    return int(active - 1)
+
+
+def is_probe(state: Any, settings: Any, source: int, now: int) -> bool:
+    """Whether this message, whose minimal path is marked, is to try it (3.6.2: by request, clock, or either)."""
+    state.since_probe[source] += 1
+    by_request = settings.probing != BY_CLOCK and state.since_probe[source] >= settings.probe_every
+    by_clock = settings.probing != BY_REQUEST and now - state.probed_at[source] >= settings.probe_ticks
+    if by_request or by_clock:
+        state.since_probe[source] = 0
+        state.probed_at[source] = now
+        return True
+    return False
+
+
+def takes_marked(paths: Any, state: Any, source: int, destination: int) -> bool:
+    """Whether the minimal path takes a cable that the source has marked as permanently failed."""
+    at, target = paths.host_router[source], paths.routers + destination
+    link = paths.next_link[at, target]
+    while link != NONE:
+        if state.permanent[source, paths.cable[link]] != 0:
+            return True
+        link = paths.next_link[paths.link_target[link], target]
+    return False
+
+
+def mark_by_clock(paths: Any, state: Any, settings: Any, source: int, destination: int, now: int) -> None:
+    """Mark the cables of the minimal path that have been in the list for too long without a latency ACK (Table 3.2)."""
+    target = paths.routers + destination
+    link = paths.next_link[paths.host_router[source], target]
+    while link != NONE:
+        cable = paths.cable[link]
+        if (
+            state.heard[source, cable] > 0
+            and state.permanent[source, cable] == 0
+            and now - state.heard_at[source, cable] >= settings.marking_ticks
+        ):
+            mark_permanent(state, source, cable, now)
+        link = paths.next_link[paths.link_target[link], target]
+
+
+def mark_permanent(state: Any, source: int, cable: int, now: int) -> None:
+    if state.marks[source] == 0:
+        state.since_probe[source] = 0
+        state.probed_at[source] = now
+    state.permanent[source, cable] = 1
+    state.marks[source] += 1
+    state.version[source] += 1
+    state.counters[MARKED] += 1
+
+
+def hear_failure(state: Any, settings: Any, source: int, cable: int, now: int) -> None:
+    """A failure notification has reached the source (Fig. 3.10): the count in a row marks the cable (3.4)."""
+    state.counters[NOTIFICATIONS] += 1
+    if state.heard[source, cable] == 0:
+        state.listed[source] += 1
+        if settings.marking != BY_REQUEST:
+            state.heard_at[source, cable] = now
+    if state.heard[source, cable] < 255:
+        state.heard[source, cable] += 1
+    due = settings.marking != BY_CLOCK and state.heard[source, cable] >= settings.notifications
+    if due and state.permanent[source, cable] == 0:
+        mark_permanent(state, source, cable, now)
+
+
+def forget_failure(state: Any, source: int, cable: int) -> None:
+    """The cable works (a latency ACK over it, or the router says so): its entry leaves the list."""
+    if state.heard[source, cable] == 0:
+        return
+    state.heard[source, cable] = 0
+    state.listed[source] -= 1
+    state.counters[CLEARED] += 1
+    if state.permanent[source, cable] != 0:
+        state.permanent[source, cable] = 0
+        state.marks[source] -= 1
+        state.version[source] += 1
+
+
+def hear_latency(
+    paths: Any, state: Any, settings: Any, source: int, destination: int, first: int, second: int, latency: int
+) -> None:
+    """A latency ACK has reached the source: its path works; the metapath grows or shrinks (Algorithm 3.3)."""
+    state.counters[LATENCIES] += 1
+    if state.listed[source] > 0:
+        forget_along(paths, state, source, destination, first, second)
+    pair = source * len(paths.host_router) + destination
+    if state.configured[pair] == 0:
+        return
+    for k in range(state.known[pair]):
+        if state.first_middle[pair, k] == first and state.second_middle[pair, k] == second:
+            state.latency[pair, k] = max(latency, 1)
+            size_metapath(paths, state, settings, source, destination)
+            return
+
+
+def forget_along(paths: Any, state: Any, source: int, destination: int, first: int, second: int) -> None:
+    at, target = paths.host_router[source], paths.routers + destination
+    for step in range(3):
+        goal = first if step == 0 else second if step == 1 else target
+        if goal == NONE:
+            continue
+        while at != goal:
+            link = paths.next_link[at, goal]
+            if link == NONE:
+                break
+            forget_failure(state, source, paths.cable[link])
+            at = paths.link_target[link]
+
+
+def size_metapath(paths: Any, state: Any, settings: Any, source: int, destination: int) -> None:
+    """One path more above Thl + Tol, one less below Thl - Tol (equation 3.5)."""
+    pair = source * len(paths.host_router) + destination
+    bandwidth = 0.0
+    for k in range(state.active[pair]):
+        bandwidth += 1.0 / state.latency[pair, k]
+    latency = 1.0 / bandwidth
+    target = paths.routers + destination
+    threshold = settings.threshold * zero_load(paths, settings, links_to(paths, paths.host_router[source], target))
+    tolerance = settings.tolerance * threshold
+    if latency > threshold + tolerance and state.active[pair] < state.known[pair]:
+        state.active[pair] += 1
+        state.counters[GROWN] += 1
+    elif latency < threshold - tolerance and state.active[pair] > 1:
+        state.active[pair] -= 1
+        state.counters[SHRUNK] += 1
+
+
+def links_to(paths: Any, router: int, target: int) -> int:
+    """Links between routers on the minimal path."""
+    at, length = router, 0
+    link = paths.next_link[at, target]
+    while link != NONE:
+        at = paths.link_target[link]
+        length += 1
+        link = paths.next_link[at, target]
+    return length
+
+
+def zero_load(paths: Any, settings: Any, links: int) -> int:
+    """Ticks that a packet takes over so many links between routers where no other is in its way."""
+    return int(settings.base_ticks + settings.hop_ticks * links)
+
+
+def configure_metapath(paths: Any, state: Any, settings: Any, source: int, destination: int) -> None:
+    """Choose the pair's alternative paths: none over a listed cable; by distance of the intermediates, then length."""
+    pair = source * len(paths.host_router) + destination
+    start, end = paths.host_router[source], paths.host_router[destination]
+    state.configured[pair] = state.version[source] + 1
+    state.known[pair] = 0
+    state.counters[CONFIGURED] += 1
+    add_path(paths, state, settings, source, destination, NONE, NONE)
+    if paths.radix > 0:
+        add_ancestors(paths, state, settings, source, destination, start, end)
+    else:
+        add_supernodes(paths, state, settings, source, destination, start, end)
+    state.active[pair] = min(settings.first_paths, state.known[pair])
+
+
+def add_ancestors(paths: Any, state: Any, settings: Any, source: int, destination: int, start: int, end: int) -> None:
+    """On a k-ary n-tree: each nearest common ancestor, from one that depends on the pair."""
+    spread = 1
+    level = 0
+    while start // spread != end // spread:
+        spread *= paths.radix
+        level += 1
+    turn = mixed(source, destination)
+    for j in range(spread):
+        if level > 0:
+            ancestor = level * paths.width + start // spread * spread + (turn + j) % spread
+            add_path(paths, state, settings, source, destination, ancestor, NONE)
+
+
+def add_supernodes(paths: Any, state: Any, settings: Any, source: int, destination: int, start: int, end: int) -> None:
+    """Intermediates near the source, near the destination, or one of each: those of 1 hop, then those of 2."""
+    pair = source * len(paths.host_router) + destination
+    first_low, first_high = paths.near_first[start], paths.near_first[start + 1]
+    second_low, second_high = paths.near_first[end], paths.near_first[end + 1]
+    for hops in range(1, 3):
+        if hops > 1 and state.known[pair] >= settings.paths:
+            return
+        for i in range(first_low - 1, first_high):
+            if i >= first_low and paths.near_hops[i] > hops:
+                break
+            first = NONE if i < first_low else paths.near[i]
+            for j in range(second_low - 1, second_high):
+                if j >= second_low and paths.near_hops[j] > hops:
+                    break
+                second = NONE if j < second_low else paths.near[j]
+                add_path(paths, state, settings, source, destination, first, second)
+
+
+def add_path(paths: Any, state: Any, settings: Any, source: int, destination: int, first: int, second: int) -> None:
+    """Keep the path among the pair's best where it is whole, new, and short enough (sorted by length, first come first)."""
+    start, target = paths.host_router[source], paths.routers + destination
+    length, signature = measure_path(paths, state.heard[source], NONE, start, NONE, first, second, target)
+    if length == TOO_LONG:
+        return
+    pair = source * len(paths.host_router) + destination
+    known = state.known[pair]
+    estimate = zero_load(paths, settings, length)
+    for k in range(known):
+        if state.latency[pair, k] == estimate:
+            same = measure_path(
+                paths,
+                state.heard[source],
+                NONE,
+                start,
+                NONE,
+                state.first_middle[pair, k],
+                state.second_middle[pair, k],
+                target,
+            )
+            if same[1] == signature:
+                return
+    k = known
+    if known == settings.paths:
+        k = known - 1
+        if state.latency[pair, k] <= estimate:
+            return
+    else:
+        state.known[pair] = known + 1
+    while k > 0 and state.latency[pair, k - 1] > estimate:
+        state.first_middle[pair, k] = state.first_middle[pair, k - 1]
+        state.second_middle[pair, k] = state.second_middle[pair, k - 1]
+        state.latency[pair, k] = state.latency[pair, k - 1]
+        k -= 1
+    state.first_middle[pair, k] = first
+    state.second_middle[pair, k] = second
+    state.latency[pair, k] = estimate
+
+
+STEPS: tuple[Callable[..., Any], ...] = (
+    draw_path,
+    is_probe,
+    takes_marked,
+    mark_permanent,
+    mark_by_clock,
+    hear_failure,
+    forget_failure,
+    forget_along,
+    links_to,
+    zero_load,
+    size_metapath,
+    hear_latency,
+    add_path,
+    add_ancestors,
+    add_supernodes,
+    configure_metapath,
+    select_path,
+)
+"""The functions for the compiled engine to register, those that others call first."""

@@ -1,0 +1,287 @@
+"""From the logs of a plain stream to what each fault did to it: packets lost, who noticed when, latency before, during, after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.faults.fault_times import FaultTimes
+from testbed.metapath.known_paths import KnownPaths, cable_number, known_paths
+from testbed.metapath.metapaths import SourceEvent, metapath_bandwidth
+from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.stream.measurements import FloatArray
+
+UNDER_WAY_S = 0.05
+"""A packet sent so long before a fault may still meet it."""
+Latency = tuple[float, float] | None
+"""(median, 95th percentile) in milliseconds; None without packets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultOutcome:
+    """What one fault did. Times in seconds after the fault was in force (``returned_s``: after it was mended); None: never.
+
+    ``lost``: messages of which nothing arrived, of ``sent`` during the fault; ``lost_s``: the time that they are worth at the
+    stream's rate. ``lost_later``: those sent after the source or the controller had reconfigured. ``escaped``: packets
+    that left their path at the dead link, the first sent at ``first_escape_s``. ``noticed_s``: when each cause was
+    first heard of. ``reconfigured_s``: from then on packets kept off the link. ``probes``: packets that tried it meanwhile.
+    """
+
+    link: str
+    kind: str
+    start_s: float
+    stop_s: float
+    port_status_s: float | None
+    sent: int
+    lost: int
+    lost_s: float
+    lost_later: int
+    escaped: int
+    first_escape_s: float | None
+    noticed_s: dict[str, float]
+    marked_by: str | None
+    reconfigured_s: float | None
+    returned_s: float | None
+    probes: int
+    latency_before_ms: Latency
+    latency_escaped_ms: Latency
+    latency_during_ms: Latency
+    latency_after_ms: Latency
+
+    def to_json(self) -> dict[str, object]:
+        """JSON-ready, the field names as keys."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetapathAnalysis:
+    """All faults, and what was lost far from any."""
+
+    faults: tuple[FaultOutcome, ...]
+    messages: int
+    lost_outside: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageFates:
+    """Shape (messages,): when each was sent, when it first arrived (nan: never), its path, whether it had escaped."""
+
+    sent_s: FloatArray
+    arrived_s: FloatArray
+    path: npt.NDArray[np.int64]
+    escaped: npt.NDArray[np.bool_]
+
+    @property
+    def lost(self) -> npt.NDArray[np.bool_]:
+        return np.isnan(self.arrived_s)
+
+
+def message_fates(run: MetapathRun) -> MessageFates:
+    """Copies of a message count for it."""
+    own = run.sent.copy == 0
+    arrival, sent_s = run.arrival_s(), run.sent.time_s[own]
+    best = np.full(len(sent_s), np.inf)
+    np.fmin.at(best, run.sent.message, np.where(np.isnan(arrival), np.inf, arrival))
+    flagged = np.zeros(len(arrival), dtype=bool)
+    flagged[run.received.number[run.received.dead_link >= 0]] = True
+    return MessageFates(
+        sent_s=sent_s,
+        arrived_s=np.where(np.isinf(best), np.nan, best),
+        path=run.sent.path[own],
+        escaped=flagged[own],
+    )
+
+
+def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
+    """Figures of every fault; each rules until the next one begins that does not overlap it.
+
+    While several are in force, a packet that is lost is counted to the one that began last.
+    """
+    fates = message_fates(run)
+    known = known_paths(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
+    outcomes = tuple(_outcome(plan, run, fates, known, times) for times in run.faults)
+    near = np.zeros(len(fates.sent_s), dtype=bool)
+    for times in run.faults:
+        healed = times.stop_s + UNDER_WAY_S
+        near |= (fates.sent_s >= times.start_s - UNDER_WAY_S) & (fates.sent_s < healed)
+    return MetapathAnalysis(faults=outcomes, messages=len(fates.sent_s), lost_outside=int((fates.lost & ~near).sum()))
+
+
+def episode_of(times: FaultTimes, faults: Sequence[FaultTimes]) -> tuple[FaultTimes, ...]:
+    """The faults that are joined to this one by overlaps, itself included, by their beginning.
+
+    >>> from testbed.stream.plan import Fault
+    >>> made = [FaultTimes(fault=Fault(link=("a", "b", 0), start_s=a, stop_s=b), start_s=a, stop_s=b)
+    ...         for a, b in ((1, 2), (1.5, 3), (2.5, 4), (5, 6))]
+    >>> len(episode_of(made[0], made)), len(episode_of(made[3], made))
+    (3, 1)
+    """
+    joined: list[FaultTimes] = []
+    for each in sorted(faults, key=lambda t: t.start_s):
+        if joined and each.start_s >= max(t.stop_s for t in joined):
+            if times in joined:
+                break
+            joined = []
+        joined.append(each)
+    return tuple(joined)
+
+
+def _outcome(
+    plan: MetapathPlan, run: MetapathRun, fates: MessageFates, known: KnownPaths | None, times: FaultTimes
+) -> FaultOutcome:
+    start, stop = times.start_s, times.stop_s
+    episode = episode_of(times, run.faults)
+    end_s = min((t.start_s for t in run.faults if t.start_s >= max(e.stop_s for e in episode)), default=plan.duration_s)
+    meets = (fates.sent_s >= start - UNDER_WAY_S) & (fates.sent_s < stop + UNDER_WAY_S)
+    for other in episode:
+        if (other.start_s, other.fault.link) > (start, times.fault.link):
+            meets &= ~((fates.sent_s >= other.start_s - UNDER_WAY_S) & (fates.sent_s < other.stop_s + UNDER_WAY_S))
+    during = (fates.sent_s >= start) & (fates.sent_s < stop)
+    cable = cable_number(plan.network, times.fault.link)
+    back_s = _off_the_cable_at(run, plan, known, times, len(episode) > 1)
+    later = during & (fates.sent_s >= back_s) if back_s is not None else np.zeros_like(during)
+    if len(episode) > 1:
+        later &= meets & _settled(plan, run, known, episode, fates.sent_s)
+    returned = returned_at(run, stop, end_s)
+    own = [e for e in run.events if start <= e.at_s < stop]
+    escaping = fates.escaped & (fates.sent_s >= start - UNDER_WAY_S) & (fates.sent_s < end_s)
+    on_cable = _probing(run, known, cable, back_s, stop)
+    lost = int((fates.lost & meets).sum())
+    latency_ms = (fates.arrived_s - fates.sent_s) * 1e3
+    return FaultOutcome(
+        link=f"{times.fault.link[0]}->{times.fault.link[1]}",
+        kind=times.fault.kind,
+        start_s=start,
+        stop_s=stop,
+        port_status_s=None if times.port_status_s is None else times.port_status_s - start,
+        sent=int(during.sum()),
+        lost=lost,
+        lost_s=lost / plan.rate_pps,
+        lost_later=int((fates.lost & later).sum()),
+        escaped=int(escaping.sum()),
+        first_escape_s=float(fates.sent_s[escaping].min() - start) if escaping.any() else None,
+        noticed_s=_noticed(own, start),
+        marked_by=next((e.cause for e in own if e.kind == "marked"), None),
+        reconfigured_s=None if back_s is None else back_s - start,
+        returned_s=None if returned is None else returned - stop,
+        probes=on_cable,
+        latency_before_ms=latency_of(latency_ms[(fates.sent_s < start) & (fates.sent_s >= start - 1.0)]),
+        latency_escaped_ms=latency_of(latency_ms[escaping]),
+        latency_during_ms=latency_of(latency_ms[(later if back_s is not None else during) & ~fates.escaped]),
+        latency_after_ms=latency_of(
+            latency_ms[(fates.sent_s >= (returned if returned is not None else stop)) & (fates.sent_s < end_s)]
+        ),
+    )
+
+
+def _off_the_cable_at(
+    run: MetapathRun, plan: MetapathPlan, known: KnownPaths | None, times: FaultTimes, overlapped: bool
+) -> float | None:
+    """``reconfigured_at``; of a fault that overlaps others, its beginning where the paths in use kept off its cable already."""
+    cable = cable_number(plan.network, times.fault.link)
+    if overlapped and known is not None:
+        used: tuple[int, ...] = (0,)
+        for event in run.events:
+            if event.kind == "configured" and event.at_s < times.start_s:
+                used = event.paths
+        if not any(cable in known.cables[k] for k in used):
+            return times.start_s
+    return reconfigured_at(run, known, cable, times.start_s, times.stop_s)
+
+
+def _settled(
+    plan: MetapathPlan, run: MetapathRun, known: KnownPaths | None, episode: Sequence[FaultTimes], sent_s: FloatArray
+) -> npt.NDArray[np.bool_]:
+    """Shape (messages,): whether packets kept off the cables of all faults in force when this one was sent."""
+    settled = np.ones(len(sent_s), dtype=bool)
+    for times in episode:
+        back_s = _off_the_cable_at(run, plan, known, times, True)
+        unsettled_until_s = times.stop_s if back_s is None else back_s
+        settled &= ~((sent_s >= times.start_s) & (sent_s < unsettled_until_s))
+    return settled
+
+
+def _noticed(events: Sequence[SourceEvent], start_s: float) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for event in events:
+        if event.kind == "notified":
+            found.setdefault(event.cause, event.at_s - start_s)
+    return found
+
+
+def reconfigured_at(
+    run: MetapathRun, known: KnownPaths | None, cable: int, start_s: float, stop_s: float
+) -> float | None:
+    """When packets began to keep off the cable: a metapath without it was configured, or the new rules were in force."""
+    for change in run.rerouted:
+        if start_s <= change.heard_s < stop_s:
+            return change.done_s
+    for event in run.events:
+        if known is None or event.kind != "configured" or not start_s <= event.at_s < stop_s:
+            continue
+        if not any(cable in known.cables[k] for k in event.paths):
+            return event.at_s
+    return None
+
+
+def returned_at(run: MetapathRun, stop_s: float, end_s: float) -> float | None:
+    """When the minimal path (or the first route) was in use again after the fault was mended."""
+    for change in run.rerouted:
+        if stop_s <= change.heard_s < end_s:
+            return change.done_s
+    for event in run.events:
+        if event.kind == "configured" and stop_s <= event.at_s < end_s and event.paths[:1] == (0,):
+            return event.at_s
+    return None
+
+
+def _probing(run: MetapathRun, known: KnownPaths | None, cable: int, since_s: float | None, stop_s: float) -> int:
+    """Packets sent over the cable on purpose while it was known to be dead."""
+    if known is None or since_s is None:
+        return 0
+    over = np.array([cable in cables for cables in known.cables])
+    while_dead = (run.sent.time_s > since_s) & (run.sent.time_s < stop_s)
+    return int((over[run.sent.path] & while_dead).sum())
+
+
+def latency_of(latency_ms: FloatArray) -> Latency:
+    """Median and 95th percentile of those that are no nan, to the microsecond."""
+    there = latency_ms[~np.isnan(latency_ms)]
+    if not len(there):
+        return None
+    return round(float(np.median(there)), 3), round(float(np.percentile(there, 95)), 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathShare:
+    """How many of the packets went by one path, their mean latency, and the share that equation 3.8 gives such latencies."""
+
+    path: int
+    share: float
+    latency_ms: float
+    predicted_share: float
+
+
+def path_shares(run: MetapathRun, since_s: float) -> tuple[PathShare, ...]:
+    """Of the packets sent from ``since_s`` on, by path number; empty where none arrived."""
+    late = run.sent.time_s >= since_s
+    latency_ms = (run.arrival_s() - run.sent.time_s) * 1e3
+    there = {
+        int(path): latency_ms[mine & ~np.isnan(latency_ms)]
+        for path in np.unique(run.sent.path[late])
+        if (mine := late & (run.sent.path == path)).any()
+    }
+    used = {path: float(values.mean()) for path, values in there.items() if len(values)}
+    predicted = metapath_bandwidth(list(used.values())) if used else ()
+    return tuple(
+        PathShare(
+            path=path,
+            share=float((late & (run.sent.path == path)).sum() / late.sum()),
+            latency_ms=latency,
+            predicted_share=share,
+        )
+        for (path, latency), share in zip(used.items(), predicted, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""A metapath plan on real switches."""

@@ -1,0 +1,217 @@
+"""Runs a plain stream over metapaths (or over one path, or over a route computed anew) on real switches, inside the sandbox."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fec.protocol.wire import STREAM_UDP_PORT
+from testbed.emulation.control.controller_link import ControllerLink, PortEvent
+from testbed.emulation.control.fault_injection import FaultSchedule
+from testbed.emulation.control.port_watch import PortWatch
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.errors import InvalidRunError
+from testbed.faults.fault_schedules import overlapping
+from testbed.faults.fault_times import FaultTimes
+from testbed.metapath.cable_states import CableStates
+from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
+from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes
+from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
+from testbed.metapath.escape_walks import check_overlaps
+from testbed.metapath.known_paths import KnownPaths, cable_number, known_paths, path_label
+from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
+from testbed.model.progress import Progress, Tell
+from testbed.model.wiring import Wiring, wire
+from testbed.openflow.rules import stream_rules
+from testbed.routing import route_by_name
+from testbed.routing.label_split.spraying import spray
+from testbed.stream.emulated.background_traffic import tcp_between
+from testbed.stream.emulated.endpoints import EndpointProcess
+from testbed.stream.emulated.fabric import busy_share, going_first, processor_times, with_port_status
+from testbed.stream.measurements import RunHealth
+
+_LEAD_S = 0.15
+_WARM_EVERY = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """FT-DRB's known paths there and back, and their rules; all None for the other routings."""
+
+    forward: KnownPaths | None = None
+    backward: KnownPaths | None = None
+
+    @property
+    def return_labels(self) -> tuple[int, ...]:
+        """Reports go over the minimal path back and over one that shares the fewest cables with it."""
+        if self.backward is None:
+            return ()
+        return tuple(dict.fromkeys((path_label(0), path_label(self.backward.most_disjoint()))))
+
+
+def ways_of(plan: MetapathPlan) -> Ways:
+    """Raises InputError or TopologyError where FT-DRB finds no paths."""
+    if plan.routing != "ft-drb":
+        return Ways()
+    return Ways(
+        forward=known_paths(plan.network, plan.source, plan.sink),
+        backward=known_paths(plan.network, plan.sink, plan.source),
+    )
+
+
+def ft_drb_rules(wiring: Wiring, ways: Ways) -> tuple[EscapeRules, EscapeRules]:
+    """Rules and groups there and back; group numbers do not meet."""
+    assert ways.forward is not None and ways.backward is not None
+    there = escape_rules(wiring, ways.forward, udp_port=STREAM_UDP_PORT)
+    back = escape_rules(wiring, ways.backward, udp_port=STREAM_UDP_PORT, first_group=groups_of([there]))
+    return there, back
+
+
+def check_escapes(plan: MetapathPlan) -> None:
+    """InputError where faults of the plan overlap and FT-DRB's escapes do not lead round them, by a walk of the rules."""
+    if plan.routing == "ft-drb" and overlapping(plan.faults):
+        wiring, ways = wire(plan.network, [plan.source, plan.sink]), ways_of(plan)
+        there, back = ft_drb_rules(wiring, ways)
+        assert ways.forward is not None and ways.backward is not None
+        directions = [(ways.forward, there, STREAM_UDP_PORT), (ways.backward, back, STREAM_UDP_PORT)]
+        check_overlaps(wiring, directions, plan.faults)
+
+
+def run_metapath_stream(plan: MetapathPlan, tell: Tell | None = None) -> MetapathRun:
+    """One plan on a network of its own. CapabilityError where this machine cannot, InvalidRunError where an end dies."""
+    tell = tell or (lambda _: None)
+    check_escapes(plan)
+    ways = ways_of(plan)
+    tell(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
+    wiring = wire(plan.network, [plan.source, plan.sink])
+    with _network(wiring) as (net, controller):
+        routes = None
+        if plan.routing == "ft-drb":
+            parts = ft_drb_rules(wiring, ways)
+            controller.install_groups([group for part in parts for group in part.groups])
+            controller.install([rule for part in parts for rule in part.rules], plan_id=1)
+            warm = [path_label(k) for k in range(len(ways.forward.paths))] if ways.forward else []
+        elif plan.routing == "single":
+            for plan_id, ends in enumerate(((plan.source, plan.sink), (plan.sink, plan.source)), start=1):
+                split = spray(route_by_name(plan.network, *ends, "single"))
+                controller.install(stream_rules(wiring, split, udp_port=STREAM_UDP_PORT), plan_id=plan_id)
+            warm = [0]
+        else:
+            routes = RecomputedRoutes(controller, wiring, plan)
+            routes.install_first()
+            warm = list(range(0, 65536, _WARM_EVERY))
+        return _stream(net, controller, wiring, plan, ways, routes, warm, tell)
+
+
+@contextmanager
+def _network(wiring: Wiring) -> Iterator[tuple[EmulatedNetwork, ControllerLink]]:
+    with ExitStack() as stack:
+        controller = ControllerLink()
+        controller.start()
+        stack.callback(controller.stop)
+        net = stack.enter_context(
+            EmulatedNetwork(wiring, controller_port=controller.port, before_bridges=controller.wait_until_ready)
+        )
+        controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
+        yield net, controller
+
+
+def _stream(
+    net: EmulatedNetwork,
+    controller: ControllerLink,
+    wiring: Wiring,
+    plan: MetapathPlan,
+    ways: Ways,
+    routes: RecomputedRoutes | None,
+    warm: Sequence[int],
+    tell: Tell,
+) -> MetapathRun:
+    before = processor_times()
+    with ExitStack() as stack:
+        stack.enter_context(going_first(controller.pid))
+        sink = stack.enter_context(sink_process(net, wiring, plan, ways.return_labels))
+        source, notify = stack.enter_context(source_process(net, wiring, plan, ways.forward, warm))
+        for end in (sink, source):
+            end.wait_until_ready()
+        watch = PortWatch(controller, _listener(wiring, ways, routes, notify))
+        stack.callback(watch.stop)
+        watch.start()
+        start = time.monotonic() + _LEAD_S
+        for end in (sink, source):
+            end.begin(start)
+        schedule = FaultSchedule(net, plan.faults, start)
+        stack.callback(schedule.stop)
+        schedule.start()
+        carried = _while_it_runs(net, wiring, plan, start, (source, sink), tell)
+        sent, received = source.result(), sink.result()
+        schedule.join()
+        watch.stop()
+        watch.check()
+    events, busy = controller.port_events(), busy_share(before, processor_times())
+    faults = tuple(with_port_status(t, events, wiring, start) for t in schedule.times())
+    rerouted = routes.reroutings(start) if routes is not None else ()
+    return _run_of(sent, received, faults, rerouted, busy, {"datapath": net.datapath, **carried})
+
+
+def _listener(
+    wiring: Wiring, ways: Ways, routes: RecomputedRoutes | None, notify: Callable[[dict[str, Any]], None]
+) -> Callable[[PortEvent], None]:
+    """What happens when a switch tells of a port: the route is computed anew, or FT-DRB's source hears of the cable."""
+    cables = CableStates(wiring)
+
+    def heard(event: PortEvent) -> None:
+        changed = cables.hear(event.dpid, event.port, event.up)
+        if changed is not None and routes is not None:
+            routes.avoid(cables.down, event.at_s)
+        elif changed is not None and ways.forward is not None:
+            notify({"cable": cable_number(wiring.network, changed.links[0]), "up": changed.up})
+
+    return heard
+
+
+def _while_it_runs(
+    net: EmulatedNetwork,
+    wiring: Wiring,
+    plan: MetapathPlan,
+    start: float,
+    ends: Sequence[EndpointProcess],
+    tell: Tell,
+) -> dict[str, Any]:
+    """Wait for the stream's end, TCP beside it if asked for; what that carried."""
+    if plan.background_bps:
+        time.sleep(max(0.0, start + BACKGROUND_AFTER_S - time.monotonic()))
+    with tcp_between(net, wiring, plan.source, plan.sink, plan.background_bps) as carried:
+        _wait(plan, start, ends, tell)
+    return carried
+
+
+def _run_of(
+    sent: SourceResult,
+    received: SinkResult,
+    faults: tuple[FaultTimes, ...],
+    rerouted: tuple[Rerouting, ...],
+    busy: float,
+    counters: dict[str, Any],
+) -> MetapathRun:
+    return MetapathRun(
+        sent=sent.log,
+        received=received.log,
+        faults=faults,
+        events=sent.events,
+        rerouted=rerouted,
+        zero_load_s=sent.zero_load_s,
+        health=RunHealth(sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops, cpu_fraction=busy),
+        counters={"refused": sent.refused, "reports": received.reports, **counters},
+    )
+
+
+def _wait(plan: MetapathPlan, start: float, ends: Sequence[EndpointProcess], tell: Tell) -> None:
+    while (now := time.monotonic() - start) < plan.duration_s:
+        for end in ends:
+            if not end.alive and not end.finished:
+                raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
+        tell(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing="streaming"))
+        time.sleep(min(0.1, max(0.0, plan.duration_s - now)))

@@ -1,0 +1,70 @@
+"""A capillary route that the controller computes anew whenever a cable loses its carrier or gets it back."""
+
+from __future__ import annotations
+
+import time
+
+from fec.protocol.wire import STREAM_UDP_PORT
+from testbed.emulation.control.controller_link import ControllerLink
+from testbed.emulation.network.switches import forget_flows
+from testbed.metapath.plan import MetapathPlan, Rerouting
+from testbed.model.wiring import Wiring
+from testbed.openflow.versioned_rules import versioned_rules
+from testbed.stream.mobility import Movement, on_network, splits_of
+from topologies.errors import NoPathError
+from topologies.network import LinkId, Network
+
+_DRAIN_S = 0.3
+_MOVEMENT = Movement(layers=None)
+
+
+class RecomputedRoutes:
+    """Versions of one split, made in the caller's thread. Version k is the controller's plans 2k+2 and 2k+3."""
+
+    def __init__(self, controller: ControllerLink, wiring: Wiring, plan: MetapathPlan) -> None:
+        self._controller, self._wiring, self._plan = controller, wiring, plan
+        self._down: frozenset[LinkId] = frozenset()
+        self._number = 0
+        self.done: list[tuple[float, float, float, int]] = []
+        self.impossible = 0
+
+    def install_first(self) -> None:
+        """The route over all links."""
+        self._install()
+
+    def avoid(self, down: frozenset[LinkId], heard_s: float) -> None:
+        """These links are down, as the controller heard at ``heard_s`` (monotonic): route anew and change over."""
+        self._down = down
+        self._number += 1
+        try:
+            routed_s, rules = self._install()
+        except NoPathError:
+            self.impossible += 1
+            return
+        forget_flows()
+        self.done.append((heard_s, routed_s, time.monotonic(), rules))
+        time.sleep(_DRAIN_S)
+        for plan_id in (2 * self._number + 1, 2 * self._number):
+            self._controller.remove(plan_id)
+
+    def reroutings(self, start_s: float) -> tuple[Rerouting, ...]:
+        """What was done, in seconds after the stream's start."""
+        return tuple(
+            Rerouting(heard_s=heard - start_s, routed_s=routed - start_s, done_s=done - start_s, rules=rules)
+            for heard, routed, done, rules in self.done
+        )
+
+    def _install(self) -> tuple[float, int]:
+        whole = self._plan.network
+        left = Network(
+            name=whole.name,
+            nodes=whole.nodes,
+            links=tuple(link for link in whole.links if link.id not in self._down),
+            attributes=whole.attributes,
+        )
+        _, forward, _ = splits_of(left, self._plan.source, self._plan.sink, _MOVEMENT)
+        routed_s = time.monotonic()
+        rules = versioned_rules(self._wiring, on_network(forward, whole), number=self._number, udp_port=STREAM_UDP_PORT)
+        self._controller.install(rules.inner, plan_id=2 * self._number + 2)
+        self._controller.install(rules.entry, plan_id=2 * self._number + 3)
+        return routed_s, len(rules.inner) + len(rules.entry)

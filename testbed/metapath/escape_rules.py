@@ -1,0 +1,301 @@
+"""FT-DRB's routers as OpenFlow rules: known paths by label, and escapes prepared in fast-failover groups (document 003, 3.2).
+
+A packet's header state lies in two fields. The label: a path's interval, or the escape bit and the link that was dead. The
+six bits of DSCP: the second intermediate router that it is bound for, 0 once it is bound for its destination.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from testbed.errors import InputError
+from testbed.metapath.known_paths import ESCAPED, KnownPaths, cable_number, near, path_interval
+from testbed.model.label_split import LABELS
+from testbed.model.wiring import Wiring
+from testbed.openflow.failover import BACK, Bucket, FailoverGroup
+from testbed.openflow.rules import (
+    ETH_IPV4,
+    OTHER_PRIORITY,
+    PROTOCOL_UDP,
+    STREAM_PRIORITY,
+    FlowRule,
+    Match,
+    label_prefixes,
+    pair_rules,
+)
+from topologies.network import LinkId
+
+MOST_INTERMEDIATES = 63
+_ESCAPED_PREFIX = (ESCAPED, LABELS - ESCAPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Escape:
+    """A way round a dead link: out by ``link`` to a live neighbour, by ``second`` (None: straight) to the destination.
+
+    ``hops``: links between switches up to the last switch. ``back``: the packet returns by the cable it came over.
+    """
+
+    link: LinkId
+    second: str | None
+    hops: int
+    back: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class EscapeRules:
+    """What the switches are told: ``groups`` first. ``intermediates[c - 1]`` is the router that DSCP c stands for."""
+
+    rules: tuple[FlowRule, ...]
+    groups: tuple[FailoverGroup, ...]
+    intermediates: tuple[str, ...]
+
+
+def escapes(known: KnownPaths, came: LinkId | None, dead: LinkId, earlier: LinkId | None = None) -> tuple[Escape, ...]:
+    """The ways out of a switch whose link ``dead`` is down, in the order in which they are tried, for packets that came by ``came``.
+
+    One for each other neighbour; each avoids the dead links of this switch that its turn supposes, and turns round on no
+    cable. The shortest first; back where it came from last. The second intermediate is a neighbour of the first; any
+    switch where none of those leads on. ``earlier``: the link that the packet escaped from before. It is avoided too
+    wherever a way without it is found, so that two dead links do not hand a packet to each other.
+    """
+    return _Ways(known).escapes(came, dead, earlier)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """From the far end of a link to the last switch, by ``second``; ``hops`` and ``cables`` count the link too."""
+
+    hops: int
+    place: int
+    second: str | None
+    cables: frozenset[int]
+
+
+class _Ways:
+    """Ways that begin with a link and turn round on no cable, listed once for each link."""
+
+    def __init__(self, known: KnownPaths) -> None:
+        self._known = known
+        self._listed: dict[LinkId, tuple[tuple[_Way, ...], tuple[_Way, ...]]] = {}
+
+    def escapes(self, came: LinkId | None, dead: LinkId, earlier: LinkId | None) -> tuple[Escape, ...]:
+        """As the function ``escapes``."""
+        network, found = self._known.network, list[Escape]()
+        cables = {cable_number(network, dead)}
+        before = set() if earlier is None else {cable_number(network, earlier)}
+        while True:
+            options = self._options(came, dead[0], cables | before)
+            if not options and before:
+                options = self._options(came, dead[0], cables)
+            if not options:
+                return tuple(found)
+            best = min(options, key=lambda e: (e.back, e.hops, network.link_index[e.link]))
+            found.append(best)
+            cables.add(cable_number(network, best.link))
+
+    def _options(self, came: LinkId | None, at: str, cables: set[int]) -> list[Escape]:
+        """The shortest way by each link that leads out of the switch to another, where there is one that keeps off the cables."""
+        network, found = self._known.network, []
+        over = None if came is None else cable_number(network, came)
+        for link in (network.links[i].id for i in network.out_links(at)):
+            if network.node(link[1]).kind != "switch":
+                continue
+            way = self._best(link, cables)
+            if way is not None:
+                back = cable_number(network, link) == over
+                found.append(Escape(link=link, second=way.second, hops=way.hops, back=back))
+        return found
+
+    def _best(self, link: LinkId, cables: set[int]) -> _Way | None:
+        if link not in self._listed:
+            around, switches = near(self._known.network, link[1])[0], [s.id for s in self._known.network.switches]
+            self._listed[link] = (self._ways(link, [None, *around]), self._ways(link, switches))
+        for ways in self._listed[link]:
+            for way in ways:
+                if not way.cables & cables:
+                    return way
+        return None
+
+    def _ways(self, link: LinkId, seconds: Sequence[str | None]) -> tuple[_Way, ...]:
+        """By each second intermediate, the shortest first."""
+        found = []
+        for place, second in enumerate(seconds):
+            if second in (link[1], link[0]):
+                continue
+            way, at = [link], link[1]
+            for goal in (self._known.exit,) if second is None else (second, self._known.exit):
+                way += self._known.routing(at, goal)
+                at = goal
+            if all(a[0] != b[1] or a[2] != b[2] for a, b in pairwise(way)):
+                cables = frozenset(cable_number(self._known.network, each) for each in way)
+                found.append(_Way(len(way), place, second, cables))
+        return tuple(sorted(found, key=lambda w: (w.hops, w.place)))
+
+
+@dataclass
+class _Builder:
+    """Rules and groups in the making; states (switch, link it came by, code, link that it escaped from) that packets can be
+    in are followed once."""
+
+    wiring: Wiring
+    known: KnownPaths
+    stream: Match
+    first_group: int
+    rules: list[FlowRule] = field(default_factory=list)
+    groups: dict[tuple[str, LinkId | None, LinkId, LinkId | None], FailoverGroup] = field(default_factory=dict)
+    codes: dict[str, int] = field(default_factory=dict)
+    waiting: list[tuple[str, LinkId, int, LinkId]] = field(default_factory=list)
+    seen: set[tuple[str, LinkId, int, LinkId]] = field(default_factory=set)
+    leaving: set[tuple[LinkId, int]] = field(default_factory=set)
+    numbered: Counter[int] = field(default_factory=Counter)
+    ways: _Ways = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ways = _Ways(self.known)
+
+    def path(self, number: int) -> None:
+        """Rules of one known path."""
+        match = (*self.stream, ("udp_src", label_prefixes(*path_interval(number))[0]))
+        came: LinkId | None = None
+        for link in self.known.inner[number]:
+            self._send(link[0], came, link, match)
+            came = link
+        self._leave(self.known.exit, match)
+
+    def _send(
+        self,
+        at: str,
+        came: LinkId | None,
+        link: LinkId,
+        match: Match,
+        *,
+        earlier: LinkId | None = None,
+        clear: bool = False,
+    ) -> None:
+        group = self._group(at, came, link, earlier)
+        fields = (("ip_dscp", 0),) if clear else ()
+        self.rules.append(
+            FlowRule(
+                dpid=self.wiring.switch_at(at).dpid,
+                priority=STREAM_PRIORITY,
+                match=match,
+                out_port=0,
+                set_fields=fields,
+                group=group.number,
+                dec_ttl=True,
+            )
+        )
+
+    def _leave(self, at: str, match: Match) -> None:
+        """Out to the sink's host."""
+        sink = self.wiring.host_at(self.known.sink)
+        port = self.wiring.access_port(sink)
+        if port is None:
+            port = self.wiring.out_port(self.known.paths[0][-1])
+        dpid = self.wiring.switch_at(at).dpid
+        self.rules.append(FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=match, out_port=port))
+
+    def _group(self, at: str, came: LinkId | None, link: LinkId, earlier: LinkId | None) -> FailoverGroup:
+        key = (at, came, link, earlier)
+        if key in self.groups:
+            return self.groups[key]
+        port = self.wiring.out_port(link)
+        buckets = [Bucket(watch_port=port, out_port=port)]
+        label = ESCAPED + self.known.network.link_index[link]
+        ways = self.ways.escapes(came, link, earlier)
+        if not self._nameable(ways):
+            ways = self.ways.escapes(came, link, None)
+        for way in ways:
+            code = self._code(way.second)
+            out = self.wiring.out_port(way.link)
+            fields = (("ip_dscp", code), ("udp_src", label))
+            buckets.append(Bucket(watch_port=out, out_port=BACK if way.back else out, set_fields=fields))
+            self._follow(way.link, code, link)
+        dpid = self.wiring.switch_at(at).dpid
+        number = self.first_group + self.numbered[dpid]
+        self.numbered[dpid] += 1
+        group = self.groups[key] = FailoverGroup(dpid=dpid, number=number, buckets=tuple(buckets))
+        return group
+
+    def _nameable(self, ways: Sequence[Escape]) -> bool:
+        """Whether there are codes left for all second intermediates."""
+        new = {way.second for way in ways if way.second is not None} - set(self.codes)
+        return len(self.codes) + len(new) <= MOST_INTERMEDIATES
+
+    def _code(self, second: str | None) -> int:
+        if second is None:
+            return 0
+        if second not in self.codes and len(self.codes) == MOST_INTERMEDIATES:
+            raise InputError(
+                f"ft-drb: escapes from {self.known.source!r} to {self.known.sink!r} need more than {MOST_INTERMEDIATES} "
+                "second intermediate routers, which six bits of the header cannot name; choose a smaller network"
+            )
+        return self.codes.setdefault(second, len(self.codes) + 1)
+
+    def _follow(self, came: LinkId, code: int, earlier: LinkId) -> None:
+        state = (came[1], came, code, earlier)
+        if state not in self.seen:
+            self.seen.add(state)
+            self.waiting.append(state)
+
+    def escaped(self) -> None:
+        """Rules of every state that an escaped packet can be in."""
+        while self.waiting:
+            at, came, code, earlier = self.waiting.pop(0)
+            port = self._entered_by(came)
+            match = (("in_port", port), self.stream[0], ("ip_dscp", code), *self.stream[1:])
+            goal = self._node(code)
+            reached = at == goal
+            goal = self.known.exit if reached or goal is None else goal
+            if at == goal:
+                if (came, code) not in self.leaving:
+                    self.leaving.add((came, code))
+                    self._leave(at, (*match, ("udp_src", _ESCAPED_PREFIX)))
+                continue
+            link = self.known.routing(at, goal)[0]
+            label = ESCAPED + self.known.network.link_index[earlier]
+            self._send(at, came, link, (*match, ("udp_src", label)), earlier=earlier, clear=reached)
+            self._follow(link, 0 if reached else code, earlier)
+
+    def _node(self, code: int) -> str | None:
+        return next((node for node, own in self.codes.items() if own == code), None)
+
+    def _entered_by(self, link: LinkId) -> int:
+        cable = self.wiring.cable_of(link)
+        return cable.b_port if cable.forward == link else cable.a_port
+
+
+def escape_rules(wiring: Wiring, known: KnownPaths, *, udp_port: int, first_group: int = 1) -> EscapeRules:
+    """Rules and groups that carry a pair's stream (UDP to ``udp_port``) over its known paths and round every dead link.
+
+    Groups are numbered from ``first_group`` at each switch. An escape overwrites what an earlier one wrote. Whatever is not
+    of the stream takes the minimal path. O(states) rules: switches * neighbours * second intermediates at most. Raises
+    InputError where six bits cannot name the intermediates.
+    """
+    source, sink = wiring.host_at(known.source), wiring.host_at(known.sink)
+    stream: Match = (
+        ("eth_type", ETH_IPV4),
+        ("ip_proto", PROTOCOL_UDP),
+        ("ipv4_src", source.ip),
+        ("ipv4_dst", sink.ip),
+        ("udp_dst", udp_port),
+    )
+    builder = _Builder(wiring=wiring, known=known, stream=stream, first_group=first_group)
+    for number in range(len(known.paths)):
+        builder.path(number)
+    builder.escaped()
+    others = pair_rules(wiring, known.source, known.sink, known.paths[0], priority=OTHER_PRIORITY)
+    return EscapeRules(
+        rules=(*builder.rules, *others),
+        groups=tuple(builder.groups.values()),
+        intermediates=tuple(builder.codes),
+    )
+
+
+def groups_of(parts: Iterable[EscapeRules]) -> int:
+    """One more than the highest group number of any switch."""
+    return 1 + max((g.number for part in parts for g in part.groups), default=0)

@@ -1,0 +1,171 @@
+"""The verdict on a plain stream under failures: what FT-DRB, one path, or a route computed anew lets us expect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis
+from testbed.metapath.known_paths import cable_number
+from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.model.verdict import Check, Verdict
+from testbed.stream.mobility import Movement, splits_of
+from topologies.network import LinkId
+from topologies.routing_tables import static_routing
+
+MOST_LOST_S = 0.05
+"""Of packets, between a cut and the escape."""
+MOST_LAG_S = 0.1
+MOST_UNPLANNED = 1e-4
+REPORT_S = 0.01
+SLACK_S = 0.05
+"""Scheduling of the ends' processes, a few reports that come late: allowed over every predicted time of the source."""
+
+
+def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> Verdict:
+    """Every fault's checks; invalid, never passed, where the machine could not keep up or lost packets by itself."""
+    checks: list[Check] = []
+    for outcome in analysis.faults:
+        if plan.routing == "ft-drb":
+            checks += ft_drb_checks(plan, outcome, _episode(outcome, analysis.faults))
+        else:
+            checks.append(_share_check(plan, outcome, _link_of(plan, outcome)))
+            if plan.routing == "recomputed" and outcome.kind == "down":
+                checks.append(_no_more(outcome))
+    outside = analysis.lost_outside
+    checks.append(
+        Check(name="packets lost outside faults", predicted=0, measured=outside, tolerance=0, passed=outside == 0)
+    )
+    return Verdict(checks=tuple(checks), invalid=_invalid(plan, run, analysis))
+
+
+def ft_drb_checks(plan: MetapathPlan, outcome: FaultOutcome, episode: Sequence[FaultOutcome] = ()) -> list[Check]:
+    """Lost until the escape or until silence is found, nothing lost after it, and the return to the minimal path.
+
+    ``episode``: the faults that it overlaps, if any; the last of them on the minimal path to end is the one to return after.
+    """
+    overlapped, on_path = len(episode) > 1, _on_minimal_path(plan, outcome)
+    if not on_path and not overlapped:
+        return [_at_most(f"packets lost, {outcome.link} {outcome.kind}, off the path", 0, outcome.lost, "packets")]
+    checks = []
+    if outcome.kind == "down":
+        checks.append(
+            _at_most(
+                f"packets lost until the escape, {outcome.link} down", MOST_LOST_S, outcome.lost_s, "s of the stream"
+            )
+        )
+    else:
+        checks.append(
+            _at_most(
+                f"silence found, {outcome.link} {outcome.kind}",
+                silence_found_s(plan) + SLACK_S,
+                outcome.reconfigured_s,
+                f"s; {silence_found_s(plan):.3f} s by its parameters",
+            )
+        )
+    checks.append(_no_more(outcome))
+    if any(other.stop_s > outcome.stop_s and _on_minimal_path(plan, other) for other in episode) or not on_path:
+        return checks
+    limit = plan.options.probe_every / plan.rate_pps + 2 * REPORT_S + SLACK_S
+    words = f"s; a probe every {plan.options.probe_every / plan.rate_pps:g} s"
+    checks.append(
+        _at_most(f"return to the minimal path, {outcome.link} {outcome.kind}", limit, outcome.returned_s, words)
+    )
+    return checks
+
+
+def _episode(outcome: FaultOutcome, faults: Sequence[FaultOutcome]) -> tuple[FaultOutcome, ...]:
+    """The faults joined to this one by overlaps, itself included."""
+    joined, grown = {outcome.link: outcome}, True
+    while grown:
+        new = {
+            f.link: f
+            for f in faults
+            if f.link not in joined and any(f.start_s < j.stop_s and j.start_s < f.stop_s for j in joined.values())
+        }
+        joined |= new
+        grown = bool(new)
+    return tuple(joined.values())
+
+
+def silence_found_s(plan: MetapathPlan) -> float:
+    """From a silent failure to its discovery: so many packets go missing, each for so long, and a report tells of it."""
+    return plan.options.silence_s + plan.options.notifications / plan.rate_pps + REPORT_S
+
+
+def _at_most(name: str, limit: float, measured: float | None, words: str) -> Check:
+    return Check(
+        name=name,
+        predicted=None,
+        measured=measured,
+        tolerance=limit,
+        passed=measured is not None and measured <= limit,
+        detail=f"at most {limit:.4g} {words}",
+    )
+
+
+def _no_more(outcome: FaultOutcome) -> Check:
+    lost = outcome.lost_later
+    return Check(
+        name=f"packets lost after reconfiguring, {outcome.link} {outcome.kind}",
+        predicted=0,
+        measured=lost,
+        tolerance=0,
+        passed=lost == 0 and outcome.reconfigured_s is not None,
+        detail="" if outcome.reconfigured_s is not None else "it never did",
+    )
+
+
+def _share_check(plan: MetapathPlan, outcome: FaultOutcome, link: LinkId) -> Check:
+    """Lost is the share of labels on the link, as long as nobody reroutes them."""
+    share = lost_share(plan, link)
+    lasts_s = outcome.stop_s - outcome.start_s
+    if plan.routing == "recomputed" and outcome.reconfigured_s is not None:
+        lasts_s = outcome.reconfigured_s
+    expected = share * lasts_s * plan.rate_pps
+    slack = share * plan.rate_pps * UNDER_WAY_S / 2 + 3
+    if plan.routing == "recomputed" and outcome.reconfigured_s is not None:
+        slack += expected / 2  # the first switch may pass packets over before it says that it does
+    return Check(
+        name=f"packets lost, {outcome.link} {outcome.kind}",
+        predicted=round(expected, 1),
+        measured=outcome.lost,
+        tolerance=round(slack, 1),
+        passed=abs(outcome.lost - expected) <= slack,
+        detail=f"{100 * share:.1f} % of the labels cross the link for {lasts_s:.3f} s",
+    )
+
+
+def lost_share(plan: MetapathPlan, link: LinkId) -> float:
+    """Share of the stream that a cut of the link's cable takes while the first rules are in force."""
+    back = (link[1], link[0], link[2])
+    if plan.routing == "recomputed":
+        _, forward, _ = splits_of(plan.network, plan.source, plan.sink, Movement(layers=None))
+        numbers = [plan.network.link_index[i] for i in (link, back) if i in plan.network.link_index]
+        paths = [p for p in forward.paths if set(p.links) & set(numbers)]
+        return sum(p.stop - p.start for p in paths) / 65536
+    from testbed.routing import route_by_name
+
+    loads = route_by_name(plan.network, plan.source, plan.sink, "single").loads
+    return max(float(loads[plan.network.link_index[i]]) for i in (link, back) if i in plan.network.link_index)
+
+
+def _on_minimal_path(plan: MetapathPlan, outcome: FaultOutcome) -> bool:
+    cables = {cable_number(plan.network, link) for link in static_routing(plan.network)(plan.source, plan.sink)}
+    return cable_number(plan.network, _link_of(plan, outcome)) in cables
+
+
+def _link_of(plan: MetapathPlan, outcome: FaultOutcome) -> LinkId:
+    return next(f.link for f in plan.faults if f"{f.link[0]}->{f.link[1]}" == outcome.link)
+
+
+def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> str | None:
+    if not analysis.messages:
+        return "no packet was sent"
+    if run.health.sender_lag_s > MOST_LAG_S:
+        lag_ms = run.health.sender_lag_s * 1e3
+        return f"the sender lagged {lag_ms:.0f} ms behind its schedule (limit {MOST_LAG_S * 1e3:.0f} ms)"
+    if not plan.background_bps and analysis.lost_outside > MOST_UNPLANNED * analysis.messages:
+        return f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
+    if run.health.unplanned_drops:
+        return f"{run.health.unplanned_drops} packets were dropped at a full socket"
+    return None

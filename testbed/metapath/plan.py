@@ -1,0 +1,155 @@
+"""A plain stream (no code) whose routing reacts to failures: its plan, and what a run of it measured; values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from testbed.errors import InputError
+from testbed.faults.fault import Fault, FaultKind
+from testbed.faults.fault_schedules import overlapping
+from testbed.faults.fault_times import FaultTimes
+from testbed.metapath.metapaths import MetapathOptions, SourceEvent
+from testbed.metapath.wire import PACKET_BYTES
+from testbed.stream.measurements import FloatArray, IntArray, RunHealth
+from topologies.network import Network
+from topologies.routing_tables import static_routing
+
+Routing = Literal["ft-drb", "single", "recomputed"]
+ROUTINGS: tuple[Routing, ...] = ("ft-drb", "single", "recomputed")
+"""FT-DRB; one path for good; a capillary route that the controller computes anew when a port changes."""
+
+
+BACKGROUND_AFTER_S = 0.5
+"""Until then the source learns the zero-load latency of an empty network."""
+WARM_UP_S, LASTS_S, EVERY_S = 1.0, 1.0, 2.5
+"""Of ``each_cable_faults``: before the first fault, how long each lasts, from one to the next."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetapathPlan:
+    """``packet_bytes``: payload of each packet. ``background_bps``: TCP beside the stream on its minimal path, from
+    half a second after its start (0: none).
+    ``seed``: of the draws among paths. InputError for values out of range."""
+
+    network: Network
+    source: str
+    sink: str
+    routing: Routing = "ft-drb"
+    rate_pps: float = 1000.0
+    packet_bytes: int = 256
+    faults: tuple[Fault, ...] = ()
+    duration_s: float = 3.0
+    options: MetapathOptions = field(default_factory=MetapathOptions)
+    background_bps: float = 0.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.routing not in ROUTINGS:
+            raise InputError(f"routing {self.routing!r}; give {', '.join(ROUTINGS)}")
+        if not 1 <= self.rate_pps <= 20_000:
+            raise InputError(f"rate {self.rate_pps:g} packets/s; give 1 to 20000")
+        if not PACKET_BYTES <= self.packet_bytes <= 8900:
+            raise InputError(f"packets of {self.packet_bytes} bytes; give {PACKET_BYTES} to 8900")
+        last = max((f.stop_s for f in self.faults), default=0.0)
+        if not self.duration_s > last:
+            raise InputError(
+                f"duration {self.duration_s:g} s; the last fault ends at {last:g} s, the stream must go on"
+            )
+        if self.background_bps and self.routing == "recomputed":
+            raise InputError("background TCP has no rules where a route is recomputed; leave one of the two out")
+        if overlapping(self.faults):
+            self._check_overlap()
+        for fault in self.faults:
+            if fault.kind == "loss":
+                raise InputError(f"fault on {fault.link[0]}->{fault.link[1]}: kind loss; give down or blackhole")
+            if fault.link not in self.network.link_index:
+                raise InputError(
+                    f"fault on {fault.link[0]}->{fault.link[1]}, which is no link of {self.network.name!r}"
+                )
+        capacity = min(link.capacity_bps for link in self.network.links)
+        if self.rate_pps * (self.packet_bytes + 42) * 8 > 0.8 * capacity:
+            raise InputError(
+                f"{self.rate_pps:g} packets/s of {self.packet_bytes} bytes fill more than 80 % of a link of "
+                f"{capacity / 1e6:g} Mbit/s; lower --rate-pps or --symbol-bytes"
+            )
+
+    def _check_overlap(self) -> None:
+        """Only cuts of different cables, which FT-DRB's routers answer, can be told apart while both are in force."""
+        cables = {frozenset(f.link[:2]) | {f.link[2]} for f in self.faults}
+        if self.routing != "ft-drb" or any(f.kind != "down" for f in self.faults) or len(cables) < len(self.faults):
+            raise InputError(
+                f"routing {self.routing}: faults overlap; what each one does cannot be told apart (ft-drb: cuts of different "
+                "cables may)"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentDatagrams:
+    """Shape (n,): when each left, the message it carries (a copy carries the same), its path, 1 where it is a copy."""
+
+    time_s: FloatArray
+    message: IntArray
+    path: IntArray
+    copy: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceivedDatagrams:
+    """Shape (n,): arrivals; ``number`` indexes the sent ones; the link that it escaped from last, -1 for none."""
+
+    time_s: FloatArray
+    number: IntArray
+    dead_link: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rerouting:
+    """The controller heard of a port at ``heard_s``, had a new split at ``routed_s`` and switches obeyed it at ``done_s``."""
+
+    heard_s: float
+    routed_s: float
+    done_s: float
+    rules: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetapathRun:
+    """What was measured. Times in seconds since the stream's start; ``told_s``: when the controller told the source of a port."""
+
+    sent: SentDatagrams
+    received: ReceivedDatagrams
+    faults: tuple[FaultTimes, ...]
+    events: tuple[SourceEvent, ...] = ()
+    rerouted: tuple[Rerouting, ...] = ()
+    zero_load_s: float | None = None
+    health: RunHealth
+    counters: Mapping[str, Any] = field(default_factory=dict)
+
+    def arrival_s(self) -> FloatArray:
+        """Shape (sent,): when each datagram first arrived, nan where it never did."""
+        arrived = np.full(len(self.sent.time_s), np.nan)
+        for time_s, number in zip(self.received.time_s[::-1], self.received.number[::-1], strict=True):
+            if 0 <= number < len(arrived):
+                arrived[number] = time_s
+        return arrived
+
+
+def each_cable_faults(
+    network: Network, source: str, sink: str, *, kind: FaultKind = "down", most: int | None = None
+) -> tuple[Fault, ...]:
+    """Each cable between switches of the minimal path fails by itself for a second, with a second and a half between.
+
+    ``most``: only the first so many. InputError for fewer than one.
+    """
+    if most is not None and most < 1:
+        raise InputError(f"--links {most}: give 1 or more")
+    path = static_routing(network)(source, sink)
+    inner = [x for x in path if network.node(x[0]).kind == network.node(x[1]).kind == "switch"]
+    return tuple(
+        Fault(link=link, kind=kind, start_s=WARM_UP_S + k * EVERY_S, stop_s=WARM_UP_S + k * EVERY_S + LASTS_S)
+        for k, link in enumerate(inner[:most])
+    )

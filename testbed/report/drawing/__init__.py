@@ -1,0 +1,1 @@
+"""Drawings that all workloads share: networks, frames, time lines, axes, colours."""

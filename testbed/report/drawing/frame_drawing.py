@@ -1,0 +1,189 @@
+"""Time frames of a schedule as pictures: a pictogram of the network for each frame, and all links over all frames.
+
+After the pictograms of 000, section 3.3 and Figure 35: the links that a frame uses stand out, bottlenecks most.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.report.drawing.colours import LIGHT
+from testbed.report.drawing.node_places import place_network
+
+if TYPE_CHECKING:
+    from testbed.report.drawing.node_places import Point
+    from topologies.network import Network
+
+MOST_PICTOGRAMS = 24
+MOST_ROWS = 64
+MOST_NAMED = 32
+BUSY, BOTTLENECK, IDLE = LIGHT["measured"], LIGHT["predicted"], LIGHT["faint"]
+
+
+def draw_schedule(
+    transfers: Sequence[Sequence[str]],
+    frames: Sequence[Sequence[int]],
+    network: Network | None = None,
+    *,
+    title: str = "",
+) -> Any:
+    """A matplotlib figure: pictograms where the network is given (the first 24 frames), and the busy links of every frame.
+
+    ``transfers``: the links of each transfer by label (``a->b``); ``frames``: transfer numbers a frame.
+    """
+    from matplotlib.figure import Figure
+
+    loads = Counter(link for transfer in transfers for link in dict.fromkeys(transfer))
+    columns = min(6, max(2, math.ceil(math.sqrt(min(len(frames), MOST_PICTOGRAMS)))))
+    rows = math.ceil(min(len(frames), MOST_PICTOGRAMS) / columns) if network is not None else 0
+    strip = 0.9 + 0.16 * min(len(loads), MOST_ROWS)
+    figure = Figure(figsize=(11, 2.0 * rows + strip + (0.0 if rows else 0.6)))
+    figure.suptitle(title or f"{len(transfers)} transfers in {len(frames)} time frames", y=0.995, fontsize=11)
+    upper: Any = None
+    lower: Any = figure
+    if rows:
+        parts: Any = figure.subfigures(2, 1, height_ratios=(2.0 * rows, strip))
+        upper, lower = parts
+    if upper is not None and network is not None:
+        _draw_pictograms(upper, network, transfers, frames, loads, (rows, columns))
+    height = strip if rows else strip + 0.6
+    below, above = 0.45, 0.3 if rows else 0.6  # inches
+    box = (0.17, below / height, 0.81, 1 - (below + above) / height)
+    draw_busy_links(lower.add_axes(box), transfers, frames)
+    return figure
+
+
+def save_schedule(
+    path: str | Path,
+    transfers: Sequence[Sequence[str]],
+    frames: Sequence[Sequence[int]],
+    network: Network | None = None,
+    *,
+    title: str = "",
+) -> None:
+    """The figure as a file; its ending (svg, png, pdf) is the format. The same schedule gives the same bytes."""
+    import matplotlib
+
+    target = Path(path)
+    picture_format = target.suffix.removeprefix(".") or "svg"
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(picture_format)
+    with matplotlib.rc_context({"svg.hashsalt": "frames", "svg.fonttype": "path"}):
+        content = io.BytesIO()
+        figure = draw_schedule(transfers, frames, network, title=title)
+        figure.savefig(content, format=picture_format, dpi=150, metadata=metadata, facecolor=LIGHT["paper"])
+    target.write_bytes(content.getvalue())
+
+
+def draw_busy_links(axes: Any, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:
+    """One row a link (the 64 most loaded), one column a frame; a bottleneck's row is full in a liquid schedule."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
+    loads = Counter(link for transfer in transfers for link in dict.fromkeys(transfer))
+    order = {link: at for at, link in enumerate(loads)}
+    shown = sorted(loads, key=lambda link: (-loads[link], order[link]))[:MOST_ROWS]
+    row = {link: at for at, link in enumerate(shown)}
+    most = max(loads.values())
+    cells = [[0] * len(frames) for _ in shown]
+    for at, frame in enumerate(frames):
+        for link in (link for i in frame for link in transfers[i]):
+            if link in row:
+                cells[row[link]][at] = 2 if loads[link] == most else 1
+    colours = ListedColormap([LIGHT["wash"], BUSY, BOTTLENECK])
+    axes.pcolormesh(cells, cmap=colours, vmin=0, vmax=2, edgecolors=LIGHT["paper"], linewidth=0.4)
+    axes.invert_yaxis()
+    axes.set_yticks([at + 0.5 for at in range(len(shown))], [f"{link} ({loads[link]})" for link in shown], fontsize=6)
+    step = max(1, len(frames) // 24)
+    axes.set_xticks([at + 0.5 for at in range(0, len(frames), step)], range(1, len(frames) + 1, step), fontsize=7)
+    axes.tick_params(length=0)
+    hidden = f"; {len(loads) - len(shown)} less loaded ones left out" if len(loads) > len(shown) else ""
+    axes.set_xlabel("time frame", fontsize=8)
+    axes.set_ylabel(f"links (transfers over them){hidden}", fontsize=8)
+    legend = [
+        Patch(color=BOTTLENECK, label="bottleneck, busy"),
+        Patch(color=BUSY, label="busy"),
+        Patch(color=LIGHT["wash"], label="idle"),
+    ]
+    axes.legend(handles=legend, ncols=3, fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def _draw_pictograms(
+    figure: Any,
+    network: Network,
+    transfers: Sequence[Sequence[str]],
+    frames: Sequence[Sequence[int]],
+    loads: Mapping[str, int],
+    shape: tuple[int, int],
+) -> None:
+    places = place_network(network)
+    lanes = _lanes(network, places)
+    core = [node.id for node in network.switches][:MOST_NAMED]
+    most = max(loads.values())
+    bottlenecks = {link for link, load in loads.items() if load == most}
+    grid = figure.subplots(*shape, squeeze=False)
+    figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=0.9, wspace=0.08, hspace=0.22)
+    for at, axes in enumerate(grid.flat):
+        axes.set_axis_off()
+        if at < min(len(frames), MOST_PICTOGRAMS):
+            busy = {link for i in frames[at] for link in transfers[i]}
+            draw_pictogram(axes, lanes, busy, bottlenecks, [link for link in loads if link in lanes])
+            for node in core:
+                axes.plot(*places[node], marker="o", markersize=5.5, color=LIGHT["soft"], markeredgewidth=0, zorder=4)
+                axes.annotate(
+                    node.removeprefix("s"),
+                    places[node],
+                    fontsize=4,
+                    color=LIGHT["paper"],
+                    ha="center",
+                    va="center",
+                    zorder=5,
+                )
+            axes.set_title(f"frame {at + 1}: {len(frames[at])} transfers", fontsize=7, pad=2)
+    if len(frames) > MOST_PICTOGRAMS:
+        grid.flat[-1].text(
+            1.0, -0.06, f"frames {MOST_PICTOGRAMS + 1} to {len(frames)}: below only",
+            transform=grid.flat[-1].transAxes, ha="right", fontsize=7, color=LIGHT["soft"],
+        )  # fmt: skip
+
+
+Lane = tuple[tuple[float, float], tuple[float, float]]
+
+
+def draw_pictogram(
+    axes: Any, lanes: Mapping[str, Lane], busy: Iterable[str], bottlenecks: Iterable[str], used: Iterable[str]
+) -> None:
+    """One frame: ``used`` links of the traffic in grey, those ``busy`` in this frame in colour with an arrow head."""
+    from matplotlib.collections import LineCollection
+
+    critical, lit = set(bottlenecks), [link for link in busy if link in lanes]
+    axes.add_collection(LineCollection([lanes[link] for link in used], colors=IDLE, linewidths=0.5, zorder=1))
+    colours = [BOTTLENECK if link in critical else BUSY for link in lit]
+    widths = [1.9 if link in critical else 1.1 for link in lit]
+    axes.add_collection(LineCollection([lanes[link] for link in lit], colors=colours, linewidths=widths, zorder=2))
+    for link, colour in zip(lit, colours, strict=True):
+        (x0, y0), (x1, y1) = lanes[link]
+        angle = math.degrees(math.atan2(y1 - y0, x1 - x0)) - 90
+        at = (x0 + 0.6 * (x1 - x0), y0 + 0.6 * (y1 - y0))
+        axes.plot(*at, marker=(3, 0, angle), markersize=3.2, color=colour, markeredgewidth=0, zorder=3)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.autoscale_view()
+
+
+def _lanes(network: Network, places: Mapping[str, Point]) -> dict[str, Lane]:
+    """Label -> the straight line that stands for the link, moved to its right so that both directions are seen."""
+    lanes: dict[str, Lane] = {}
+    span = max(1e-9, *(abs(x) for x, _ in places.values()), *(abs(y) for _, y in places.values()))
+    for link in network.links:
+        (x0, y0), (x1, y1) = places[link.source], places[link.target]
+        length = math.hypot(x1 - x0, y1 - y0) or 1.0
+        aside = (0.03 + 0.03 * link.key) * span
+        dx, dy = (y1 - y0) / length * aside, -(x1 - x0) / length * aside
+        lanes[link.label] = ((x0 + dx, y0 + dy), (x1 + dx, y1 + dy))
+    return lanes

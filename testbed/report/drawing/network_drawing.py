@@ -1,0 +1,236 @@
+"""A network as a picture for ``testbed topology show --plot``: SVG, PNG or PDF by the file's ending."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import InputError
+from testbed.report.drawing.colours import LIGHT
+from testbed.report.drawing.node_places import Point, close_distance, place_network
+from topologies.formats import write_whole
+from topologies.network import Link, Network, Node
+
+PLOT_FORMATS = (".svg", ".png", ".pdf")
+MOST_NODES = 20_000
+MOST_LABELS = 400
+MOST_OUTSIDE_LABELS = 120
+_SIDE_INCHES = 11.0
+
+
+def draw_network(network: Network, path: str | Path) -> None:
+    """Write the drawing whole or not at all; the same network gives the same bytes.
+
+    Switches are squares, hosts dots, parallel and round-the-edge links arcs; a line joins two nodes with links both
+    ways, an arrow shows a link one way; thicker lines have more capacity. Raises InputError for an ending other than
+    .svg, .png and .pdf, for a network too large to draw, TopologyError where the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in PLOT_FORMATS:
+        raise InputError(f"{path}: the ending {path.suffix!r} names no picture; use {', '.join(PLOT_FORMATS)}")
+    if not 0 < len(network.nodes) <= MOST_NODES:
+        raise InputError(f"{path}: a network of {len(network.nodes)} nodes cannot be drawn; 1 to {MOST_NODES} can")
+    write_whole(path, picture(network, path.suffix.lower()[1:]))
+
+
+def picture(network: Network, picture_format: str) -> bytes:
+    """The drawing in matplotlib's format of that name ("svg", "png" or "pdf")."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    places = place_network(network)
+    size, box = _canvas(places)
+    # No date and a fixed salt: the same network gives the same file.
+    with matplotlib.rc_context({"svg.hashsalt": network.name, "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=size, facecolor=LIGHT["paper"])
+        FigureCanvasAgg(figure)
+        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0 - 0.62 / size[1]))
+        axes.set_axis_off()
+        axes.set_xlim(box[0], box[2])
+        axes.set_ylim(box[1], box[3])
+        axes.set_aspect("equal")
+        sides = _sides(network, places, size, box)
+        _draw_links(axes, network, places, sides["switch"])
+        _draw_nodes(axes, network, places, sides)
+        _write_title(figure, network, size)
+        content = io.BytesIO()
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(picture_format)
+        figure.savefig(content, format=picture_format, dpi=150, metadata=metadata, facecolor=LIGHT["paper"])
+    return content.getvalue()
+
+
+def _canvas(places: Mapping[str, Point]) -> tuple[tuple[float, float], tuple[float, float, float, float]]:
+    """Figure size in inches, and the box (left, bottom, right, top) that it shows."""
+    xs, ys = [p[0] for p in places.values()], [p[1] for p in places.values()]
+    span = max(max(xs) - min(xs), max(ys) - min(ys)) or 1.0
+    margin = 0.07 * span
+    left, right = min(xs) - margin, max(xs) + margin
+    bottom, top = min(ys) - margin, max(ys) + margin
+    width, height = right - left, top - bottom
+    if height < width * 0.4:
+        bottom, top = bottom - (width * 0.4 - height) / 2, top + (width * 0.4 - height) / 2
+        height = width * 0.4
+    if width < height * 0.6:
+        left, right = left - (height * 0.6 - width) / 2, right + (height * 0.6 - width) / 2
+        width = height * 0.6
+    scale = _SIDE_INCHES / max(width, height)
+    return (width * scale, height * scale + 0.62), (left, bottom, right, top)
+
+
+def _sides(
+    network: Network, places: Mapping[str, Point], size: tuple[float, float], box: tuple[float, float, float, float]
+) -> dict[str, float]:
+    """Node kind -> the side of its mark in points: small enough that nine in ten of its kind stay apart."""
+    points_per_unit = 72 * size[0] / (box[2] - box[0])
+    room = math.sqrt((box[2] - box[0]) * (box[3] - box[1]) / len(places)) * points_per_unit
+    switch = min(26.0, 0.36 * room, 0.8 * points_per_unit * close_distance([places[n.id] for n in network.switches]))
+    host = min(0.75 * switch, 0.8 * points_per_unit * close_distance([places[n.id] for n in network.hosts]))
+    if not network.switches:
+        host = min(20.0, 0.3 * room, host)
+    return {"switch": max(2.5, switch), "host": max(2.0, host)}
+
+
+def _draw_links(axes: Any, network: Network, places: Mapping[str, Point], dot: float) -> None:
+    from matplotlib.collections import LineCollection
+    from matplotlib.patches import FancyArrowPatch
+
+    largest = max((link.capacity_bps for link in network.links), default=1.0)
+    hosts = {node.id for node in network.hosts}
+    lines: list[Sequence[Point]] = []
+    widths: list[float] = []
+    colours: list[str] = []
+    for link, both, bend in _bends(network, places):
+        start, end = places[link.source], places[link.target]
+        access = link.source in hosts or link.target in hosts
+        width = max(0.5, min(1.8, dot / 9)) * (0.5 + 0.5 * math.sqrt(link.capacity_bps / largest))
+        colour = LIGHT["faint"] if access else LIGHT["soft"]
+        if both or len(network.links) > 3000:
+            lines.append(_arc(start, end, bend))
+            widths.append(width * (0.8 if access else 1.0))
+            colours.append(colour)
+        else:
+            axes.add_patch(
+                FancyArrowPatch(
+                    start, end, arrowstyle="-|>", mutation_scale=max(6.0, dot * 0.55), color=LIGHT["soft"],
+                    linewidth=width, shrinkA=dot * 0.55, shrinkB=dot * 0.6, connectionstyle=f"arc3,rad={-bend:.3f}", zorder=1,
+                )
+            )  # fmt: skip
+    axes.add_collection(LineCollection(lines, linewidths=widths, colors=colours, capstyle="round", zorder=1))
+
+
+def _bends(network: Network, places: Mapping[str, Point]) -> list[tuple[Link, bool, float]]:
+    """(link, whether its reverse is there too, bend): one entry a cable; bends keep parallel cables apart."""
+    cables: dict[tuple[str, str], list[tuple[Link, bool]]] = {}
+    shown: set[tuple[str, str, int]] = set()
+    for link in network.links:
+        back = (link.target, link.source, link.key)
+        if back in shown:
+            continue
+        shown.add(link.id)
+        a, b = min(link.source, link.target), max(link.source, link.target)
+        cables.setdefault((a, b), []).append((link, back in network.link_index))
+    found: list[tuple[Link, bool, float]] = []
+    round_the_edge = _edge_links(network, places)
+    for pair, together in cables.items():
+        for i, (link, both) in enumerate(together):
+            bend = (i - (len(together) - 1) / 2) * 0.22
+            if pair in round_the_edge:
+                bend += 0.16
+            found.append((link, both, bend if link.source == pair[0] else -bend))
+    return found
+
+
+def _edge_links(network: Network, places: Mapping[str, Point]) -> frozenset[tuple[str, str]]:
+    """Pairs of switches that a torus joins around its edge: drawn straight they would lie on the row between."""
+    shape = network.attributes.get("shape")
+    if not isinstance(shape, list) or len(shape) < 2 or not network.attributes.get("wraps"):
+        return frozenset()
+    pairs = set()
+    for link in network.links:
+        one: Any = network.node(link.source).attributes.get("coordinates")
+        other: Any = network.node(link.target).attributes.get("coordinates")
+        points = isinstance(one, list) and isinstance(other, list) and len(one) == len(other)
+        if points and any(abs(a - b) > 1 for a, b in zip(one, other, strict=True)):
+            pairs.add((min(link.source, link.target), max(link.source, link.target)))
+    return frozenset(pairs)
+
+
+def _arc(start: Point, end: Point, bend: float) -> Sequence[Point]:
+    """A straight line, or the quadratic curve whose middle leaves it by half of ``bend`` times its length."""
+    if not bend:
+        return (start, end)
+    (x0, y0), (x2, y2) = start, end
+    x1, y1 = (x0 + x2) / 2 - bend * (y2 - y0), (y0 + y2) / 2 + bend * (x2 - x0)
+    steps = 16
+    weights = [i / steps for i in range(steps + 1)]
+    return [
+        ((1 - t) ** 2 * x0 + 2 * t * (1 - t) * x1 + t**2 * x2, (1 - t) ** 2 * y0 + 2 * t * (1 - t) * y1 + t**2 * y2)
+        for t in weights
+    ]
+
+
+def _draw_nodes(axes: Any, network: Network, places: Mapping[str, Point], sides: Mapping[str, float]) -> None:
+    for nodes, marker, fill, edge, order in (
+        (network.hosts, "o", LIGHT["paper"], LIGHT["soft"], 2),
+        (network.switches, "s", LIGHT["measured"], LIGHT["paper"], 3),
+    ):
+        if nodes:
+            side = sides[nodes[0].kind]
+            xs, ys = zip(*(places[n.id] for n in nodes), strict=True)
+            line = max(0.4, side / 24)
+            axes.scatter(xs, ys, s=side**2, marker=marker, c=fill, edgecolors=edge, linewidths=line, zorder=order)
+    if len(network.nodes) <= MOST_LABELS:
+        for node in network.nodes:
+            _write_label(
+                axes, node, places[node.id], sides[node.kind], crowded=len(network.nodes) > MOST_OUTSIDE_LABELS
+            )
+
+
+def _write_label(axes: Any, node: Node, place: Point, side: float, *, crowded: bool) -> None:
+    """The id inside its mark where it is legible there, else above it, else (a host, or a crowd) not at all."""
+    inside = min(9.0, side * 0.62, side * 0.95 / (0.62 * len(node.id)))
+    legible = inside >= 3.6
+    if not legible and (crowded or node.kind == "host"):
+        return
+    axes.annotate(
+        node.id,
+        place,
+        xytext=(0, 0) if legible else (0, side * 0.6),
+        textcoords="offset points",
+        ha="center",
+        va="center_baseline" if legible else "bottom",
+        fontsize=inside if legible else 6.5,
+        color=LIGHT["paper"] if legible and node.kind == "switch" else LIGHT["ink"],
+        zorder=4,
+        parse_math=False,
+    )
+
+
+def _write_title(figure: Any, network: Network, size: tuple[float, float]) -> None:
+    inset = 0.25 / size[0]
+    most = int(size[0] * 8.5)
+    name = network.name if len(network.name) <= most else network.name[: most - 1] + "…"
+    one_way = sum((k.target, k.source, k.key) not in network.link_index for k in network.links)
+    cables = (len(network.links) - one_way) // 2
+    parts = [_count(len(network.switches), "switch", "switches"), _count(len(network.hosts), "host", "hosts")]
+    parts += [_count(cables, "two-way cable", "two-way cables")] if cables or not one_way else []
+    parts += [_count(one_way, "one-way link", "one-way links")] if one_way else []
+    figure.text(
+        inset,
+        1 - 0.3 / size[1],
+        name,
+        fontsize=12,
+        fontweight="bold",
+        color=LIGHT["ink"],
+        va="center",
+        parse_math=False,
+    )
+    figure.text(inset, 1 - 0.52 / size[1], " · ".join(parts), fontsize=9, color=LIGHT["soft"], va="center")
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

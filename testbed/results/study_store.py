@@ -1,0 +1,173 @@
+"""Studies on disk: points as they are measured, so that a study killed in the middle goes on where it was.
+
+``results/<name>/<run>/``: ``manifest.json``, ``points.jsonl`` (one JSON object a point, parameters and results together),
+``verdict.json``, ``figure-*.svg``, ``page.html``; ``<run>.unfinished`` until it is whole, as the runs of the result store.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from testbed.results.result_store import MANIFEST, PAGE, UNFINISHED, VERDICT, ResultStore, write_whole
+from testbed.errors import InputError
+from testbed.model.json_fields import json_ready
+from testbed.model.record_json import manifest_from_json, verdict_from_json
+from testbed.model.run_records import Manifest
+from testbed.model.verdict import Verdict
+
+POINTS = "points.jsonl"
+Row = dict[str, Any]
+
+
+def is_study(directory: Path) -> bool:
+    """Whether the directory (or its unfinished form) holds the points of a study."""
+    return _existing(directory) is not None
+
+
+class StudyRun:
+    """One study being measured. ``rows`` are the points that are there already; leave it by ``finish``. ``draft`` is where
+    it is written until then.
+
+    Raises InputError where the directory cannot be written, or where a run to resume is none, is finished, is being
+    written by another process, or belongs to another study.
+    """
+
+    def __init__(self, place: Path, manifest: Manifest) -> None:
+        self.place = place
+        self.manifest = manifest
+        self.draft = place.with_name(place.name + UNFINISHED)
+        self._file: IO[str] = (self.draft / POINTS).open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{self.draft}: another process is writing it; wait for it or stop it") from None
+        self.rows = _read_points(self.draft / POINTS)
+        self._mend_last_line()
+        self._finished = False
+
+    @classmethod
+    def new(cls, root: Path, name: str, manifest: Manifest) -> Self:
+        """Claim ``root/name/<time>-seed<seed>``."""
+        place, described = ResultStore(root).claim(name, manifest)
+        write_whole(_draft_of(place) / MANIFEST, _text(described.to_json()))
+        return cls(place, described)
+
+    @classmethod
+    def resume(cls, directory: Path, name: str, seed: int) -> Self:
+        """Go on with an unfinished run of the same study and seed."""
+        bare = directory.with_name(directory.name.removesuffix(UNFINISHED))
+        draft = _draft_of(bare)
+        if bare.is_dir():
+            raise InputError(f"{bare}: this run is finished; start a new one without --resume")
+        if not (draft / POINTS).is_file():
+            raise InputError(f"{directory}: no unfinished study there; give one of results/{name}/*{UNFINISHED}")
+        manifest = manifest_from_json(json.loads((draft / MANIFEST).read_text()), str(draft / MANIFEST))
+        if (manifest.name, manifest.seed) != (name, seed):
+            raise InputError(
+                f"{directory}: holds {manifest.name} with seed {manifest.seed}, not {name} with seed {seed}"
+            )
+        return cls(bare, manifest)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._finished and not self.rows:
+            for path in self.draft.iterdir():
+                path.unlink()
+            self.draft.rmdir()
+        self._file.close()
+
+    def add(self, row: Row) -> None:
+        """Append one measured point; it is on its way to the disk when this returns."""
+        ready = json_ready(row)
+        self.rows.append(ready)
+        self._file.write(json.dumps(ready, allow_nan=False, separators=(",", ":")) + "\n")
+        self._file.flush()
+
+    def finish(self, rows: Sequence[Row], verdict: Verdict, figures: Mapping[str, str]) -> Path:
+        """Write the rows in their final order, verdict, figures and page, and give the run its name."""
+        started = datetime.fromisoformat(self.manifest.started)
+        seconds = round((datetime.now(UTC) - started).total_seconds(), 3)
+        self.manifest = replace(self.manifest, seconds=seconds)
+        lines = "".join(json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n" for row in rows)
+        write_whole(self.draft / POINTS, lines)
+        write_whole(self.draft / MANIFEST, _text(self.manifest.to_json()))
+        write_whole(self.draft / VERDICT, _text(verdict.to_json()))
+        write_drawings(self.draft, self.manifest, rows, verdict, figures)
+        self.draft.rename(self.place)
+        self._finished = True
+        return self.place
+
+    def _mend_last_line(self) -> None:
+        """A line cut short by a kill would swallow the next point."""
+        whole = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in self.rows)
+        self._file.seek(0)
+        if self._file.read() != whole:
+            self._file.truncate(0)
+            self._file.write(whole)
+            self._file.flush()
+
+
+def write_drawings(
+    directory: Path, manifest: Manifest, rows: Sequence[Row], verdict: Verdict | None, figures: Mapping[str, str]
+) -> None:
+    """Write ``figure-NAME.svg`` and the page; ``figures`` are SVG documents."""
+    from testbed.report.study_page import build_study_page
+
+    for name, drawing in figures.items():
+        write_whole(directory / f"figure-{name}.svg", drawing)
+    write_whole(directory / PAGE, build_study_page(manifest, rows, verdict, figures))
+
+
+def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | None]:
+    """Where it lies, manifest, rows, verdict (None where unfinished). Raises InputError for what is no study."""
+    place = _existing(directory)
+    if place is None:
+        raise InputError(f"{directory}: no {POINTS} in it; give the directory of a study")
+    try:
+        manifest = manifest_from_json(json.loads((place / MANIFEST).read_text()), str(place / MANIFEST))
+        file = place / VERDICT
+        verdict = verdict_from_json(json.loads(file.read_text()), str(file)) if file.is_file() else None
+    except (OSError, json.JSONDecodeError) as error:
+        raise InputError(f"{place}: damaged ({error}); run the study again") from None
+    return place, manifest, _read_points(place / POINTS), verdict
+
+
+def _existing(directory: Path) -> Path | None:
+    for place in (directory, _draft_of(directory) if directory.name else directory):
+        if (place / POINTS).is_file() and (place / MANIFEST).is_file():
+            return place
+    return None
+
+
+def _draft_of(place: Path) -> Path:
+    return place.with_name(place.name + UNFINISHED)
+
+
+def _read_points(path: Path) -> list[Row]:
+    rows: list[Row] = []
+    *lines, cut_short = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    for number, line in enumerate([*lines, *([cut_short] if cut_short else [])], start=1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            if number > len(lines):
+                break  # cut short by a kill: measured again
+            raise InputError(f"{path}:{number}: not JSON; the study is damaged, run it again") from None
+        rows.append(row)
+    return rows
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=1, allow_nan=False) + os.linesep

@@ -1,0 +1,54 @@
+"""Reads failure traces from files, plain or gzip, and tells their format by the first line.
+
+The formats themselves are parsed in testbed/faults/failure_traces.py.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+from testbed.errors import InputError
+from testbed.faults.failure_traces import FailureTrace, parse_fta_events, parse_lanl_table, parse_pnnl_table
+
+
+def read_trace(
+    path: Path, *, system: str | None = None, rule: str | None = None, skip_bad_rows: bool = False
+) -> FailureTrace:
+    """The trace in a file: an LANL table (``rule`` as there), an FTA event table or PNNL's table.
+
+    ``system``: which machine (not needed for PNNL's). Raises InputError for a file that cannot be read, one of another
+    format, and as the parsers.
+    """
+    lines = read_lines(path)
+    heading = lines[0] if lines else ""
+    try:
+        if heading.startswith("Date,"):
+            return parse_pnnl_table(lines, skip_bad_rows=skip_bad_rows)
+        parse: Callable[[str], FailureTrace]
+        if heading.startswith("System,"):
+            options = {} if rule is None else {"rule": rule}
+
+            def parse(name: str) -> FailureTrace:
+                return parse_lanl_table(lines, name, skip_bad_rows=skip_bad_rows, **options)
+        elif "event_id" in heading:
+
+            def parse(name: str) -> FailureTrace:
+                return parse_fta_events(lines, name, skip_bad_rows=skip_bad_rows)
+        else:
+            raise InputError("not an LANL, FTA or PNNL table: the first line names none of their columns")
+        if system is None:
+            raise InputError("give the number of the system whose failures are meant")
+        return parse(system)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def read_lines(path: Path) -> list[str]:
+    """The file's lines with their ends; bytes that are no UTF-8 become the replacement character."""
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            return file.read().decode("utf-8", errors="replace").splitlines(keepends=True)
+    except (OSError, EOFError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); give a trace file, plain or .gz") from None

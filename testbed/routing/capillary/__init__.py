@@ -1,0 +1,1 @@
+"""Capillary routing, exact and in floats, and its certificate."""

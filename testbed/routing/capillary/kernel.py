@@ -1,0 +1,274 @@
+"""The capillary recursion's steps compiled by numba, for all pieces of a wave in one call.
+
+Imported only when a network is large enough to need it; what it returns is checked exactly by its caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.compile import use_cache_directory
+from testbed.routing.capillary.pieces import Piece, Split
+from testbed.routing.flows import flow_steps
+from testbed.routing.flows.flow_steps import (
+    MET,
+    PUSHABLE,
+    Residual,
+    build_residual,
+    cut_share,
+    drop_final_arcs,
+    first_share,
+    index_arcs,
+    label_components,
+    list_crossing,
+    push_rising,
+    spread_levels,
+)
+
+DISCONNECTED = -1
+PUSH_TOLERANCE = 1e-13  # of a link's capacity: less than this is rounding, not room for flow
+LEAST_NEED = 1e-12  # of the piece's load: less than this is met
+FINAL_TOLERANCE = 1e-9  # of a link's capacity: full or empty within this is taken for full or empty, then checked
+VANISHING = (
+    1e-12  # of the level of the piece above: a demand below this is rounding (where the recursion keeps to floats)
+)
+
+STEPS: tuple[Callable[..., Any], ...] = (
+    flow_steps.is_open,
+    flow_steps.push_path,
+    flow_steps.close_component,
+    flow_steps.forget_visits,
+    flow_steps.add_arc,
+    drop_final_arcs,
+    first_share,
+    cut_share,
+    spread_levels,
+    flow_steps.raised_level,
+    flow_steps.drain_rising,
+    push_rising,
+    label_components,
+    list_crossing,
+)
+"""The steps that compiled code calls, inner ones first."""
+
+
+def keep_flow(graph: Residual, low: Any, high: Any, load: Any) -> None:
+    """Start from the flow that the wave before left, cut to the capacities of this load; what that leaves unmet is need."""
+    for at in range(low, high):
+        node = graph.order[at]
+        graph.need[node] = graph.demand[node]
+    for at in range(low, high):
+        node = graph.order[at]
+        for arc in range(graph.first[node], graph.last[node]):
+            if graph.arc_out[arc]:
+                link = graph.arc_link[arc]
+                graph.capacity[link] = load * graph.weight[link]
+                graph.flow[link] = min(graph.flow[link], graph.capacity[link])
+                graph.need[node] -= graph.flow[link]
+                graph.need[graph.arc_node[arc]] += graph.flow[link]
+
+
+def solve_piece(graph: Residual, low: Any, high: Any) -> Any:
+    """Least greatest load of the piece by cuts (Dinkelbach) and augmentation: (components or DISCONNECTED, load)."""
+    drop_final_arcs(graph, low, high)
+    demand, weight = first_share(graph, low, high)
+    load = 0.0
+    if weight == 0:
+        return DISCONNECTED, load
+    while demand / weight > load:
+        load = demand / weight
+        least = LEAST_NEED * load
+        keep_flow(graph, low, high, load)
+        found = spread_levels(graph, low, high, PUSH_TOLERANCE, least)
+        while found == PUSHABLE:
+            push_rising(graph, low, high, PUSH_TOLERANCE, least)
+            found = spread_levels(graph, low, high, PUSH_TOLERANCE, least)
+        if found == MET:
+            break
+        demand, weight = cut_share(graph, low, high)
+        if weight == 0:
+            return DISCONNECTED, load
+    return label_components(graph, low, high, FINAL_TOLERANCE), load
+
+
+def freeze_crossing(graph: Residual, low: Any, high: Any, level: Any, loads: Any) -> None:
+    """Links between components are final: their loads are noted, their flow leaves the demands of their ends."""
+    for at in range(low, high):
+        node = graph.order[at]
+        for arc in range(graph.first[node], graph.last[node]):
+            other = graph.arc_node[arc]
+            if graph.arc_out[arc] and graph.component[node] != graph.component[other]:
+                link = graph.arc_link[arc]
+                if 2 * graph.flow[link] > graph.capacity[link]:
+                    amount = level * graph.weight[link]
+                    loads[link] = amount
+                    graph.demand[node] -= amount
+                    graph.demand[other] += amount
+                graph.weight[link] = 0.0
+
+
+def gather_components(graph: Residual, low: Any, high: Any, count: Any, bounds: Any) -> None:
+    """Sort the piece's nodes by component; component c is then ``order[bounds[c]:bounds[c + 1]]``."""
+    for part in range(count + 1):
+        bounds[part] = 0
+    for at in range(low, high):
+        bounds[graph.component[graph.order[at]] + 1] += 1
+        graph.queue[at] = graph.order[at]
+    bounds[0] = low
+    for part in range(count):
+        bounds[part + 1] += bounds[part]
+    for at in range(low, high):
+        node = graph.queue[at]
+        graph.order[bounds[graph.component[node]]] = node
+        bounds[graph.component[node]] += 1
+    for part in range(count, 0, -1):
+        bounds[part] = bounds[part - 1]
+    bounds[0] = low
+
+
+def balance_demand(graph: Residual, low: Any, high: Any, level: Any) -> Any:
+    """Is anything left to move among these nodes? Rounding is mended: what is next to nothing is nothing, and the
+    largest demand takes up what the others do not sum to."""
+    total, largest = 0.0, low
+    for at in range(low, high):
+        node = graph.order[at]
+        if abs(graph.demand[node]) < VANISHING * level:
+            graph.demand[node] = 0.0
+        total += graph.demand[node]
+        if abs(graph.demand[node]) > abs(graph.demand[graph.order[largest]]):
+            largest = at
+    if graph.demand[graph.order[largest]] == 0.0:
+        return False
+    graph.demand[graph.order[largest]] -= total
+    return abs(graph.demand[graph.order[largest]]) >= VANISHING * level
+
+
+def solve_all(graph: Residual, loads: Any, stack: Any, bounds: Any) -> Any:
+    """The whole recursion in floats: fills ``loads`` (relative to the largest weight); False where the sink is cut off.
+
+    ``stack`` of shape (2 * nodes + 2,) holds the pieces that wait, ``bounds`` (nodes + 1,) the components of one.
+    """
+    stack[0], stack[1] = 0, len(graph.order)
+    height = 2
+    while height > 0:
+        height -= 2
+        low, high = stack[height], stack[height + 1]
+        count, level = solve_piece(graph, low, high)
+        if count == DISCONNECTED:
+            if low == 0 and high == len(graph.order):
+                return False
+            continue
+        if count == 1:  # rounding has hidden the bottleneck; what is left is below what floats tell apart
+            continue
+        freeze_crossing(graph, low, high, level, loads)
+        gather_components(graph, low, high, count, bounds)
+        for part in range(count):
+            first, last = bounds[part], bounds[part + 1]
+            if last - first > 1 and balance_demand(graph, first, last, level):
+                stack[height], stack[height + 1] = first, last
+                height += 2
+    return True
+
+
+def solve_wave(graph: Residual, bounds: Any, counts: Any, crossing: Any, full: Any, crossing_bounds: Any) -> None:
+    """Solve every piece: piece i is ``order[bounds[i]:bounds[i + 1]]``, its crossing links likewise in ``crossing``."""
+    found = 0
+    for piece in range(len(counts)):
+        counts[piece], _ = solve_piece(graph, bounds[piece], bounds[piece + 1])
+        if counts[piece] > 0:
+            found = list_crossing(graph, bounds[piece], bounds[piece + 1], crossing, full, found)
+        crossing_bounds[piece + 1] = found
+
+
+class CompiledSteps(NamedTuple):
+    """What is called from Python; the rest is compiled into it."""
+
+    solve_wave: Callable[..., None]
+    solve_all: Callable[..., bool]
+    index_arcs: Callable[..., None]
+
+
+_compiled: list[CompiledSteps] = []
+
+
+def compiled_steps() -> CompiledSteps:
+    """The kernel's entries, compiled when first called: read from the cache, or made (some seconds) and kept there."""
+    if not _compiled:
+        use_cache_directory()
+        import numba
+        from numba.extending import register_jitable
+
+        for step in (*STEPS, keep_flow, solve_piece, freeze_crossing, gather_components, balance_demand):
+            register_jitable(no_cfunc_wrapper=True)(step)
+        entries = (solve_wave, solve_all, index_arcs)
+        try:
+            _compiled.append(CompiledSteps(*(numba.njit(cache=True)(entry) for entry in entries)))
+        except RuntimeError:  # numba's "no locator available": no directory can be written, compile for this process
+            _compiled.append(CompiledSteps(*(numba.njit(entry) for entry in entries)))
+    return _compiled[0]
+
+
+def _empty_residual(nodes: int, links: int) -> Residual:
+    """Of arrays. Indices without a sign: compiled code looks at every other one's sign before it is used, which takes a quarter
+    of the time."""
+    return build_residual(
+        nodes, links, lambda n: np.zeros(n, dtype=np.int32), np.zeros, lambda n: np.zeros(n, dtype=np.uint32)
+    )
+
+
+class CompiledSolver:
+    """Splits pieces in floats; holds the flow between waves, so that a piece starts from what its parent found."""
+
+    def __init__(self, nodes: int, tail: Sequence[int], head: Sequence[int], weight: Sequence[int]) -> None:
+        links, largest = len(tail), max(weight)
+        self._graph = _empty_residual(nodes, links)
+        self._graph.weight[:] = [w / largest for w in weight]
+        self._crossing, self._full = np.zeros(links, dtype=np.int32), np.zeros(links, dtype=np.int32)
+        steps = compiled_steps()
+        self._solve_wave = steps.solve_wave
+        steps.index_arcs(self._graph, np.array(tail, dtype=np.int32), np.array(head, dtype=np.int32))
+
+    def finish(self, links: Sequence[int]) -> None:
+        """The load of these links is final: they leave the network."""
+        self._graph.weight[np.array(links, dtype=np.int64)] = 0
+
+    def split(self, pieces: Sequence[Piece]) -> list[Split | None]:
+        """Components and crossing links of each piece (to be checked); None where no links lead to where flow is wanted."""
+        bounds = np.zeros(len(pieces) + 1, dtype=np.int32)
+        np.cumsum([len(piece.nodes) for piece in pieces], out=bounds[1:])
+        nodes = np.array([node for piece in pieces for node in piece.nodes], dtype=np.int32)
+        self._graph.order[: len(nodes)] = nodes
+        self._graph.demand[nodes] = [b / piece.denominator for piece in pieces for b in piece.demand]
+        counts, crossing_bounds = np.zeros(len(pieces), dtype=np.int32), np.zeros(len(pieces) + 1, dtype=np.int32)
+        self._solve_wave(self._graph, bounds, counts, self._crossing, self._full, crossing_bounds)
+        component = self._graph.component[nodes].tolist()
+        crossing, full = self._crossing[: crossing_bounds[-1]].tolist(), self._full[: crossing_bounds[-1]].tolist()
+        found: list[Split | None] = []
+        for piece, count in enumerate(counts.tolist()):
+            part = slice(crossing_bounds[piece], crossing_bounds[piece + 1])
+            split = Split(count, component[bounds[piece] : bounds[piece + 1]], crossing[part], full[part])
+            found.append(split if count > 0 else None)
+        return found
+
+
+def float_loads(
+    nodes: int, ends: tuple[NDArray[np.int32], NDArray[np.int32]], weight: NDArray[np.float64], source: int, sink: int
+) -> NDArray[np.float64] | None:
+    """Capillary loads of one unit in floats, one a link (``ends``: tails and heads, ``weight``: capacities, shape (links,)).
+
+    None where the sink cannot be reached. Loads below some 1e-12 of the load of the layer above may be lost.
+    """
+    links = len(weight)
+    graph = _empty_residual(nodes, links)
+    graph.weight[:] = weight / weight.max()
+    graph.order[:] = np.arange(nodes)
+    graph.demand[source], graph.demand[sink] = 1.0, -1.0
+    steps = compiled_steps()
+    steps.index_arcs(graph, *ends)
+    loads = np.zeros(links)
+    found = steps.solve_all(graph, loads, np.zeros(2 * nodes + 2, np.int32), np.zeros(nodes + 1, np.int32))
+    return loads if found else None

@@ -1,0 +1,151 @@
+"""The thesis' own way to a capillary route: a maximum flow a layer by linear programming, and the bottleneck hunting loop.
+
+Kept beside the recursion as its peer: slow, in floats, and true to the letter (000, equations 16 to 19).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.errors import InputError
+from testbed.model.routes import SplitRoute
+from testbed.routing.flows.end_points import FlowProblem, flow_problem
+from testbed.routing.flows.exact_flow import exact_route
+from testbed.routing.flows.linear_programs import UnsolvedError, Vector, balance_matrix, solve_lp
+from topologies.network import Network
+
+FULL = 1e-7
+"""A link within this of its capacity is taken for full, a flow-out coefficient below it for nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuntedLayer:
+    """One layer: its flow increase factor F (equation 19), the number of suspected links at the start of the hunting loop
+    and after each of its iterations (the last two are equal: nothing more was removed), and its bottlenecks (indices into
+    the network's links)."""
+
+    factor: float
+    suspects: tuple[int, ...]
+    bottlenecks: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuntedRoute:
+    """Layers in order; ``loads`` one float a link of the network: 1 over the product of factors, times its capacity over
+    the largest; 0 where no layer holds it. ``linear_programs`` is how many were solved."""
+
+    layers: tuple[HuntedLayer, ...]
+    loads: tuple[float, ...]
+    linear_programs: int
+
+
+def hunt_layers(network: Network, source: str, sink: str, layers: int | None = None) -> HuntedRoute:
+    """Build layer after layer, all of them or the first ``layers``, as 000 does in subsections 4.2.2 and 4.2.3.
+
+    Each layer maximises the factor F by which all flow-out coefficients can grow within capacities of one (equation 18's
+    problem), then minimises, again and again, the sum of the loads of the links suspected as bottlenecks, and drops
+    those that are full no longer. Time: some ten linear programmes a layer. Raises InputError, NoPathError.
+
+    >>> from topologies.network import Link, Node
+    >>> ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+    >>> square = Network(name="square", nodes=tuple(Node(id=i, kind="switch") for i in "abcd"),
+    ...                  links=tuple(Link(source=s, target=t) for s, t in ends))
+    >>> [round(load, 6) for load in hunt_layers(square, "a", "d").loads]
+    [0.5, 0.5, 0.5, 0.5]
+    """
+    problem = flow_problem(network, source, sink)
+    hunt = _Hunt(problem)
+    found: list[HuntedLayer] = []
+    while hunt.unfinished and (layers is None or len(found) < layers):
+        found.append(hunt.next_layer())
+    loads = [0.0] * len(network.links)
+    for at, load in enumerate(hunt.loads):
+        loads[problem.links[at]] = float(load)
+    return HuntedRoute(layers=tuple(found), loads=tuple(loads), linear_programs=hunt.solved)
+
+
+def thesis_route(network: Network, source: str, sink: str) -> SplitRoute:
+    """The full capillary route by the thesis' loop; floats are made to conserve the flow exactly (method "thesis-loop")."""
+    problem = flow_problem(network, source, sink)
+    loads = hunt_layers(network, source, sink).loads
+    return exact_route(problem, "thesis-loop", [loads[i] for i in problem.links])
+
+
+class _Hunt:
+    """The links not yet in a bottleneck, and the flow-out coefficients that are left to them."""
+
+    def __init__(self, problem: FlowProblem) -> None:
+        self._problem = problem
+        self._capacity = np.array(problem.weight, dtype=np.float64) / problem.largest_weight
+        self._tail, self._head = np.array(problem.tail, dtype=np.int64), np.array(problem.head, dtype=np.int64)
+        self._flow_out = np.zeros(problem.nodes)
+        self._flow_out[problem.source], self._flow_out[problem.sink] = 1.0, -1.0
+        self._left = np.arange(len(problem.links))
+        self._product = 1.0
+        self.loads = np.zeros(len(problem.links))
+        self.solved = 0
+
+    @property
+    def unfinished(self) -> bool:
+        return bool(np.any(self._flow_out))
+
+    def next_layer(self) -> HuntedLayer:
+        links = len(self._left)
+        capacity = self._capacity[self._left]
+        nodes = self._problem.nodes
+        with_factor = balance_matrix(nodes, self._tail[self._left], self._head[self._left], links + 1).tolil()
+        with_factor[:, [links]] = -self._flow_out.reshape(-1, 1)
+        cost = np.zeros(links + 1)
+        cost[links] = -1.0
+        x, _ = self._solve(cost, with_factor.tocsr(), np.zeros(nodes), np.append(capacity, np.inf))
+        factor = float(x[links])
+        if factor < FULL:
+            raise self._problem.no_path()
+        balance = balance_matrix(nodes, self._tail[self._left], self._head[self._left])
+        suspects = np.flatnonzero(x[:links] > capacity * (1 - FULL))
+        counts = [len(suspects)]
+        while True:
+            cost = np.zeros(links)
+            cost[suspects] = 1.0
+            x, _ = self._solve(cost, balance, self._flow_out * factor, capacity)
+            kept = suspects[x[suspects] > capacity[suspects] * (1 - FULL)]
+            counts.append(len(kept))
+            if len(kept) == len(suspects):
+                break
+            suspects = kept
+        if not len(suspects):
+            raise InputError(
+                f"network {self._problem.network.name!r}: the thesis' loop lost its digits (no bottleneck)"
+            )
+        bottlenecks = self._left[suspects]
+        self._remove(bottlenecks, suspects, factor)
+        named = tuple(self._problem.links[i] for i in bottlenecks)
+        return HuntedLayer(factor=factor, suspects=tuple(counts), bottlenecks=named)
+
+    def _remove(self, bottlenecks: NDArray[np.int64], at: NDArray[np.int64], factor: float) -> None:
+        """Equations 17 and 18; rounding is mended by letting small coefficients vanish and the rest sum to zero."""
+        self._product *= factor
+        self.loads[bottlenecks] = self._capacity[bottlenecks] / self._product
+        flow_out = self._flow_out * factor
+        np.subtract.at(flow_out, self._tail[bottlenecks], self._capacity[bottlenecks])
+        np.add.at(flow_out, self._head[bottlenecks], self._capacity[bottlenecks])
+        flow_out[np.abs(flow_out) < 100 * FULL] = 0.0
+        self._left = np.delete(self._left, at)
+        if np.any(flow_out):
+            largest = int(np.argmax(np.abs(flow_out)))
+            flow_out[largest] -= flow_out.sum()
+        self._flow_out = flow_out
+
+    def _solve(self, cost: Vector, balance: object, right: Vector, upper: Vector) -> tuple[Vector, float]:
+        self.solved += 1
+        try:
+            return solve_lp(cost, (balance, right), upper)
+        except UnsolvedError as error:
+            name = self._problem.network.name
+            raise InputError(
+                f"network {name!r}: the thesis' loop lost its digits at layer programme {self.solved} ({error}); "
+                "the method 'capillary' is exact"
+            ) from None

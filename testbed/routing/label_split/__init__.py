@@ -1,0 +1,1 @@
+"""From a split route to label intervals."""

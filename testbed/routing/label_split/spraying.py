@@ -1,0 +1,115 @@
+"""From a split route to a label split: whole numbers of labels on each link, in as few separate intervals as can be found.
+
+Three steps: round 65,536 r(l) to integers that still conserve flow, order each node's outgoing links so that intervals
+stay whole, read off the path of each range of labels.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from fractions import Fraction
+
+from testbed.errors import InputError
+from testbed.model.label_split import LABELS, LabelPath, LabelSplit
+from testbed.model.routes import SplitRoute
+from testbed.routing.label_split.interval_search import Cuts, IntervalSearch
+from testbed.routing.label_split.rounding import Units, round_to_labels
+from testbed.routing.two_paths import two_paths
+from topologies.network import Network
+
+
+def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
+    """A label split in which every link carries its load to within 1/65536.
+
+    ``budget`` bounds the search for an order with few intervals (changes tried; deterministic, no clock). Cost: each change
+    is linear in the intervals downstream of it. Raises InputError where the flow has a directed cycle (no routing method
+    makes one: a label could go round in it).
+
+    >>> from topologies.network import Link, Node
+    >>> net = Network(name="pair", nodes=(Node(id="a", kind="switch"), Node(id="b", kind="switch")),
+    ...               links=tuple(Link(source="a", target="b", key=k) for k in range(2)))
+    >>> halves = SplitRoute(network=net, source="a", sink="b", method="halves", loads=(Fraction(1, 2), Fraction(1, 2)))
+    >>> [spray(halves).intervals(i) for i in range(2)]
+    [((0, 32768),), ((32768, 65536),)]
+    """
+    units = round_to_labels(route)
+    search = IntervalSearch(route.network, route.source, units, _topological(route, units))
+    search.settle(budget)
+    return LabelSplit(
+        network=route.network, source=route.source, sink=route.sink, paths=tuple(_read_paths(route, search.cuts))
+    )
+
+
+def _topological(route: SplitRoute, units: Units) -> list[str]:
+    """Nodes of the flow in an order in which every loaded link points forwards."""
+    network = route.network
+    waiting: dict[str, int] = {route.source: 0}
+    out: dict[str, list[int]] = {}
+    for i in units:
+        link = network.links[i]
+        waiting[link.target] = waiting.get(link.target, 0) + 1
+        waiting.setdefault(link.source, 0)
+        out.setdefault(link.source, []).append(i)
+    ready = sorted((n for n, count in waiting.items() if not count), key=lambda n: network.node_index[n])
+    order = []
+    while ready:
+        node = ready.pop(0)
+        order.append(node)
+        for i in out.get(node, ()):
+            target = network.links[i].target
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    if len(order) != len(waiting):
+        stuck = next(network.links[i] for i in units if waiting[network.links[i].source] > 0)
+        raise InputError(
+            f"split route {route.source!r} -> {route.sink!r}: its flow runs in a cycle near {stuck.label}; "
+            "take the cycle out before splitting it over labels"
+        )
+    return order
+
+
+def _read_paths(route: SplitRoute, cuts: Cuts) -> list[LabelPath]:
+    """Elementary ranges of labels, each with the links it takes; neighbours on one path are joined."""
+    network = route.network
+    edges = sorted({0, LABELS, *(x for v in cuts.values() for interval in v for x in interval)})
+    at_node: dict[str, list[tuple[int, int, int]]] = {}
+    for link, intervals in cuts.items():
+        at_node.setdefault(network.links[link].source, []).extend((a, b, link) for a, b in intervals)
+    paths: list[LabelPath] = []
+    for start, stop in itertools.pairwise(edges):
+        node, links = route.source, []
+        while node != route.sink:
+            link = next(i for a, b, i in at_node[node] if a <= start < b)
+            links.append(link)
+            node = network.links[link].target
+        if paths and paths[-1].links == tuple(links):
+            start = paths.pop().start
+        paths.append(LabelPath(start=start, stop=stop, links=tuple(links)))
+    return paths
+
+
+def paths_split(
+    network: Network, source: str, sink: str, paths: Sequence[tuple[Sequence[int], Fraction]]
+) -> LabelSplit:
+    """A label split of given paths (link indices, weight); weights are relative, every path gets a label at least."""
+    total = sum(weight for _, weight in paths)
+    done, at, split = Fraction(0), 0, []
+    for k, (links, weight) in enumerate(paths):
+        done += weight
+        stop = max(at + 1, min(LABELS - (len(paths) - 1 - k), round(LABELS * done / total)))
+        split.append(LabelPath(start=at, stop=stop, links=tuple(links)))
+        at = stop
+    return LabelSplit(network=network, source=source, sink=sink, paths=tuple(split))
+
+
+def disjoint_return_split(network: Network, source: str, sink: str) -> LabelSplit:
+    """From sink back to source: half of the labels on each of two paths that share as few nodes and cables as can be.
+
+    A shared node costs less than a shared cable, either more than any detour; one path where the two are the same.
+    Raises NoPathError where the sink cannot reach the source.
+    """
+    first, second = two_paths(network, sink, source)
+    halves = [(first, Fraction(1))] if first == second else [(first, Fraction(1)), (second, Fraction(1))]
+    return paths_split(network, sink, source, halves)

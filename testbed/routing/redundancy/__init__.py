@@ -1,0 +1,1 @@
+"""What redundancy a route calls for: failures that overlap, the route of least ROR."""

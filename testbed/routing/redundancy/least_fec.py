@@ -1,0 +1,244 @@
+"""The route of least ROR: by tangent cuts for large blocks (000, equation 29), by a staircase for small ones (equation 23).
+
+What every other routing is measured against; a proved lower bound comes with each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array, hstack
+from scipy.special import betaincinv
+
+from fec.redundancy.block_size import fec_block_size
+from fec.redundancy.ror import ror
+from testbed.errors import InputError
+from testbed.model.routes import SplitRoute
+from testbed.routing.baselines import max_flow
+from testbed.routing.capillary.route import capillary_route
+from testbed.routing.flows.end_points import FlowProblem, flow_problem
+from testbed.routing.flows.exact_flow import exact_route
+from testbed.routing.flows.linear_programs import UnsolvedError, Vector, balance_matrix, solve_lp, solve_milp
+from topologies.errors import NoPathError
+from topologies.network import Network
+
+LOAD_CAP = 0.999
+"""No link that need not carry everything carries more than this: its overhead would be beyond any use."""
+SHORTER = 1e-7
+"""Cost of a unit of load on any link: of routes of one ROR the one with fewer loaded links, and no circulations."""
+MARGIN = 1e-7
+"""Loads keep this far below a step of the staircase, so that rounding does not cross it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastFec:
+    """``route`` and its exact ROR by the equation asked for, over links that need not carry everything; ``forced`` are
+    those that must (indices); ``bound``: no route has a smaller one; ``rounds``: linear programmes solved."""
+
+    route: SplitRoute
+    ror: float
+    bound: float
+    forced: tuple[int, ...]
+    rounds: int
+
+
+def least_fec_route(network: Network, source: str, sink: str, tolerance: float, *, gap: float = 1e-6) -> LeastFec:
+    """Least ROR of equation 29: convex in each load, so linear programmes with tangents added where they were missed.
+
+    Stops where the bound is within ``gap`` (relative). Time: some ten linear programmes of the network's size.
+    Raises InputError (end points, tolerance) and NoPathError.
+
+    >>> from topologies.network import Link, Node
+    >>> pair = Network(name="pair", nodes=(Node(id="a", kind="switch"), Node(id="b", kind="switch")),
+    ...                links=(Link(source="a", target="b"), Link(source="a", target="b", key=1)))
+    >>> round(least_fec_route(pair, "a", "b", 0.05).ror, 4)
+    1.8
+    """
+    problem = _checked(network, source, sink, tolerance)
+    forced = _forced_links(problem)
+    links, nodes = len(problem.links), problem.nodes
+    free = np.array([i for i in range(links) if i not in forced], dtype=np.int64)
+    balance = balance_matrix(nodes, problem.tail, problem.head, 2 * links)
+    upper = np.concatenate([np.where(np.isin(np.arange(links), free), LOAD_CAP, 1.0), np.full(links, math.inf)])
+    cost = np.concatenate([np.full(links, SHORTER), np.ones(links)])
+    points = [(int(i), tolerance) for i in free] + [(int(i), r) for i in free for r in (0.2, 0.35, 0.5, 0.7)]
+    best, best_ror, bound, rounds = np.zeros(links), math.inf, 0.0, 0
+    while best_ror - bound > gap * best_ror or rounds == 0:
+        x, value = _solved(problem, cost, (balance, _unit(problem)), upper, _tangents(points, tolerance, links))
+        rounds += 1
+        bound = max(bound, value - SHORTER * float(x[:links].sum()))
+        reached = float(_overhead(x[:links][free], tolerance).sum())
+        if reached < best_ror:
+            best, best_ror = x[:links], reached
+        missed = _overhead(x[:links][free], tolerance) - x[links:][free]
+        added = [(int(i), float(x[i])) for i, gap_here in zip(free, missed, strict=True) if gap_here > 1e-7]
+        if not added or rounds >= 60:
+            break
+        points += added
+    return _found(problem, best, forced, tolerance, bound, rounds, blocks=None)
+
+
+def least_fec_route_small(
+    network: Network,
+    source: str,
+    sink: str,
+    tolerance: float,
+    source_packets: int,
+    decoding_error_rate: float,
+    *,
+    limit_s: float = 60.0,
+) -> LeastFec:
+    """Least ROR of equation 23, for networks of some ten nodes: an integer programme over the steps of FEC_r.
+
+    A link costs FEC_N / FEC_t - 1 where its load is at most the greatest that N packets bear. Steps beyond the best
+    route known beforehand are left out. Loads keep a ten-millionth below each step. ``bound`` is ``ror`` where the
+    programme was solved to its end. Raises InputError and NoPathError.
+    """
+    problem = _checked(network, source, sink, tolerance)
+    forced = _forced_links(problem)
+    known = min(
+        (capillary_route(network, source, sink), least_fec_route(network, source, sink, tolerance).route),
+        key=lambda route: _block_ror(problem, route, forced, tolerance, (source_packets, decoding_error_rate)),
+    )
+    most = _block_ror(problem, known, forced, tolerance, (source_packets, decoding_error_rate))
+    steps = _staircase(tolerance, source_packets, decoding_error_rate, most)
+    base = fec_block_size(source_packets, tolerance, decoding_error_rate)
+    loads, below = _staircase_route(problem, forced, steps, 0.5 / base / max(most, 1.0), limit_s)
+    bound = math.ceil(below * base - 1e-3) / base  # a sum of steps is a multiple of 1 / FEC_t
+    found = _found(problem, loads, forced, tolerance, bound, 1, blocks=(source_packets, decoding_error_rate))
+    if found.ror <= most:
+        return found
+    return LeastFec(route=known, ror=most, bound=min(bound, most), forced=found.forced, rounds=1)
+
+
+def _staircase_route(
+    problem: FlowProblem, forced: frozenset[int], steps: Sequence[tuple[float, float]], gap: float, limit_s: float
+) -> tuple[Vector, float]:
+    """Link i, step k: one of the y[i, k] is 1; x[i] is at most the load of that step."""
+    links, count = len(problem.links), len(steps)
+    free = [i for i in range(links) if i not in forced]
+    width = links + len(free) * count
+    load, price = np.array([s[0] for s in steps]), np.array([s[1] for s in steps])
+    cost = np.concatenate([np.full(links, SHORTER), np.tile(price, len(free))])
+    upper = np.ones(width)
+    rows = np.repeat(np.arange(len(free)), count)
+    columns = links + np.arange(len(free) * count)
+    one = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(free), width))
+    caps = csr_array((np.tile(load, len(free)), (rows, columns)), shape=(len(free), width))
+    own = csr_array((np.ones(len(free)), (np.arange(len(free)), free)), shape=(len(free), width))
+    balance = balance_matrix(problem.nodes, problem.tail, problem.head, width)
+    unit, ones = _unit(problem), np.ones(len(free))
+    whole = np.concatenate([np.zeros(links), np.ones(len(free) * count)])
+    constraints = [
+        (balance, unit, unit),
+        (one, ones, ones),
+        (own - caps, np.full(len(free), -math.inf), np.zeros(len(free))),
+    ]
+    try:
+        x, _, bound = solve_milp(cost, constraints, upper, whole, gap, limit_s)
+    except UnsolvedError as error:
+        raise InputError(f"network {problem.network.name!r}: no least-FEC route found ({error})") from None
+    return x[:links], max(0.0, bound - SHORTER * links)
+
+
+def _staircase(tolerance: float, m: int, der: float, most: float) -> list[tuple[float, float]]:
+    """(greatest load, overhead) of each block size from FEC_t on; the first costs nothing."""
+    base = fec_block_size(m, tolerance, der)
+    first = max(float(betaincinv(base - m + 1, m, der)), 0.0) - MARGIN
+    steps = [(max(first, tolerance - MARGIN, 0.0), 0.0)]
+    size = base + 1
+    while size / base - 1 <= most and steps[-1][0] < LOAD_CAP:
+        steps.append((min(LOAD_CAP, float(betaincinv(size - m + 1, m, der)) - MARGIN), size / base - 1))
+        size += 1
+    return steps
+
+
+def _checked(network: Network, source: str, sink: str, tolerance: float) -> FlowProblem:
+    if not 0 <= tolerance < 1:
+        raise InputError(f"least FEC: tolerance {tolerance!r} must be 0 or more and below 1")
+    problem = flow_problem(network, source, sink)
+    max_flow(network, source, sink)  # raises NoPathError
+    return problem
+
+
+def _forced_links(problem: FlowProblem) -> frozenset[int]:
+    """Usable links without which the sink cannot be reached: they carry everything on every route."""
+    network = problem.network
+    ends = [network.nodes[i].id for i in (problem.source, problem.sink)]
+    route = capillary_route(network, ends[0], ends[1], layers=1)
+    found = []
+    for at, link in enumerate(problem.links):
+        if route.loads[link] == 1:
+            rest = Network(
+                name=network.name, nodes=network.nodes, links=network.links[:link] + network.links[link + 1 :]
+            )
+            try:
+                max_flow(rest, ends[0], ends[1])
+            except NoPathError:
+                found.append(at)
+    return frozenset(found)
+
+
+def _unit(problem: FlowProblem) -> Vector:
+    demand = np.zeros(problem.nodes)
+    demand[problem.source], demand[problem.sink] = 1.0, -1.0
+    return demand
+
+
+def _overhead(load: Vector, tolerance: float) -> Vector:
+    """Equation 29's term, continued convexly below the tolerance."""
+    return np.asarray(np.maximum((1 - tolerance) / (1 - np.minimum(load, LOAD_CAP)) - 1, 0.0), dtype=np.float64)
+
+
+def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int) -> tuple[csr_array, Vector]:
+    """Each point (link, r): slope * x - w <= slope * r - overhead(r)."""
+    at = np.array([i for i, _ in points], dtype=np.int64)
+    r = np.array([max(r, tolerance) for _, r in points])
+    slope = (1 - tolerance) / (1 - r) ** 2
+    rows = np.arange(len(points))
+    left = csr_array((slope, (rows, at)), shape=(len(points), links))
+    right = csr_array((-np.ones(len(points)), (rows, at)), shape=(len(points), links))
+    return csr_array(hstack([left, right])), slope * r - _overhead(r, tolerance)
+
+
+def _solved(
+    problem: FlowProblem,
+    cost: Vector,
+    equal: tuple[csr_array, Vector],
+    upper: Vector,
+    at_most: tuple[csr_array, Vector],
+) -> tuple[Vector, float]:
+    try:
+        return solve_lp(cost, equal, upper, at_most)
+    except UnsolvedError as error:
+        raise InputError(f"network {problem.network.name!r}: no least-FEC route found ({error})") from None
+
+
+def _found(
+    problem: FlowProblem,
+    loads: Vector,
+    forced: frozenset[int],
+    tolerance: float,
+    bound: float,
+    rounds: int,
+    blocks: tuple[int, float] | None,
+) -> LeastFec:
+    route = exact_route(problem, f"least-fec:{tolerance:g}", loads.tolist(), least=1e-9)
+    reached = _block_ror(problem, route, forced, tolerance, blocks)
+    named = tuple(problem.links[i] for i in sorted(forced))
+    return LeastFec(route=route, ror=reached, bound=min(bound, reached), forced=named, rounds=rounds)
+
+
+def _block_ror(
+    problem: FlowProblem,
+    route: SplitRoute,
+    forced: frozenset[int],
+    tolerance: float,
+    blocks: tuple[int, float] | None,
+) -> float:
+    loads = [float(route.loads[link]) for at, link in enumerate(problem.links) if at not in forced]
+    m, der = blocks or (1, 0.5)
+    return ror(loads, tolerance=tolerance, source_packets=m, decoding_error_rate=der, large_blocks=blocks is None)

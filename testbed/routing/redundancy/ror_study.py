@@ -1,0 +1,232 @@
+"""One question to one JSON-able row: what redundancy does a routing of this flow ask for (000, Section 4.3 and Appendix G).
+
+The functions that campaigns, experiments and ``testbed ror`` share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any, Literal
+
+from fec.errors import FecError
+from fec.redundancy.block_size import (
+    as_fraction,
+    fec_block_size,
+    stratified_block_size,
+    stratified_tolerance_block_size,
+)
+from fec.redundancy.ror import RorBreakdown, ror_breakdown
+from testbed.errors import InputError
+from testbed.model.routes import SplitRoute
+from testbed.routing.label_split.spraying import spray
+from testbed.routing.methods import route_by_name
+from testbed.routing.redundancy.failures import pair_losses
+from topologies.network import Network
+
+Labels = Literal["random", "stratified"]
+REED_SOLOMON_MOST = 255
+"""Packets in the longest block of a Reed-Solomon code over GF(256)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coding:
+    """How the stream is coded: static ``tolerance`` t, M ``source_packets`` a block, the ``decoding_error_rate`` DER;
+    ``large_blocks`` is equation 29. ``labels``: "random" is equation 25, "stratified" the least N that decodes for sure.
+
+    Raises InputError for a tolerance outside [0, 1), M below 1, a DER outside (0, 1), stratified large blocks.
+    """
+
+    tolerance: float
+    source_packets: int = 20
+    decoding_error_rate: float = 1e-5
+    large_blocks: bool = False
+    labels: Labels = "random"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tolerance < 1:
+            raise InputError(f"tolerance {self.tolerance!r}: give a fraction of the packets, 0 or more and below 1")
+        if self.source_packets < 1:
+            raise InputError(f"M = {self.source_packets}: a block has at least 1 source packet")
+        if not 0 < self.decoding_error_rate < 1:
+            raise InputError(
+                f"decoding error rate {self.decoding_error_rate!r}: give one between 0 and 1, such as 1e-5"
+            )
+        if self.labels not in ("random", "stratified"):
+            raise InputError(f"labels {self.labels!r}: choose random or stratified")
+        if self.large_blocks and self.labels == "stratified":
+            raise InputError("large blocks need M / (1 - p) packets whatever the labels; leave --labels stratified out")
+
+
+def ror_row(
+    network: Network,
+    source: str,
+    sink: str,
+    method: str,
+    tolerance: float,
+    m: int = 20,
+    der: float = 1e-5,
+    *,
+    large_blocks: bool = False,
+    labels: Labels = "random",
+) -> dict[str, Any]:
+    """Route and rate: ``method``, ``source``, ``sink``, ``tolerance``, ``m``, ``der``, ``large_blocks``, ``labels``, and
+
+    ``ror`` (None where infinite), ``ror_of_others`` (links that carry everything left out, as equation 23 is printed),
+    ``infinite_links`` (their names), ``loaded_links``, ``counted_links`` (loads of the tolerance or more),
+    ``largest_load``, ``fec_tolerance`` (FEC_t; M / (1 - t) for large blocks). Raises InputError and NoPathError.
+    """
+    coding = Coding(
+        tolerance=tolerance, source_packets=m, decoding_error_rate=der, large_blocks=large_blocks, labels=labels
+    )
+    route = route_by_name(network, source, sink, method)
+    asked = {"network": network.name, "source": source, "sink": sink, "method": method, "tolerance": tolerance}
+    return asked | {"m": m, "der": der, "large_blocks": large_blocks, "labels": labels} | rate_route(route, coding)
+
+
+def rate_route(route: SplitRoute, coding: Coding) -> dict[str, Any]:
+    """The figures of ``ror_row`` for a route that is there already."""
+    terms = route_breakdown(route, coding)
+    partial = [term for term in terms.per_load if term.overhead is not None]
+    t = as_fraction(coding.tolerance, "tolerance")
+    return {
+        "ror": None if terms.infinite else terms.ror,
+        "ror_of_others": float(sum((term.overhead or Fraction(0) for term in partial), Fraction(0))),
+        "infinite_links": [route.network.links[route.loaded[i]].label for i in terms.infinite],
+        "loaded_links": len(route.loaded),
+        "counted_links": sum(term.load >= t for term in partial),
+        "largest_load": float(max(route.loads)),
+        "fec_tolerance": base_block(coding, terms),
+    }
+
+
+def route_breakdown(route: SplitRoute, coding: Coding) -> RorBreakdown:
+    """Block size and overhead of each loaded link, in the order of ``route.loaded``.
+
+    Stratified labels: loads are those of the label intervals (within 1/65536 of the route's), sizes the exact bounds.
+    """
+    try:
+        if coding.labels == "stratified":
+            return _stratified_breakdown(route, coding)
+        return ror_breakdown(
+            [route.loads[i] for i in route.loaded],
+            tolerance=coding.tolerance,
+            source_packets=coding.source_packets,
+            decoding_error_rate=coding.decoding_error_rate,
+            large_blocks=coding.large_blocks,
+        )
+    except FecError as error:
+        raise InputError(str(error)) from None
+
+
+def base_block(coding: Coding, terms: RorBreakdown) -> float:
+    """FEC_t: packets sent per block of M at rest."""
+    if terms.base_block_size is not None:
+        return terms.base_block_size
+    return float(coding.source_packets / (1 - as_fraction(coding.tolerance, "tolerance")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairRor:
+    """ROR over double failures (Appendix G). ``all_pairs``: the sum over every pair of the network's ``links`` links,
+    those that carry nothing included; ``printed``: as equation 53 prints it, over pairs of which both loads reach the
+    tolerance. ``infinite_pairs`` cut everything between them and are left out of both sums."""
+
+    all_pairs: float
+    printed: float
+    infinite_pairs: int
+
+
+def pair_ror(route: SplitRoute, coding: Coding, links: int | None = None) -> PairRor:
+    """ROR of double failures by the proportional model's loss(l1, l2); ``links``: how many of the network can fail.
+
+    A pair of which only one link carries anything costs what that link costs alone; by default the links that can fail
+    are those that carry anything. Losses are rounded to a millionth. Raises InputError for fewer links than are loaded.
+    """
+    losses = pair_losses(route)
+    count = len(losses)
+    idle = (count if links is None else links) - count
+    if idle < 0:
+        raise InputError(f"links {links}: the route alone loads {count}")
+    t = coding.tolerance
+    cost = _overhead_of(coding)
+    total = printed = 0.0
+    infinite = 0
+    for a in range(count):
+        total += idle * cost(round(float(losses[a, a]), 6))
+        for b in range(a):
+            loss = round(float(losses[a, b]), 6)
+            if loss >= 1:
+                infinite += 1
+                continue
+            total += cost(loss)
+            if min(losses[a, a], losses[b, b]) >= t and max(losses[a, a], losses[b, b]) < 1:
+                printed += cost(loss)
+    return PairRor(all_pairs=total, printed=printed, infinite_pairs=infinite)
+
+
+def _overhead_of(coding: Coding) -> Any:
+    """FEC_p / FEC_t - 1 of a loss, 0 below the tolerance; a loss of everything counts 0 (it is counted elsewhere)."""
+    m, der, t = coding.source_packets, coding.decoding_error_rate, coding.tolerance
+    base = fec_block_size(m, t, der)
+
+    @cache
+    def cost(loss: float) -> float:
+        if loss < t or loss >= 1:
+            return 0.0
+        return (1 - t) / (1 - loss) - 1 if coding.large_blocks else fec_block_size(m, loss, der) / base - 1
+
+    return cost
+
+
+def _stratified_breakdown(route: SplitRoute, coding: Coding) -> RorBreakdown:
+    split = spray(route)
+    m = coding.source_packets
+    loads = [split.load(i) for i in route.loaded]
+    sizes = [
+        stratified_block_size(split.intervals(i), m) if 0 < load < 1 else None
+        for i, load in zip(route.loaded, loads, strict=True)
+    ]
+    t = as_fraction(coding.tolerance, "tolerance")
+    tolerated = [size for size, load in zip(sizes, loads, strict=True) if size is not None and load < t]
+    base = max([stratified_tolerance_block_size(t, m), *tolerated])
+    return ror_breakdown(
+        loads,
+        tolerance=coding.tolerance,
+        source_packets=m,
+        decoding_error_rate=coding.decoding_error_rate,
+        block_sizes=sizes,
+        base_block_size=base,
+    )
+
+
+def beyond_reed_solomon(terms: RorBreakdown) -> int | None:
+    """The longest block that is too long for a Reed-Solomon code, or None."""
+    sizes = [term.block_size for term in terms.per_load if term.block_size is not None]
+    longest = max([*sizes, terms.base_block_size or 0])
+    return longest if longest > REED_SOLOMON_MOST else None
+
+
+def ror_by_tolerance(
+    route: SplitRoute, tolerances: Sequence[float], m: int, der: float, *, large_blocks: bool
+) -> list[float]:
+    """ROR of one route at many tolerances, links that carry everything left out: block sizes are asked for once.
+
+    In floats; as ``rate_route``'s ``ror_of_others`` to rounding.
+    """
+    loads = sorted(load for load in (route.loads[i] for i in route.loaded) if load < 1)
+    least = as_fraction(min(tolerances), "tolerance")
+    needs = [
+        (load, 1 / (1 - float(load)) if large_blocks else float(fec_block_size(m, load, der)))
+        for load in loads
+        if load >= least
+    ]
+    found = []
+    for tolerance in tolerances:
+        t = as_fraction(tolerance, "tolerance")
+        base = 1 / (1 - float(t)) if large_blocks else float(fec_block_size(m, t, der))
+        found.append(math.fsum(need / base - 1 for load, need in needs if load >= t))
+    return found

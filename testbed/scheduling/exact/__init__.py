@@ -1,0 +1,1 @@
+"""The thesis' exact search, its full teams, and the linear programme."""

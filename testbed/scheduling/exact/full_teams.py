@@ -1,0 +1,95 @@
+"""Full teams: full simultaneities that use every bottleneck, found over the skeleton first and then completed.
+
+Source: 000, section 3.6 (Table 1) and equation 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from testbed.scheduling.exact.full_simultaneities import (
+    Category,
+    CategoryCount,
+    Choice,
+    Conflicts,
+    full_simultaneities,
+    lowest_transfer,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeamSearch:
+    """Which optimisations the search for full teams uses: blank (000, 3.5.4), idle (3.5.5), skeleton (3.6.2)."""
+
+    blank: bool = True
+    idle: bool = True
+    skeleton: bool = True
+
+
+NAIVE = TeamSearch(blank=False, idle=False, skeleton=False)
+BLANK = TeamSearch(idle=False, skeleton=False)
+IDLE = TeamSearch(skeleton=False)
+SKELETON = TeamSearch()
+
+
+def full_teams(
+    conflicts: Conflicts, subtraffic: int, count: CategoryCount, *, search: TeamSearch = SKELETON
+) -> Iterator[int]:
+    """The full teams of a subtraffic (a set of transfers), each once: they use all its bottlenecks.
+
+    Raises OutOfTimeError through ``count``.
+    """
+    required = conflicts.bottlenecks(subtraffic)[1]
+    return teams_of(conflicts, subtraffic, count, required=required, search=search)
+
+
+def teams_of(
+    conflicts: Conflicts,
+    subtraffic: int,
+    count: CategoryCount,
+    *,
+    required: Sequence[int],
+    including: int = 0,
+    search: TeamSearch = SKELETON,
+    choose: Choice = lowest_transfer,
+    full: bool = True,
+) -> Iterator[int]:
+    """The simultaneities of a subtraffic that use the ``required`` links and contain the simultaneity ``including``.
+
+    Full ones only, or all with ``full=False``; each once. Raises OutOfTimeError through ``count``.
+    """
+    if not search.skeleton:
+        prim = _category(conflicts, including, subtraffic)
+        yield from full_simultaneities(
+            conflicts, prim, count, required=required, blank=search.blank, idle=search.idle, choose=choose, full=full
+        )
+        return
+    bones_of = conflicts.skeleton(subtraffic, required)
+    bones = _category(conflicts, including, bones_of)
+    for team in full_simultaneities(
+        conflicts, bones, count, required=required, blank=search.blank, idle=search.idle, choose=choose, full=full
+    ):
+        rest = _category(conflicts, team, subtraffic & ~bones_of)
+        yield from full_simultaneities(conflicts, rest, count, blank=search.blank, idle=False, choose=choose, full=full)
+
+
+def _category(conflicts: Conflicts, includer: int, transfers: int) -> Category:
+    """The includer, with all the transfers that do not congest with it in the depot and an empty excluder."""
+    left, depot = includer, transfers
+    while left:
+        lowest = left & -left
+        depot &= ~conflicts.rivals[lowest.bit_length() - 1]
+        left ^= lowest
+    return Category(includer=includer, depot=depot, excluder=0)
+
+
+def search_space(paths: Sequence[Sequence[int]], search: TeamSearch, *, most: int | None = None) -> tuple[int, int]:
+    """(categories met, full teams found) until all full teams of the traffic are known (000, 3.6.3, Figure 34).
+
+    Raises OutOfTimeError beyond ``most`` categories.
+    """
+    conflicts = Conflicts.of(paths)
+    count = CategoryCount(most=most)
+    teams = sum(1 for _ in full_teams(conflicts, conflicts.everything, count, search=search))
+    return count.categories, teams

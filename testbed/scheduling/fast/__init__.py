@@ -1,0 +1,1 @@
+"""The fast method: classes, orbits, edge colouring, weighted ejection, compiled."""

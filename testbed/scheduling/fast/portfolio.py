@@ -1,0 +1,324 @@
+"""The fast method: classes with edge colouring, cyclic shifts, first fit, weighted ejection, CP-SAT last; and CP-SAT alone.
+
+A heuristic's failure is never taken for a proof: "no-liquid-schedule" comes from an exhausted search or an infeasible model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.model.schedule import Schedule
+from testbed.model.traffic import Traffic
+from testbed.scheduling.checker import check_schedule
+from testbed.scheduling.fast.kernel import compiled
+
+Clock = Callable[[], float]
+Frames = npt.NDArray[np.int32]
+PRICES_A_SECOND = 20_000_000
+"""Positions weighed a second, roughly; what a time limit is counted in where no clock is given."""
+FIRST_STEPS, MOST_STEPS = 3_000, 400_000
+MOST_FOR_PROOF, MOST_FOR_EXACT = 60_000, 40
+MOST_HELD = 1 << 28
+"""Places (resources times frames) that weighted ejection is tried on: two gigabytes."""
+
+
+@dataclass
+class _Budget:
+    """What is left of the time limit: by the clock, or by work counted at a nominal speed."""
+
+    limit_s: float
+    now: Clock | None
+    started: float = 0.0
+    spent_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.started = self.now() if self.now is not None else 0.0
+
+    def used_s(self) -> float:
+        return self.now() - self.started if self.now is not None else self.spent_s
+
+    def left_s(self) -> float:
+        return self.limit_s - self.used_s()
+
+    def spend(self, prices: float) -> None:
+        self.spent_s += prices / PRICES_A_SECOND
+
+
+def liquid_schedule(
+    traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
+) -> Schedule:
+    """A schedule as short as the bottleneck's load wherever one is found within the limit, else the shortest found.
+
+    Every schedule has passed the independent checker. The same seed gives the same schedule unless time runs out.
+
+    >>> traffic = Traffic.from_transfers([["a", "x"], ["b", "x"], ["b", "y"]])
+    >>> schedule = liquid_schedule(traffic)
+    >>> schedule.length, schedule.proved
+    (2, 'liquid')
+    """
+    budget = _Budget(time_limit_s, now)
+    best: Schedule | None = None
+    for found in _attempts(traffic, seed, budget):
+        if found is None:
+            continue
+        if best is None or found.length < best.length or (found.proved != "unknown" and best.proved == "unknown"):
+            best = found
+        if best.proved != "unknown" and best.optimal:
+            break
+        if budget.left_s() <= 0:
+            break
+    assert best is not None  # first fit always gives a schedule
+    check_schedule(traffic, best)
+    return best
+
+
+def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
+    bound = traffic.bottleneck_load
+    yield _by_classes(traffic, seed, budget)
+    orders, fits = [], []
+    for order in _orders(traffic):
+        orders.append(order)
+        fits.append(_fitted(traffic, order, bound))
+        if fits[-1].min() >= 0:
+            yield Schedule.of(fits[-1], bound, method="liquid", detail="first fit")
+    yield _by_twins(traffic, seed, budget)
+    if traffic.symmetries:
+        yield from _by_orbits(traffic, seed, budget)
+    yield from _by_ejection(traffic, seed, budget, fits[-1])
+    if len(traffic) * bound <= MOST_FOR_PROOF:
+        yield _proof(traffic, seed, budget)
+    yield _open_first_fit(traffic, orders)
+    yield from _lengthened(traffic, seed, budget)
+
+
+def _by_classes(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
+    """By the switches that processors are on, where the traffic knows them."""
+    if traffic.first_node is None or traffic.last_node is None:
+        return None
+    nodes = 1 + int(max(traffic.first_node.max(), traffic.last_node.max()))
+    if (2 * nodes + len(traffic.links)) * traffic.bottleneck_load > MOST_HELD or nodes > 4000:
+        return None
+    ends = (traffic.first_node, traffic.last_node, len(traffic.links), nodes, traffic.bottleneck_load)
+    return _by_pools(
+        traffic, lambda *how: compiled().search_classes(traffic.offsets, traffic.indices, *ends, *how), seed, budget
+    )
+
+
+def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
+    """By links that may change places: the classes of a traffic that is given as sets of links."""
+    links, bound = len(traffic.links), traffic.bottleneck_load
+    if links * bound > MOST_HELD:
+        return None
+    return _by_pools(
+        traffic,
+        lambda *how: compiled().search_twins(traffic.offsets, traffic.indices, links, bound, *how),
+        seed,
+        budget,
+    )
+
+
+def _by_pools(traffic: Traffic, search: Callable[..., Any], seed: int, budget: _Budget) -> Schedule | None:
+    bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
+    until = budget.used_s() + max(0.0, budget.left_s()) / 4
+    while steps <= MOST_STEPS and (attempt == 0 or budget.used_s() < until):
+        state, frame_of = search(steps, seed * 1000 + attempt)
+        if state < 0:
+            return None
+        if state == 1:
+            return Schedule.of(frame_of, bound, method="liquid", detail="classes")
+        budget.spend(steps * bound)
+        attempt += 1
+        steps = steps * 3 // 2
+    return None
+
+
+def _orders(traffic: Traffic) -> Iterator[npt.NDArray[np.int64]]:
+    """Cyclic shifts where ends are known; last those over the most loaded links first."""
+    if len(traffic.ends):
+        shift = _shifts(traffic)
+        yield np.argsort(shift, kind="stable").astype(np.int64)
+    loads = traffic.loads[traffic.indices].astype(np.float64)
+    at = traffic.offsets[:-1]
+    most, total = np.maximum.reduceat(loads, at), np.add.reduceat(loads, at)
+    yield np.lexsort((-total, -most)).astype(np.int64)
+
+
+def _shifts(traffic: Traffic) -> npt.NDArray[np.int64]:
+    """Destination's number less the source's, modulo the larger number of either, numbered as they first come."""
+    if hasattr(traffic.ends, "shifts"):
+        shifts: npt.NDArray[np.int64] = traffic.ends.shifts()
+        return shifts
+    sources: dict[str, int] = {}
+    sinks: dict[str, int] = {}
+    pairs = [(sources.setdefault(a, len(sources)), sinks.setdefault(b, len(sinks))) for a, b in traffic.ends]
+    if sources.keys() & sinks.keys():  # one set of nodes that send and receive
+        both = {name: i for i, name in enumerate(dict.fromkeys([*sources, *sinks]))}
+        pairs = [(both[a], both[b]) for a, b in traffic.ends]
+        sources = sinks = both
+    array = np.array(pairs, dtype=np.int64)
+    shift: npt.NDArray[np.int64] = (array[:, 1] - array[:, 0]) % max(len(sources), len(sinks))
+    return shift
+
+
+def _fitted(traffic: Traffic, order: npt.NDArray[np.int64], frames: int) -> Frames:
+    """The frame of each transfer by first fit, -1 where none of so many is free."""
+    frame_of = np.full(len(traffic), -1, dtype=np.int32)
+    compiled().first_fit(traffic.offsets, traffic.indices, order, frames, len(traffic.links), frame_of)
+    return frame_of
+
+
+def _open_first_fit(traffic: Traffic, orders: list[npt.NDArray[np.int64]]) -> Schedule:
+    """The shortest first fit of the orders, however many frames it takes: what is always there."""
+    lengths = np.diff(traffic.offsets)
+    most = int(min(len(traffic), (traffic.bottleneck_load - 1) * int(lengths.max()) + 1))
+    found = [_fitted(traffic, order, most) for order in orders]
+    return min(
+        (Schedule.of(frame_of, traffic.bottleneck_load, method="liquid", detail="first fit") for frame_of in found),
+        key=lambda schedule: schedule.length,
+    )
+
+
+@dataclass
+class _Table:
+    """State of weighted ejection over units with places in ``frames`` frames and ``shifts`` shifts."""
+
+    arrays: tuple[Any, ...]
+    position: npt.NDArray[np.int64]
+    waiting: npt.NDArray[np.int64]
+    left: int
+    frames: int
+    shifts: int
+    links: int
+
+    @classmethod
+    def begin(cls, offsets: Any, indices: Any, start: Any, moved: Any, frames: int, seed: int) -> _Table:
+        """``start``: the units' order for a greedy start, or (one shift) the frame of each unit, -1 for those that wait."""
+        shifts, links = moved.shape
+        units = len(offsets) - 1
+        cap, base = np.ones(links, dtype=np.int64), np.arange(links, dtype=np.int64)
+        held = np.full(links * frames, -1, dtype=np.int64)
+        count = np.zeros(links * frames, dtype=np.int64)
+        position, waiting = np.full(units, -1, dtype=np.int64), np.zeros(units, dtype=np.int64)
+        layout = (frames, shifts, offsets.astype(np.int64), indices.astype(np.int64), moved, cap, base, held, count)
+        if shifts == 1:
+            position[:] = start
+            left = compiled().enter_positions(position, waiting, *layout)
+        else:
+            left = compiled().place_greedily(start, position, waiting, *layout)
+        weight, tabu = np.ones(units, dtype=np.int64), np.zeros(units, dtype=np.int64)
+        state = np.array([seed * 2 + 88172645463325252], dtype=np.uint64)
+        arrays = (*layout, weight, tabu, np.zeros(1, dtype=np.int64), state)
+        return cls(arrays, position, waiting, int(left), frames, shifts, links)
+
+    def search(self, budget: _Budget, until_s: float) -> bool:
+        """Eject until none waits (True) or the time is over."""
+        prices = self.frames * self.shifts
+        steps = max(20, min(20_000, PRICES_A_SECOND // (20 * prices)))
+        while self.left and budget.used_s() < until_s:
+            self.left = int(compiled().eject(self.position, self.waiting, self.left, steps, *self.arrays))
+            budget.spend(steps * prices)
+        return self.left == 0
+
+
+def _by_ejection(traffic: Traffic, seed: int, budget: _Budget, fitted: Frames) -> Iterator[Schedule | None]:
+    """Weighted ejection of single transfers in as many frames as the bottleneck's load, begun from a first fit."""
+    bound = traffic.bottleneck_load
+    if len(traffic.links) * bound > MOST_HELD:
+        return
+    until = budget.used_s() + max(0.0, budget.left_s()) / 2
+    if len(traffic) <= MOST_FOR_EXACT:
+        until = min(until, budget.used_s() + 0.2)  # an exhausted search answers sooner than this would give up
+    table = _Table.begin(traffic.offsets, traffic.indices, fitted, _unmoved(traffic), bound, seed)
+    if table.search(budget, until):
+        yield Schedule.of(table.position.astype(np.int32), bound, method="liquid", detail="weighted ejection")
+
+
+def _unmoved(traffic: Traffic) -> npt.NDArray[np.int64]:
+    return np.arange(len(traffic.links), dtype=np.int64).reshape(1, -1)
+
+
+def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
+    """Weighted ejection in a few frames more, ever fewer more, while time is left."""
+    bound = traffic.bottleneck_load
+    if len(traffic.links) * bound > MOST_HELD:
+        return
+    order = list(_orders(traffic))[-1]
+    more = max(1, bound // 10)
+    while more >= 1 and budget.left_s() > 0:
+        fitted = _fitted(traffic, order, bound + more)
+        table = _Table.begin(traffic.offsets, traffic.indices, fitted, _unmoved(traffic), bound + more, seed)
+        if table.search(budget, budget.used_s() + budget.left_s() / 2):
+            yield Schedule.of(table.position.astype(np.int32), bound, method="liquid", detail="weighted ejection")
+        elif more == 1:
+            return
+        more //= 2
+
+
+def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
+    """One representative of each orbit of a symmetry group is placed; its images follow in the images of its frame.
+
+    First in as many frames as the bottleneck's load, by the two largest groups; then in one base frame more, where that costs
+    little; then by the other groups.
+    """
+    from testbed.scheduling.fast.symmetry import MOST_WASTE, Orbits, subgroups
+
+    bound, groups = traffic.bottleneck_load, list(subgroups(traffic))
+    small = [group for group in groups if len(group) <= MOST_WASTE * bound]
+    for group, more in [(g, 0) for g in groups[:2]] + [(g, 1) for g in small[:2]] + [(g, 0) for g in groups[2:]]:
+        if budget.left_s() <= 0:
+            return
+        orbits = Orbits.of(traffic, group)
+        if orbits is None:
+            continue
+        frames = -(-bound // len(group)) + more
+        moved = np.stack(group).astype(np.int64)
+        table = _Table.begin(orbits.offsets, orbits.indices, orbits.order, moved, frames, seed)
+        if table.search(budget, budget.used_s() + budget.left_s() / 4):
+            yield Schedule.of(orbits.spread(table.position), bound, method="liquid", detail=f"orbits of {len(group)}")
+
+
+def _proof(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
+    """Small traffics: exhausted search, else CP-SAT; a schedule of the least length, or none within the time."""
+    if len(traffic) <= MOST_FOR_EXACT:
+        from testbed.scheduling.exact.theory_methods import exact
+
+        found = exact(traffic, seed=seed, time_limit_s=max(1.0, budget.left_s() / 2), now=budget.now)
+        if found.proved != "unknown":
+            return Schedule.of(
+                found.frame_of,
+                traffic.bottleneck_load,
+                method="liquid",
+                no_liquid=found.proved == "no-liquid-schedule",
+                optimal=found.optimal,
+                detail="exhausted search",
+            )
+    return cp_sat_schedule(traffic, seed=seed, time_limit_s=budget.left_s() / 2, now=budget.now)
+
+
+def cp_sat_schedule(
+    traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
+) -> Schedule:
+    """CP-SAT on transfers, one number of frames after another from the bottleneck's load; first fit where time runs out."""
+    from testbed.scheduling.packing.cp_sat import solve_packing
+
+    bound, paths = traffic.bottleneck_load, traffic.paths()
+    budget = _Budget(time_limit_s, now)
+    length, proved = bound, True
+    while proved and budget.left_s() > 0:
+        answer = solve_packing(paths, length, 1, time_limit_s=budget.left_s(), seed=seed)
+        if answer.state == "found":
+            frame_of = np.array(answer.bins, dtype=np.int32)
+            return Schedule.of(
+                frame_of, bound, method="cp-sat", no_liquid=length > bound, optimal=True, detail="CP-SAT"
+            )
+        proved = answer.state == "impossible"
+        length += proved
+    fallback = _open_first_fit(traffic, list(_orders(traffic)))
+    return Schedule.of(
+        fallback.frame_of, bound, method="cp-sat", no_liquid=length > bound, detail="time ran out, frames by first fit"
+    )

@@ -1,0 +1,1 @@
+"""Traffics: of allocations, patterns, fat trees, files."""

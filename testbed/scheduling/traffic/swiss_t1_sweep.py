@@ -1,0 +1,119 @@
+"""All allocations of Swiss-T1 at one go: each one's all-to-all traffic is built, scheduled by classes and checked, compiled.
+
+390,624 allocations are too many for a Python object each; the check counts uses of every (frame, link) anew from the traffic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.scheduling.fast.class_steps import search_classes
+
+SWITCHES, NODES_EACH = 8, 4
+LIQUID, NOT_FOUND, WRONG = 1, 0, -1
+_STEPS, _ATTEMPTS = 3_000, 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """``outcome``: per allocation 1 (liquid, checked), 0 (not found) or -1 (the check failed); ``duration``: bottleneck load."""
+
+    allocations: npt.NDArray[np.int64]
+    outcome: npt.NDArray[np.int64]
+    duration: npt.NDArray[np.int64]
+
+
+def sweep(first: int, last: int, via: npt.NDArray[np.int64]) -> Sweep:
+    """Allocations number first .. last - 1 (base 5, switch 1 the highest digit; number 0 is empty and left out by the caller).
+
+    ``via``: shape (8, 8), the switch between two others, -1 where the link is direct.
+    """
+    numbers = np.arange(first, last)
+    counts = numbers[:, None] // 5 ** np.arange(SWITCHES - 1, -1, -1) % 5
+    outcome, duration = np.zeros(len(counts), dtype=np.int64), np.zeros(len(counts), dtype=np.int64)
+    _compiled()(counts, via, outcome, duration)
+    return Sweep(allocations=counts, outcome=outcome, duration=duration)
+
+
+def _compiled() -> Any:
+    from testbed.scheduling.fast.kernel import compiled_function
+
+    return compiled_function(sweep_counts, (build, least_frames, holds, search_classes))
+
+
+def build(counts: Any, via: Any) -> Any:
+    """The n * n transfers of one allocation: (offsets, indices, first switch, last switch); links: n senders, n receivers, 64 between."""
+    n = counts.sum()
+    home = np.zeros(n, dtype=np.int32)
+    node = 0
+    for switch in range(SWITCHES):
+        for _ in range(counts[switch]):
+            home[node] = switch
+            node += 1
+    offsets = np.zeros(n * n + 1, dtype=np.int64)
+    indices = np.zeros(4 * n * n, dtype=np.int32)
+    first, last = np.zeros(n * n, dtype=np.int32), np.zeros(n * n, dtype=np.int32)
+    at, t = 0, 0
+    for s in range(n):
+        for r in range(n):
+            a, b = home[s], home[r]
+            first[t], last[t] = a, b
+            indices[at] = s
+            at += 1
+            if a != b:
+                middle = via[a, b]
+                if middle < 0:
+                    indices[at] = 2 * n + a * SWITCHES + b
+                    at += 1
+                else:
+                    indices[at] = 2 * n + a * SWITCHES + middle
+                    indices[at + 1] = 2 * n + middle * SWITCHES + b
+                    at += 2
+            indices[at] = n + r
+            at += 1
+            t += 1
+            offsets[t] = at
+    return offsets, indices[:at].copy(), first, last
+
+
+def least_frames(indices: Any, links: Any) -> Any:
+    """The load of the most loaded link."""
+    load = np.zeros(links, dtype=np.int64)
+    for link in indices:
+        load[link] += 1
+    return load.max()
+
+
+def holds(offsets: Any, indices: Any, links: Any, frames: Any, frame_of: Any) -> Any:
+    """Whether every transfer has a frame below ``frames`` and no link is used twice in one."""
+    used = np.zeros(links * frames, dtype=np.uint8)
+    for t in range(len(offsets) - 1):
+        if frame_of[t] < 0 or frame_of[t] >= frames:
+            return False
+        for k in range(offsets[t], offsets[t + 1]):
+            place = indices[k] * frames + frame_of[t]
+            if used[place]:
+                return False
+            used[place] = 1
+    return True
+
+
+def sweep_counts(allocations: Any, via: Any, outcome: Any, duration: Any) -> None:
+    """Schedule and check each row of counts."""
+    for i in range(len(allocations)):
+        offsets, indices, first, last = build(allocations[i], via)
+        links = 2 * allocations[i].sum() + SWITCHES * SWITCHES
+        frames = least_frames(indices, links)
+        duration[i] = frames
+        outcome[i] = NOT_FOUND
+        for attempt in range(_ATTEMPTS):
+            state, frame_of = search_classes(
+                offsets, indices, first, last, links, SWITCHES, frames, _STEPS, attempt + 1
+            )
+            if state == 1:
+                outcome[i] = LIQUID if holds(offsets, indices, links, frames, frame_of) else WRONG
+                break

@@ -1,0 +1,1 @@
+"""A coded stream over a split route: planned, predicted, run on either fabric, judged."""

@@ -1,0 +1,1 @@
+"""A stream's plan on real switches."""

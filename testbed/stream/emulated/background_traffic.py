@@ -1,0 +1,85 @@
+"""TCP beside a stream: iperf3 between the same two hosts, on the same links, at a given rate."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.errors import CapabilityError, InputError
+from testbed.model.wiring import Wiring
+from testbed.stream.plan import StreamPlan
+
+_PORT = "5201"
+_LISTENING_S = 5.0
+_ENDING_S = 3.0
+
+
+@contextmanager
+def background_tcp(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, rate_bps: float) -> Iterator[dict[str, Any]]:
+    """TCP beside a stream, as ``tcp_between``; InputError for a plan whose routes change (TCP would have no rules)."""
+    if plan.changes and rate_bps > 0:
+        raise InputError("background traffic: not while nodes move, only the stream's own rules follow them")
+    with tcp_between(net, wiring, plan.source, plan.sink, rate_bps) as carried:
+        yield carried
+
+
+@contextmanager
+def tcp_between(
+    net: EmulatedNetwork, wiring: Wiring, source_node: str, sink_node: str, rate_bps: float
+) -> Iterator[dict[str, Any]]:
+    """TCP from one end point to another while the context lasts; afterwards the dictionary says what it carried.
+
+    ``background_bps`` asked for, ``background_carried_bytes`` received. Nothing where the rate is 0. CapabilityError where
+    iperf3 is not there or does not start.
+    """
+    carried: dict[str, Any] = {}
+    if rate_bps <= 0:
+        yield carried
+        return
+    if shutil.which("iperf3") is None:
+        raise CapabilityError("background traffic needs iperf3; install it (sudo apt-get install iperf3)")
+    source, sink = wiring.host_at(source_node), wiring.host_at(sink_node)
+    quiet: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    server = net.run_in_host(sink.name, ["iperf3", "-s", "-1", "-J", "-p", _PORT], **quiet)
+    client = None
+    try:
+        words = ["iperf3", "-c", sink.ip, "-p", _PORT, "-b", f"{rate_bps:.0f}", "-t", "0", "-l", "1400"]
+        client = _connected(net, source.name, words, quiet)
+        yield carried
+        carried |= {"background_bps": rate_bps}
+    finally:
+        if client is not None:
+            client.terminate()
+            client.wait(_ENDING_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            said, _ = server.communicate(timeout=_ENDING_S)
+            carried |= {"background_carried_bytes": _received_bytes(said)}
+        server.kill()
+        server.wait()
+
+
+def _connected(net: EmulatedNetwork, host: str, words: list[str], quiet: dict[str, Any]) -> subprocess.Popen[Any]:
+    """The client, once it has not given up at once (its server may not listen yet)."""
+    until = time.monotonic() + _LISTENING_S
+    while time.monotonic() < until:
+        client = net.run_in_host(host, words, **quiet | {"stdout": subprocess.DEVNULL})
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            client.wait(0.5)
+            continue
+        return client
+    raise CapabilityError(f"background traffic: iperf3 did not connect within {_LISTENING_S:g} s")
+
+
+def _received_bytes(said: bytes) -> int:
+    try:
+        document = json.loads(said)
+        return int(sum(interval["sum"]["bytes"] for interval in document["intervals"]))
+    except (ValueError, KeyError):
+        return 0

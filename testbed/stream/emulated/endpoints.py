@@ -1,0 +1,316 @@
+"""The processes at the two ends of an emulated stream: sockets of a host, a state machine, and logs handed back at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import multiprocessing
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
+from fec.adapters.scapy_layer import frame_template
+from fec.protocol.wire import HEADER_BYTES, STREAM_UDP_PORT
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.errors import InvalidRunError
+from testbed.model.label_split import LabelSplit
+from testbed.model.wiring import WiredHost, Wiring
+from testbed.openflow.rules import label_prefixes
+from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
+from testbed.stream.judgement.recording import ReceivedLog, SentLog
+from testbed.stream.measurements import ReceivedPackets, SentPackets
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.in_force import RETURN_LABELS
+
+_LONGEST_TICK_S, _PORT_POLL_S = 0.01, 3e-5
+_WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
+_CLOCKS_WITHIN_S = 5e-5
+_SPARED_S = 0.05
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SenderResult:
+    log: SentPackets
+    worst_lag_s: float
+    counters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceiverResult:
+    log: ReceivedPackets
+    socket_drops: int
+    counters: dict[str, Any] = field(default_factory=dict)
+
+
+Run = Callable[[float], Any]
+"""Runs one end of the stream from the given time zero (monotonic clock) and returns its result."""
+_READY = "ready"
+
+
+class EndpointProcess:
+    """A forked process that makes its end ready, waits for time zero, runs it and sends the result back."""
+
+    def __init__(self, role: str, prepare: Callable[[], Run]) -> None:
+        context = multiprocessing.get_context("fork")
+        self.role = role
+        self._pipe, child = context.Pipe()
+        self._process = context.Process(target=_child, args=(child, prepare), daemon=True)
+        self._process.start()
+        child.close()
+        self._answer: Any = None
+
+    def wait_until_ready(self, timeout_s: float = 30.0) -> None:
+        """Return when the end can begin at once. InvalidRunError where it cannot."""
+        if not self._pipe.poll(timeout_s):
+            raise InvalidRunError(f"the {self.role} was not ready within {timeout_s:g} s")
+        answer = self._receive()
+        if answer != _READY:
+            raise InvalidRunError(f"the {self.role} failed: {answer}")
+
+    def begin(self, start_s: float) -> None:
+        """Time zero of the stream on the monotonic clock."""
+        self._pipe.send(start_s)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    @property
+    def finished(self) -> bool:
+        return self._answer is not None or self._pipe.poll()
+
+    def error(self) -> str:
+        return f"exit code {self._process.exitcode}"
+
+    def result(self, timeout_s: float = 30.0) -> Any:
+        """The end's result; InvalidRunError where it failed or does not answer."""
+        if self._answer is None:
+            if not self._pipe.poll(timeout_s):
+                raise InvalidRunError(f"the {self.role} gave no result within {timeout_s:g} s of the stream's end")
+            self._answer = self._receive()
+        if isinstance(self._answer, str):
+            raise InvalidRunError(f"the {self.role} failed: {self._answer}")
+        return self._answer
+
+    def _receive(self) -> Any:
+        try:
+            return self._pipe.recv()
+        except EOFError:
+            raise InvalidRunError(f"the {self.role} died: {self.error()}") from None
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join(2)
+        self._pipe.close()
+
+
+def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
+    """Die with the parent, wait for the start, answer with the result or the error's text."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(PermissionError):  # an ordinary user's processes wait their turn
+        os.setpriority(os.PRIO_PROCESS, 0, -10)
+    try:
+        run = prepare()
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # a collection in mid-stream would show up as lag
+        pipe.send(_READY)
+        pipe.send(run(pipe.recv()))
+    except Exception as error:  # noqa: BLE001 - whatever went wrong must reach the parent, which names the end point
+        pipe.send(f"{type(error).__name__}: {error}")
+    os._exit(0)
+
+
+def raw_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+    """A socket of the host that sends whole frames."""
+    sock = net.open_socket(host.name, socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sock.bind((net.interface_of(host.name), 0))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    return sock
+
+
+def datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+    """A socket of the host that takes the stream's datagrams without waiting."""
+    sock = net.open_socket(host.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+    sock.bind(("0.0.0.0", STREAM_UDP_PORT))
+    sock.setblocking(False)
+    return sock
+
+
+@contextmanager
+def sender_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> Iterator[EndpointProcess]:
+    """The source's end: coded packets out of a raw socket, loss reports in."""
+    source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
+    raw, reports = raw_socket(net, source), datagram_socket(net, source)
+    frames = frame_sender(raw, source, sink)
+    with raw, reports:
+        process = EndpointProcess("sender", lambda: _prepare_sender(plan, frames, reports, sending_tick_s(net, wiring)))
+        try:
+            yield process
+        finally:
+            process.close()
+
+
+@contextmanager
+def receiver_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> Iterator[EndpointProcess]:
+    """The sink's end: packets in, loss reports out on both return paths."""
+    source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
+    raw, stream = raw_socket(net, sink), datagram_socket(net, sink)
+    frames = frame_sender(raw, sink, source)
+    with raw, stream:
+        process = EndpointProcess("receiver", lambda: _prepare_receiver(plan, frames, stream))
+        try:
+            yield process
+        finally:
+            process.close()
+
+
+def frame_sender(sock: socket.socket, sender: WiredHost, receiver: WiredHost) -> FrameSender:
+    """Sends labelled datagrams from one host to another."""
+    template = frame_template(src_mac=sender.mac, dst_mac=receiver.mac, src_ip=sender.ip, dst_ip=receiver.ip)
+    return FrameSender(sock, template)
+
+
+def warm_labels(split: LabelSplit) -> list[int]:
+    """A label of every prefix that some switch may look up on its own."""
+    return [value for path in split.paths for value, _ in label_prefixes(path.start, path.stop)]
+
+
+def _warm_up(frames: FrameSender, labels: Sequence[int], payload_bytes: int) -> None:
+    """Send a packet of zeros under each label before time zero, which the far end throws away.
+
+    A switch looks the first packet of a flow up in its tables and keeps the answer; hundreds of flows that begin at once
+    would measure that.
+    """
+    nothing = bytes(payload_bytes)
+    for label in labels:
+        frames.send(label, nothing)
+        time.sleep(_WARM_PACE_S)
+    time.sleep(_WARM_REST_S)
+
+
+def discard_until(start_s: float, sock: socket.socket) -> None:
+    """Wait for that moment of the monotonic clock, and throw away what came before.
+
+    Nothing is thrown away in the last moments: a process that is woken late would take the stream's first packet for one of
+    those that came before.
+    """
+    while (left := start_s - _SPARED_S - time.monotonic()) > 0:
+        if select.select((sock,), (), (), left)[0]:
+            for _ in waiting_datagrams(sock):
+                pass
+    time.sleep(max(0.0, start_s - time.monotonic()))
+
+
+def sending_tick_s(net: EmulatedNetwork, wiring: Wiring) -> float:
+    """How long the sender gathers packets that fall due before it sends them.
+
+    A user-space switch asks every port for packets whenever one arrives anywhere, so that one by one a thousand packets a
+    second over a few hundred ports take a whole processor; sent in small groups they share that cost on every hop.
+    """
+    if net.datapath != "user":
+        return 0.0
+    return min(_LONGEST_TICK_S, 2 * len(wiring.cables) * _PORT_POLL_S)
+
+
+def _prepare_sender(plan: StreamPlan, frames: FrameSender, reports: socket.socket, tick_s: float) -> Run:
+    sender, log = build_sender(plan), SentLog()
+    source_ends = plan.duration_s - plan.stream.playback_s
+
+    _warm_up(frames, warm_labels(plan.forward), HEADER_BYTES + plan.stream.symbol_bytes)
+
+    def run(start_s: float) -> SenderResult:
+        discard_until(start_s, reports)
+        while (now := time.monotonic() - start_s) < plan.duration_s:
+            if now >= source_ends:
+                sender.finish_source()
+            for packet in sender.packets_due(now):
+                frames.send(packet.label, packet.data)
+                at = time.monotonic() - start_s
+                log.add(at, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
+            due = max(sender.next_due_s(), now + tick_s)
+            wait = min(due, plan.duration_s, now + 0.05) - (time.monotonic() - start_s)
+            if select.select((reports,), (), (), max(0.0, wait))[0]:
+                for data in waiting_datagrams(reports):
+                    sender.receive(data, time.monotonic() - start_s)
+        counters = {**sender_counters(sender), "sent_refused": frames.refused}
+        return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, counters=counters)
+
+    return run
+
+
+class Arrivals:
+    """Datagrams of a socket with the time at which they reached the machine, however late this process takes them.
+
+    ``most`` are taken at once; ``worst_lag_s``: how long one lay there at most.
+    """
+
+    most = 64
+
+    def __init__(self, sock: socket.socket, largest: int) -> None:
+        # One byte more than the longest: what is longer still must not pass for one of that length.
+        self._datagrams = DatagramReceiver(sock, most=self.most, largest=largest + 1, timestamps=True)
+        self.worst_lag_s = 0.0
+
+    def waiting(self, start_s: float) -> list[tuple[float, bytes]]:
+        """(seconds since ``start_s`` of the monotonic clock, datagram) of some that wait, in order; none: empty."""
+        got = self._datagrams.receive()
+        if not got:
+            return []
+        clocks_apart_s = _clocks_apart_s()
+        now = time.monotonic() - start_s
+        # The other clock may be set in between; nothing comes from the future.
+        times = [min(now, at - clocks_apart_s - start_s) for at in self._datagrams.arrival_times_s(len(got))]
+        self.worst_lag_s = max([self.worst_lag_s, *(now - at for at in times)])
+        return list(zip(times, got, strict=True))
+
+
+def _clocks_apart_s() -> float:
+    """Wall clock less monotonic clock. Read again, three times at most, where something came between the two readings."""
+    for _ in range(3):
+        before_s, wall_s, after_s = time.monotonic(), time.clock_gettime(time.CLOCK_REALTIME), time.monotonic()
+        if after_s - before_s < _CLOCKS_WITHIN_S:
+            break
+    return wall_s - (before_s + after_s) / 2
+
+
+def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.socket) -> Run:
+    receiver, log, content = build_receiver(plan), ReceivedLog(), ContentCheck(plan)
+    arrivals = Arrivals(stream, HEADER_BYTES + plan.stream.symbol_bytes)
+
+    _warm_up(frames, RETURN_LABELS, HEADER_BYTES)
+
+    def run(start_s: float) -> ReceiverResult:
+        discard_until(start_s, stream)
+        while (now := time.monotonic() - start_s) < plan.duration_s:
+            select.select((stream,), (), (), max(0.0, min(receiver.next_deadline_s() - now, 0.02)))
+            now = time.monotonic() - start_s
+            got = arrivals.waiting(start_s)
+            for at, data in got:
+                content.take(receiver.receive(data, at))
+                log.add_datagram(at, data)
+            if len(got) == arrivals.most:
+                now = got[-1][0]  # more may wait that came in time: their blocks are not closed by the present time
+            content.take(receiver.advance(now))
+            for report in receiver.reports_due(now):
+                for label in RETURN_LABELS:
+                    frames.send(label, report)
+        content.take(receiver.advance(plan.duration_s))
+        counters = {**content.counters(receiver), "worst_receive_lag_s": round(arrivals.worst_lag_s, 6)}
+        return ReceiverResult(log=log.packets(), socket_drops=socket_drops(stream), counters=counters)
+
+    return run

@@ -1,0 +1,228 @@
+"""The emulated fabric: runs a streaming plan on real switches, one process at each end of the stream, faults in between.
+
+Nothing is decided here: rules come from testbed.openflow, packets from fec.protocol.sender, faults from the plan.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from fec.protocol.wire import STREAM_UDP_PORT
+from testbed.emulation.control.controller_link import ControllerLink, PortEvent
+from testbed.emulation.control.fault_injection import CableBreaker, FaultSchedule
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.errors import InvalidRunError
+from testbed.faults.fault_times import ChangeTimes, FaultTimes
+from testbed.model.progress import Progress, Tell
+from testbed.model.wiring import Wiring, wire
+from testbed.openflow.rules import FlowRule, stream_rules
+from testbed.stream.emulated.background_traffic import background_tcp
+from testbed.stream.emulated.endpoints import (
+    EndpointProcess,
+    ReceiverResult,
+    SenderResult,
+    receiver_process,
+    sender_process,
+)
+from testbed.stream.emulated.mobile_routes import MobileRoutes
+from testbed.stream.judgement.recording import block_outcomes
+from testbed.stream.measurements import RunHealth, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import check_together
+from topologies.network import LinkId
+
+_FIRST = -10
+"""Nice value of everything that has to be in time."""
+_LEAD_S = 0.15
+"""Between the end points' being ready and the stream's time zero."""
+
+
+def plan_rules(plan: StreamPlan, wiring: Wiring) -> tuple[FlowRule, ...]:
+    """The rules of the stream there and of its loss reports back."""
+    return (
+        *stream_rules(wiring, plan.forward, udp_port=STREAM_UDP_PORT),
+        *stream_rules(wiring, plan.backward, udp_port=STREAM_UDP_PORT),
+    )
+
+
+class EmulatedStreamFabric:
+    """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox only.
+
+    ``mtu`` in bytes; ``pcap``: files to record, one a link. ``background_bps``: TCP at this rate between the (first)
+    stream's end points, over the path of label 0; 0 for none.
+    """
+
+    name = "emulation"
+
+    def __init__(self, *, mtu: int = 1500, pcap: dict[LinkId, Path] | None = None, background_bps: float = 0.0) -> None:
+        self.mtu = mtu
+        self.background_bps = background_bps
+        self.pcap = pcap or {}
+
+    def run(self, plan: StreamPlan, progress: Tell | None = None) -> StreamMeasurements:
+        """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks."""
+        return self.run_together((plan,), progress)[0]
+
+    def run_together(self, plans: Sequence[StreamPlan], progress: Tell | None = None) -> tuple[StreamMeasurements, ...]:
+        """Several streams at once on one network under the same faults, background TCP beside them if asked for.
+
+        InputError where the plans do not fit together. Route changes are played for a single stream only.
+        """
+        check_together(plans)
+        plan, tell = plans[0], progress or (lambda _: None)
+        tell(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
+        with running_network(*plans, mtu=self.mtu) as (net, controller, wiring):
+            breaker = CableBreaker(net)
+            movement = MobileRoutes(breaker, controller, wiring, plan) if plan.changes or plan.absent else None
+            if movement is None:
+                for number, one in enumerate(plans):
+                    controller.install(plan_rules(one, wiring), plan_id=number + 1)
+            else:
+                movement.install_first()
+            for link, path in self.pcap.items():
+                net.start_capture(link, path)
+            with background_tcp(net, wiring, plan, self.background_bps) as carried:
+                found = streams_over(net, controller, wiring, plans, tell, breaker, movement)
+            return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
+
+
+@contextmanager
+def running_network(*plans: StreamPlan, mtu: int = 1500) -> Iterator[tuple[EmulatedNetwork, ControllerLink, Wiring]]:
+    """The plans' network, up, with every switch connected to its controller."""
+    wiring = wire(plans[0].network, [end for plan in plans for end in (plan.source, plan.sink)])
+    with ExitStack() as stack:
+        controller = ControllerLink()
+        controller.start()
+        stack.callback(controller.stop)
+        net = stack.enter_context(
+            EmulatedNetwork(
+                wiring, mtu=mtu, controller_port=controller.port, before_bridges=controller.wait_until_ready
+            )
+        )
+        controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
+        yield net, controller, wiring
+
+
+def streams_over(
+    net: EmulatedNetwork,
+    controller: ControllerLink,
+    wiring: Wiring,
+    plans: Sequence[StreamPlan],
+    tell: Tell,
+    breaker: CableBreaker,
+    movement: MobileRoutes | None = None,
+) -> tuple[StreamMeasurements, ...]:
+    """Run the plans' streams, their common faults and route changes on a network whose first rules are installed."""
+    before, plan = processor_times(), plans[0]
+    with ExitStack() as stack:
+        stack.enter_context(going_first(controller.pid))
+        receivers = [stack.enter_context(receiver_process(net, wiring, one)) for one in plans]
+        senders = [stack.enter_context(sender_process(net, wiring, one)) for one in plans]
+        for end in (*receivers, *senders):
+            end.wait_until_ready()
+        start = time.monotonic() + _LEAD_S
+        for end in (*receivers, *senders):
+            end.begin(start)
+        schedule = FaultSchedule(net, plan.faults, start, breaker)
+        stack.callback(schedule.stop)
+        schedule.start()
+        if movement is not None:
+            stack.callback(movement.stop)
+            movement.start(start)
+        _watch(plan, start, (*senders, *receivers), tell)
+        results = [(sender.result(), receiver.result()) for sender, receiver in zip(senders, receivers, strict=True)]
+        schedule.join()
+        if movement is not None:
+            movement.join()
+    heard, busy = controller.port_events(), busy_share(before, processor_times())
+    faults = tuple(with_port_status(t, heard, wiring, start) for t in schedule.times())
+    changes = movement.times() if movement is not None else ()
+    return tuple(
+        _measurements(one, *ends, faults, changes, busy, net.datapath) for one, ends in zip(plans, results, strict=True)
+    )
+
+
+@contextmanager
+def going_first(controller_pid: int) -> Iterator[None]:
+    """Meanwhile this process, which notes when faults and changes are in force, and the controller go before other programs."""
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    with suppress(PermissionError):  # an ordinary user's processes wait their turn
+        for thread in (0, *(int(p.name) for p in Path(f"/proc/{controller_pid}/task").iterdir())):
+            os.setpriority(os.PRIO_PROCESS, thread, _FIRST)  # of one thread; those that it starts inherit it
+    try:
+        yield
+    finally:
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, usual)
+
+
+def _measurements(
+    plan: StreamPlan,
+    sent: SenderResult,
+    received: ReceiverResult,
+    faults: tuple[FaultTimes, ...],
+    changes: tuple[ChangeTimes, ...],
+    busy: float,
+    datapath: str,
+) -> StreamMeasurements:
+    packets, arrivals = sent.log, received.log
+    return StreamMeasurements(
+        fabric="emulation",
+        sent=packets,
+        received=arrivals,
+        blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
+        faults=faults,
+        changes=changes,
+        health=RunHealth(
+            sender_lag_s=sent.worst_lag_s,
+            unplanned_drops=received.socket_drops,
+            cpu_fraction=busy,
+        ),
+        counters={**sent.counters, **received.counters, "datapath": datapath},
+    )
+
+
+def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], tell: Tell) -> None:
+    """Show progress until the stream's end; an end point that dies ends the run as invalid."""
+    while (now := time.monotonic() - start) < plan.duration_s:
+        for end in ends:
+            if not end.alive and now < plan.duration_s - 0.05 and not end.finished:
+                raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
+        failing = [f for f in plan.faults if f.start_s <= now < f.stop_s]
+        doing = f"{failing[0].link[0]}->{failing[0].link[1]} {failing[0].kind}" if failing else "streaming"
+        tell(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing=doing))
+        time.sleep(min(0.1, max(0.0, plan.duration_s - now)))
+
+
+def with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float) -> FaultTimes:
+    """Add when the controller heard of the failure from a switch (None: no port changed state)."""
+    cable = wiring.cable_of(times.fault.link)
+    ports = {
+        (s.dpid, p)
+        for s in wiring.switches
+        for n, p in ((cable.a, cable.a_port), (cable.b, cable.b_port))
+        if s.name == n
+    }
+    heard = [
+        e.at_s - start
+        for e in events
+        if (e.dpid, e.port) in ports and not e.up and e.at_s - start >= times.start_s - 0.05
+    ]
+    first = min(heard, default=None)
+    return times if first is None or first > times.stop_s else replace(times, port_status_s=first)
+
+
+def processor_times() -> tuple[float, float]:
+    """(busy, total) jiffies of all processors since boot."""
+    fields = [float(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(fields) - fields[3] - fields[4], sum(fields)
+
+
+def busy_share(before: tuple[float, float], after: tuple[float, float]) -> float:
+    total = after[1] - before[1]
+    return round((after[0] - before[0]) / total, 3) if total > 0 else 0.0

@@ -1,0 +1,125 @@
+"""Moving nodes on a running network: links come and go, the controller routes anew and passes the stream from split to split."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from fec.protocol.wire import STREAM_UDP_PORT
+from testbed.emulation.control.controller_link import ControllerLink
+from testbed.emulation.control.fault_injection import CableBreaker
+from testbed.emulation.network.switches import forget_flows
+from testbed.errors import InvalidRunError, TestbedError
+from testbed.faults.fault_times import ChangeTimes
+from testbed.model.label_split import LabelSplit
+from testbed.model.wiring import Wiring
+from testbed.openflow.versioned_rules import VersionedRules, versioned_rules
+from testbed.stream.mobility import recomputed
+from testbed.stream.plan import StreamPlan
+
+DRAIN_S = 0.5
+"""Time for packets of an old split to arrive before its rules go."""
+Splits = tuple[LabelSplit, LabelSplit]
+
+
+class MobileRoutes:
+    """Plays the route changes of a plan on a network, each at its time after ``start`` (monotonic clock), in a thread.
+
+    ``install_first`` puts the first splits in force. Rules of split k are plans 2k+2 (all switches but the first) and 2k+3
+    (the first ones) of the controller.
+    """
+
+    def __init__(self, breaker: CableBreaker, controller: ControllerLink, wiring: Wiring, plan: StreamPlan) -> None:
+        self._breaker, self._controller, self._wiring, self._plan = breaker, controller, wiring, plan
+        self._start_s = 0.0
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._times: list[ChangeTimes] = []
+        self._error: TestbedError | None = None
+
+    def install_first(self) -> None:
+        """The links that are not there at first vanish; the first splits' rules are installed."""
+        self._breaker.vanish(self._plan.absent)
+        self._inner_and_entry(0, self._rules(0, (self._plan.forward, self._plan.backward)))
+
+    def start(self, start_s: float) -> None:
+        """Begin to play; the stream's time zero on the monotonic clock."""
+        self._start_s = start_s
+        self._thread = threading.Thread(target=self._run, name="movement", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Change nothing more. May be called twice, or without a start."""
+        self._stopping.set()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join()
+
+    def join(self) -> None:
+        """Wait until the last change is done. Raises what went wrong on the way."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def times(self) -> tuple[ChangeTimes, ...]:
+        """When each change that is done happened, in seconds after the start."""
+        return tuple(self._times)
+
+    def _run(self) -> None:
+        try:
+            for number in range(len(self._plan.changes)):
+                at_s = self._start_s + self._plan.changes[number].at_s
+                if self._stopping.wait(max(0.0, at_s - time.monotonic())):
+                    return
+                self._change(number)
+        except TestbedError as error:
+            self._error = error
+
+    def _change(self, number: int) -> None:
+        """Links first; then the new split beside the old one; then, when nothing is under way by the old one, it goes."""
+        change, clock = self._plan.changes[number], self._clock
+        began = clock()
+        self._breaker.appear(change.appeared)
+        if self._plan.handover == "after":
+            self._breaker.vanish(change.vanished)
+        links = clock()
+        splits = recomputed(self._plan, number)
+        if splits != (change.forward, change.backward):
+            raise InvalidRunError(f"route change {number}: routing anew gave another split than the plan's")
+        known = clock()
+        rules = self._rules(number + 1, splits)
+        switching, switched = self._inner_and_entry(number + 1, rules)
+        self._stopping.wait(DRAIN_S)
+        if self._plan.handover == "before":
+            self._breaker.vanish(change.vanished)
+            links = clock()
+        for plan_id in (2 * number + 3, 2 * number + 2):
+            self._controller.remove(plan_id)
+        self._times.append(
+            ChangeTimes(
+                began_s=began,
+                links_s=links,
+                switch_start_s=switching,
+                switch_stop_s=switched,
+                done_s=clock(),
+                recomputed_s=known - links if self._plan.handover == "after" else 0.0,
+                rules=sum(len(one.inner) + len(one.entry) for one in rules),
+            )
+        )
+
+    def _rules(self, number: int, splits: Splits) -> tuple[VersionedRules, ...]:
+        return tuple(versioned_rules(self._wiring, s, number=number, udp_port=STREAM_UDP_PORT) for s in splits)
+
+    def _inner_and_entry(self, number: int, rules: tuple[VersionedRules, ...]) -> tuple[float, float]:
+        """When the first switch began to send by the new split, and when none sent by the old one any more, its memory of
+        packets included (a barrier is answered before that)."""
+        self._controller.install([r for one in rules for r in one.inner], plan_id=2 * number + 2)
+        began = self._clock()
+        self._controller.install([r for one in rules for r in one.entry], plan_id=2 * number + 3)
+        forget_flows()
+        return began, self._clock()
+
+    @property
+    def _clock(self) -> Callable[[], float]:
+        return lambda: time.monotonic() - self._start_s

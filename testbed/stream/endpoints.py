@@ -1,0 +1,80 @@
+"""The two ends of a planned stream, configured from the plan; the same for either fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fec.code.reed_solomon import ReedSolomonCode
+from fec.protocol.receiver import Event, ReceiverParameters, SourceDelivered, StreamReceiver
+from fec.protocol.sender import SenderParameters, StreamSender
+from fec.redundancy.labels import LabelOrder, RandomLabels, StratifiedLabels
+from testbed.stream.payload import payload_source
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
+from testbed.stream.prediction.policy import block_size_policy, is_deterministic
+
+
+def label_sequence(plan: StreamPlan) -> LabelOrder:
+    return StratifiedLabels() if plan.stream.labels == "stratified" else RandomLabels(plan.seed)
+
+
+def build_sender(plan: StreamPlan, foreseen: Callable[[float], int] | None = None) -> StreamSender:
+    """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins."""
+    stream, policy = plan.stream, block_size_policy(plan)
+    parameters = SenderParameters(
+        source_packets=stream.source_packets,
+        symbol_bytes=stream.symbol_bytes,
+        rate_pps=stream.rate_pps,
+        base_block_size=policy.base,
+        playback_s=stream.playback_s,
+        hold_s=stream.hold_s,
+        block_size=stream.block_size,
+        largest_block=max(policy.largest, policy.base),
+        deterministic=is_deterministic(plan),
+        late_pps=stream.late_pps,
+    )
+    code = ReedSolomonCode(source_packets=stream.source_packets)
+    content = payload_source(plan.seed, stream.symbol_bytes)
+    paths = path_of_label(plan.forward) if is_numbered(plan) else None
+    return StreamSender(parameters, code, label_sequence(plan), policy, content, paths, foreseen)
+
+
+def build_receiver(plan: StreamPlan) -> StreamReceiver:
+    stream = plan.stream
+    parameters = ReceiverParameters(
+        source_packets=stream.source_packets,
+        symbol_bytes=stream.symbol_bytes,
+        playback_s=stream.playback_s,
+        report_interval_s=stream.report_interval_s,
+        report_packets=stream.report_packets,
+    )
+    return StreamReceiver(parameters, ReedSolomonCode(source_packets=stream.source_packets))
+
+
+class ContentCheck:
+    """Holds every delivered payload against what was sent, and counts."""
+
+    def __init__(self, plan: StreamPlan) -> None:
+        self._expected = payload_source(plan.seed, plan.stream.symbol_bytes)
+        self.corrupted = 0
+        self.recovered = 0
+
+    def take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if isinstance(event, SourceDelivered):
+                self.corrupted += event.payload != self._expected(event.index)
+                self.recovered += event.recovered
+
+    def counters(self, receiver: StreamReceiver) -> dict[str, Any]:
+        """What the receiving end counted, JSON-ready."""
+        rejected = {f"rejected_{reason}": n for reason, n in sorted(receiver.rejected.items())}
+        return {**dict(sorted(receiver.counters.items())), **rejected, "corrupted": self.corrupted}
+
+
+def sender_counters(sender: StreamSender) -> dict[str, Any]:
+    """What the sending end counted, JSON-ready, each name with ``sent_`` in front; ``path_reports`` is what reports told."""
+    counters: dict[str, Any] = {f"sent_{name}": n for name, n in sender.counters.items()}
+    if sender.path_reports:
+        counters[REPORTS] = {path: list(counts) for path, counts in sender.path_reports.items()}
+    return counters

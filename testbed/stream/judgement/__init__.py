@@ -1,0 +1,1 @@
+"""From packet logs to a verdict; pure."""

@@ -1,0 +1,113 @@
+"""The verdict of a run under many failures or with moving nodes: packets, frames, blocks, redundancy, changes."""
+
+from __future__ import annotations
+
+from testbed.model.verdict import Check
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.packet_fates import CampaignResult
+
+MOST_WRONG = 1e-3
+"""Share of packets of certain fate that may fare otherwise: clocks of switches, sender and faults agree to a few packets."""
+LONGEST_CHANGE_S = 1.0
+
+
+def campaign_checks(plan: StreamPlan, result: CampaignResult) -> list[Check]:
+    """Every figure of the campaign that was predicted."""
+    checks = [_fates(result)]
+    if result.random_losses[0]:
+        checks.append(_random(result))
+    if plan.changes:
+        checks += [_frames(result), _changes(plan, result)]
+    checks.append(
+        Check(
+            name="undecodable blocks within the code's reach",
+            predicted=0,
+            measured=result.undecodable_within_reach,
+            tolerance=0,
+            passed=result.undecodable_within_reach == 0,
+            detail=f"{result.faults} faults, up to {result.most_at_once} at once, {result.overlapping_s:.1f} s of overlap",
+        )
+    )
+    checks.append(_beyond(result))
+    if plan.stream.block_size is None:
+        checks.append(_redundancy(result))
+    return checks
+
+
+def _fates(result: CampaignResult) -> Check:
+    wrong = result.wrongly_lost + result.wrongly_arrived
+    allowed = max(2.0, MOST_WRONG * result.certain)
+    return Check(
+        name="packets that fared otherwise than their labels say",
+        predicted=0,
+        measured=wrong,
+        tolerance=allowed,
+        passed=wrong <= allowed and result.certain > 0,
+        detail=f"of {result.certain} packets; {result.wrongly_lost} lost, {result.wrongly_arrived} arrived; "
+        f"{result.uncertain} more were under way during a change",
+    )
+
+
+def _random(result: CampaignResult) -> Check:
+    expected, lost, spread = result.random_losses
+    return Check(
+        name="packets lost at random",
+        predicted=expected,
+        measured=lost,
+        tolerance=spread + 1,
+        passed=abs(lost - expected) <= spread + 1,
+        detail="four standard deviations",
+    )
+
+
+def _frames(result: CampaignResult) -> Check:
+    off = [part for part in result.frames if abs(part.predicted_loss - part.measured_loss) > part.tolerance]
+    worst = max((abs(part.predicted_loss - part.measured_loss) for part in result.frames), default=0.0)
+    return Check(
+        name="frames whose loss is not the predicted one",
+        predicted=0,
+        measured=len(off),
+        tolerance=0,
+        passed=not off,
+        detail=f"of {len(result.frames)}; largest difference {100 * worst:.2f} points"
+        + (f"; frame {off[0].frame} is the first" if off else ""),
+    )
+
+
+def _changes(plan: StreamPlan, result: CampaignResult) -> Check:
+    longest = result.longest_change_s if result.longest_change_s is not None else float("inf")
+    made = len(result.frames) == len(plan.splits)
+    return Check(
+        name="longest change of the plan, s",
+        predicted=None,
+        measured=longest,
+        tolerance=LONGEST_CHANGE_S,
+        passed=made and longest <= LONGEST_CHANGE_S,
+        detail=f"{len(plan.changes)} changes, from the links' change to the last switch that sends by the new split",
+    )
+
+
+def _beyond(result: CampaignResult) -> Check:
+    least = sum(outage.predicted for outage in result.outages)
+    most = sum(outage.predicted_most for outage in result.outages)
+    measured = sum(outage.measured for outage in result.outages)
+    return Check(
+        name="undecodable blocks beyond the code's reach",
+        predicted=(least + most) / 2,
+        measured=measured,
+        tolerance=(most - least) / 2,
+        passed=least <= measured <= most,
+        detail=f"in {len(result.outages)} outages, listed in the run's figures",
+    )
+
+
+def _redundancy(result: CampaignResult) -> Check:
+    tolerance = result.redundancy_tolerance + 0.01
+    return Check(
+        name="redundancy that the losses call for",
+        predicted=result.redundancy_predicted,
+        measured=result.redundancy_measured,
+        tolerance=tolerance,
+        passed=abs(result.redundancy_predicted - result.redundancy_measured) <= tolerance,
+        detail=f"mean of N/FEC_t - 1 over time; the sender, who holds N, added {result.sender_redundancy:.3f}",
+    )

@@ -1,0 +1,106 @@
+"""A finished session as records (what the result store keeps and the page draws) and as the object ``--json`` prints."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from testbed.model.json_fields import json_ready
+from testbed.model.routes import SplitRoute
+from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
+from testbed.model.verdict import Verdict
+from testbed.stream.judgement.analysis import FaultResult, SessionAnalysis, timeline, whole_route_ror
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.loss_by_path import REPORTS
+
+
+def session_records(
+    index: int,
+    title: str,
+    plan: StreamPlan,
+    route: SplitRoute,
+    run: StreamMeasurements,
+    analysis: SessionAnalysis,
+    verdict: Verdict,
+) -> list[Record]:
+    """The session, each of its faults, its timeline and its summary; ``index`` tells the sessions of a run apart."""
+    session = session_record(
+        route,
+        session=index,
+        fabric=run.fabric,
+        intervals={i: plan.forward.intervals(i) for i in plan.forward.loaded},
+        title=title,
+        parameters=asdict(plan.stream) | {"seed": plan.seed, "tolerated": analysis.policy.base},
+        duration_s=plan.duration_s,
+    )
+    _, infinite = whole_route_ror(plan, analysis.policy)
+    ending = SummaryRecord(
+        session=index,
+        verdict=verdict,
+        ror_predicted=analysis.ror_predicted,
+        ror_measured=analysis.ror_measured,
+        infinite_links=infinite,
+        base_block_size=analysis.base_block_size,
+        figures=summary_figures(plan, run, analysis) | {"per_path": _per_path(analysis)},
+    )
+    faults = [fault_record(index, fault, verdict) for fault in analysis.faults]
+    return [session, *faults, timeline(plan, run, index), ending]
+
+
+def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecord:
+    """The fault's figures with what all its checks say together."""
+    ending = f", {fault.link} {fault.kind}"
+    passed = all(check.passed for check in verdict.checks if check.name.endswith(ending))
+    return FaultRecord(session=index, passed=passed, **vars(fault))
+
+
+def stream_document(
+    plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis, verdict: Verdict
+) -> dict[str, Any]:
+    """The object that ``testbed stream --json`` prints; infinite values are null, with the links named."""
+    whole, infinite = whole_route_ror(plan, analysis.policy)
+    return {
+        "fabric": run.fabric,
+        "network": plan.network.name,
+        "source": plan.source,
+        "sink": plan.sink,
+        "method": plan.method,
+        "seed": plan.seed,
+        "per_fault": [fault.to_json() for fault in analysis.faults],
+        "per_path": _per_path(analysis),
+        "ror": {
+            "predicted": analysis.ror_predicted,
+            "measured": analysis.ror_measured,
+            "tolerance": analysis.ror_tolerance,
+            "links": len(analysis.faults),
+            "whole_route": None if math.isinf(whole) else whole,
+        },
+        "infinite_links": list(infinite),
+        "figures": summary_figures(plan, run, analysis),
+        "verdict": verdict.to_json(),
+    }
+
+
+def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> dict[str, Any]:
+    """Totals, health and counters of the run by name, JSON-ready."""
+    return {
+        "policy": analysis.policy.name,
+        "base_block_size": {"predicted": analysis.policy.base, "measured": analysis.base_block_size},
+        "packets_sent": analysis.sent,
+        "packets_received": len(run.received.time_s),
+        "packets_lost_outside_faults": analysis.lost_outside,
+        "blocks": analysis.blocks,
+        "blocks_undecodable_outside_faults": analysis.undecodable_outside,
+        "sender_lag_s": run.health.sender_lag_s,
+        "unplanned_drops": run.health.unplanned_drops,
+        "cpu_fraction": run.health.cpu_fraction,
+        "loaded_links": len(plan.forward.loaded),
+        **({"campaign": json_ready(analysis.campaign.to_json())} if analysis.campaign is not None else {}),
+        **{name: value for name, value in run.counters.items() if name != REPORTS},
+    }
+
+
+def _per_path(analysis: SessionAnalysis) -> list[dict[str, Any]]:
+    return [path.to_json() for path in analysis.paths]

@@ -1,0 +1,154 @@
+"""The verdict of a streaming run: each predicted figure beside the measured one, with the tolerance stated and its reason."""
+
+from __future__ import annotations
+
+import math
+
+from testbed.model.verdict import Check, Verdict
+from testbed.stream.judgement.analysis import FaultResult, SessionAnalysis
+from testbed.stream.judgement.campaign_verdict import MOST_WRONG, campaign_checks
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.policy import is_deterministic
+
+MOST_LAG = 0.25
+"""Of the playback buffer (100 ms of the usual 400): a sender this far behind its own schedule measured the machine, not the
+network."""
+
+MOST_UNPLANNED = 1e-4
+"""Share of packets that may be lost in no fault: two orders below the precision of a loss."""
+
+
+def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> Verdict:
+    """All checks of the session; invalid, never passed, where the machine could not keep up."""
+    if analysis.campaign is not None:
+        checks = [*campaign_checks(plan, analysis.campaign), *_path_checks(analysis), _content_check(run)]
+        return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
+    checks = []
+    for result in analysis.faults:
+        checks.append(_loss_check(result))
+        if result.predicted_block_size is None:
+            continue  # nothing gets by: no block size helps, and every block is lost
+        if plan.stream.block_size is None:
+            checks.append(_size_check(result))
+        checks.append(_decoding_check(plan, result))
+    checks.append(
+        Check(
+            name="undecodable blocks outside faults",
+            predicted=0,
+            measured=analysis.undecodable_outside,
+            tolerance=0,
+            passed=analysis.undecodable_outside == 0,
+        )
+    )
+    if analysis.faults and plan.stream.block_size is None:
+        checks.append(_ror_check(analysis))
+    checks += [*_path_checks(analysis), _content_check(run)]
+    return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
+
+
+def _path_checks(analysis: SessionAnalysis) -> list[Check]:
+    """Loss of every path against what its links' faults say, in one check; none where paths are not numbered."""
+    measured = [path for path in analysis.paths if path.predicted_loss is not None and path.measured_loss is not None]
+    if not measured:
+        return []
+    off = [path for path in measured if not path.agrees]
+    return [
+        Check(
+            name="paths whose loss is not the predicted one",
+            predicted=0,
+            measured=len(off),
+            tolerance=0,
+            passed=not off,
+            detail=f"of {len(measured)}" + (f"; path {off[0].path} is the first" if off else ""),
+        )
+    ]
+
+
+def _content_check(run: StreamMeasurements) -> Check:
+    corrupted = int(run.counters.get("corrupted", 0))
+    return Check(name="corrupted packets", predicted=0, measured=corrupted, tolerance=0, passed=corrupted == 0)
+
+
+def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
+    """Why the run says nothing, or None: sender lag, packets lost in no fault, nothing sent."""
+    if analysis.sent == 0:
+        return "no packet was sent"
+    most = MOST_LAG * plan.stream.playback_s
+    if run.health.sender_lag_s > most:
+        busy = f", processors {run.health.cpu_fraction:.0%} busy" if run.health.cpu_fraction is not None else ""
+        return f"the sender lagged {run.health.sender_lag_s * 1000:.0f} ms behind its schedule (limit {most * 1000:.0f} ms{busy})"
+    waited = float(run.counters.get("worst_receive_lag_s", 0.0))
+    if waited > most:
+        return f"packets lay {waited * 1000:.0f} ms at the receiver before it took them (limit {most * 1000:.0f} ms)"
+    most_lost = MOST_UNPLANNED if analysis.campaign is None else MOST_WRONG
+    if analysis.lost_outside > most_lost * analysis.sent:
+        return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
+    if run.health.unplanned_drops:
+        return f"{run.health.unplanned_drops} packets were dropped at a full socket or queue"
+    return None
+
+
+def _loss_check(result: FaultResult) -> Check:
+    low, high = result.interval
+    # Shares are rounded to 1/65536 on the switches; the prediction may miss the interval by no more than that.
+    passed = result.measured_loss is not None and low - 1 / 65536 <= result.predicted_loss <= high + 1 / 65536
+    return Check(
+        name=f"loss, {result.link} {result.kind}",
+        predicted=result.predicted_loss,
+        measured=result.measured_loss,
+        tolerance=(high - low) / 2,
+        passed=passed,
+        detail=f"{result.packets} packets; the true loss lies in [{low:.4f}, {high:.4f}]",
+    )
+
+
+def _size_check(result: FaultResult) -> Check:
+    low, high = result.size_range
+    measured = result.measured_block_size
+    passed = result.reacted and measured is not None and low - 0.5 <= measured <= high + 0.5
+    return Check(
+        name=f"block size, {result.link} {result.kind}",
+        predicted=result.predicted_block_size,
+        measured=measured,
+        tolerance=float(high - low) / 2 + 0.5,
+        passed=passed,
+        detail=f"the sender's policy gives {low} to {high} for losses it cannot tell apart",
+    )
+
+
+def _decoding_check(plan: StreamPlan, result: FaultResult) -> Check:
+    allowed = 0 if is_deterministic(plan) else _most_failures(result.steady_blocks, plan.stream.decoding_error_rate)
+    return Check(
+        name=f"undecodable blocks, {result.link} {result.kind}",
+        predicted=0,
+        measured=result.undecodable_blocks,
+        tolerance=allowed,
+        passed=plan.stream.block_size is not None or result.undecodable_blocks <= allowed,
+        detail=f"{result.steady_blocks} blocks after the reaction; {result.transient_blocks_lost} of "
+        f"{result.transient_blocks} transient blocks were not saved by late parity",
+    )
+
+
+def _most_failures(blocks: int, rate: float) -> int:
+    """Failures that a rate of DER gives with probability above one in a thousand (Poisson tail)."""
+    mean, k = blocks * rate, 0
+    tail = 1 - math.exp(-mean)
+    term = math.exp(-mean)
+    while tail > 1e-3:
+        k += 1
+        term *= mean / k
+        tail -= term
+    return k
+
+
+def _ror_check(analysis: SessionAnalysis) -> Check:
+    tolerance = analysis.ror_tolerance + 0.02
+    return Check(
+        name="ROR over the failed links",
+        predicted=analysis.ror_predicted,
+        measured=analysis.ror_measured,
+        tolerance=tolerance,
+        passed=abs(analysis.ror_measured - analysis.ror_predicted) <= tolerance,
+        detail="equation 23 with the block sizes of " + analysis.policy.name,
+    )

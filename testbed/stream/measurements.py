@@ -1,0 +1,74 @@
+"""What a fabric measured while it ran a stream: packet logs of both ends, fault times, block outcomes, health of the run.
+
+All times are seconds since the stream's start on one clock. Arrays are numpy, one entry a packet, in log order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.faults.fault_times import ChangeTimes, FaultTimes
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentPackets:
+    """Shape (n,): when each packet was handed to the network, its block, symbol id, label and the block size N then."""
+
+    time_s: FloatArray
+    block: IntArray
+    symbol: IntArray
+    label: IntArray
+    block_size: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceivedPackets:
+    """Shape (n,): arrivals at the sink, duplicates included."""
+
+    time_s: FloatArray
+    block: IntArray
+    symbol: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockOutcomes:
+    """Shape (n,), one a block: when it was started (first packet sent), when it had all its source packets (nan: never),
+    how many symbols arrived, how many source packets were late or lost for the listener."""
+
+    block: IntArray
+    started_s: FloatArray
+    complete_s: FloatArray
+    arrived: IntArray
+    late_source_packets: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunHealth:
+    """Whether the machine kept up: worst lag of the sender behind its schedule, packets lost in no fault, CPU share (0..1)."""
+
+    sender_lag_s: float
+    unplanned_drops: int
+    cpu_fraction: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamMeasurements:
+    """One run of one plan on one fabric ("emulation" or "simulator")."""
+
+    fabric: str
+    sent: SentPackets
+    received: ReceivedPackets
+    blocks: BlockOutcomes
+    faults: tuple[FaultTimes, ...]
+    changes: tuple[ChangeTimes, ...] = ()
+    health: RunHealth
+    counters: Mapping[str, Any] = field(default_factory=dict)

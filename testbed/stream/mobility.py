@@ -1,0 +1,190 @@
+"""From the frames of a walk to a plan: all links of all frames in one network, and a route change at every frame.
+
+Pure: the controller's part, routing and splitting anew, is ``splits_of``; a fabric that recomputes calls the same function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from testbed.errors import InputError
+from testbed.faults.fault import Fault
+from testbed.faults.fault_schedules import PoissonFaults, cables_of
+from testbed.model.label_split import LabelPath, LabelSplit
+from testbed.model.routes import SplitRoute
+from testbed.routing.label_split.spraying import disjoint_return_split, spray
+from testbed.stream.plan import Handover, RouteChange, StreamParameters, StreamPlan
+from testbed.stream.planning import check_delays, check_rates, random_faults
+from topologies.errors import TopologyError
+from topologies.network import Link, LinkId, Network
+
+LAYERS = 3
+"""Capillary layers of a moving route: a few hundred rules a change, where the full route of 115 nodes takes five thousand."""
+SEARCH = 300
+"""Changes tried for fewer intervals (``spray``'s budget): a frame must be answered in tens of milliseconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Movement:
+    """``frame_s``: how long each frame lasts; ``warm_up_s``: before the first one begins to count down."""
+
+    method: str = "capillary"
+    layers: int | None = LAYERS
+    frame_s: float = 5.0
+    warm_up_s: float = 0.8
+    handover: Handover = "after"
+
+    def __post_init__(self) -> None:
+        if not 0.1 <= self.frame_s <= 3600:
+            raise InputError(f"mobility: frames of {self.frame_s:g} s; give 0.1 to 3600")
+
+
+def splits_of(
+    network: Network, source: str, sink: str, movement: Movement
+) -> tuple[SplitRoute, LabelSplit, LabelSplit]:
+    """Route and splits, there and back, over the links of one frame. Raises TopologyError where no path is left."""
+    from testbed.routing import route_by_name
+
+    layers = movement.layers if movement.method == "capillary" else None
+    route = route_by_name(network, source, sink, movement.method, layers=layers)
+    return route, spray(route, budget=SEARCH), disjoint_return_split(network, source, sink)
+
+
+def mobility_plan(
+    frames: Sequence[Network],
+    source: str,
+    sink: str,
+    *,
+    movement: Movement | None = None,
+    stream: StreamParameters | None = None,
+    faults: PoissonFaults | Sequence[Fault] = (),
+    seed: int = 1,
+) -> tuple[StreamPlan, SplitRoute]:
+    """The plan of a stream during which nodes move through the frames (networks of the same nodes), and the first route.
+
+    Hosts are left out: the two ends get their own. Random faults come on the cables that some frame's route loads. Raises
+    InputError naming the frame where the sink is out of reach, or what else cannot be streamed.
+    """
+    movement = movement or Movement()
+    if not frames:
+        raise InputError("mobility: no frame; give one at least")
+    switched = [switches_only(frame) for frame in frames]
+    union = union_network(switched)
+    present = [frozenset(link.id for link in frame.links) for frame in switched]
+    routed = [_routed(k, _only(union, there), source, sink, movement) for k, there in enumerate(present)]
+    moved = [(on_network(there, union), on_network(back, union)) for _, there, back in routed]
+    begin, stream = movement.warm_up_s, stream or StreamParameters()
+    changes = tuple(
+        RouteChange(
+            at_s=round(begin + k * movement.frame_s, 4),
+            appeared=_in_order(union, present[k] - present[k - 1]),
+            vanished=_in_order(union, present[k - 1] - present[k]),
+            forward=moved[k][0],
+            backward=moved[k][1],
+        )
+        for k in range(1, len(frames))
+    )
+    plan = StreamPlan(
+        network=union,
+        method=movement.method,
+        layers=movement.layers if movement.method == "capillary" else None,
+        forward=moved[0][0],
+        backward=moved[0][1],
+        stream=stream,
+        absent=_in_order(union, frozenset(link.id for link in union.links) - present[0]),
+        changes=changes,
+        handover=movement.handover,
+        duration_s=round(begin + len(frames) * movement.frame_s + stream.playback_s, 4),
+        seed=seed,
+    )
+    scheduled = random_faults(plan, faults) if isinstance(faults, PoissonFaults) else tuple(faults)
+    plan = replace(plan, faults=scheduled)
+    check_rates(plan)
+    check_delays(plan)
+    return plan, route_on(routed[0][0], union)
+
+
+def union_network(frames: Sequence[Network]) -> Network:
+    """One network with every link of any frame, in the order in which they come; nodes as in the first frame."""
+    names = [node.id for node in frames[0].nodes]
+    links: dict[LinkId, Link] = {}
+    for frame in frames:
+        if [node.id for node in frame.nodes] != names:
+            raise InputError(
+                f"mobility: {frame.name!r} has other nodes than {frames[0].name!r}; frames share their nodes"
+            )
+        for link in frame.links:
+            links.setdefault(link.id, link)
+    attributes = {k: v for k, v in frames[0].attributes.items() if k != "frame"} | {"frames": len(frames)}
+    name = frames[0].name if len(frames) == 1 else f"{frames[0].name}..{len(frames) - 1}"
+    return Network(name=name, nodes=frames[0].nodes, links=tuple(links.values()), attributes=attributes)
+
+
+def switches_only(network: Network) -> Network:
+    """The network without its hosts and their cables."""
+    if not network.hosts:
+        return network
+    hosts = {host.id for host in network.hosts}
+    return Network(
+        name=network.name,
+        nodes=tuple(node for node in network.nodes if node.id not in hosts),
+        links=tuple(link for link in network.links if link.source not in hosts and link.target not in hosts),
+        attributes=network.attributes,
+    )
+
+
+def on_network(split: LabelSplit, network: Network) -> LabelSplit:
+    """The same paths as links of another network that has them all."""
+    number = {i: network.link_index[split.network.links[i].id] for i in split.loaded}
+    paths = (LabelPath(start=p.start, stop=p.stop, links=tuple(number[i] for i in p.links)) for p in split.paths)
+    return LabelSplit(network=network, source=split.source, sink=split.sink, paths=tuple(paths))
+
+
+def route_on(route: SplitRoute, network: Network) -> SplitRoute:
+    """The same loads on another network that has the route's links; others carry nothing."""
+    known = route.network.link_index
+    loads = tuple(route.loads[known[link.id]] if link.id in known else Fraction(0) for link in network.links)
+    layers = tuple(route.link_layers[known[link.id]] if link.id in known else 0 for link in network.links)
+    return replace(route, network=network, loads=loads, link_layers=layers if route.link_layers else ())
+
+
+def _routed(
+    number: int, frame: Network, source: str, sink: str, movement: Movement
+) -> tuple[SplitRoute, LabelSplit, LabelSplit]:
+    try:
+        return splits_of(frame, source, sink, movement)
+    except TopologyError as error:
+        raise InputError(
+            f"mobility: frame {number}: {error}; take other end points, another seed, or a longer range"
+        ) from None
+
+
+def _only(network: Network, links: frozenset[LinkId]) -> Network:
+    return replace(network, links=tuple(link for link in network.links if link.id in links))
+
+
+def _in_order(network: Network, links: frozenset[LinkId]) -> tuple[LinkId, ...]:
+    return tuple(link.id for link in network.links if link.id in links)
+
+
+def recomputed(plan: StreamPlan, change: int) -> tuple[LabelSplit, LabelSplit]:
+    """What a controller that hears of change number ``change`` (from 0) routes and splits anew: the plan's own splits."""
+    movement = Movement(method=plan.method, layers=plan.layers)
+    _, there, back = splits_of(frame_network(plan, change), plan.source, plan.sink, movement)
+    return on_network(there, plan.network), on_network(back, plan.network)
+
+
+def frame_network(plan: StreamPlan, change: int) -> Network:
+    """The links that are there after change number ``change`` (from 0; -1: at the start), as the controller sees them."""
+    gone = set(plan.absent)
+    for one in plan.changes[: change + 1]:
+        gone = (gone - set(one.appeared)) | set(one.vanished)
+    return _only(plan.network, frozenset(plan.network.link_index) - gone)
+
+
+def cable_count(plan: StreamPlan) -> tuple[int, int]:
+    """(least, most) cables that are in reach in any frame."""
+    counts = [len(cables_of(link.id for link in frame_network(plan, k).links)) for k in range(-1, len(plan.changes))]
+    return min(counts), max(counts)

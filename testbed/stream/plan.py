@@ -1,0 +1,135 @@
+"""The plan of a streaming run: a value (JSON) that either fabric can run.
+
+Network, label splits there and back, changes of both while nodes move, stream parameters, faults and seed; no fabric,
+clock or file in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from testbed.errors import InputError
+from testbed.faults.fault import Fault
+from testbed.model.label_split import LabelSplit
+from topologies.network import LinkId, Network
+
+LabelOrder = Literal["stratified", "random"]
+Handover = Literal["after", "before"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamParameters:
+    """How the stream is coded, paced and reported.
+
+    ``rate_pps``: source packets a second (the wire carries rate * N / M). ``symbol_bytes``: bytes of one coded symbol.
+    ``playback_s``: a source packet is late when it is not there this long after it was sent. ``hold_s``: how long a
+    lower loss must last before redundancy is lowered. ``block_size``: N fixed for the whole run (no adaptation), or None.
+    ``most_overhead``: N - M is never more than so many times M, whatever the losses (None: what the plan's links can call for):
+    a sender that answered the losses of its own congestion with more packets would never stop. ``late_pps``: late parity
+    packets a second (None: eight times the rate, 1000 at least), fewer where the switches are slow.
+    """
+
+    rate_pps: float = 1000.0
+    source_packets: int = 20
+    symbol_bytes: int = 256
+    tolerance: float = 0.05
+    decoding_error_rate: float = 1e-5
+    labels: LabelOrder = "stratified"
+    playback_s: float = 0.4
+    report_interval_s: float = 0.1
+    report_packets: int = 100
+    hold_s: float = 2.0
+    block_size: int | None = None
+    most_overhead: float | None = None
+    late_pps: float | None = None
+
+    def __post_init__(self) -> None:
+        checks = (
+            (0 < self.rate_pps <= 1e6, f"rate {self.rate_pps} packets/s; give one above 0 and at most 1e6"),
+            (1 <= self.source_packets <= 254, f"M = {self.source_packets} source packets a block; give 1 to 254"),
+            (4 <= self.symbol_bytes <= 8900, f"symbols of {self.symbol_bytes} bytes; give 4 to 8900"),
+            (0 <= self.tolerance < 1, f"tolerance {self.tolerance} lies outside [0, 1)"),
+            (0 < self.decoding_error_rate < 1, f"decoding error rate {self.decoding_error_rate} lies outside (0, 1)"),
+            (self.labels in ("stratified", "random"), f"labels {self.labels!r}; give stratified or random"),
+            (self.playback_s > 0, f"playback buffer of {self.playback_s} s; give one above 0"),
+            (self.report_interval_s > 0 and self.report_packets > 0, "report interval and packets must be above 0"),
+            (
+                self.most_overhead is None or self.most_overhead > 0,
+                f"most overhead {self.most_overhead}; give one above 0",
+            ),
+            (self.late_pps is None or self.late_pps > 0, f"late parity at {self.late_pps} packets/s; give more than 0"),
+            (self.hold_s >= 0, f"hold of {self.hold_s} s; give 0 or more"),
+            (
+                self.block_size is None or self.source_packets <= self.block_size <= 255,
+                f"block size {self.block_size}; give M to 255",
+            ),
+        )
+        for holds, wrong in checks:
+            if not holds:
+                raise InputError(f"stream: {wrong}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteChange:
+    """Nodes have moved, ``at_s`` after the stream's start: links that appeared and vanished (both directions of each cable
+    are listed) and the label splits that follow from the links that are there now."""
+
+    at_s: float
+    appeared: tuple[LinkId, ...] = ()
+    vanished: tuple[LinkId, ...] = ()
+    forward: LabelSplit
+    backward: LabelSplit
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamPlan:
+    """Everything a fabric needs to run one stream, and everything a verdict needs to judge it.
+
+    Where nodes move, ``network`` has every link that is there at any time, ``absent`` are those that are not at the start,
+    and ``changes`` follow in time. ``handover`` after: links vanish without warning, then the plan is replaced; before:
+    the new plan is in force before the vanishing links stop to carry. ``layers``: of ``method``, by which it is routed anew.
+    """
+
+    network: Network
+    method: str
+    forward: LabelSplit
+    backward: LabelSplit
+    stream: StreamParameters
+    faults: tuple[Fault, ...] = ()
+    absent: tuple[LinkId, ...] = ()
+    changes: tuple[RouteChange, ...] = ()
+    handover: Handover = "after"
+    layers: int | None = None
+    duration_s: float
+    seed: int = 1
+
+    @property
+    def splits(self) -> tuple[LabelSplit, ...]:
+        """The forward splits in the order in which they are in force: the first, then one a change."""
+        return (self.forward, *(change.forward for change in self.changes))
+
+    @property
+    def source(self) -> str:
+        return self.forward.source
+
+    @property
+    def sink(self) -> str:
+        return self.forward.sink
+
+    def __post_init__(self) -> None:
+        if self.duration_s <= 0:
+            raise InputError(f"plan: duration {self.duration_s} s must be above 0")
+        for fault in self.faults:
+            if fault.link not in self.network.link_index:
+                raise InputError(
+                    f"plan: fault on {fault.link[0]}->{fault.link[1]}, which is no link of {self.network.name!r}"
+                )
+        times = [0.0, *(change.at_s for change in self.changes), self.duration_s]
+        if any(later <= earlier for earlier, later in pairwise(times)):
+            raise InputError(
+                "plan: route changes must come one after another, between the start and the end of the stream"
+            )
+        if self.handover not in ("after", "before"):
+            raise InputError(f"plan: handover {self.handover!r} is neither after nor before")

@@ -1,0 +1,231 @@
+"""From a network, two nodes and options to a streaming plan: route, label splits there and back, a schedule of faults.
+
+Pure: the same arguments and seed give the same plan on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fec.redundancy.block_size import binomial_window_for, stratified_window_for
+from testbed.errors import InputError
+from testbed.faults.fault import Direction, Fault, FaultKind
+from testbed.faults.fault_schedules import PoissonFaults, poisson_faults
+from testbed.model.label_split import LabelSplit
+from testbed.model.routes import SplitRoute
+from testbed.routing.label_split.spraying import disjoint_return_split, spray
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.prediction.in_force import is_campaign
+from testbed.stream.prediction.policy import block_size_policy
+from topologies.network import Network
+
+WARM_UP_S = 0.8
+QUIET_END_S = 0.5
+DEFAULT_CAMPAIGN_S = 30.0
+"""A stream under random faults lasts so long where nothing else is asked."""
+REACTION_S = 0.45
+"""Allowed from a failure to redundancy that answers it: a report interval, the way back, a block; measured: see docs."""
+HEADERS_BYTES = 14 + 20 + 8 + 24
+"""Ethernet, IPv4, UDP and stream header around each symbol."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EachLink:
+    """Every loaded link fails in turn, long enough to measure its loss to ``precision`` (a fraction, not per cent).
+
+    ``most``: at most so many links, the most loaded and the least loaded ones alike (evenly over the order by load).
+    """
+
+    kind: FaultKind = "down"
+    direction: Direction = "both"
+    loss_fraction: float = 1.0
+    precision: float = 0.01
+    most: int | None = None
+
+
+def build_plan(
+    network: Network,
+    source: str,
+    sink: str,
+    *,
+    method: str = "capillary",
+    layers: int | None = None,
+    stream: StreamParameters | None = None,
+    faults: EachLink | PoissonFaults | Sequence[Fault] = (),
+    duration_s: float | None = None,
+    seed: int = 1,
+) -> tuple[StreamPlan, SplitRoute]:
+    """Route, split and schedule; returns the plan and the exact route that its predictions come from.
+
+    Raises InputError or TopologyError where the nodes, the method or the rates cannot be used.
+    """
+    from testbed.routing import route_by_name  # networks that only carry given splits never need the solvers
+
+    parameters = stream or StreamParameters()
+    route = route_by_name(network, source, sink, method, layers=layers)
+    forward, backward = spray(route), disjoint_return_split(network, source, sink)
+    plan = StreamPlan(
+        network=network, method=method, forward=forward, backward=backward, stream=parameters, duration_s=1.0, seed=seed
+    )
+    if isinstance(faults, PoissonFaults):
+        scheduled = random_faults(replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults)
+    else:
+        scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
+    end = max([f.stop_s for f in scheduled], default=WARM_UP_S + 1.0) + parameters.playback_s + 0.4
+    plan = replace(plan, faults=scheduled, duration_s=duration_s or end)
+    check_rates(plan)
+    check_delays(plan)
+    return plan, route
+
+
+def protectable_links(plan: StreamPlan) -> tuple[int, ...]:
+    """Loaded links whose failure a code can repair: those that do not carry every label (equation 23 skips the others)."""
+    return tuple(i for i in plan.forward.loaded if plan.forward.load(i) < 1)
+
+
+def choose_links(plan: StreamPlan, most: int | None) -> tuple[int, ...]:
+    """The links that fail: all protectable ones, or ``most`` of them spread evenly over their order by load.
+
+    A route that has none (a single path) fails all the same, link by link, to show that nothing arrives.
+    """
+    links = protectable_links(plan) or plan.forward.loaded
+    if most is None or len(links) <= most:
+        return links
+    ordered = sorted(links, key=lambda i: (-plan.forward.load(i), i))
+    step = (len(ordered) - 1) / max(1, most - 1)
+    return tuple(sorted({ordered[round(k * step)] for k in range(most)}))
+
+
+def steady_packets(plan: StreamPlan, link: int, each: EachLink) -> int:
+    """Packets that must be seen for the share of one link to be known to ``precision``."""
+    share = float(plan.forward.load(link)) * each.loss_fraction
+    if plan.stream.labels == "stratified" and each.loss_fraction == 1:
+        return max(200, stratified_window_for(plan.forward.intervals(link), each.precision))
+    return max(400, binomial_window_for(share, each.precision))
+
+
+def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
+    """Faults one after another: reaction, steady window, then recovery (hold and two reports) before the next."""
+    if not 0 < each.precision < 0.5:
+        raise InputError(f"precision {each.precision} lies outside (0, 0.5); 0.01 is one point of loss")
+    parameters = plan.stream
+    draft = Fault(
+        link=(plan.network.links[0].id), kind=each.kind, start_s=0.0, stop_s=1.0, loss_fraction=each.loss_fraction
+    )
+    policy = block_size_policy(replace(plan, faults=(draft,)))
+    block_s = parameters.source_packets / parameters.rate_pps
+    at, faults = WARM_UP_S, []
+    for link in choose_links(plan, each.most):
+        share = float(plan.forward.load(link)) * each.loss_fraction
+        size = parameters.block_size or (policy(share) if share < 1 else policy.base)
+        wire_pps = parameters.rate_pps * size / parameters.source_packets
+        lasts = REACTION_S + 3 * block_s + steady_packets(plan, link, each) / wire_pps
+        faults.append(
+            Fault(
+                link=plan.network.links[link].id,
+                kind=each.kind,
+                start_s=round(at, 4),
+                stop_s=round(at + lasts, 4),
+                direction=each.direction,
+                loss_fraction=each.loss_fraction,
+            )
+        )
+        at += lasts + recovery_s(parameters)
+    return tuple(faults)
+
+
+def random_faults(plan: StreamPlan, faults: PoissonFaults) -> tuple[Fault, ...]:
+    """Random faults on the cables that any of the plan's splits loads; both ends of the run are calm."""
+    until = plan.duration_s - plan.stream.playback_s - QUIET_END_S
+    if until <= faults.start_s:
+        raise InputError(f"random faults: the stream of {plan.duration_s:g} s ends before one could; make it longer")
+    loaded = {plan.network.links[i].id for split in plan.splits for i in split.loaded}
+    return poisson_faults(loaded, faults, until_s=until, seed=plan.seed)
+
+
+def recovery_s(parameters: StreamParameters) -> float:
+    """Time after a repair until the stream is at rest again: hold, two reports, two blocks."""
+    if parameters.block_size is not None:
+        return 2 * parameters.report_interval_s
+    block_s = parameters.source_packets / parameters.rate_pps
+    return parameters.hold_s + 2 * parameters.report_interval_s + 4 * block_s
+
+
+def check_rates(plan: StreamPlan) -> None:
+    """Raise InputError where the coded stream, at the largest N that its faults call for, fills a link past 90 %."""
+    parameters, wire_bps = plan.stream, _largest_wire_bps(plan)
+    heaviest = {i: max(float(split.load(i)) for split in plan.splits) for split in plan.splits for i in split.loaded}
+    for i in sorted(heaviest):
+        link, need = plan.network.links[i], wire_bps * heaviest[i]
+        if need > 0.9 * link.capacity_bps:
+            raise InputError(
+                f"stream at {parameters.rate_pps:g} packets/s and its largest N puts {need / 1e6:.2f} Mbit/s on {link.label}, "
+                f"which carries {link.capacity_bps / 1e6:g}; lower the rate or the symbol size, or raise the capacity"
+            )
+
+
+def check_together(plans: Sequence[StreamPlan]) -> None:
+    """Raise InputError where plans cannot run at once: one network, the same faults and length, end points all different,
+    no route changes of more than one, and no link filled past 90 % by all of them together."""
+    first = plans[0]
+    if len(plans) == 1:
+        return
+    ends = [end for plan in plans for end in (plan.source, plan.sink)]
+    twice = next((end for end in ends if ends.count(end) > 1), None)
+    checks = (
+        (twice is None, f"{twice!r} is an end point of two streams; each stream needs two of its own"),
+        (all(p.network == first.network for p in plans), "they are on different networks"),
+        (
+            all(p.faults == first.faults for p in plans),
+            "their faults differ; faults are of the network, give all the same",
+        ),
+        (all(p.duration_s == first.duration_s for p in plans), "they differ in length; give all the same duration_s"),
+        (not any(p.changes or p.absent for p in plans), "nodes move under one stream only"),
+    )
+    for holds, wrong in checks:
+        if not holds:
+            raise InputError(f"streams at once: {wrong}")
+    for number, link in enumerate(first.network.links):
+        need = sum(_largest_wire_bps(plan) * float(plan.forward.load(number)) for plan in plans)
+        if need > 0.9 * link.capacity_bps:
+            raise InputError(
+                f"streams at once: they put {need / 1e6:.2f} Mbit/s on {link.label}, which carries "
+                f"{link.capacity_bps / 1e6:g}; lower their rates or raise the capacity"
+            )
+
+
+def _largest_wire_bps(plan: StreamPlan) -> float:
+    """Bits a second that the sender puts on the wire at the largest N that its plan's faults call for."""
+    parameters, policy = plan.stream, block_size_policy(plan)
+    losses = [loss for f in plan.faults if (loss := predicted_loss(plan, f)) < 1]
+    size = parameters.block_size or (
+        policy.largest if is_campaign(plan) else max(map(policy, losses), default=policy.base)
+    )
+    return parameters.rate_pps * size / parameters.source_packets * (parameters.symbol_bytes + HEADERS_BYTES) * 8
+
+
+def check_delays(plan: StreamPlan) -> None:
+    """Raise InputError where the way there takes more than a third of the playback buffer: late parity, asked for after the
+    way there and back, would come too late, and the deadlines of both ends could not be told apart."""
+    paths = (path for split in plan.splits for path in split.paths)
+    longest = max(sum(plan.network.links[i].delay_s for i in path.links) for path in paths)
+    if longest > plan.stream.playback_s / 3:
+        raise InputError(
+            f"the longest path takes {longest * 1000:g} ms of a playback buffer of {plan.stream.playback_s * 1000:g} ms; "
+            f"give a buffer of {3 * longest:g} s or more"
+        )
+
+
+def predicted_loss(plan: StreamPlan, fault: Fault) -> float:
+    """Fraction of the stream that the fault takes: the share of labels on the failed cable's loaded direction(s)."""
+    return float(faulty_share(plan.forward, fault)) * fault.loss_fraction
+
+
+def faulty_share(split: LabelSplit, fault: Fault) -> float:
+    """Exact share of labels whose path crosses the faulty link, either way for a fault of both directions."""
+    ids = {fault.link}
+    if fault.direction == "both":
+        ids.add((fault.link[1], fault.link[0], fault.link[2]))
+    hit = {split.network.link_index[i] for i in ids if i in split.network.link_index}
+    return sum(p.stop - p.start for p in split.paths if hit.intersection(p.links)) / 65536

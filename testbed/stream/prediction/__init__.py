@@ -1,0 +1,1 @@
+"""What theory says of a stream: block sizes, losses, redundancy; pure."""

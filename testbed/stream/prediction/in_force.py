@@ -1,0 +1,212 @@
+"""What is broken, and which labels are lost, between one change and the next: faults that overlap, nodes that move.
+
+Exact for switches: a label is lost when its path crosses a broken link, so several failures lose the union of their labels.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from fec.redundancy.block_size import stratified_block_size
+from testbed.faults.fault import Fault
+from testbed.faults.fault_times import ChangeTimes, FaultTimes
+from testbed.model.label_split import LABELS, Interval, LabelSplit
+from testbed.stream.plan import StreamPlan
+from topologies.network import LinkId
+
+RETURN_LABELS = (16384, 49152)
+"""One label in each half of the label space: every loss report goes over both return paths."""
+Broken = frozenset[tuple[int, float]]
+"""(link index, fraction of its packets that is lost), of the links that lose any."""
+NEVER = 1 << 30
+"""A block size that stands for none: every label is lost."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """A time in which nothing changes: ``split`` numbers ``StreamPlan.splits``, ``broken`` links lose packets.
+
+    ``loss``: the fraction of the stream that is lost. ``needed``: the smallest N of which M packets arrive whatever the
+    window (NEVER: none does; random losses count as if all were lost). ``reports_cut``: no loss report gets back.
+    ``faults``: how many faults are in force on links that carry labels.
+    """
+
+    start_s: float
+    stop_s: float
+    split: int
+    broken: Broken
+    loss: float
+    needed: int
+    reports_cut: bool
+    faults: int
+
+    @property
+    def lasts_s(self) -> float:
+        return self.stop_s - self.start_s
+
+
+def path_losses(split: LabelSplit, broken: Broken) -> npt.NDArray[np.float64]:
+    """Shape (paths,): the probability that a packet on each path of the split is lost."""
+    lost = dict(broken)
+    kept = np.ones(len(split.paths))
+    for number, path in enumerate(split.paths):
+        for link in path.links:
+            if link in lost:
+                kept[number] *= 1 - lost[link]
+    return 1 - kept
+
+
+def lost_intervals(split: LabelSplit, broken: Broken) -> tuple[Interval, ...]:
+    """Label intervals of which packets are lost: the union over the broken links, adjacent ones merged.
+
+    >>> from topologies import load_network
+    >>> from testbed.routing import route_by_name
+    >>> from testbed.routing.label_split.spraying import spray
+    >>> split = spray(route_by_name(load_network("ring:4"), "s0", "s2", "capillary"))
+    >>> lost_intervals(split, frozenset())
+    ()
+    """
+    found: list[Interval] = []
+    for path, loss in zip(split.paths, path_losses(split, broken), strict=True):
+        if loss > 0 and found and found[-1][1] == path.start:
+            found[-1] = (found[-1][0], path.stop)
+        elif loss > 0:
+            found.append((path.start, path.stop))
+    return tuple(found)
+
+
+def planned_epochs(plan: StreamPlan) -> tuple[Epoch, ...]:
+    """The plan as it would go if every change took no time."""
+    faults = [FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults]
+    changes = [
+        ChangeTimes(began_s=c.at_s, links_s=c.at_s, switch_start_s=c.at_s, switch_stop_s=c.at_s, done_s=c.at_s)
+        for c in plan.changes
+    ]
+    return epochs(plan, faults, changes)
+
+
+def epochs(plan: StreamPlan, faults: Iterable[FaultTimes], changes: Sequence[ChangeTimes]) -> tuple[Epoch, ...]:
+    """All epochs of a run, in order, without gaps from 0 to the plan's end.
+
+    Each costs one pass over the paths, and one over the labels where something is lost; equal ones are computed once.
+    """
+    book = _Book(plan)
+    moments: list[tuple[float, int, Callable[[], None]]] = []
+    for times in faults:
+        moments.append((times.start_s, 2, lambda f=times.fault: book.fault(f, 1)))  # type: ignore[misc]
+        moments.append((times.stop_s, 1, lambda f=times.fault: book.fault(f, -1)))  # type: ignore[misc]
+    for number, (change, when) in enumerate(zip(plan.changes, changes, strict=False)):
+        moments.append((when.links_s, 0, lambda c=change.vanished: book.absent(c, 1)))  # type: ignore[misc]
+        moments.append((when.began_s, 0, lambda c=change.appeared: book.absent(c, -1)))  # type: ignore[misc]
+        moments.append((when.switch_stop_s, 3, lambda n=number + 1: book.switch(n)))  # type: ignore[misc]
+    moments.sort(key=lambda moment: moment[:2])
+    found: list[Epoch] = []
+    at_s = 0.0
+    for time_s, _, act in [*moments, (plan.duration_s, 4, lambda: None)]:
+        until = min(max(time_s, 0.0), plan.duration_s)
+        if until > at_s:
+            new = book.epoch(at_s, until)
+            if found and replace(new, start_s=found[-1].start_s) == replace(found[-1], stop_s=until):
+                new = replace(new, start_s=found.pop().start_s)
+            found.append(new)
+            at_s = until
+        act()
+    return tuple(found)
+
+
+class _Book:
+    """What is broken at the moment."""
+
+    def __init__(self, plan: StreamPlan) -> None:
+        self._plan = plan
+        self._index = plan.network.link_index
+        self._split = 0
+        self._full: Counter[int] = Counter()
+        self._partly: Counter[tuple[int, float]] = Counter()
+        self._running: Counter[Fault] = Counter()
+        self._described = lru_cache(maxsize=None)(self._describe)
+        self.absent(plan.absent, 1)
+
+    def absent(self, links: Iterable[LinkId], step: int) -> None:
+        for link in links:
+            self._full[self._index[link]] += step
+
+    def fault(self, fault: Fault, step: int) -> None:
+        self._running[fault] += step
+        for link in faulty_links(self._plan, fault):
+            if fault.kind != "loss" or fault.loss_fraction == 1:
+                self._full[link] += step
+            else:
+                self._partly[link, fault.loss_fraction] += step
+
+    def switch(self, number: int) -> None:
+        self._split = number
+
+    def epoch(self, start_s: float, stop_s: float) -> Epoch:
+        kept: dict[int, float] = {}
+        for (link, fraction), count in self._partly.items():
+            if count > 0:
+                kept[link] = kept.get(link, 1.0) * (1 - fraction) ** count
+        broken = {(link, 1 - share) for link, share in kept.items() if self._full[link] <= 0}
+        broken |= {(link, 1.0) for link, count in self._full.items() if count > 0}
+        split = self._plan.splits[self._split]
+        loss, needed, cut = self._described(self._split, frozenset(broken))
+        loaded = set(split.loaded)
+        counted = sum(
+            bool(loaded.intersection(faulty_links(self._plan, f))) for f, count in self._running.items() if count > 0
+        )
+        return Epoch(
+            start_s=start_s,
+            stop_s=stop_s,
+            split=self._split,
+            broken=frozenset(broken),
+            loss=loss,
+            needed=needed,
+            reports_cut=cut,
+            faults=counted,
+        )
+
+    def _describe(self, number: int, broken: Broken) -> tuple[float, int, bool]:
+        split = self._plan.splits[number]
+        widths = np.array([path.stop - path.start for path in split.paths])
+        loss = float((path_losses(split, broken) * widths).sum() / LABELS)
+        hit = lost_intervals(split, broken)
+        m = self._plan.stream.source_packets
+        if not hit:
+            needed = m
+        elif sum(stop - start for start, stop in hit) == LABELS:
+            needed = NEVER
+        else:
+            needed = stratified_block_size(hit, m)
+        backward = (self._plan.backward, *(c.backward for c in self._plan.changes))[number]
+        losses = path_losses(backward, broken)
+        starts = [path.start for path in backward.paths]
+        cut = all(losses[bisect.bisect_right(starts, label) - 1] >= 1 for label in RETURN_LABELS)
+        return loss, needed, cut
+
+
+def faulty_links(plan: StreamPlan, fault: Fault) -> list[int]:
+    """Indices of the directed links that the fault breaks."""
+    ids = [fault.link]
+    if fault.direction == "both":
+        ids.append((fault.link[1], fault.link[0], fault.link[2]))
+    return [plan.network.link_index[i] for i in ids if i in plan.network.link_index]
+
+
+def fault_intervals(plan: StreamPlan, fault: Fault) -> tuple[Interval, ...]:
+    """Label intervals that the fault breaks at the plan's start, whichever direction of the cable carries them."""
+    return lost_intervals(plan.forward, frozenset((link, 1.0) for link in faulty_links(plan, fault)))
+
+
+def is_campaign(plan: StreamPlan) -> bool:
+    """Whether faults overlap or nodes move: then single failures cannot be told apart, and epochs are judged instead."""
+    from testbed.faults.fault_schedules import overlapping
+
+    return bool(plan.changes) or overlapping(plan.faults)

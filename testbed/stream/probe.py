@@ -1,0 +1,133 @@
+"""The check that sender and prediction do not merely share one table: fix N, count decoding failures, compare with theory.
+
+At DER = 1e-2 equation 25 says that N fails seldom enough and N - 1 too often; a count over thousands of blocks can refute it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fec.redundancy.block_size import binomial_interval, decoding_failure_probability, fec_block_size
+from fec.redundancy.labels import StratifiedLabels
+from testbed.faults.fault import Fault
+from testbed.model.label_split import LabelSplit
+from testbed.model.verdict import Check, Verdict
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.policy import link_block_size
+from topologies.network import LinkId
+
+PROBE_ERROR_RATE = 1e-2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeStep:
+    """One run at a fixed block size: failures predicted (a probability) and counted over ``blocks`` blocks."""
+
+    block_size: int
+    predicted_failure: float
+    blocks: int
+    failures: int
+    interval: tuple[float, float]
+
+
+def probe_sizes(plan: StreamPlan, link: LinkId) -> tuple[int, int]:
+    """The N under test and N - 1: equation 25 at DER 1e-2, or the exact worst window for stratified labels."""
+    index = plan.network.link_index[link]
+    m = plan.stream.source_packets
+    if plan.stream.labels == "stratified":
+        size = link_block_size(plan.forward, index, m) or 255
+    else:
+        size = fec_block_size(m, plan.forward.load(index), PROBE_ERROR_RATE)
+    return size, size - 1
+
+
+def probe_plan(plan: StreamPlan, link: LinkId, block_size: int, blocks: int) -> StreamPlan:
+    """The plan of one step: the link is down from the start to the end, N is fixed, ``blocks`` blocks are sent."""
+    stream = replace(plan.stream, block_size=block_size)
+    lead = 0.3
+    duration = lead + blocks * stream.source_packets / stream.rate_pps + 0.2
+    fault = Fault(link=link, kind="down", start_s=0.0, stop_s=round(duration + stream.playback_s, 4))
+    return replace(plan, stream=stream, faults=(fault,), duration_s=duration + stream.playback_s)
+
+
+def probe_step(plan: StreamPlan, run: StreamMeasurements) -> ProbeStep:
+    """Count blocks, started while the link was down, of which fewer than M symbols arrived."""
+    size = plan.stream.block_size or 0
+    start = run.faults[0].start_s + 0.02
+    complete_block = _whole_blocks(run, size)
+    chosen = (run.blocks.started_s >= start) & np.isin(run.blocks.block, complete_block)
+    blocks = int(chosen.sum())
+    failures = int((run.blocks.arrived[chosen] < plan.stream.source_packets).sum())
+    index = plan.network.link_index[run.faults[0].fault.link]
+    return ProbeStep(
+        block_size=size,
+        predicted_failure=predicted_failure(plan, index, size, run.blocks.block[chosen]),
+        blocks=blocks,
+        failures=failures,
+        interval=binomial_interval(failures, max(1, blocks), 0.999),
+    )
+
+
+def predicted_failure(plan: StreamPlan, link: int, size: int, blocks: np.typing.NDArray[np.int64]) -> float:
+    """Random labels: equation 25's probability. Stratified: the exact share of these blocks whose window falls short."""
+    m = plan.stream.source_packets
+    if plan.stream.labels == "random":
+        return float(decoding_failure_probability(m, size, plan.forward.load(link)))
+    if not len(blocks):
+        return 0.0
+    return float((_arriving(plan.forward, link, size, blocks) < m).mean())
+
+
+def _arriving(
+    split: LabelSplit, link: int, size: int, blocks: np.typing.NDArray[np.int64]
+) -> np.typing.NDArray[np.int64]:
+    """How many labels of each block's window (its packets' label indices b*N ... b*N + N - 1) miss the link."""
+    labels = StratifiedLabels().labels(0, 65536)
+    outside = np.ones(65536, dtype=np.int64)
+    for start, stop in split.intervals(link):
+        outside[(labels >= start) & (labels < stop)] = 0
+    total = np.concatenate([[0], np.cumsum(np.concatenate([outside, outside[:256]]))])
+    at = (blocks * size) % 65536
+    return np.asarray(total[at + size] - total[at], dtype=np.int64)
+
+
+def judge_probe(plan: StreamPlan, steps: tuple[ProbeStep, ...], invalid: str | None) -> Verdict:
+    """N within the error rate, N - 1 above it, and both as often as predicted."""
+    limit = PROBE_ERROR_RATE if plan.stream.labels == "random" else 0.0
+    checks = []
+    for step in steps:
+        low, high = step.interval
+        agrees = low <= step.predicted_failure <= high
+        if plan.stream.labels == "stratified":
+            agrees = step.failures == round(step.predicted_failure * step.blocks)
+        checks.append(
+            Check(
+                name=f"decoding failures at N = {step.block_size}",
+                predicted=step.predicted_failure,
+                measured=step.failures / max(1, step.blocks),
+                tolerance=(high - low) / 2,
+                passed=agrees,
+                detail=f"{step.failures} of {step.blocks} blocks; the true rate lies in [{low:.5f}, {high:.5f}]",
+            )
+        )
+    for step, within in zip(steps, (True, False), strict=False):
+        holds = (step.predicted_failure <= limit) is within and (step.interval[0] <= limit or not within)
+        checks.append(
+            Check(
+                name=f"N = {step.block_size} is {'enough' if within else 'too small'} for an error rate of {limit:g}",
+                predicted=limit,
+                measured=step.failures / max(1, step.blocks),
+                tolerance=None,
+                passed=holds if within else holds and step.failures / max(1, step.blocks) > limit,
+            )
+        )
+    return Verdict(checks=tuple(checks), invalid=invalid)
+
+
+def _whole_blocks(run: StreamMeasurements, size: int) -> np.typing.NDArray[np.int64]:
+    """Blocks of which all N symbols were sent (the last ones may have been cut off by the end of the run)."""
+    blocks, counts = np.unique(run.sent.block, return_counts=True)
+    return np.asarray(blocks[counts == size], dtype=np.int64)

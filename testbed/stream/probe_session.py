@@ -1,0 +1,61 @@
+"""``--probe-block-size``: two runs at fixed block sizes with a link down, decoding failures counted against theory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+from testbed.errors import InputError
+from testbed.faults.link_names import parse_link
+from testbed.model.verdict import Verdict
+from testbed.report.progress_bar import progress_bar
+from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.verdict import invalid_reason
+from testbed.stream.planning import check_rates, choose_links
+from testbed.stream.probe import ProbeStep, judge_probe, probe_plan, probe_sizes, probe_step
+from testbed.stream.session import SessionRequest, open_fabric, plan_session
+
+
+def run_probe(request: SessionRequest, fabric_name: str, *, blocks: int, link: str | None, as_json: bool) -> int:
+    """Run both steps, print them with the verdict; returns the exit code."""
+    if blocks < 100:
+        raise InputError(f"--blocks {blocks}: give 100 or more, 10000 for a verdict at an error rate of 1e-2")
+    steps, verdict, probed, fabric = probe(request, fabric_name, blocks=blocks, link=link)
+    if as_json:
+        listed = [asdict(step) for step in steps]
+        print(json.dumps({"fabric": fabric, "link": probed, "steps": listed, "verdict": verdict.to_json()}))
+        return verdict.exit_code
+    for check in verdict.checks:
+        print(
+            f"{'ok    ' if check.passed else 'FAILED'} {check.name}: predicted {check.predicted:g}, measured {check.measured:g}; {check.detail}"
+        )
+    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
+    print(f"verdict: {state} ({probed} down, {fabric})")
+    return verdict.exit_code
+
+
+def probe(
+    request: SessionRequest, fabric_name: str, *, blocks: int, link: str | None
+) -> tuple[tuple[ProbeStep, ...], Verdict, str, str]:
+    """Steps at N and N - 1, the verdict, the link that was down and the fabric's name."""
+    plan, _ = plan_session(replace(request, faults=(), duration_s=None))
+    network = plan.network
+    if link is None:
+        chosen = max(choose_links(plan, None), key=lambda i: (plan.forward.load(i), -i))
+        probed = network.links[chosen].id
+    else:
+        probed = parse_link(link, network)
+    if not 0 < plan.forward.load(network.link_index[probed]) < 1:
+        raise InputError(
+            f"probe of {probed[0]}->{probed[1]}: it must carry some of the stream, not all; choose another link"
+        )
+    fabric = open_fabric(fabric_name)
+    steps, invalid = [], None
+    for size in probe_sizes(plan, probed):
+        step_plan = probe_plan(plan, probed, size, blocks)
+        check_rates(step_plan)
+        with progress_bar(f"{blocks} blocks of {size}") as tell:
+            run = fabric.run(step_plan, tell)
+        steps.append(probe_step(step_plan, run))
+        invalid = invalid or invalid_reason(step_plan, run, analyse(step_plan, run))
+    return tuple(steps), judge_probe(plan, tuple(steps), invalid), network.link(*probed).label, fabric_name

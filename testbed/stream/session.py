@@ -1,0 +1,167 @@
+"""One streaming session from request to verdict on a chosen fabric; what stream, demo and the experiments share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from testbed.errors import CapabilityError
+from testbed.faults.fault import Fault
+from testbed.faults.fault_schedules import PoissonFaults
+from testbed.model.progress import Tell
+from testbed.model.routes import SplitRoute
+from testbed.model.run_records import Record
+from testbed.model.verdict import Verdict
+from testbed.stream.fabric import StreamFabric
+from testbed.stream.judgement.analysis import SessionAnalysis, analyse
+from testbed.stream.judgement.records import session_records
+from testbed.stream.judgement.verdict import judge
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.mobility import Movement, mobility_plan
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import EachLink, build_plan, check_together
+from topologies import load_network
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRequest:
+    """What a user asks of one stream; ``network`` is a catalogue name or a file."""
+
+    network: str
+    source: str
+    sink: str
+    method: str = "capillary"
+    layers: int | None = None
+    stream: StreamParameters = field(default_factory=StreamParameters)
+    faults: EachLink | PoissonFaults | Sequence[Fault] = ()
+    duration_s: float | None = None
+    seed: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class MobilityRequest:
+    """One stream while nodes move: ``networks`` are the frames in order, catalogue names or files of the same nodes."""
+
+    networks: tuple[str, ...]
+    source: str
+    sink: str
+    movement: Movement = field(default_factory=Movement)
+    stream: StreamParameters = field(default_factory=StreamParameters)
+    faults: PoissonFaults | Sequence[Fault] = ()
+    seed: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """A finished session. ``attempts`` counts runs, the invalid ones that were repeated included."""
+
+    plan: StreamPlan
+    route: SplitRoute
+    run: StreamMeasurements
+    analysis: SessionAnalysis
+    verdict: Verdict
+    attempts: int = 1
+
+    def records(self, index: int, title: str) -> list[Record]:
+        return session_records(index, title, self.plan, self.route, self.run, self.analysis, self.verdict)
+
+
+def plan_session(request: SessionRequest | MobilityRequest) -> tuple[StreamPlan, SplitRoute]:
+    """The plan and the route that its predictions come from. Raises InputError or TopologyError before anything is done."""
+    if isinstance(request, MobilityRequest):
+        return mobility_plan(
+            [load_network(name) for name in request.networks],
+            request.source,
+            request.sink,
+            movement=request.movement,
+            stream=request.stream,
+            faults=request.faults,
+            seed=request.seed,
+        )
+    return build_plan(
+        load_network(request.network),
+        request.source,
+        request.sink,
+        method=request.method,
+        layers=request.layers,
+        stream=request.stream,
+        faults=request.faults,
+        duration_s=request.duration_s,
+        seed=request.seed,
+    )
+
+
+def run_session(
+    plan: StreamPlan,
+    route: SplitRoute,
+    fabric: StreamFabric,
+    tell: Tell | None = None,
+    *,
+    repeats_if_invalid: int = 0,
+) -> Session:
+    """Run, analyse, judge. An invalid run (the machine could not keep up) is repeated at most so many times."""
+    attempt, run = 1, fabric.run(plan, tell)
+    analysis = analyse(plan, run)
+    verdict = judge(plan, run, analysis)
+    while verdict.invalid is not None and attempt <= repeats_if_invalid:
+        attempt, run = attempt + 1, fabric.run(plan, tell)
+        analysis = analyse(plan, run)
+        verdict = judge(plan, run, analysis)
+    return Session(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict, attempts=attempt)
+
+
+def run_sessions_together(
+    plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: Any, tell: Tell | None = None
+) -> tuple[Session, ...]:
+    """All streams at once on one network; each has its own analysis and verdict."""
+    runs = fabric.run_together([plan for plan, _ in plans], tell)
+    sessions = []
+    for (plan, route), run in zip(plans, runs, strict=True):
+        analysis = analyse(plan, run)
+        verdict = judge(plan, run, analysis)
+        sessions.append(Session(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict))
+    return tuple(sessions)
+
+
+def plans_together(requests: Sequence[SessionRequest]) -> list[tuple[StreamPlan, SplitRoute]]:
+    """Plans that can run at once: the first one's faults and length hold for all, each has a seed of its own."""
+    first, route = plan_session(requests[0])
+    others = [
+        plan_session(replace(request, faults=first.faults, duration_s=first.duration_s, seed=request.seed + k))
+        for k, request in enumerate(requests[1:], start=1)
+    ]
+    plans = [(first, route), *others]
+    check_together([plan for plan, _ in plans])
+    return plans
+
+
+def choose_fabric(asked: str | None, *, quiet: bool = False) -> str:
+    """``emulation`` or ``simulator``: as asked, else emulation where this machine can; says so in one line where not.
+
+    Raises CapabilityError where emulation was asked for and cannot be had.
+    """
+    from testbed.emulation.machine.capabilities import emulation_obstacle
+
+    if asked == "simulator":
+        return "simulator"
+    obstacle = emulation_obstacle()
+    if obstacle is None:
+        return "emulation"
+    if asked == "emulation":
+        raise CapabilityError(f"emulation is not possible here: {obstacle}")
+    if not quiet:
+        print(f"testbed: running on the simulated fabric: {' '.join(obstacle.split())}", file=sys.stderr)
+    return "simulator"
+
+
+def open_fabric(name: str, **options: Any) -> StreamFabric:
+    """The fabric of that name; emulation must be called inside the sandbox."""
+    if name == "simulator":
+        from testbed.stream.simulated import SimulatedStreamFabric
+
+        return SimulatedStreamFabric()
+    from testbed.stream.emulated.fabric import EmulatedStreamFabric
+
+    return EmulatedStreamFabric(**options)

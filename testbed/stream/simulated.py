@@ -1,0 +1,189 @@
+"""The simulated fabric: runs a streaming plan in virtual time over the plan's own label intervals, without any privilege.
+
+The same sender and receiver as on the switches; links have their delays and faults, and capacity is not a bottleneck
+(plans that would fill a link are refused when they are built).
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from fec.protocol.sender import OutgoingPacket, StreamSender
+from fec.protocol.wire import decode_header
+from testbed.faults.fault_times import ChangeTimes, FaultTimes
+from testbed.model.label_split import LabelSplit
+from testbed.model.progress import Progress
+from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
+from testbed.stream.judgement.recording import ReceivedLog, SentLog, block_outcomes
+from testbed.stream.measurements import RunHealth, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import check_together
+from testbed.stream.prediction.in_force import RETURN_LABELS, faulty_links
+
+CHANGE_S = 0.3
+"""From the moment at which nodes have moved to the first packet under the new split: what a controller takes on this scale."""
+
+
+@dataclass(order=True)
+class _Event:
+    at_s: float
+    order: int
+    to_sink: bool = field(compare=False)
+    data: bytes = field(compare=False)
+
+
+class SimulatedStreamFabric:
+    """``run`` gives the same measurements for the same plan, always. ``sender``: what stands at the source, by the plan."""
+
+    name = "simulator"
+
+    def __init__(self, sender: Callable[[StreamPlan], StreamSender] = build_sender) -> None:
+        self._sender = sender
+
+    def run(self, plan: StreamPlan, progress: Callable[[Progress], None] | None = None) -> StreamMeasurements:
+        """Run the plan in virtual time. Cost: about 10 us of real time a packet and event."""
+        return _Run(plan, self._sender(plan)).finish(progress)
+
+    def run_together(
+        self, plans: Sequence[StreamPlan], progress: Callable[[Progress], None] | None = None
+    ) -> tuple[StreamMeasurements, ...]:
+        """Several streams under the same faults; links have room for all, so that they do not meet."""
+        check_together(plans)
+        return tuple(self.run(plan, progress) for plan in plans)
+
+
+class _Run:
+    def __init__(self, plan: StreamPlan, sender: StreamSender) -> None:
+        self.plan = plan
+        self.sender = sender
+        self.receiver = build_receiver(plan)
+        self.content = ContentCheck(plan)
+        self.chance = random.Random(plan.seed * 7919 + 17)
+        self.events: list[_Event] = []
+        self.count = 0
+        self.sent, self.received = SentLog(), ReceivedLog()
+        breaks = _breaks(plan)
+        backward = (plan.backward, *(change.backward for change in plan.changes))
+        self.ways = (_Ways(plan, plan.splits, breaks), _Ways(plan, backward, breaks))
+
+    def finish(self, progress: Callable[[Progress], None] | None) -> StreamMeasurements:
+        plan, now, told = self.plan, 0.0, 0.0
+        source_ends = plan.duration_s - plan.stream.playback_s
+        while True:
+            now = max(now, self._next_s())
+            if now > plan.duration_s:
+                break
+            if now >= source_ends:
+                self.sender.finish_source()
+            self._step(now)
+            if progress is not None and now - told >= 0.5:
+                told = now
+                progress(Progress(done_s=now, total_s=plan.duration_s, doing="streaming in virtual time"))
+        self.content.take(self.receiver.advance(plan.duration_s))
+        sent, received = self.sent.packets(), self.received.packets()
+        return StreamMeasurements(
+            fabric="simulator",
+            sent=sent,
+            received=received,
+            blocks=block_outcomes(sent, received, plan.stream.source_packets, plan.stream.playback_s),
+            faults=tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults),
+            changes=change_times(plan),
+            health=RunHealth(sender_lag_s=0.0, unplanned_drops=0),
+            counters={**sender_counters(self.sender), **self.content.counters(self.receiver)},
+        )
+
+    def _next_s(self) -> float:
+        arrival = self.events[0].at_s if self.events else float("inf")
+        return min(arrival, self.sender.next_due_s(), self.receiver.next_deadline_s())
+
+    def _step(self, now: float) -> None:
+        while self.events and self.events[0].at_s <= now:
+            event = heapq.heappop(self.events)
+            if event.to_sink:
+                header = decode_header(event.data)
+                self.received.add(event.at_s, header.source_block_number, header.encoding_symbol_id)
+                self.content.take(self.receiver.receive(event.data, event.at_s))
+            else:
+                self.sender.receive(event.data, event.at_s)
+        for packet in self.sender.packets_due(now):
+            self._send_stream(packet, now)
+        self.content.take(self.receiver.advance(now))
+        for report in self.receiver.reports_due(now):
+            for label in RETURN_LABELS:
+                self._carry(self.ways[1], label, report, now, to_sink=False)
+
+    def _send_stream(self, packet: OutgoingPacket, now: float) -> None:
+        self.sent.add(now, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
+        self._carry(self.ways[0], packet.label, packet.data, now, to_sink=True)
+
+    def _carry(self, ways: _Ways, label: int, data: bytes, now: float, *, to_sink: bool) -> None:
+        arrival = ways.arrival_s(label, now, self.chance)
+        if arrival is not None:
+            self.count += 1
+            heapq.heappush(self.events, _Event(arrival, self.count, to_sink, data))
+
+
+class _Ways:
+    """The paths of one direction's label splits, one after another in force, and what breaks their links."""
+
+    def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...], breaks: dict[int, list[_Break]]) -> None:
+        self.splits = splits
+        self.starts = [[path.start for path in split.paths] for split in splits]
+        self.since = [-1.0, *(times.switch_start_s for times in change_times(plan))]
+        self.links = plan.network.links
+        self.breaks = breaks
+
+    def arrival_s(self, label: int, now: float, chance: random.Random) -> float | None:
+        """When a packet sent now arrives, or None where something on its way takes it."""
+        at = now
+        number = bisect.bisect_right(self.since, now) - 1
+        path = self.splits[number].paths[bisect.bisect_right(self.starts[number], label) - 1]
+        for index in path.links:
+            for one in self.breaks.get(index, ()):
+                if one.start_s <= at < one.stop_s and (one.loss == 1 or chance.random() < one.loss):
+                    return None
+            at += self.links[index].delay_s
+        return at
+
+
+@dataclass(frozen=True)
+class _Break:
+    """A link loses packets with probability ``loss`` from ``start_s`` to ``stop_s``."""
+
+    start_s: float
+    stop_s: float
+    loss: float
+
+
+def change_times(plan: StreamPlan) -> tuple[ChangeTimes, ...]:
+    """When the simulated controller makes each change: CHANGE_S after the nodes have moved (or half a frame, if that is less)."""
+    moments = [change.at_s for change in plan.changes]
+    found = []
+    for at, after in pairwise([*moments, plan.duration_s]):
+        switch = at + min(CHANGE_S, (after - at) / 2)
+        links = at if plan.handover == "after" else switch
+        found.append(ChangeTimes(began_s=at, links_s=links, switch_start_s=switch, switch_stop_s=switch, done_s=switch))
+    return tuple(found)
+
+
+def _breaks(plan: StreamPlan) -> dict[int, list[_Break]]:
+    """Link index -> when faults are in force on it or it is out of reach, in order of their beginnings."""
+    found: dict[int, list[_Break]] = {}
+    for fault in plan.faults:
+        loss = fault.loss_fraction if fault.kind == "loss" else 1.0
+        for index in faulty_links(plan, fault):
+            found.setdefault(index, []).append(_Break(fault.start_s, fault.stop_s, loss))
+    gone = dict.fromkeys(plan.absent, -1.0)
+    for change, times in zip(plan.changes, change_times(plan), strict=True):
+        for link in change.appeared:
+            found.setdefault(plan.network.link_index[link], []).append(_Break(gone.pop(link), times.began_s, 1.0))
+        gone |= dict.fromkeys(change.vanished, times.links_s)
+    for link, since in gone.items():
+        found.setdefault(plan.network.link_index[link], []).append(_Break(since, math.inf, 1.0))
+    return found

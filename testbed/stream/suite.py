@@ -1,0 +1,144 @@
+"""Several sessions as one run: stored as they end, judged together, closed with a table and a page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from testbed.emulation.machine.capabilities import as_document, find_capabilities
+from testbed.emulation.machine.provenance import describe_run
+from testbed.model.routes import SplitRoute
+from testbed.model.run_records import LoadedRun, combined_verdict
+from testbed.model.verdict import Verdict
+from testbed.report.progress_bar import progress_bar
+from testbed.results.result_store import ResultStore
+from testbed.stream.fabric import StreamFabric
+from testbed.stream.judgement.records import stream_document
+from testbed.stream.plan import StreamPlan
+from testbed.stream.plan_json import plan_to_json
+from testbed.stream.prediction.packet_fates import CampaignResult
+from testbed.stream.session import (
+    MobilityRequest,
+    Session,
+    SessionRequest,
+    open_fabric,
+    plan_session,
+    plans_together,
+    run_session,
+    run_sessions_together,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """What to run under one name; ``titles`` name the sessions for the reader, one each. ``together``: all streams at once on
+    the first one's network, under its faults."""
+
+    name: str
+    command: str
+    requests: tuple[SessionRequest | MobilityRequest, ...]
+    titles: tuple[str, ...]
+    seed: int = 1
+    repeats_if_invalid: int = 0
+    together: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteResult:
+    """``run`` as the result store would load it; ``directory`` is where it lies."""
+
+    sessions: tuple[Session, ...]
+    run: LoadedRun
+    verdict: Verdict
+    directory: Path
+
+    def documents(self) -> list[dict[str, Any]]:
+        """One ``testbed stream --json`` object a session."""
+        return [stream_document(s.plan, s.run, s.analysis, s.verdict) for s in self.sessions]
+
+
+def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: Any) -> SuiteResult:
+    """Plan all sessions, then run them in turn or together. One that cannot be planned ends the suite before anything is
+    done or stored."""
+    if suite.together:
+        plans = plans_together([request for request in suite.requests if isinstance(request, SessionRequest)])
+    else:
+        plans = [plan_session(request) for request in suite.requests]
+    fabric = open_fabric(fabric_name, **fabric_options)
+    manifest = describe_run(command=suite.command, seed=suite.seed)
+    sessions: list[Session] = []
+    with ResultStore(results).new_run(suite.name, manifest) as run:
+        for session in _sessions(suite, plans, fabric):
+            for record in session.records(len(sessions), suite.titles[len(sessions)]):
+                run.add(record)
+            sessions.append(session)
+        run.manifest = replace(
+            run.manifest,
+            plans=tuple(plan_to_json(session.plan) for session in sessions),
+            capabilities=as_document(find_capabilities()),
+        )
+        directory = run.finish()
+        loaded = run.loaded()
+    verdict = combined_verdict(loaded.sessions)
+    return SuiteResult(sessions=tuple(sessions), run=loaded, verdict=verdict, directory=directory)
+
+
+def _sessions(suite: Suite, plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: StreamFabric) -> Iterator[Session]:
+    if suite.together:
+        with progress_bar(f"{len(plans)} streams at once") as tell:
+            yield from run_sessions_together(plans, fabric, tell)
+        return
+    for index, ((plan, route), title) in enumerate(zip(plans, suite.titles, strict=True)):
+        with progress_bar(f"{index + 1}/{len(suite.requests)} {title}") as tell:
+            session = run_session(plan, route, fabric, tell, repeats_if_invalid=suite.repeats_if_invalid)
+        yield session
+
+
+def campaign_lines(campaign: CampaignResult) -> list[str]:
+    """Frames and outages in words and figures, one a line."""
+    lines = []
+    if len(campaign.frames) > 1:
+        lines.append("frame   from s   packets  predicted %  measured %  links gone  change ms")
+    for part in campaign.frames if len(campaign.frames) > 1 else ():
+        change = "" if part.change_s is None else f"{1000 * part.change_s:.0f}"
+        lines.append(
+            f"{part.frame:5d} {part.start_s:8.1f} {part.packets:9d} {100 * part.predicted_loss:12.2f} "
+            f"{100 * part.measured_loss:11.2f} {part.lost_links:11d} {change:>10s}"
+        )
+    lines.append(
+        f"{campaign.faults} faults, up to {campaign.most_at_once} at once; {campaign.failing_s:.1f} s with failures, "
+        f"{campaign.overlapping_s:.1f} s of that with several"
+    )
+    for one in campaign.outages:
+        needed = "no N" if one.needed is None else f"N = {one.needed}"
+        lines.append(
+            f"beyond reach ({one.reason}): {one.start_s:.2f} to {one.stop_s:.2f} s, loss {100 * one.loss:.1f} %, {needed} would "
+            f"help; of {one.blocks} open blocks {one.predicted} to {one.predicted_most} predicted undecodable, {one.measured} were"
+        )
+    return lines
+
+
+def show_result(result: SuiteResult) -> None:
+    """The closing table and where the page lies, for a reader at a terminal (or in a log)."""
+    from rich.console import Console
+
+    from testbed.report.tables import closing_table
+
+    console = Console()
+    for part, session in zip(result.run.sessions, result.sessions, strict=True):
+        console.print(closing_table(part))
+        if session.analysis.campaign is not None:
+            for line in campaign_lines(session.analysis.campaign):
+                print(line)
+    verdict = result.verdict
+    for check in verdict.checks:
+        if not check.passed:
+            print(f"failed: {check.name}: predicted {check.predicted}, measured {check.measured}; {check.detail}")
+    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
+    print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
+    print(f"results: {result.directory}")
+    print(f"page:    {result.directory / 'page.html'}")
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""A striped access on real switches, or over loopback where there are none."""

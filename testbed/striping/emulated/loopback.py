@@ -1,0 +1,99 @@
+"""The same accesses where no switches can be built: the library with real files over loopback, its time taken from virtual time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from sfio_emu.adapters.listener import Listener, open_door
+from sfio_emu.settings import Settings
+from testbed.errors import InputError
+from testbed.striping.emulated.clients import Client, ThreadGroup, all_at_once, operate
+from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
+from testbed.striping.judgement import predict
+from testbed.striping.measurements import Direction, OperationRecord, StripingMeasurements
+from testbed.striping.oracle import data_of, file_content
+from testbed.striping.planning import StripingPlan
+
+_TIMEOUT_S = 10.0
+
+
+def run_over_loopback(plan: StripingPlan, root: Path, *, mtu: int) -> StripingMeasurements:
+    """Content, messages and disk calls are measured; seconds are those of the plan's transfers in virtual time.
+
+    Raises InputError for what only switches can show: faults, and fragments sent one by one.
+    """
+    if plan.options.faults or plan.options.killed:
+        raise InputError("the simulated fabric of striped files knows no faults; leave them out, or run on switches")
+    prediction = predict(plan, mtu)
+    if prediction is None:
+        raise InputError("the simulated fabric cannot time this run; use --optimise and more than one host")
+    doors = {node: open_door("127.0.0.1", 0) for node in plan.placement.io}
+    listener = Listener([(door, root / node) for node, door in doors.items()])
+    thread = threading.Thread(target=listener.serve_forever, daemon=True)
+    addresses = {node: ("127.0.0.1", door.getsockname()[1]) for node, door in doors.items()}
+    thread.start()
+    try:
+        operations = _operations(plan, root, addresses, prediction.seconds)
+    finally:
+        listener.close()
+        with suppress(RuntimeError):
+            thread.join(_TIMEOUT_S)
+    return StripingMeasurements(fabric="simulator", operations=operations, mtu_bytes=mtu)
+
+
+def _operations(
+    plan: StripingPlan, root: Path, addresses: dict[str, tuple[str, int]], seconds: float
+) -> tuple[OperationRecord, ...]:
+    options, content = plan.options, file_content(plan.file_bytes, plan.options.seed)
+    clients = [
+        Client(
+            rank=rank,
+            node=node,
+            blocks=blocks,
+            data=data_of(content, blocks),
+            addresses=addresses,
+            settings=Settings(),
+            timeout_s=_TIMEOUT_S,
+            open_socket=lambda node, host: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
+        )
+        for rank, (node, blocks) in enumerate(zip(plan.placement.compute, plan.blocks, strict=True))
+    ]
+    group = ThreadGroup(len(clients))
+    name = plan.placement.file_name()
+    try:
+        all_at_once(clients, lambda c: c.open(group, name, options.stripe_unit, plan.file_bytes), group)
+        for client in clients:
+            if client.error is not None:
+                raise client.error
+        if options.operation == "read":
+            write_subfiles(content, root, plan.placement, options.stripe_unit)
+        return tuple(_operate(plan, root, clients, direction, seconds) for direction in options.directions)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def _operate(
+    plan: StripingPlan, root: Path, clients: list[Client], direction: Direction, seconds: float
+) -> OperationRecord:
+    done = operate(clients, direction, optimised=plan.options.optimise)
+    whole = done.right
+    if direction == "write":
+        content = file_content(plan.file_bytes, plan.options.seed)
+        whole = verified_subfiles(content, root, plan.placement, plan.options.stripe_unit)
+    return OperationRecord(
+        direction=direction,
+        attempt=1,
+        faulty=False,
+        seconds=seconds,
+        bytes=plan.file_bytes,
+        messages=done.messages,
+        fragments=done.fragments,
+        requests=done.requests,
+        disk_calls=done.disk_calls,
+        verified=whole,
+        errors=done.errors,
+    )

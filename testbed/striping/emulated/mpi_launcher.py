@@ -1,0 +1,162 @@
+"""Real MPI processes inside emulated hosts: MPICH's mpiexec runs in the first rank's host and reaches the others as if by ssh.
+
+Shared memory between ranks is switched off, or no byte would cross the network; check the links' counters all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.errors import CapabilityError, InputError
+from testbed.striping.emulated.program_run import ProgramEnd, ProgramNetwork
+
+OVER_THE_NETWORK = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
+"""What makes MPICH's ranks talk by TCP although they share one machine."""
+
+# as ssh would be called: [-x] HOST WORDS..., the words joined and read by a shell
+_LAUNCHER = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1
+shift
+pid=$(sed -n "s/^$host //p" "$0.hosts")
+[ -n "$pid" ] || { echo "no emulated host has the address $host" >&2; exit 255; }
+exec mnexec -a "$pid" unshare -m sh -c "mount -t sysfs none /sys && exec $*"
+"""
+# UCX finds a host's interfaces in /sys, which shows those of the namespace it was mounted in
+_OWN_SYS = ("unshare", "-m", "sh", "-c", 'mount -t sysfs none /sys && exec "$@"', "mpiexec")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MpiRank:
+    """Where a rank runs: the emulated host's name and address, and what this rank alone finds in its environment."""
+
+    host: str
+    ip: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_mpiexec(programs: Path | None = None) -> Path:
+    """MPICH's mpiexec: in ``programs``, in the directory the variable TESTBED_MPI names, or beside this Python.
+
+    Raises CapabilityError where there is none (the extra ``mpi`` brings it) or where it is another MPI's.
+    """
+    named = os.environ.get("TESTBED_MPI")
+    directory = programs or (Path(named) if named else Path(sys.executable).parent)
+    for name in ("mpiexec.hydra", "mpiexec"):
+        if os.access(directory / name, os.X_OK):
+            return directory / name
+    raise CapabilityError(
+        f"no MPICH in {directory}: install the extra `mpi` (mpi4py and mpich), or let TESTBED_MPI name the directory of its mpiexec"
+    )
+
+
+class MpiJob:
+    """One MPI program on emulated hosts, one rank each; a context manager that ends what is left of it.
+
+    ``process`` is mpiexec; its exit code is that of the program. Raises CapabilityError without MPICH.
+    """
+
+    def __init__(
+        self,
+        net: EmulatedNetwork,
+        ranks: Sequence[MpiRank],
+        command: Sequence[str],
+        *,
+        programs: Path | None = None,
+        prefixed: bool = False,
+        captured: bool = True,
+    ) -> None:
+        """``captured``: `finish` gives what the ranks write, else it goes where this process writes; ``prefixed``: each line
+        begins with its rank."""
+        mpiexec = find_mpiexec(programs)
+        self._directory = tempfile.TemporaryDirectory(prefix="mpi-")
+        launcher = Path(self._directory.name) / "launcher"
+        launcher.write_text(_LAUNCHER)
+        launcher.chmod(0o755)
+        hosts = {rank.ip: net.host_pid(rank.host) for rank in ranks}
+        launcher.with_name("launcher.hosts").write_text("".join(f"{ip} {pid}\n" for ip, pid in hosts.items()))
+        words = mpiexec_words(mpiexec, launcher, ranks, command, prefixed=prefixed)
+        self.process: subprocess.Popen[str] = net.run_in_host(
+            ranks[0].host,
+            [*_OWN_SYS, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if captured else None,
+            stderr=subprocess.STDOUT if captured else None,
+            text=True,
+            errors="replace",
+            env={**os.environ, "PATH": f"{mpiexec.parent}:{os.environ.get('PATH', '')}"},
+        )
+
+    def finish(self, time_limit_s: float | None = None) -> tuple[int, str]:
+        """(exit code, what all ranks wrote where captured). Raises subprocess.TimeoutExpired; the job is ended then."""
+        try:
+            output, _ = self.process.communicate(timeout=time_limit_s)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise
+        return self.process.returncode, output or ""
+
+    def end(self) -> None:
+        """End mpiexec (it ends its ranks) and forget the launcher."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(2.0)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self._directory.cleanup()
+
+    def __enter__(self) -> MpiJob:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+def mpiexec_words(
+    mpiexec: Path, launcher: Path, ranks: Sequence[MpiRank], command: Sequence[str], *, prefixed: bool
+) -> list[str]:
+    """The command line: a block for each rank, so that each has an environment of its own, on the hosts in their order."""
+    words = [str(mpiexec), "-launcher", "ssh", "-launcher-exec", str(launcher), "-localhost", ranks[0].ip]
+    words += ["-hosts", ",".join(rank.ip for rank in ranks), "-ppn", "1", *(["-l"] if prefixed else [])]
+    for name, value in OVER_THE_NETWORK.items():
+        words += ["-genv", name, value]
+    for number, rank in enumerate(ranks):
+        words += [":"] if number else []
+        words += ["-n", "1"]
+        for name, value in rank.environment.items():
+            words += ["-env", name, value]
+        words += command
+    return words
+
+
+def run_under_mpi(
+    network: ProgramNetwork, command: Sequence[str], *, prefixed: bool = False, time_limit_s: float | None = None
+) -> ProgramEnd:
+    """As ProgramNetwork.run, the processes being ranks of one MPI program too: listeners and group are there as ever.
+
+    Which rank failed mpiexec itself says. Raises CapabilityError without MPICH, InputError at the time limit.
+    """
+    began = time.monotonic()
+    ranks = [
+        MpiRank(host=place.host, ip=network.wiring.host_at(place.node).ip, environment=place.environment)
+        for place in network.places()
+    ]
+    sys.stdout.flush()
+    with MpiJob(network.net, ranks, command, prefixed=prefixed, captured=False) as job:
+        try:
+            code, _ = job.finish(time_limit_s)
+        except subprocess.TimeoutExpired:
+            raise InputError(f"the program did not end within {time_limit_s:g} s; raise --time-limit") from None
+    return ProgramEnd(exit_code=code if code >= 0 else 128 - code, rank=None, seconds=time.monotonic() - began)

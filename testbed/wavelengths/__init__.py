@@ -1,0 +1,1 @@
+"""Wavelengths: lightpaths assigned to rounds, checked, carried by switches; bursts."""

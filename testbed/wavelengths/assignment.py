@@ -1,0 +1,269 @@
+"""Wavelength assignment as liquid scheduling: lightpaths into rounds of W wavelengths, for WSXC and WIXC cross-connects.
+
+Greedy per-lightpath assignments beside it: first fit, random fit, most used, longest first (000, subsection 3.2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from testbed.errors import InputError
+from testbed.scheduling.packing.cp_sat import solve_packing
+from testbed.scheduling.packing.packing import pack
+from testbed.wavelengths.checker import check_wavelength_plan
+from testbed.wavelengths.greedy import GREEDY, greedy_rounds
+from testbed.wavelengths.plan import MOST_WAVELENGTHS, SWITCHINGS, Lightpath, LitPath, Switching, WavelengthPlan
+from topologies.network import LinkId, Network
+from topologies.routing_tables import static_routing
+
+METHODS = ("liquid", *GREEDY)
+_STEPS = 20_000
+
+
+def fibres(network: Network) -> frozenset[LinkId]:
+    """Links with the attribute ``medium`` "fibre"; all links of a network that marks none."""
+    marked = frozenset(link.id for link in network.links if link.attributes.get("medium") == "fibre")
+    return marked or frozenset(link.id for link in network.links)
+
+
+def optical_end_points(network: Network) -> tuple[str, ...]:
+    """Where lightpaths begin and end: the edge routers, or every end point of a network that has none."""
+    routers = tuple(n.id for n in network.nodes if n.attributes.get("role") == "edge-router")
+    return routers or tuple(n.id for n in network.end_points)
+
+
+def all_to_all(network: Network) -> tuple[tuple[str, str], ...]:
+    """Every ordered pair of different end points."""
+    ends = optical_end_points(network)
+    return tuple((a, b) for a in ends for b in ends if a != b)
+
+
+def lightpaths_between(network: Network, pairs: Iterable[tuple[str, str]]) -> tuple[Lightpath, ...]:
+    """A lightpath a pair (a pair may come again) over the fibres of the network's static route.
+
+    Links at either end that are no fibres (a host's cable to its edge router) are left out. Raises TopologyError for unknown
+    nodes and pairs without a path, InputError for pairs without a fibre and for none at all.
+    """
+    routing, light = static_routing(network), fibres(network)
+    paths = []
+    for source, target in pairs:
+        links = [link for link in routing(source, target) if link in light]
+        if not links:
+            raise InputError(f"pattern: {source!r} to {target!r} crosses no fibre; name two different edge routers")
+        paths.append(Lightpath(source=links[0][0], target=links[-1][1], links=tuple(links)))
+    if not paths:
+        raise InputError("pattern: no pairs; name at least one lightpath")
+    return tuple(paths)
+
+
+def assign_wavelengths(
+    network: Network,
+    lightpaths: Sequence[Lightpath],
+    *,
+    wavelengths: int,
+    switching: Switching,
+    method: str = "liquid",
+    seed: int = 1,
+    time_limit_s: float = 10.0,
+    now: Callable[[], float] | None = None,
+) -> WavelengthPlan:
+    """Light every path once, in few rounds; the plan is checked before it is returned.
+
+    WSXC: a path takes one wavelength on all its fibres, so that a round is ``wavelengths`` frames of a schedule. WIXC: a path
+    may change it at every switch, so that a round bears ``wavelengths`` paths a fibre; conversions are then made as few as
+    a greedy colouring finds. No plan has fewer rounds than the bottleneck load over ``wavelengths``, rounded up: ``bound``,
+    raised where CP-SAT proves more. ``time_limit_s`` bounds the search by the clock ``now``, and CP-SAT by its own. Raises
+    InputError for values out of range or an unknown method.
+    """
+    _check(lightpaths, wavelengths, switching, method)
+    paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
+    if method in GREEDY:
+        colours = greedy_rounds(paths, wavelengths, switching == "wixc", method, seed=seed)
+        found = _Found(rounds=_gathered(colours), bound=-(-_bottleneck_load(paths) // wavelengths))
+    else:
+        found = _liquid(paths, wavelengths, switching, seed, _Patience(time_limit_s, now))
+    return _checked_plan(network, lightpaths, wavelengths, switching, method, found)
+
+
+def plan_of_frames(
+    network: Network,
+    lightpaths: Sequence[Lightpath],
+    frames: Iterable[Iterable[int]],
+    *,
+    wavelengths: int,
+    method: str = "liquid",
+) -> WavelengthPlan:
+    """The WSXC plan of any schedule of the lightpaths: its frames (indices of lightpaths), W a round, in their order.
+
+    ``optimal`` is true where the rounds are as few as the bottleneck load allows, as of every liquid schedule. Raises InputError
+    where the frames are no partition, or two lightpaths of a frame share a fibre.
+    """
+    _check(lightpaths, wavelengths, "wsxc", "liquid")
+    rounds: dict[int, list[LitPath]] = {}
+    count = 0
+    for frame in frames:
+        for index in frame:
+            length = len(lightpaths[index].links) if 0 <= index < len(lightpaths) else 0
+            lit = LitPath(lightpath=index, wavelengths=(count % wavelengths,) * length)
+            rounds.setdefault(count // wavelengths, []).append(lit)
+        count += 1
+    paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
+    found = _Found(
+        rounds=tuple(tuple(rounds[n]) for n in sorted(rounds)),
+        bound=-(-_bottleneck_load(paths) // wavelengths),
+        frames=count,
+    )
+    return _checked_plan(network, lightpaths, wavelengths, "wsxc", method, found)
+
+
+def _checked_plan(
+    network: Network,
+    lightpaths: Sequence[Lightpath],
+    wavelengths: int,
+    switching: Switching,
+    method: str,
+    found: _Found,
+) -> WavelengthPlan:
+    paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
+    plan = WavelengthPlan(
+        network=network,
+        lightpaths=tuple(lightpaths),
+        wavelengths=wavelengths,
+        switching=switching,
+        method=method,
+        rounds=found.rounds,
+        bottleneck_load=_bottleneck_load(paths),
+        bound=found.bound,
+        optimal=True if len(found.rounds) == found.bound else None,
+        frames=found.frames,
+    )
+    check_wavelength_plan(plan)
+    return plan
+
+
+Rounds = tuple[tuple[LitPath, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    rounds: Rounds
+    bound: int
+    frames: int | None = None
+
+
+def _check(lightpaths: Sequence[Lightpath], wavelengths: int, switching: str, method: str) -> None:
+    if not 1 <= wavelengths <= MOST_WAVELENGTHS:
+        raise InputError(f"wavelengths {wavelengths}: give 1 to {MOST_WAVELENGTHS}")
+    if switching not in SWITCHINGS:
+        raise InputError(f"switching {switching!r} is neither {SWITCHINGS[0]!r} nor {SWITCHINGS[1]!r}")
+    if method not in METHODS:
+        raise InputError(f"method {method!r} is unknown; there are {', '.join(METHODS)}")
+    if not lightpaths:
+        raise InputError("no lightpaths; name at least one")
+
+
+def _bottleneck_load(paths: Sequence[Sequence[int]]) -> int:
+    load: dict[int, int] = {}
+    for path in paths:
+        for link in path:
+            load[link] = load.get(link, 0) + 1
+    return max(load.values())
+
+
+class _Patience:
+    """Seconds left of a limit; without a clock, as many at every look."""
+
+    def __init__(self, limit_s: float, now: Callable[[], float] | None) -> None:
+        self._limit_s, self._now = limit_s, now
+        self._until = None if now is None else now() + limit_s
+
+    def left_s(self) -> float:
+        return self._limit_s if self._now is None or self._until is None else max(0.0, self._until - self._now())
+
+    def lasts(self) -> bool:
+        return self.left_s() > 0
+
+
+def _liquid(
+    paths: Sequence[Sequence[int]], wavelengths: int, switching: Switching, seed: int, patience: _Patience
+) -> _Found:
+    """As few rounds as ejection, then CP-SAT, finds; ``bound`` rises past numbers of rounds that CP-SAT refutes.
+
+    First a liquid schedule (as many frames as the bottleneck bears paths), then as many frames as the rounds have. A WIXC
+    network takes the WSXC plan where that has as few rounds: it needs no conversion.
+    """
+    heaviest = _bottleneck_load(paths)
+    rounds = bound = -(-heaviest // wavelengths)
+    kinds = [(heaviest, 1)]
+    while True:
+        kinds += [(wavelengths * rounds, 1), (rounds, wavelengths)][: 1 if switching == "wsxc" else 2]
+        for bins, capacity in dict.fromkeys(kinds):
+            placed = pack(paths, bins, capacity, seed=seed, steps=_STEPS, go_on=patience.lasts)
+            if placed is not None:
+                return _dealt(paths, placed, capacity, wavelengths, bound)
+        bins, capacity = kinds[-1]
+        answer = solve_packing(paths, bins, capacity, time_limit_s=patience.left_s(), seed=seed)
+        if answer.state == "found":
+            return _dealt(paths, answer.bins, capacity, wavelengths, bound)
+        if answer.state == "impossible" and bound == rounds:
+            bound += 1
+        rounds, kinds = rounds + 1, []
+
+
+def _dealt(
+    paths: Sequence[Sequence[int]], placed: Sequence[int], capacity: int, wavelengths: int, bound: int
+) -> _Found:
+    """Bins of capacity 1 are frames, dealt into rounds of W; bins of capacity W are rounds, whose fibres are then coloured."""
+    if capacity == 1:
+        frames = {b: k for k, b in enumerate(dict.fromkeys(sorted(placed)))}
+        colours = [
+            (frames[b] // wavelengths, (frames[b] % wavelengths,) * len(p)) for p, b in zip(paths, placed, strict=True)
+        ]
+        return _Found(rounds=_gathered(colours), bound=bound, frames=len(frames))
+    colours = [(b, ()) for b in placed]
+    for number in set(placed):
+        members = [i for i, b in enumerate(placed) if b == number]
+        for i, own in zip(members, colour_round([paths[i] for i in members], wavelengths), strict=True):
+            colours[i] = (number, own)
+    return _Found(rounds=_gathered(colours), bound=bound)
+
+
+def colour_round(paths: Sequence[Sequence[int]], wavelengths: int) -> list[tuple[int, ...]]:
+    """Wavelengths of each path's links, no link twice the same, with few changes along a path. O(paths * length * W).
+
+    Paths that a packing into W frames can take keep one; else the longest paths first take the wavelength that is free on
+    all their links, or the one free on most of the next links, changing where it ends. Every link is in at most W paths.
+    """
+    frames = pack(paths, wavelengths, 1, steps=2_000)
+    if frames is not None:
+        return [(w,) * len(p) for w, p in zip(frames, paths, strict=True)]
+    free: dict[int, set[int]] = {link: set(range(wavelengths)) for p in paths for link in p}
+    coloured: list[tuple[int, ...]] = [()] * len(paths)
+    for i in sorted(range(len(paths)), key=lambda i: (-len(paths[i]), i)):
+        coloured[i] = _fewest_changes([free[link] for link in paths[i]])
+        for link, wavelength in zip(paths[i], coloured[i], strict=True):
+            free[link].remove(wavelength)
+    return coloured
+
+
+def _fewest_changes(choices: Sequence[set[int]]) -> tuple[int, ...]:
+    """One of each set, changing as seldom as can be: as far as one reaches, then anew; the lowest of those that reach so far."""
+    taken: list[int] = []
+    while len(taken) < len(choices):
+        reach = choices[len(taken)]
+        length = 1
+        for more in choices[len(taken) + 1 :]:
+            if not reach & more:
+                break
+            reach, length = reach & more, length + 1
+        taken += [min(reach)] * length
+    return tuple(taken)
+
+
+def _gathered(colours: Sequence[tuple[int, tuple[int, ...]]]) -> Rounds:
+    """(round, wavelengths) of every path -> rounds without gaps, their paths by wavelength and index."""
+    rounds: dict[int, list[LitPath]] = {}
+    for i, (number, own) in enumerate(colours):
+        rounds.setdefault(number, []).append(LitPath(lightpath=i, wavelengths=own))
+    return tuple(tuple(sorted(rounds[n], key=lambda lit: (lit.wavelengths[0], lit.lightpath))) for n in sorted(rounds))

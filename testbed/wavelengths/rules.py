@@ -1,0 +1,123 @@
+"""A round of a wavelength plan as flow rules: a wavelength is a VLAN id, a cross-connect knows nothing but (port, wavelength).
+
+Light that no rule of the round expects is dropped, and counted a fibre, by rules that stay for the whole run.
+"""
+
+from __future__ import annotations
+
+from testbed.errors import InputError
+from testbed.model.wiring import Cable, WiredHost, Wiring
+from testbed.openflow.rules import DROP, FlowRule, Match
+from testbed.wavelengths.plan import LitPath, WavelengthPlan
+from topologies.network import LinkId, Network
+
+LIT_PRIORITY = 300
+MISTUNED_PRIORITY = 200
+DARK_PRIORITY = 100
+VLAN_PRESENT = 0x1000
+"""OpenFlow 1.3 tells "VLAN 0" from "no VLAN" by this bit of ``vlan_vid``."""
+_ANY_WAVELENGTH = ("vlan_vid", (VLAN_PRESENT, VLAN_PRESENT))
+FIRST_VLAN, LAST_VLAN = 1, 4094
+MOST_FABRIC_WAVELENGTHS = LAST_VLAN - FIRST_VLAN
+"""One VLAN id is left over: light outside the band, which no fibre carries."""
+
+
+def vlan_of(wavelength: int) -> int:
+    """VLAN id of a wavelength: 1 for the first."""
+    return FIRST_VLAN + wavelength
+
+
+def vlan_match(wavelength: int) -> tuple[str, int]:
+    """The match on packets of that wavelength."""
+    return ("vlan_vid", VLAN_PRESENT | vlan_of(wavelength))
+
+
+def client_of(network: Network, end_point: str) -> str:
+    """Node whose host sends and receives for the end point: itself, or the host behind an edge router (its first)."""
+    node = network.node(end_point)
+    if node.attributes.get("role") == "edge-router":
+        for index in network.out_links(end_point):
+            target = network.links[index].target
+            if network.node(target).kind == "host":
+                return target
+    return end_point
+
+
+def in_port(wiring: Wiring, link: LinkId) -> int:
+    """Port, at the link's target device, through which its packets come."""
+    cable: Cable = wiring.cable_of(link)
+    return cable.b_port if cable.forward == link else cable.a_port
+
+
+def dark_rules(wiring: Wiring, fibres: frozenset[LinkId]) -> tuple[FlowRule, ...]:
+    """One rule a fibre, at the switch that it leads to: any tagged packet that no rule above expects is dropped and counted."""
+    rules = []
+    for link in wiring.network.links:
+        if link.id in fibres and wiring.network.node(link.target).kind == "switch":
+            dpid = wiring.switch_at(link.target).dpid
+            match = (("in_port", in_port(wiring, link.id)), _ANY_WAVELENGTH)
+            rules.append(FlowRule(dpid=dpid, priority=DARK_PRIORITY, match=match, out_port=DROP))
+    return tuple(rules)
+
+
+def round_rules(wiring: Wiring, plan: WavelengthPlan, number: int) -> tuple[FlowRule, ...]:
+    """The rules that light every path of one round.
+
+    Cross-connects match the port and the wavelength alone, and set the next fibre's wavelength where it differs (WIXC). An edge
+    router sends what its client addresses to the far host into the first fibre: below the lit wavelength also on any other, as a
+    mistuned laser would, so that it is the cross-connect that refuses it. Raises InputError where the plan has more
+    wavelengths than VLANs.
+    """
+    if plan.wavelengths > MOST_FABRIC_WAVELENGTHS:
+        raise InputError(
+            f"{plan.wavelengths} wavelengths: a wavelength is a VLAN on the fabric; give at most {MOST_FABRIC_WAVELENGTHS}"
+        )
+    rules: dict[FlowRule, None] = {}
+    for lit in plan.rounds[number]:
+        rules.update(dict.fromkeys(_lightpath_rules(wiring, plan, lit)))
+    return tuple(rules)
+
+
+def _lightpath_rules(wiring: Wiring, plan: WavelengthPlan, lit: LitPath) -> list[FlowRule]:
+    path, colours = plan.lightpaths[lit.lightpath], lit.wavelengths
+    network = wiring.network
+    rules: list[FlowRule] = []
+    if network.node(path.source).kind == "switch":
+        dpid = wiring.switch_at(path.source).dpid
+        far = wiring.host_at(client_of(network, path.target))
+        out = wiring.out_port(path.links[0])
+        addressed: Match = (("in_port", _client_port(wiring, path.source)), ("eth_dst", far.mac))
+        for priority, colour in ((LIT_PRIORITY, vlan_match(colours[0])), (MISTUNED_PRIORITY, _ANY_WAVELENGTH)):
+            rules.append(FlowRule(dpid=dpid, priority=priority, match=(*addressed, colour), out_port=out))
+    for k in range(1, len(path.links)):
+        dpid = wiring.switch_at(path.links[k][0]).dpid
+        match = (("in_port", in_port(wiring, path.links[k - 1])), vlan_match(colours[k - 1]))
+        changed = (vlan_match(colours[k]),) if colours[k] != colours[k - 1] else ()
+        rules.append(
+            FlowRule(
+                dpid=dpid,
+                priority=LIT_PRIORITY,
+                match=match,
+                out_port=wiring.out_port(path.links[k]),
+                set_fields=changed,
+            )
+        )
+    if network.node(path.target).kind == "switch":
+        dpid = wiring.switch_at(path.target).dpid
+        match = (("in_port", in_port(wiring, path.links[-1])), vlan_match(colours[-1]))
+        rules.append(
+            FlowRule(dpid=dpid, priority=LIT_PRIORITY, match=match, out_port=_client_port(wiring, path.target))
+        )
+    return rules
+
+
+def _client_port(wiring: Wiring, end_point: str) -> int:
+    """Port of an end point that is a switch, towards its client."""
+    client: WiredHost = wiring.host_at(client_of(wiring.network, end_point))
+    if client.outside:
+        port = wiring.access_port(client)
+        assert port is not None
+        return port
+    index = wiring.network.out_links(end_point)
+    link = next(wiring.network.links[i].id for i in index if wiring.network.links[i].target == client.node)
+    return wiring.out_port(link)

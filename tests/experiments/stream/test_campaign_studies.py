@@ -1,0 +1,42 @@
+"""The studies of many failures and of moving nodes, measured in virtual time: their verdicts can pass, and can fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from experiments.stream import fault_campaign, mobility_manet
+from testbed.faults.fault_schedules import PoissonFaults
+from testbed.stream.planning import build_plan
+from testbed.stream.prediction.expected_redundancy import expected_redundancy
+from topologies import load_network
+
+
+def test_redundancy_under_many_failures_is_the_expected_one() -> None:
+    row = {"rate_per_s": 0.1, "duration_s": 25.0, "seed": 1}
+    row |= fault_campaign.measure(row, fabric="simulator")
+    verdict = fault_campaign.judge([row])
+    assert verdict.passed, [c for c in verdict.checks if not c.passed]
+    assert row["faults"] > 20 and row["most_at_once"] > 2
+    assert row["singles_only"] < row["equation_45"]
+    assert not fault_campaign.judge([row | {"measured": 3 * row["expected"]}]).passed
+    assert list(fault_campaign.figures([row])) == ["redundancy"]
+
+
+def test_every_quick_point_of_the_walk_is_as_predicted() -> None:
+    rows = [point | mobility_manet.measure(point, fabric="simulator") for point in mobility_manet.points(True, 1)]
+    verdict = mobility_manet.judge(rows)
+    assert verdict.passed, [c for c in verdict.checks if not c.passed]
+    assert not mobility_manet.judge([rows[0] | {"failed": ["frames"]}]).passed
+    assert list(mobility_manet.figures(rows)) == ["loss", "changes"]
+
+
+def test_equation_45_holds_where_failures_are_rare_and_falls_short_where_they_are_not() -> None:
+    plan, _ = build_plan(load_network("swiss-t1"), "s1", "s6")
+    plan = replace(plan, duration_s=1e5)
+    rare = expected_redundancy(plan, PoissonFaults(rate_per_s=0.005, lasts_s=1.0))
+    often = expected_redundancy(plan, PoissonFaults(rate_per_s=0.3, lasts_s=1.0))
+    assert rare.equation_45 == pytest.approx(rare.mean, rel=0.06)
+    assert rare.singles_only == pytest.approx(rare.equation_45, rel=0.3)
+    assert often.equation_45 < 0.7 * often.mean

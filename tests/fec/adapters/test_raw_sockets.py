@@ -1,0 +1,151 @@
+"""Frames and datagrams through real descriptors: a pair of local sockets stands for the wire."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
+from fec.adapters.scapy_layer import frame_template
+from fec.errors import FecError
+from fec.protocol.framing import FrameTemplate
+from fec.protocol.sender import OutgoingPacket
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with a, b:
+        b.setblocking(False)
+        yield a, b
+
+
+@pytest.fixture(scope="module")
+def template() -> FrameTemplate:
+    return frame_template(
+        src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2"
+    )
+
+
+def packets(count: int, size: int = 300) -> list[OutgoingPacket]:
+    return [OutgoingPacket(0.0, (i * 40503) % 65536, bytes([i % 256]) * size, 0, i, 22) for i in range(count)]
+
+
+def test_a_batch_sends_the_frames_that_the_template_describes(
+    pair: tuple[socket.socket, socket.socket], template: FrameTemplate
+) -> None:
+    sender, receiver = FrameSender(pair[0], template, most=8), DatagramReceiver(pair[1], most=5)
+    got = []
+    for batch in (packets(7), packets(3, size=90), packets(10)[5:]):
+        sender.send_batch(batch)
+        while frames := receiver.receive():
+            assert len(frames) <= 5
+            got += frames
+    expected = [*packets(7), *packets(3, size=90), *packets(10)[5:]]
+    assert got == [template.frame(p.label, p.data) for p in expected]
+
+
+def test_more_packets_than_one_call_takes_keep_their_order(
+    pair: tuple[socket.socket, socket.socket], template: FrameTemplate
+) -> None:
+    pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    pair[0].setblocking(False)
+    sender = FrameSender(pair[0], template, most=3)
+    sender.send_batch(packets(8))
+    assert [frame[42] for frame in waiting_datagrams(pair[1])] == list(range(8))
+
+
+def test_a_single_frame_is_the_same_as_one_of_a_batch(
+    pair: tuple[socket.socket, socket.socket], template: FrameTemplate
+) -> None:
+    sender = FrameSender(pair[0], template)
+    sender.send(40503, b"payload")
+    sender.send_batch([OutgoingPacket(0.0, 40503, b"payload", 0, 0, 22)])
+    first, second = waiting_datagrams(pair[1])
+    assert first == second == template.frame(40503, b"payload")
+
+
+def test_packets_of_two_lengths_are_refused_in_one_batch(
+    pair: tuple[socket.socket, socket.socket], template: FrameTemplate
+) -> None:
+    with pytest.raises(FecError, match="one length"):
+        FrameSender(pair[0], template).send_batch([*packets(1), *packets(1, size=20)])
+
+
+def test_a_refused_frame_is_an_error_that_says_how_many_were_sent(
+    pair: tuple[socket.socket, socket.socket], template: FrameTemplate
+) -> None:
+    pair[1].close()
+    with pytest.raises(OSError, match="after 0 of 2 messages"):
+        FrameSender(pair[0], template).send_batch(packets(2))
+
+
+class RefusingSocket:
+    """Answers as a packet socket does while its interface drops or is down."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def sendmsg(self, buffers: object) -> int:
+        raise OSError(self._number, "refused")
+
+
+def test_a_frame_that_the_interface_drops_is_lost_and_counted(template: FrameTemplate) -> None:
+    for number in (errno.ENOBUFS, errno.ENETDOWN):
+        sender = FrameSender(RefusingSocket(number), template)  # type: ignore[arg-type]
+        sender.send(1, b"payload")
+        assert sender.refused == 1
+    with pytest.raises(OSError):
+        FrameSender(RefusingSocket(errno.ENXIO), template).send(1, b"payload")  # type: ignore[arg-type]
+
+
+def test_nothing_waiting_is_an_empty_list_at_once(pair: tuple[socket.socket, socket.socket]) -> None:
+    assert DatagramReceiver(pair[1]).receive() == []
+
+
+def test_a_closed_socket_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
+    receiver = DatagramReceiver(pair[1])
+    pair[1].close()
+    with pytest.raises(OSError):
+        receiver.receive()
+
+
+def wait_for_stamps(receiver: DatagramReceiver, a: socket.socket, b: socket.socket) -> None:
+    """The first socket that asks makes the kernel begin to stamp, some time later; till then reading counts as arrival."""
+    for _ in range(500):
+        a.sendto(b"is it on?", b.getsockname())
+        time.sleep(0.02)
+        assert receiver.receive() == [b"is it on?"]
+        if receiver.arrival_times_s(1)[0] < time.time() - 0.015:
+            return
+    pytest.fail("the kernel does not stamp datagrams")
+
+
+def test_the_kernel_tells_when_datagrams_arrived() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b:
+        b.bind(("127.0.0.1", 0))
+        receiver = DatagramReceiver(b, timestamps=True)
+        wait_for_stamps(receiver, a, b)
+        for _ in range(2):  # the second time with control lengths that the kernel has shortened
+            before = time.time()
+            a.sendto(b"one", b.getsockname())
+            time.sleep(0.02)
+            a.sendto(b"two", b.getsockname())
+            assert receiver.receive() == [b"one", b"two"]
+            first, second = receiver.arrival_times_s(2)
+            assert before - 1e-3 <= first <= second - 0.02 + 1e-3
+            assert second <= time.time() + 1e-3
+
+
+def test_datagrams_that_found_the_buffer_full_are_counted() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b:
+        b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        b.bind(("127.0.0.1", 0))
+        assert socket_drops(b) == 0
+        for _ in range(100):
+            a.sendto(bytes(1000), b.getsockname())
+        assert 50 < socket_drops(b) < 100

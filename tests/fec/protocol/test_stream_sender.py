@@ -1,0 +1,203 @@
+"""The sender's state machine: pacing, labels, bytes, late parity, and what it makes of reports."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+
+import pytest
+
+from fec.errors import FecError
+from fec.protocol.sender import SenderParameters
+from fec.protocol.wire import LossReport, PacketHeader, decode_header, symbol_of, unprotect
+from fec.redundancy.labels import StratifiedLabels
+from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender, cut, payload
+
+
+def everything(sender, end_s, step_s=0.0005):
+    """What is due in each step of a clock that ticks."""
+    out, k = [], 0
+    while k * step_s <= end_s:
+        out.append((k * step_s, sender.packets_due(k * step_s)))
+        k += 1
+    return out
+
+
+def report(number, newest_s, blocks, highest):
+    return LossReport(
+        stream_id=1, number=number, newest_us=int(newest_s * 1e6), highest_block=highest, blocks=tuple(blocks)
+    ).encode()
+
+
+def test_packets_are_what_the_header_class_encodes() -> None:
+    for packet in build_sender(symbol_bytes=32).packets_due(0.06, limit=80):
+        header = decode_header(packet.data)
+        symbol = symbol_of(packet.data, header)
+        built = PacketHeader(
+            stream_id=1,
+            source_block_number=packet.block,
+            encoding_symbol_id=packet.symbol,
+            source_packets=20,
+            block_size=packet.block_size,
+            symbol_length=32,
+            timestamp_us=60_000,
+        )
+        assert header == built and packet.data == built.encode(symbol) + symbol
+        if packet.symbol < 20:
+            assert unprotect(symbol) == payload(packet.block * 20 + packet.symbol)
+
+
+def test_source_packets_come_at_the_rate_and_parity_evenly_over_the_next_block() -> None:
+    sender = build_sender(base_block_size=30)
+    ticks = everything(sender, 0.4)
+    source = [at for at, due in ticks for p in due if p.symbol < 20]
+    assert all(abs(at - 0.001 * i) <= 0.0005 for i, at in enumerate(source))
+    assert max(len(due) for _, due in ticks) <= 2
+    parity = defaultdict(list)
+    for at, due in ticks:
+        for p in due:
+            if p.symbol >= 20:
+                parity[p.block].append(at)
+    times = parity[3]
+    assert len(times) == 10
+    assert times[0] >= 0.079 and times[-1] <= 0.1
+    assert max(b - a for a, b in itertools.pairwise(times)) <= 0.0026
+
+
+def test_a_late_caller_gets_no_more_than_its_limit_and_misses_nothing() -> None:
+    sender = build_sender()
+    first = sender.packets_due(1.0, limit=64)
+    assert len(first) == 64
+    rest = first + [p for _ in range(40) for p in sender.packets_due(1.0, limit=64)]
+    assert [p.due_s for p in rest] == sorted(p.due_s for p in rest)
+    assert Counter(p.symbol < 20 for p in rest)[True] == 1001
+
+
+def test_each_block_is_a_window_of_consecutive_labels_after_the_one_before() -> None:
+    index = 0
+    blocks = defaultdict(dict)
+    for _, due in everything(build_sender(), 0.5):
+        for p in due:
+            blocks[p.block][p.symbol] = p.label
+    for number in range(20):
+        assert len(blocks[number]) == 22
+        assert [blocks[number][e] for e in range(22)] == StratifiedLabels().labels(index, 22).tolist()
+        index += 22
+
+
+def test_finishing_completes_the_block_under_way() -> None:
+    sender = build_sender()
+    sender.packets_due(0.0305)
+    sender.finish_source()
+    assert not sender.done
+    rest = sender.packets_due(5.0, limit=1000)
+    assert sender.done and sender.next_due_s() == float("inf")
+    assert sender.counters["source"] == 40 and sender.counters["parity"] == 4
+    assert rest[-1].block == 1
+
+
+def test_a_block_not_known_complete_is_extended_at_once_when_a_report_shows_loss() -> None:
+    sender = build_sender(policy=lambda loss: 30 if loss > 0.05 else 22)
+    for k in range(46):
+        sender.packets_due(0.001 * k)
+    lossy = ((1 << 22) - 1) & ~0b1000100010
+    sender.receive(report(0, 0.045, [(0, lossy), (1, lossy)], 1), 0.05)
+    assert sender.block_size == 30 and sender.loss_estimate > 0.05
+    late = [p for p in sender.packets_due(0.06, limit=200) if p.symbol >= 22]
+    assert {p.block for p in late} == {0, 1}  # block 2 grows with its own parity
+    assert sorted(p.symbol for p in late if p.block == 0) == list(range(22, 30))
+    assert [p.label for p in late if p.block == 0] == StratifiedLabels().labels(22, 8).tolist()
+    assert max(p.due_s for p in late) < 0.0585
+    assert sender.counters["late_parity"] == 16
+
+
+def test_no_late_parity_after_the_playback_deadline() -> None:
+    sender = build_sender(policy=lambda loss: 30 if loss > 0.05 else 22, playback_s=0.1)
+    for k in range(46):
+        sender.packets_due(0.001 * k)
+    sender.receive(report(0, 0.045, [(0, 0xFFF), (1, 0xFFF)], 1), 0.101)
+    assert sender.block_size >= 30
+    extended = {p.block for p in sender.packets_due(0.12, limit=200) if p.symbol >= 22}
+    assert 0 not in extended and 1 in extended
+
+
+def test_a_block_that_lacks_packets_is_helped_though_the_estimate_stays_low() -> None:
+    """An unlucky block on a link of low loss: the policy asks for no more, its packets do."""
+    sender = build_sender()
+    for k in range(700):
+        sender.packets_due(0.001 * k)
+    whole = (1 << 22) - 1
+    blocks = [(b, whole if b != 32 else whole & ~0b111) for b in range(30, 34)]
+    sender.receive(report(0, 0.699, blocks, 33), 0.7)
+    late = [p for p in sender.packets_due(0.72, limit=100) if p.symbol >= 22]
+    assert {p.block for p in late} == {32} and len(late) >= 1
+
+
+def test_a_fixed_block_size_is_neither_adapted_nor_helped() -> None:
+    sender = build_sender(policy=lambda loss: 40, block_size=25)
+    loop = DelayLoop(sender, build_receiver(), forward=cut(0, 30000, 0.2, 1.0))
+    loop.run_until(1.0)
+    loop.finish()
+    assert {p.block_size for _, p in loop.sent} == {25}
+    assert sender.counters["late_parity"] == 0
+    assert loop.receiver.counters["undecodable_blocks"] > 20
+
+
+def test_what_is_no_report_of_this_stream_is_counted_and_changes_nothing() -> None:
+    sender = build_sender(policy=lambda loss: 40)
+    sender.packets_due(0.1)
+    good = report(0, 0.1, [], 0)
+    other = LossReport(stream_id=2, number=0, newest_us=0, highest_block=0).encode()
+    for data in (b"", b"x" * 44, good[:-1], bytes([good[0]]) + b"\xff" + good[2:], other, report(0, 0.1, [], 999)):
+        sender.receive(data, 0.1)
+    assert sender.counters["bad_reports"] == 6 and sender.counters["reports"] == 0
+    assert sender.block_size == 22
+
+
+def test_repeated_and_overtaken_reports_count_once() -> None:
+    sender = build_sender(policy=lambda loss: 40)
+    sender.packets_due(0.1)
+    for number in (3, 3, 1, 4, 2):
+        sender.receive(report(number, 0.0, [], 0), 0.1)
+    assert sender.counters["reports"] == 2 and sender.counters["repeated_reports"] == 3
+
+
+def test_packets_that_come_late_after_all_teach_the_sender_to_wait_longer() -> None:
+    """A third of the labels takes a way that is 30 ms longer; none is lost."""
+    sender = build_sender(policy=lambda loss: 22 if loss < 0.05 else 60)
+    loop = DelayLoop(sender, build_receiver(), forward=lambda p, at: (0.032,) if p.label < 21845 else (0.002,))
+    loop.run_until(8.0)
+    assert 0 < sender.counters["misjudged"] < 500
+    assert sender.loss_estimate == 0
+    assert sender.block_size == 22
+    assert loop.receiver.worst_reordering_s == pytest.approx(0.03, abs=0.002)
+
+
+def test_time_stamps_that_wrap_are_told_apart() -> None:
+    wrap_s = (1 << 32) / 1e6
+    sender = build_sender(policy=lambda loss: 40)
+    for k in range(30):
+        sender.packets_due(wrap_s - 0.02 + 0.002 * k, limit=4)
+    bitmap = (1 << 22) - 1
+    sender.receive(report(0, (wrap_s + 0.038) % wrap_s, [(b, bitmap) for b in range(5)], 4), wrap_s + 0.05)
+    assert sender.counters["reports"] == 1 and sender.loss_estimate == 0
+    assert sender.block_size == 40  # the policy was asked: fates were known on both sides of the wrap
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rate_pps": 0.0},
+        {"rate_pps": float("nan")},
+        {"playback_s": 0.0},
+        {"symbol_bytes": 2},
+        {"base_block_size": 19},
+        {"base_block_size": 256},
+        {"block_size": 10},
+        {"stream_id": 1 << 16},
+    ],
+)
+def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    values = {"source_packets": 20, "symbol_bytes": 24, "rate_pps": 1000.0, "base_block_size": 22}
+    with pytest.raises(FecError):
+        SenderParameters(**(values | wrong))  # type: ignore[arg-type]

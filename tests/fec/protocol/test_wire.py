@@ -1,0 +1,214 @@
+"""The header byte by byte, what the decoder refuses and under which reason, payload protection, reports, frames."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from typing import Any
+
+import pytest
+
+from fec.errors import (
+    FecError,
+    ImpossibleBlock,
+    MalformedPacket,
+    TruncatedPacket,
+    UnknownFlags,
+    WrongChecksum,
+    WrongLength,
+    WrongType,
+    WrongVersion,
+)
+from fec.protocol.wire import (
+    HEADER_BYTES,
+    LARGEST_REPORT_BYTES,
+    MOST_BLOCKS,
+    MOST_PATHS,
+    LossReport,
+    PacketHeader,
+    PacketType,
+    decode_header,
+    decode_report,
+    peek_type,
+    protect,
+    symbol_of,
+    unprotect,
+)
+
+HEADER = PacketHeader(
+    stream_id=0x0102,
+    source_block_number=0x030405,
+    encoding_symbol_id=21,
+    source_packets=20,
+    block_size=24,
+    path=9,
+    path_sequence=0x0A0B,
+    symbol_length=5,
+    timestamp_us=0x0C0D0E0F,
+)
+COMPACT = dataclasses.replace(HEADER, timestamp_us=0, compact=True)
+REPORT = LossReport(stream_id=1, number=5, newest_us=77, highest_block=9, blocks=((8, (1 << 24) - 1), (9, 0b101)))
+
+
+def _packet(header: PacketHeader = HEADER, symbol: bytes = b"hello") -> bytes:
+    return header.encode(symbol) + symbol
+
+
+def _patched(data: bytes, offset: int, value: bytes, *, mend_crc: bool = True) -> bytes:
+    """The packet with other bytes at an offset, its CRC made right again so that the check behind it is reached."""
+    patched = bytearray(data)
+    patched[offset : offset + len(value)] = value
+    if mend_crc:
+        patched[20:24] = bytes(4)
+        patched[20:24] = zlib.crc32(patched).to_bytes(4, "big")
+    return bytes(patched)
+
+
+def test_header_has_the_documented_bytes() -> None:
+    data = _packet()
+    assert len(data) == HEADER_BYTES + 5 == 29
+    assert data[:20].hex() == "1200010203040515001418090a0b00050c0d0e0f"
+    assert data[20:24] == zlib.crc32(data[:20] + bytes(4) + b"hello").to_bytes(4, "big")
+
+
+def test_compact_header_is_sixteen_bytes_without_time_stamp_and_crc() -> None:
+    data = _packet(COMPACT)
+    assert data.hex() == "1201010203040515001418090a0b0005" + b"hello".hex()
+    assert decode_header(data) == COMPACT
+    assert symbol_of(data, COMPACT) == b"hello"
+
+
+def test_type_follows_from_the_symbol_id() -> None:
+    assert HEADER.packet_type is PacketType.PARITY
+    data = dataclasses.replace(HEADER, encoding_symbol_id=19)
+    assert data.packet_type is PacketType.DATA
+    assert peek_type(_packet(data)) is PacketType.DATA
+    assert peek_type(REPORT.encode()) is PacketType.REPORT
+
+
+def test_late_parity_may_lie_beyond_the_advisory_block_size() -> None:
+    late = dataclasses.replace(HEADER, encoding_symbol_id=200)
+    assert decode_header(_packet(late)) == late
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "reason"),
+    [
+        (b"", TruncatedPacket, "truncated"),
+        (b"\x11", TruncatedPacket, "truncated"),
+        (_packet()[:23], TruncatedPacket, "truncated"),
+        (_packet(COMPACT)[:15], TruncatedPacket, "truncated"),
+        (b"\x22" + _packet()[1:], WrongVersion, "version"),
+        (b"\x10" + _packet()[1:], WrongType, "type"),
+        (b"\x11" + _packet()[1:], WrongChecksum, "checksum"),
+        (_patched(_packet(), 0, b"\x11"), WrongType, "type"),
+        (REPORT.encode(), WrongType, "type"),
+        (_patched(_packet(), 1, b"\x02"), UnknownFlags, "flags"),
+        (_packet()[:-1], WrongLength, "length"),
+        (_packet() + b"x", WrongLength, "length"),
+        (_packet()[:-1] + b"x", WrongChecksum, "checksum"),
+        (_patched(_packet(), 9, b"\x19"), ImpossibleBlock, "block"),  # k = 25 > N = 24
+        (_patched(_packet(), 8, b"\x00\x00"), ImpossibleBlock, "block"),  # k = 0
+        (_patched(_packet(), 8, b"\x00\xff\xff"), ImpossibleBlock, "block"),  # k = 255
+        (_patched(_packet(), 7, b"\xff"), ImpossibleBlock, "block"),  # symbol 255
+    ],
+)
+def test_decoder_names_why_it_refuses(data: bytes, error: type[MalformedPacket], reason: str) -> None:
+    with pytest.raises(error) as caught:
+        decode_header(data)
+    assert type(caught.value) is error
+    assert caught.value.reason == reason
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stream_id": 65536},
+        {"source_block_number": 1 << 24},
+        {"encoding_symbol_id": 255},
+        {"source_packets": 25},
+        {"source_packets": 0},
+        {"path": -1},
+        {"timestamp_us": 1 << 32},
+        {"compact": True},
+    ],
+)
+def test_header_refuses_fields_outside_their_ranges(change: dict[str, Any]) -> None:
+    with pytest.raises(FecError, match="packet header"):
+        dataclasses.replace(HEADER, **change)
+
+
+def test_header_refuses_a_symbol_of_another_length() -> None:
+    with pytest.raises(FecError, match="6 bytes"):
+        HEADER.encode(b"hello!")
+
+
+def test_protected_payload_keeps_its_length_through_padding() -> None:
+    assert protect(b"abc") == b"\x00\x03abc"
+    assert protect(b"abc", 8) == b"\x00\x03abc\x00\x00\x00"
+    assert unprotect(protect(b"abc\x00", 8)) == b"abc\x00"
+    assert unprotect(protect(b"", 2)) == b""
+    with pytest.raises(FecError, match="two bytes"):
+        protect(b"abcdefg", 8)
+    for damaged in (b"", b"\x00", b"\x00\x04abc"):
+        with pytest.raises(WrongLength):
+            unprotect(damaged)
+
+
+def test_largest_report_fits_into_one_ethernet_packet() -> None:
+    bitmap = (1 << 255) - 1
+    blocks = tuple(((1 << 24) - 1 - i, bitmap) for i in range(MOST_BLOCKS))
+    paths = tuple((255 - i, (1 << 24) - 1, (1 << 32) - 1) for i in range(MOST_PATHS))
+    report = dataclasses.replace(REPORT, blocks=blocks, paths=paths, newest_age_us=2**32 - 1, received=2**32 - 1)
+    data = report.encode()
+    assert len(data) == LARGEST_REPORT_BYTES <= 1500 - 20 - 8
+    assert decode_report(data) == report
+    with pytest.raises(FecError, match="at most 30"):
+        dataclasses.replace(REPORT, blocks=(*blocks, (0, 0)))
+    with pytest.raises(FecError, match="at most 40"):
+        dataclasses.replace(REPORT, paths=(*paths, (1, 0, 0)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"number": -1},
+        {"received": 1 << 32},
+        {"blocks": ((1, 1 << 255),)},
+        {"stream_id": -1},
+        {"paths": ((0, 1, 1),)},
+        {"paths": ((1, 1 << 24, 1),)},
+    ],
+)
+def test_report_refuses_fields_outside_their_ranges(change: dict[str, Any]) -> None:
+    with pytest.raises(FecError, match="loss report"):
+        dataclasses.replace(REPORT, **change)
+
+
+def _patched_report(offset: int, value: bytes) -> bytes:
+    patched = bytearray(REPORT.encode())
+    patched[offset : offset + len(value)] = value
+    patched[40:44] = bytes(4)
+    patched[40:44] = zlib.crc32(patched).to_bytes(4, "big")
+    return bytes(patched)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (REPORT.encode()[:43], TruncatedPacket),
+        (REPORT.encode()[:-1], WrongLength),
+        (REPORT.encode()[:-1] + b"x", WrongChecksum),
+        (_packet(), WrongType),
+        (_patched_report(1, b"\x01"), UnknownFlags),
+        (_patched_report(37, b"\x01"), WrongLength),
+        (_patched_report(38, b"\x01"), UnknownFlags),
+        (_patched_report(16, b"\x01"), ImpossibleBlock),  # highest block above 24 bits
+        (_patched_report(44, b"\x01"), ImpossibleBlock),  # a block number above 24 bits
+        (_patched_report(48, b"\x80"), ImpossibleBlock),  # symbol 255
+    ],
+)
+def test_report_decoder_names_why_it_refuses(data: bytes, error: type[MalformedPacket]) -> None:
+    with pytest.raises(error):
+        decode_report(data)

@@ -1,0 +1,153 @@
+"""Loss estimates and block sizes: quick up, slow down, exact in the end."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from fec.errors import FecError
+from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController, LossEstimator
+from fec.redundancy.labels import StratifiedLabels
+
+ORDER = StratifiedLabels()
+
+
+def times(count: int, start: float = 0.0) -> list[float]:
+    return [start + 0.001 * i for i in range(count)]
+
+
+def fates(share: float, count: int, first: int = 0) -> list[bool]:
+    """Fates of packets in stratified order while a link with one interval of that share is down."""
+    return [int(label) < share * 65536 for label in ORDER.labels(first, count)]
+
+
+def controller(**changes: object) -> BlockSizeController:
+    values: dict[str, object] = {"base": 22, "hold_s": 2.0}
+    return BlockSizeController(AdaptationParameters(**(values | changes)), lambda loss: round(20 / (1 - loss)) + 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("share", [0.06, 0.1, 0.25, 0.5, 0.8])
+def test_after_a_jump_only_packets_since_the_jump_count(share: float) -> None:
+    estimator = LossEstimator(deterministic=True)
+    assert estimator.add([False] * 1500, times(1500)) is None
+    changed_s = estimator.add(fates(share, 400), times(400, 1.5))
+    assert changed_s is not None and 1.5 <= changed_s < 1.5 + 1.5 / share * 0.001
+    assert estimator.packets <= 400
+    assert estimator.loss == pytest.approx(share, abs=2 / 400 + 0.001)
+    assert not estimator.fell
+
+
+def test_three_losses_of_one_block_are_a_change_after_a_quiet_time() -> None:
+    """Three of 22 are what the block at rest for a tolerance of 5 % cannot repair."""
+    estimator = LossEstimator(deterministic=True)
+    estimator.add([False] * 400, times(400))
+    news = [True, False, False, False, False, False, False, True, False, False, False, False, False, False, True, False]
+    assert estimator.add(news, times(16, 0.4)) == pytest.approx(0.4)
+    assert 0.1 < estimator.loss < 0.25
+
+
+def test_the_end_of_a_loss_is_a_change() -> None:
+    estimator = LossEstimator(deterministic=True)
+    estimator.add(fates(0.2, 1000), times(1000))
+    assert estimator.add([False] * 100, times(100, 1.0)) == pytest.approx(1.0, abs=0.006)
+    assert estimator.fell and estimator.loss == 0
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
+def test_a_steady_loss_is_no_change(share: float) -> None:
+    estimator = LossEstimator(deterministic=True)
+    for k in range(60):
+        assert estimator.add(fates(share, 50, first=50 * k), times(50, 0.05 * k)) is None
+    assert estimator.loss == pytest.approx(share, abs=0.002)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.2, 0.5])
+def test_chance_is_hardly_ever_taken_for_a_change(share: float) -> None:
+    chance, alarms = random.Random(1), 0
+    estimator = LossEstimator(deterministic=False)
+    for k in range(400):
+        alarms += estimator.add([chance.random() < share for _ in range(50)], times(50, 0.05 * k)) is not None
+    assert alarms <= 1  # of 20,000 packets
+    assert estimator.loss == pytest.approx(share, abs=0.04)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, 0.1), (0.1, 0.3), (0.3, 0.1), (0.5, 0.0)])
+def test_a_random_loss_that_changes_is_found(before: float, after: float) -> None:
+    chance = random.Random(2)
+    estimator = LossEstimator(deterministic=False)
+    estimator.add([chance.random() < before for _ in range(1500)], times(1500))
+    changed_s = estimator.add([chance.random() < after for _ in range(500)], times(500, 1.5))
+    assert changed_s == pytest.approx(1.5, abs=0.1)
+    assert estimator.fell == (after < before)
+    assert estimator.loss == pytest.approx(after, abs=0.07)
+
+
+def test_an_outage_that_is_over_leaves_no_trace_in_the_estimate() -> None:
+    """Everything lost for a while, then nothing: both changes lie in one report."""
+    estimator = LossEstimator(deterministic=False)
+    estimator.add([False] * 500 + [True] * 400 + [False] * 30, times(930))
+    assert estimator.loss == 0 and estimator.packets == 30
+
+
+def test_block_size_rises_with_the_first_report_of_a_loss() -> None:
+    control = controller()
+    assert not control.add([False] * 500, times(500), 0.5)
+    assert control.add(fates(0.3, 30), times(30, 0.5), 0.53)
+    assert control.block_size >= 29
+
+
+def test_block_size_is_kept_for_the_hold_and_then_falls_to_the_base() -> None:
+    control = controller()
+    control.add(fates(0.3, 500), times(500), 0.5)
+    high = control.block_size
+    for k in range(1, 40):
+        now = 0.5 + 0.1 * k
+        control.add([False] * 100, times(100, now - 0.1), now)
+        held = now < 0.5 + 2.0
+        assert control.block_size == (high if held else 22), now
+
+
+def test_what_a_second_rise_overshoots_is_corrected_within_the_hold() -> None:
+    control = controller()
+    control.add(fates(0.3, 500), times(500), 0.5)
+    settled = control.block_size
+    control.add([False] * 100, times(100, 0.5), 0.6)
+    control.add([True, False] * 6, times(12, 0.6), 0.612)
+    assert control.block_size > settled
+    control.add(fates(0.3, 500), times(500, 0.612), 1.2)
+    assert settled <= control.block_size <= settled + 1
+    control.add([False] * 200, times(200, 1.2), 1.4)
+    assert control.block_size >= settled
+
+
+def test_block_size_is_kept_while_no_report_comes_and_the_hold_begins_anew_after_silence() -> None:
+    control = controller()
+    control.add(fates(0.3, 500), times(500), 0.5)
+    high = control.block_size
+    control.add([], [], 60.0)
+    assert control.block_size == high
+    for k in range(1, 22):
+        now = 60.0 + 0.1 * k
+        control.add([False] * 100, times(100, now - 0.1), now)
+        assert control.block_size == (high if now < 62.0 else 22), now
+
+
+def test_block_size_stays_within_base_and_cap_whatever_the_policy_says() -> None:
+    for answer, expected in ((0, 22), (10_000, 60)):
+        control = BlockSizeController(AdaptationParameters(base=22, largest=60), lambda loss, n=answer: n)  # type: ignore[misc]
+        control.add([True] * 100, times(100), 0.1)
+        assert control.block_size == expected
+
+
+def test_the_policy_is_never_asked_for_a_loss_of_everything() -> None:
+    asked: list[float] = []
+    control = BlockSizeController(AdaptationParameters(base=22), lambda loss: asked.append(loss) or 22)  # type: ignore[func-returns-value]
+    control.add([True] * 100, times(100), 0.1)
+    assert max(asked) < 1
+
+
+@pytest.mark.parametrize("wrong", [{"base": 0}, {"base": 256}, {"base": 30, "largest": 20}, {"hold_s": -1.0}])
+def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(FecError):
+        AdaptationParameters(**({"base": 22} | wrong))  # type: ignore[arg-type]

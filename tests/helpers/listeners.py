@@ -1,0 +1,95 @@
+"""Listeners of striped files as processes, sessions on them, and ways to them that alter or cut what passes."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sfio_emu import Session, Settings
+from sfio_emu.adapters.sockets import TcpConnections
+
+Addresses = dict[str, tuple[str, int]]
+
+
+@contextmanager
+def listener(
+    root: Path, host: str, *options: str, limit_bytes: int | None = None, before: tuple[str, ...] = ()
+) -> Iterator[tuple[subprocess.Popen[str], Addresses]]:
+    """One listener in a process, its files no longer than `limit_bytes`."""
+
+    def limit() -> None:
+        if limit_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+
+    command = [
+        sys.executable,
+        "-m",
+        "sfio_emu.adapters.listener",
+        "--root",
+        str(root),
+        "--listen",
+        f"{host}@127.0.0.1:0",
+    ]
+    with subprocess.Popen(
+        [*before, *command, *options], stdout=subprocess.PIPE, text=True, preexec_fn=limit
+    ) as process:
+        assert process.stdout is not None
+        try:
+            port = int(process.stdout.readline().rpartition(":")[2])
+            yield process, {host: ("127.0.0.1", port)}
+        finally:
+            process.kill()
+
+
+def session_of(
+    *addresses: Addresses, settings: Settings | None = None, timeout_s: float = 2.0, stall_s: float | None = None
+) -> Session:
+    merged = {host: place for some in addresses for host, place in some.items()}
+    return Session(TcpConnections(merged, timeout_s=timeout_s, stall_s=stall_s), settings=settings)
+
+
+@contextmanager
+def proxy(target: tuple[str, int], change: Callable[[bytes, int], bytes]) -> Iterator[tuple[str, int]]:
+    """A way to a listener on which `change(bytes, place in the stream)` alters what the client sends; b"" cuts it."""
+    door = socket.create_server(("127.0.0.1", 0))
+
+    def forward(source: socket.socket, sink: socket.socket, alter: bool) -> None:
+        place = 0
+        try:
+            while part := source.recv(65536):
+                altered = change(part, place) if alter else part
+                place += len(part)
+                sink.sendall(altered)
+                if len(altered) < len(part):
+                    break
+        except OSError:
+            pass
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def serve() -> None:
+        try:
+            client, _ = door.accept()
+        except OSError:
+            return
+        with client, socket.create_connection(target) as server:
+            back = threading.Thread(target=forward, args=(server, client, False))
+            back.start()
+            forward(client, server, True)
+            back.join()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield door.getsockname()
+    finally:
+        door.shutdown(socket.SHUT_RDWR)
+        door.close()
+        thread.join()

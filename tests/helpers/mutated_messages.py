@@ -1,0 +1,100 @@
+"""Well-formed messages to a listener, some hostile, and mutations of them; subfiles that stay small whatever is asked."""
+
+from __future__ import annotations
+
+import random
+
+from sfio_emu import wire
+from sfio_emu.adapters.subfiles import RootedSubfiles
+from sfio_emu.listener.server import FileRange, ServerConnection
+from sfio_emu.wire import Kind
+
+LIMIT_BYTES = 1 << 14
+LARGEST_FILE_BYTES = 1 << 20
+
+
+class SmallSubfiles(RootedSubfiles):
+    """Real files whose size stays testable: what ends far away is written (cut) near the start."""
+
+    def truncate(self, file: int, size: int) -> None:
+        super().truncate(file, size % LARGEST_FILE_BYTES)
+
+    def write(self, file: int, piece: memoryview, offset: int) -> int:
+        return super().write(file, piece, offset % LARGEST_FILE_BYTES)
+
+
+def valid_message(draw: random.Random, sequence: int) -> bytes:
+    """A well-formed message of any kind, sometimes with a hostile content."""
+    kind = draw.choice(list(Kind))
+    paths = ("a", "b/c", "../outside", "/etc/passwd", "b/../../outside", "link/x", ".", "", "x" * 300, "a\0b", "b")
+    path = draw.choice(paths).encode()
+    handle = draw.choice((1, 1, 2, 3, 2**32 - 1))
+    runs = [
+        (draw.choice((1, 1, 2)), draw.randrange(0, 3000), draw.choice((0, 7, 5000, 2**63 - 1)))
+        for _ in range(draw.randrange(4))
+    ]
+    if draw.random() < 0.1:  # longer than any message the listener holds
+        runs = [(1, draw.randrange(LIMIT_BYTES, 3 * LIMIT_BYTES), draw.randrange(9000)), *runs[: draw.randrange(2)]]
+    handles, sizes, offsets = ([run[i] for run in runs] for i in range(3))
+    data = b""
+    if kind == Kind.OPEN:
+        body = bytes([draw.randrange(2)]) + path
+    elif kind in (Kind.CREATE, Kind.UNLINK):
+        body = path
+    elif kind == Kind.RESIZE:
+        body = wire.SIZED.pack(handle, draw.choice((0, 10, 2**63, 2**40)))
+    elif kind in (Kind.WRITE, Kind.READ):
+        body = wire.encode_runs(handles, offsets, sizes) if runs else b""
+        data = draw.randbytes(sum(sizes)) if kind == Kind.WRITE else b""
+    else:
+        body = wire.HANDLE.pack(handle)
+    checked = draw.random() < 0.5
+    message = wire.encode_header(kind, sequence, body, len(data), checked=checked) + data
+    if checked and data:
+        total = wire.Checksum()
+        total.add(memoryview(data))
+        message += total.trailer()
+    return message
+
+
+def mutated(draw: random.Random, message: bytes) -> bytes:
+    """The message with bits flipped, bytes cut, doubled or inserted; or with its head made right again over them."""
+    changed = bytearray(message)
+    for _ in range(draw.randrange(4)):
+        if not changed:
+            break
+        place = draw.randrange(min(len(changed), draw.choice((32, 64, len(changed)))))
+        way = draw.randrange(4)
+        if way == 0:
+            changed[place] ^= 1 << draw.randrange(8)
+        elif way == 1:
+            changed[place] = draw.choice((0, 1, 127, 255))
+        elif way == 2:
+            del changed[place : place + draw.randrange(1, 9)]
+        else:
+            changed[place:place] = draw.randbytes(draw.randrange(1, 9))
+    if len(changed) >= wire.HEADER_BYTES and draw.random() < 0.6:
+        body_bytes = int.from_bytes(changed[12:16], "little")
+        body = bytes(changed[wire.HEADER_BYTES : wire.HEADER_BYTES + min(body_bytes, 1 << 20)])
+        changed[20:24] = wire.zlib.crc32(body).to_bytes(4, "little")
+        changed[24:28] = wire.zlib.crc32(changed[:24]).to_bytes(4, "little")
+    return bytes(changed)
+
+
+def feed(connection: ServerConnection, stream: bytes) -> None:
+    """Let the bytes arrive as a socket would bring them, and take the answers away."""
+    place = 0
+    while place < len(stream) or connection.outgoing():
+        while pieces := connection.outgoing():
+            first = pieces[0]
+            assert isinstance(first, FileRange) or len(first) <= LIMIT_BYTES + 4096
+            connection.sent(len(first))
+        room = connection.incoming()
+        if not room:
+            return
+        count = min(len(room[0]), len(stream) - place)
+        if not count:
+            return
+        room[0][:count] = stream[place : place + count]
+        place += count
+        connection.received(count)

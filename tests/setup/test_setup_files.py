@@ -1,0 +1,303 @@
+"""The set-up as a product: provision.sh against stand-ins for apt-get and python, the pinned versions, make, the Vagrantfile.
+
+Nothing is installed and no network is used: the stand-ins only write down how they were called.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.helpers.paths import ROOT
+
+PROVISION = ROOT / "vagrant" / "provision.sh"
+BASH = shutil.which("bash") or "/bin/bash"
+
+FAKE_PYTHON = f"""#!{BASH}
+case "$*" in
+    *"-m venv"*) echo "venv $*" >>"$CALLS"; for d; do :; done; mkdir -p "$d/bin"; cp "$0" "$d/bin/python"; : >"$d/pyvenv.cfg" ;;
+    *"-m pip install"*) echo "pip start" >>"$CALLS"; sleep "${{PIP_SECONDS:-0}}"; echo "pip end $*" >>"$CALLS"; exit "${{PIP_EXIT:-0}}" ;;
+    --version) echo "Python 3.11.0" ;;
+esac
+exit 0
+"""
+FAKE_APT = f"""#!{BASH}
+echo "apt-get $*" >>"$CALLS"
+echo "chatter of apt"
+exit "${{APT_EXIT:-0}}"
+"""
+
+
+class Machine:
+    """A folder standing for a machine: its own PATH in front, its own environment folder, the calls that were made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.programs = folder / "bin"
+        self.programs.mkdir()
+        self.calls_file = folder / "calls"
+        self.calls_file.touch()
+        self.venv = folder / "environment"
+        self.add("python3", FAKE_PYTHON)
+        self.add("apt-get", FAKE_APT)
+        self.environ = {
+            "PATH": f"{self.programs}:{os.environ['PATH']}",
+            "CALLS": str(self.calls_file),
+            "TESTBED_VENV": str(self.venv),
+            "TESTBED_SYSTEM_PACKAGES": "no",
+        }
+
+    def add(self, name: str, text: str) -> None:
+        program = self.programs / name
+        program.write_text(text)
+        program.chmod(0o755)
+
+    def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [BASH, str(PROVISION), *arguments],
+            env=self.environ | environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def provision(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments, **environ)
+        stdout, stderr = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+    def calls(self, word: str) -> list[str]:
+        return [line for line in self.calls_file.read_text().splitlines() if line.startswith(word)]
+
+
+def wait_for_call(machine: Machine, word: str) -> None:
+    deadline_s = time.monotonic() + 60
+    while not machine.calls(word) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_first_run_makes_the_environment_and_installs_the_pinned_package(machine: Machine) -> None:
+    assert machine.provision().returncode == 0
+    assert len(machine.calls("venv")) == 1
+    (install,) = machine.calls("pip end")
+    assert f"-c {ROOT}/constraints.txt" in install
+    assert install.endswith(f"-e {ROOT}")
+
+
+def test_second_run_changes_nothing_and_is_quick(machine: Machine) -> None:
+    machine.provision()
+    before = machine.calls("")
+    seconds = []  # a fraction of one, on a machine with nothing else to do
+    while min(seconds, default=2.0) >= 2 and len(seconds) < 4:
+        started_s = time.monotonic()
+        assert machine.provision().returncode == 0
+        seconds.append(time.monotonic() - started_s)
+    assert min(seconds) < 2, seconds
+    assert machine.calls("") == before
+
+
+def test_an_extra_is_installed_once_when_first_asked_for(machine: Machine) -> None:
+    machine.provision()
+    machine.provision("--extras", "test,lint")
+    machine.provision("--extras", "lint")
+    machine.provision()
+    installs = machine.calls("pip end")
+    assert len(installs) == 2
+    assert installs[1].endswith(f"-e {ROOT}[test,lint]")
+
+
+def test_interrupted_installation_is_started_anew(machine: Machine) -> None:
+    machine.provision()
+    (machine.venv / ".testbed-unfinished").touch()
+    assert machine.provision().returncode == 0
+    assert len(machine.calls("venv")) == 2
+    assert not (machine.venv / ".testbed-unfinished").exists()
+
+
+def test_killed_run_leaves_a_set_up_that_the_next_run_mends(machine: Machine) -> None:
+    process = machine.start(PIP_SECONDS="2")
+    wait_for_call(machine, "pip start")
+    process.kill()
+    process.communicate(timeout=60)
+    assert machine.provision().returncode == 0
+    assert (machine.venv / ".testbed-base").exists()
+    assert len(machine.calls("venv")) == 2
+
+
+def test_interrupted_run_exits_130_and_is_started_anew(machine: Machine) -> None:
+    process = machine.start(PIP_SECONDS="1", PIP_EXIT="1")
+    wait_for_call(machine, "pip start")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr.splitlines()[-1] == "setup: interrupted"
+    assert machine.provision().returncode == 0
+    assert len(machine.calls("venv")) == 2
+
+
+def test_failed_installation_exits_3_and_is_tried_again(machine: Machine) -> None:
+    failed = machine.provision(PIP_EXIT="1")
+    assert failed.returncode == 3
+    assert "installing the Python packages failed" in failed.stderr
+    assert machine.provision().returncode == 0
+    assert len(machine.calls("venv")) == 1
+
+
+def test_two_runs_at_once_install_once_and_one_after_the_other(machine: Machine) -> None:
+    first, second = machine.start(PIP_SECONDS="0.5"), machine.start(PIP_SECONDS="0.5")
+    for process in (first, second):
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    assert [line.split()[1] for line in machine.calls("pip")] == ["start", "end"]
+
+
+def test_folder_that_is_no_environment_is_left_alone(machine: Machine) -> None:
+    machine.venv.mkdir()
+    (machine.venv / "thesis.tex").write_text("years of work")
+    refused = machine.provision()
+    assert refused.returncode == 2
+    assert "name another folder in TESTBED_VENV" in refused.stderr.splitlines()[-1]
+    assert (machine.venv / "thesis.tex").read_text() == "years of work"
+
+
+def test_missing_system_package_that_cannot_be_had_is_one_warning_and_no_failure(machine: Machine) -> None:
+    result = machine.provision("--programs", "no-such-program")
+    assert result.returncode == 0
+    (warning,) = [line for line in result.stderr.splitlines() if "no-such-program" in line]
+    assert "simulated fabric" in warning
+    assert machine.calls("apt-get") == []
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="as an ordinary user the script goes through sudo, which may ask for a password"
+)
+def test_missing_system_packages_are_installed_by_apt(machine: Machine) -> None:
+    result = machine.provision("--programs", "no-such-program", TESTBED_SYSTEM_PACKAGES="yes")
+    assert result.returncode == 0
+    calls = machine.calls("apt-get")
+    assert calls[0].endswith("update")
+    assert any("install" in call and "no-such-program" in call for call in calls)
+    assert "chatter" not in result.stderr
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="as an ordinary user the script goes through sudo, which may ask for a password"
+)
+def test_apt_that_fails_is_reported_and_the_rest_still_set_up(machine: Machine) -> None:
+    result = machine.provision("--programs", "no-such-program", TESTBED_SYSTEM_PACKAGES="yes", APT_EXIT="1")
+    assert result.returncode == 0
+    assert "chatter of apt" in result.stderr
+    assert "installation failed" in result.stderr
+    assert len(machine.calls("pip end")) == 1
+
+
+def test_python_too_old_exits_3_and_says_what_is_needed(machine: Machine) -> None:
+    machine.add("old-python", f'#!{BASH}\n[ "$1" = -c ] && exit 1\necho "Python 3.9.2"\n')
+    result = machine.provision(TESTBED_PYTHON=str(machine.programs / "old-python"))
+    assert result.returncode == 3
+    assert "Python 3.11 or newer" in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("arguments", [("--colour",), ("--extras",), ("--extras", "test; rm"), ("--programs", "$(id)")])
+def test_bad_argument_is_one_line_and_exit_2(machine: Machine, arguments: tuple[str, ...]) -> None:
+    result = machine.provision(*arguments)
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+
+
+def pinned_versions() -> dict[str, str]:
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    return {_canonical(name): version for name, version in (line.split("==") for line in lines)}
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_constraints_pin_every_requirement_to_a_version_it_allows() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    requirements = [Requirement(text) for text in project["dependencies"]]
+    requirements += [Requirement(text) for extra in project["optional-dependencies"].values() for text in extra]
+    pinned = pinned_versions()
+    for requirement in requirements:
+        version = pinned.get(_canonical(requirement.name))
+        assert version is not None, f"{requirement.name} is not pinned in constraints.txt"
+        assert requirement.specifier.contains(version, prereleases=True), f"{requirement} against {version}"
+
+
+def test_constraints_hold_names_and_versions_only() -> None:
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        assert line.startswith("#") or re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line), line
+
+
+def test_make_help_names_every_command() -> None:
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    for target in ("demo", "test", "bench", "lint", "clean"):
+        assert f"make {target} " in shown
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("demo", "bin/testbed demo --quick"),
+        ("test", "-m pytest"),
+        ("bench", "benchmarks/bench_*.py"),
+        ("lint", "bin/lint-imports"),
+        ("clean", "rm -rf .venv"),
+    ],
+)
+def test_make_target_sets_up_and_runs_its_command(target: str, expected: str) -> None:
+    command = ["make", "-n", target, "ARGS=--quick"]
+    recipe = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert expected in recipe
+    assert ("vagrant/provision.sh" in recipe) == (target != "clean")
+    assert "results" not in recipe
+
+
+def test_ci_demands_emulation_and_runs_the_checks_before_the_tests() -> None:
+    text = (ROOT / ".ci" / "run").read_text()
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    assert "TESTBED_REQUIRE_EMULATION=1" in text
+    assert 0 < text.index("make lint") < text.index("make test")
+
+
+def test_scripts_pass_shellcheck() -> None:
+    shellcheck = shutil.which("shellcheck")
+    if shellcheck is None:
+        pytest.skip("shellcheck is not installed")
+    command = [shellcheck, str(PROVISION), str(ROOT / ".ci" / "run")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 0, result.stdout
+
+
+def test_vagrantfile_is_valid(tmp_path: Path) -> None:
+    vagrant = shutil.which("vagrant")
+    if vagrant is None:
+        pytest.skip("vagrant is not installed")
+    environ = {**os.environ, "VAGRANT_HOME": str(tmp_path), "VAGRANT_CWD": str(ROOT / "vagrant")}
+    environ |= {"VAGRANT_DOTFILE_PATH": str(tmp_path / "state"), "VAGRANT_CHECKPOINT_DISABLE": "1"}
+    command = [vagrant, "validate", "--ignore-provider"]
+    result = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_virtual_machine_is_provisioned_by_the_same_script_outside_the_synced_folder() -> None:
+    text = (ROOT / "vagrant" / "Vagrantfile").read_text()
+    assert "/vagrant/vagrant/provision.sh --vm" in text
+    venv = re.search(r'"TESTBED_VENV" => "([^"]+)"', text)
+    assert venv is not None
+    assert not venv[1].startswith("/vagrant")

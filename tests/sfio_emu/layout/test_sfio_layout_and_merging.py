@@ -1,0 +1,158 @@
+"""What must always hold of layouts, of the order of requests and of the way they are cut into messages."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfio_emu.client.transfer import pack, slices
+from sfio_emu.layout.pieces import ListedPiece, Piece, pieces_of
+from sfio_emu.layout.requests import Requests, make_requests, prepare
+from sfio_emu.layout.striping import Layout
+from sfio_emu.settings import Settings
+
+layouts = st.builds(lambda unit, count: Layout(stripe_unit=unit, subfiles=count), st.integers(1, 40), st.integers(1, 6))
+blocks = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 60)), min_size=1, max_size=12)
+many_blocks = st.lists(st.tuples(st.integers(0, 900), st.integers(1, 30)), min_size=33, max_size=60)
+
+
+def requests_of(pairs: list[tuple[int, int]]) -> tuple[Requests, int]:
+    """Blocks that lie one after the other in memory, and how much memory that is."""
+    offsets, sizes = [offset for offset, _ in pairs], [size for _, size in pairs]
+    places = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    return make_requests(offsets, places, sizes), sum(sizes)
+
+
+def written(pairs: list[tuple[int, int]], memory: bytes) -> dict[int, int]:
+    """Byte by byte what the blocks leave in the file when written one after the other."""
+    result: dict[int, int] = {}
+    place = 0
+    for offset, size in pairs:
+        result.update({offset + i: memory[place + i] for i in range(size)})
+        place += size
+    return result
+
+
+@given(layouts, st.integers(0, 5000), st.integers(0, 700))
+def test_fragments_cover_the_block_once_each_inside_one_unit(layout: Layout, offset: int, size: int) -> None:
+    place = offset
+    for fragment in layout.fragments(offset, size):
+        assert fragment.offset == place
+        assert 0 < fragment.size <= layout.stripe_unit
+        assert fragment.offset // layout.stripe_unit == (fragment.offset + fragment.size - 1) // layout.stripe_unit
+        assert layout.logical_offset(fragment.subfile, fragment.local_offset) == fragment.offset
+        place += fragment.size
+    assert place == offset + size
+
+
+@given(layouts, st.integers(0, 10**6))
+def test_subfile_sizes_add_up_to_the_size_of_the_file(layout: Layout, size: int) -> None:
+    sizes = layout.subfile_sizes(size)
+    assert layout.logical_size(sizes) == size
+    by_hand = [0] * layout.subfiles
+    for fragment in layout.fragments(max(size - 2000, 0), min(size, 2000)):
+        by_hand[fragment.subfile] = fragment.local_offset + fragment.size
+    assert all(hand in (0, exact) for hand, exact in zip(by_hand, sizes, strict=True))
+
+
+@given(blocks, st.booleans())
+def test_prepared_writes_leave_what_writes_in_their_order_leave(pairs: list[tuple[int, int]], merge: bool) -> None:
+    requests, total = requests_of(pairs)
+    memory = bytes(i % 251 for i in range(total))
+    chosen = prepare(requests, Settings(merge=merge), writing=True).requests
+    result: dict[int, int] = {}
+    for offset, place, size in zip(chosen.offsets, chosen.memory, chosen.sizes, strict=True):
+        for i in range(int(size)):
+            assert int(offset) + i not in result, "a byte is written twice"
+            result[int(offset) + i] = memory[int(place) + i]
+    assert result == written(pairs, memory)
+    assert list(chosen.offsets) == sorted(chosen.offsets)
+
+
+@given(blocks)
+def test_prepared_reads_fill_every_block(pairs: list[tuple[int, int]]) -> None:
+    requests, total = requests_of(pairs)
+    prepared = prepare(requests, Settings(), writing=False)
+    memory = np.zeros(total, dtype=np.int64) - 1
+    for offset, place, size in zip(
+        prepared.requests.offsets, prepared.requests.memory, prepared.requests.sizes, strict=True
+    ):
+        memory[place : place + size] = np.arange(offset, offset + size)
+    for source, target, size in prepared.copies:
+        memory[target : target + size] = memory[source : source + size]
+    wanted = [offset + i for offset, size in pairs for i in range(size)]
+    assert memory.tolist() == wanted
+
+
+def all_pieces(requests: Requests, layout: Layout) -> list[Piece]:
+    return [piece for n in range(layout.subfiles) for piece in pieces_of(requests, layout, n, merge=True)]
+
+
+@settings(deadline=None)
+@given(layouts, st.one_of(blocks, many_blocks), st.sampled_from([200, 400, 5000]))
+def test_messages_carry_each_byte_to_its_place_and_none_is_too_long(
+    layout: Layout, pairs: list[tuple[int, int]], limit: int
+) -> None:
+    requests, total = requests_of(pairs)
+    memory = np.random.default_rng(total).integers(0, 256, max(total, 1), dtype=np.uint8)
+    chosen = prepare(requests, Settings(), writing=True).requests
+    subfiles: list[dict[int, int]] = [{} for _ in range(layout.subfiles)]
+    for message in pack(all_pieces(chosen, layout), limit, combine=True):
+        assert sum(piece.size + 16 * len(piece.runs()[0]) for piece in message) <= limit
+        for piece in message:
+            stream = np.empty(piece.size, dtype=np.uint8)
+            piece.gather(memory, stream)
+            assert b"".join(piece.vectors(memory)) == stream.tobytes()
+            place = 0
+            for offset, size in zip(*piece.runs(), strict=True):
+                subfiles[piece.subfile].update({offset + i: int(stream[place + i]) for i in range(size)})
+                place += size
+    expected: list[dict[int, int]] = [{} for _ in range(layout.subfiles)]
+    for offset, value in written(pairs, memory.tobytes()).items():
+        (fragment,) = layout.fragments(offset, 1)
+        expected[fragment.subfile][fragment.local_offset] = value
+    assert subfiles == expected
+
+
+@settings(deadline=None)
+@given(layouts, many_blocks, st.data())
+def test_a_part_of_a_piece_is_that_part_of_its_stream(
+    layout: Layout, pairs: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    requests, total = requests_of(pairs)
+    memory = np.arange(total, dtype=np.uint8)
+    chosen = prepare(requests, Settings(), writing=True).requests
+    for piece in all_pieces(chosen, layout):
+        stream = np.empty(piece.size, dtype=np.uint8)
+        piece.gather(memory, stream)
+        start = data.draw(st.integers(0, piece.size - 1))
+        end = data.draw(st.integers(start + 1, piece.size))
+        part = piece.part(start, end)
+        cut = np.empty(part.size, dtype=np.uint8)
+        part.gather(memory, cut)
+        assert cut.tolist() == stream[start:end].tolist()
+        back = memory.copy()
+        part.scatter(back, cut)
+        assert back.tolist() == memory.tolist()
+
+
+def test_neighbours_in_the_subfile_become_one_run_of_the_disk() -> None:
+    layout = Layout(stripe_unit=5, subfiles=2)
+    rounds = 40
+    requests = make_requests([10 * i for i in range(rounds)], [7 * i for i in range(rounds)], [5] * rounds)
+    (piece,) = pieces_of(requests, layout, 0, merge=True)
+    assert isinstance(piece, ListedPiece)
+    assert piece.runs() == ([0], [5 * rounds])
+    assert piece.fragments == rounds
+
+
+def test_slices_hold_all_bytes_in_order() -> None:
+    layout = Layout(stripe_unit=75, subfiles=3)
+    requests = make_requests([11], [0], [9_000_000])
+    (piece,) = pieces_of(requests, layout, 1, merge=True)
+    total = 0
+    for parts, size in slices([piece], piece.size):
+        assert sum(part.size for part in parts) == size <= 1 << 20
+        total += size
+    assert total == piece.size

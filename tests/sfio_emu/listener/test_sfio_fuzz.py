@@ -1,0 +1,66 @@
+"""Mutated messages against the listener's protocol over real files: no crash, no write outside, memory bounded.
+SFIO_FUZZ_MESSAGES=100000 runs the full size (by default some seconds)."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import tracemalloc
+from pathlib import Path
+
+from sfio_emu import wire
+from sfio_emu.listener.server import BufferPool, ServerConnection, Tally
+from sfio_emu.wire import Kind
+from tests.helpers.mutated_messages import LARGEST_FILE_BYTES, LIMIT_BYTES, SmallSubfiles, feed, mutated, valid_message
+
+MESSAGES = int(os.environ.get("SFIO_FUZZ_MESSAGES", "4000"))
+TRACED_MESSAGES = 1000
+
+
+def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Path) -> None:
+    draw = random.Random(20)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"kept")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to(outside)
+    subfiles, tally = SmallSubfiles(root), Tally()
+    pool = BufferPool(4 * LIMIT_BYTES, LIMIT_BYTES)
+    gc.collect()
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    rejected = answered = connections = most_bytes = 0
+    connection = ServerConnection(subfiles, pool, tally)
+    tracemalloc.start()
+    try:
+        for number in range(MESSAGES):
+            if connection.closed or draw.random() < 0.02:
+                connection.abandon()
+                connections += 1
+                connection = ServerConnection(subfiles, pool, tally)
+                feed(
+                    connection,
+                    wire.encode_header(Kind.OPEN, 0, b"\x01a") + wire.encode_header(Kind.OPEN, 1, b"\x01b/c"),
+                )
+            message = valid_message(draw, number)
+            feed(connection, mutated(draw, message) if draw.random() < 0.85 else message)
+            answered += 1
+            rejected += tally.take()
+            if number == TRACED_MESSAGES:
+                most_bytes = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+    finally:
+        tracemalloc.stop()
+    connection.abandon()
+    gc.collect()
+    assert rejected > MESSAGES // 10
+    assert connections > 10
+    assert 0 < most_bytes < 4 * LIMIT_BYTES + 1_500_000
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    assert {path.name: path.read_bytes() for path in outside.iterdir()} == {"kept": b"kept"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "root"]
+    for path in root.rglob("*"):
+        assert path.is_symlink() or path.is_dir() or path.stat().st_size <= LARGEST_FILE_BYTES + LIMIT_BYTES
+    free = [pool.take() for _ in range(4)]
+    assert all(buffer is not None for buffer in free), "every buffer is given back"

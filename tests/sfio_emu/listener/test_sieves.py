@@ -1,0 +1,137 @@
+"""Runs moved together at the listener: the same bytes as run by run, what lies between untouched, ends of files as ever."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfio_emu import wire
+from sfio_emu.listener.sieves import LARGEST_GAP_BYTES, LEAST_RUNS, WINDOW_BYTES, Window, parts_of
+from sfio_emu.wire import Malformed
+
+Runs = list[tuple[int, int, int]]
+
+
+@st.composite
+def run_lists(draw: st.DrawFn) -> Runs:
+    """Runs as clients send them: regular stretches, irregular ones, far jumps, other files, ends to ensure."""
+    runs: Runs = []
+    at = draw(st.integers(0, 50))
+    for _ in range(draw(st.integers(1, 3))):
+        handle = draw(st.integers(1, 2))
+        if draw(st.booleans()):
+            size, gap = draw(st.integers(1, 9)), draw(st.integers(0, 9))
+            stretch = [(size, gap)] * draw(st.integers(1, 40))
+        else:
+            stretch = draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40))
+        for size, gap in stretch:
+            runs.append((handle, size, at))
+            at += size + gap
+        at += draw(st.sampled_from([-60, 0, 3, LARGEST_GAP_BYTES + 1]))
+        at = max(at, 0)
+    return runs
+
+
+def body_of(runs: Runs) -> memoryview:
+    return memoryview(wire.encode_runs([run[0] for run in runs], [run[2] for run in runs], [run[1] for run in runs]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(run_lists())
+def test_parts_move_the_bytes_that_single_runs_would(runs: Runs) -> None:
+    total = sum(size for _, size, _ in runs)
+    stream = np.random.default_rng(total).integers(1, 256, total, dtype=np.uint8).tobytes()
+    expected = {handle: bytearray(range(200)) * 100 for handle in (1, 2)}
+    place = 0
+    for handle, size, offset in runs:
+        expected[handle][offset : offset + size] = stream[place : place + size]
+        place += size
+    files = {handle: bytearray(range(200)) * 100 for handle in (1, 2)}
+    counts: list[int] = []
+    place = 0
+    for handle, size, offset, window in parts_of(body_of(runs)):
+        data = memoryview(stream)[place : place + size]
+        if window is None:
+            files[handle][offset : offset + size] = data
+            counts.append(size)
+        else:
+            assert (window.low, window.size) == (offset, size)
+            span = memoryview(files[handle])[window.low : window.high]
+            window.scatter(data, span)
+            back = bytearray(size)
+            window.gather(span, memoryview(back))
+            assert back == data
+            assert sum(window.counts(10**9)) == size
+            counts += window.counts(10**9)
+        place += size
+    assert files == expected
+    assert counts == [size for _, size, _ in runs]
+
+
+@given(st.integers(0, 200))
+def test_counts_end_where_the_subfile_ends(present: int) -> None:
+    offsets, sizes = np.arange(20) * 10 + 1000, np.full(20, 4)
+    expected = [min(4, max(0, present - 10 * i)) for i in range(20)]
+    assert Window(offsets, sizes).counts(present) == expected
+
+
+def test_windows_are_bounded_and_far_runs_stay_alone() -> None:
+    far = [(1, 4, i * (LARGEST_GAP_BYTES + 5)) for i in range(50)]
+    assert all(window is None for *_, window in parts_of(body_of(far)))
+    near = [(1, 4, i * 1000) for i in range(2000)]
+    windows = [window for *_, window in parts_of(body_of(near)) if window is not None]
+    assert len(windows) >= 7
+    assert all(window.high - window.low <= WINDOW_BYTES for window in windows)
+    adjoining = [(1, 4, i * 4) for i in range(100)]  # a client that does not merge wants them one by one
+    assert all(window is None for *_, window in parts_of(body_of(adjoining)))
+
+
+def test_a_malformed_list_is_rejected() -> None:
+    runs = [(1, 4, i * 8) for i in range(LEAST_RUNS)]
+    with pytest.raises(Malformed, match="a list of runs of"):
+        parts_of(body_of(runs)[:-1])
+    with pytest.raises(Malformed, match="an offset beyond"):
+        parts_of(body_of([*runs, (1, 4, 2**63)]))
+
+
+@pytest.mark.parametrize("sieve", [True, False])
+def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path: Path, sieve: bool) -> None:
+    from sfio_emu.adapters.subfiles import RootedSubfiles
+    from sfio_emu.listener.server import BufferPool, ServerConnection, Tally
+
+    (tmp_path / "f").write_bytes(bytes(range(256)) * 40)
+    subfiles = RootedSubfiles(tmp_path)
+    server = ServerConnection(subfiles, BufferPool(1 << 20, 1 << 18), Tally(), sieve=sieve)
+
+    def ask(kind: int, body: bytes, data: bytes = b"") -> bytes:
+        message = wire.encode_header(kind, 1, body, len(data)) + data
+        while message:
+            room = server.incoming()[0]
+            count = min(len(room), len(message))
+            room[:count] = message[:count]
+            message = message[count:]
+            server.received(count)
+        answer = b"".join(bytes(part) for part in server.outgoing())  # type: ignore[arg-type]
+        server.sent(len(answer))
+        return answer[wire.HEADER_BYTES :]
+
+    handle, size = wire.OPENED.unpack(ask(wire.Kind.OPEN, wire.OPEN.pack(0) + b"f"))
+    runs = [(handle, 5, 20 * i + 3) for i in range(1000)]
+    written, disk_calls = wire.WRITTEN.unpack(ask(wire.Kind.WRITE, bytes(body_of(runs)), b"abcde" * 1000))
+    assert (written, size) == (5000, 10240)
+    assert disk_calls < 10 if sieve else disk_calls == 1000
+    expected = bytearray(bytes(range(256)) * 40 + bytes(20 * 999 + 8 - 10240))
+    for _, length, offset in runs:
+        expected[offset : offset + length] = b"abcde"
+    assert (tmp_path / "f").read_bytes() == expected
+    os.truncate(tmp_path / "f", 10_000)
+    answer = ask(wire.Kind.READ, bytes(body_of(runs)))
+    calls, counts = wire.decode_counts(memoryview(answer[: wire.READ_DONE.size + 4000]), 1000)
+    assert counts == (*[5] * 500, *[0] * 500)
+    assert answer[wire.READ_DONE.size + 4000 :] == b"abcde" * 500
+    assert calls < 10 if sieve else calls >= 500
+    server.abandon()
+    subfiles.dispose()

@@ -1,0 +1,91 @@
+"""Bulk transfers on real switches: complete and verified, dropped without a circuit, a receiver that dies, a link that is cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.emulation
+NETWORK, SIZE = "swiss-t1:allocation=1-1-0-0-1-0-0-0", 100_000
+
+
+def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Inside a sandbox: the run of each switching on one network, as its row and what the switches say."""
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+    from testbed.bulk.plan import KilledReceiver
+    from testbed.bulk.planning import BulkOptions
+    from testbed.bulk.session import plan_sides, run_side
+    from testbed.faults.fault import Fault
+
+    killed = tuple(KilledReceiver(node=node, at_s=at) for node, at in options.pop("killed", []))
+    faults = tuple(Fault(link=tuple(link), kind="down", start_s=at, stop_s=60.0) for link, at in options.pop("cut", []))
+    asked = BulkOptions(message_bytes=options.pop("size", SIZE), killed=killed, faults=faults, **options)
+    told = []
+    with EmulatedBulkFabric(store=None if store is None else Path(store), calibrate=False) as fabric:
+        for plan in plan_sides(NETWORK, asked, tuple(switchings)):  # type: ignore[arg-type]
+            session = run_side(fabric, plan)
+            run = session.run
+            told.append(
+                session.row()
+                | {
+                    "by_switch": dict(run.dropped),
+                    "counter_error": session.analysis.counter_error,
+                    "paths": [[f"{a}->{b}" for a, b, _ in r.path] for r in run.transfers],
+                    "deliveries": [r.deliveries for r in run.transfers],
+                    "lost": [f"{a}->{b}" for a, b, _ in run.lost_links],
+                }
+            )
+    return told
+
+
+def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(sandboxed: Callable[..., Any]) -> None:
+    circuit, packet = sandboxed(carried, ["circuit", "packet"], None, {"injected": 30, "size": 1_000_000})
+    for row in (circuit, packet):
+        assert row["failure"] is None
+        assert row["deliveries"] == [1] * 9
+    assert circuit["injected"] == 30
+    assert 30 <= circuit["dropped"] <= 30 + 9 * 112 * 3 // 100, (
+        "of the messages' own 112 packets each at most three in a hundred"
+    )
+    assert max(circuit["by_switch"].values()) >= 30, "all injected packets belong to one sender and end at its switch"
+    assert circuit["counter_error"] < 0.06
+    assert circuit["rule_changes"] == circuit["frames"] + 1
+    assert packet["rule_changes"] == 0 and packet["dropped"] == 0
+
+
+def test_orders_that_congest_wait_for_circuits_and_still_arrive(sandboxed: Callable[..., Any]) -> None:
+    (row,) = sandboxed(carried, ["circuit"], None, {"method": "identical", "barrier": False})
+    assert row["failure"] is None and row["deliveries"] == [1] * 9
+    assert row["ratio"] < 0.75, "three senders that all begin with one receiver cannot send at once"
+
+
+def test_a_receiver_that_dies_is_named_and_leaves_no_partial_message(
+    sandboxed: Callable[..., Any], tmp_path: Path
+) -> None:
+    killed_s = 1.0  # in the last of three time frames of 0.4 s; on a slow machine in the one before
+    options = {"size": 1_000_000, "killed": [["r4", killed_s]]}
+    (row,) = sandboxed(carried, ["circuit"], str(tmp_path), options)
+    told = re.match(r"r4 died ([0-9.]+) s after the start, in the middle of .*->r4", row["failure"] or "")
+    assert told and killed_s - 0.01 <= float(told[1]) < killed_s + 1, row["failure"]
+    kept = sorted(tmp_path.iterdir())
+    whole = [path for path in kept if path.suffix != ".part"]
+    assert 0 < len(whole) < 9
+    assert all(path.stat().st_size == 1_000_000 for path in whole)
+    assert any(path.suffix == ".part" for path in kept), "the message under way stays what it is: a part"
+
+
+def test_a_cut_link_tears_circuits_down_and_repeats_transfers_on_the_other_path(sandboxed: Callable[..., Any]) -> None:
+    (row,) = sandboxed(carried, ["circuit"], None, {"size": 1_000_000, "cut": [[["s1", "s2", 0], 0.2]]})
+    assert row["failure"] is None and row["deliveries"] == [1] * 9
+    assert "s1->s2" in row["lost"]
+    assert sum("s1->s2" in path or "s2->s1" in path for path in row["paths"]) <= 2, "only what had arrived before"
+
+
+def test_a_cut_without_another_path_is_reported(sandboxed: Callable[..., Any]) -> None:
+    (row,) = sandboxed(carried, ["circuit"], None, {"size": 500_000, "cut": [[["s1", "r0", 0], 0.05]]})
+    assert row["failure"] is not None and "s1->r0" in row["failure"] and "->r0" in row["failure"]
+    assert row["messages_verified"] < 9

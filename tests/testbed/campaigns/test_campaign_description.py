@@ -1,0 +1,143 @@
+"""A campaign's file is checked key by key, multiplied out in a fixed order, and its rows agree with the theory's functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from fec.redundancy.ror import ror
+from testbed.campaigns.description import Campaign, parse_campaign, units
+from testbed.campaigns.rows import COLUMNS, drawn_pair, unit_rows
+from testbed.campaigns.summary import judge_claims, summarise
+from testbed.commands.studies.campaign import load_campaign
+from testbed.errors import InputError
+from testbed.routing.methods import route_by_name
+from topologies.catalog import load_network
+
+GOOD: dict[str, Any] = {"name": "try", "networks": ["swiss-t1"], "methods": ["capillary"], "pairs": [["s1", "s6"]]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"tolerence": [0.1]}, "unknown key 'tolerence'; did you mean 'tolerances'?"),
+        ({"tolerances": [1.0]}, "1.0 is outside [0, 1)"),
+        ({"tolerances": [-0.1]}, "-0.1 is outside [0, 1)"),
+        ({"der": 0}, "0 is outside (0, 1)"),
+        ({"der": 1.0}, "1.0 is outside (0, 1)"),
+        ({"m": 0}, "0 is no whole number of at least 1"),
+        ({"m": [2.5]}, "2.5 is no whole number"),
+        ({"seeds": "5-2"}, "'5-2' is no range"),
+        ({"seeds": [True]}, "True is no whole number"),
+        ({"pairs": [["s1", "s1"]]}, "source and sink are both 's1'"),
+        ({"pairs": [["s1"]]}, "is no pair"),
+        ({"pairs": 0}, "0 is below 1"),
+        ({"methods": []}, "at least one entry"),
+        ({"networks": 5}, "give a list"),
+        ({"large_blocks": ["yes"]}, "true, false or both"),
+        ({"name": "../up"}, "not usable as a directory"),
+        ({"claims": [{"method": "ecmp", "against": "capillary", "at_most": 1}]}, "'ecmp' is not among"),
+        ({"claims": [{"method": "capillary", "at_most": 1}]}, "'against' is missing"),
+        ({"claims": [{"method": "capillary", "agianst": "x", "at_most": 1}]}, "did you mean 'against'?"),
+        (
+            {
+                "seeds": "1-3000",
+                "networks": ["manet:seed={seed}"],
+                "tolerances": [i / 100 for i in range(90)],
+                "m": "1-200",
+            },
+            "more than",
+        ),
+    ],
+)
+def test_a_wrong_file_is_refused_naming_the_key(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=r"^f\.toml") as caught:
+        parse_campaign({**GOOD, **change}, "f.toml")
+    assert words in str(caught.value)
+
+
+def test_a_missing_key_and_a_document_that_is_no_table_are_refused() -> None:
+    with pytest.raises(InputError, match="key 'methods' is missing"):
+        parse_campaign({"name": "x", "networks": ["swiss-t1"]}, "f.toml")
+    with pytest.raises(InputError, match="give a table"):
+        parse_campaign([1], "f.json")
+
+
+def test_networks_are_repeated_only_over_what_their_names_hold() -> None:
+    campaign = parse_campaign(
+        {**GOOD, "networks": ["swiss-t1", "manet:nodes=9,seed={seed},frame={frame}"], "seeds": "1-3", "frames": [0, 7]},
+        "f",
+    )
+    assert len(units(campaign)) == 1 + 3 * 2
+    assert [unit.index for unit in units(campaign)] == list(range(7))
+
+
+def test_rows_are_what_the_functions_of_theory_give() -> None:
+    campaign = parse_campaign(
+        {
+            **GOOD,
+            "methods": ["single", "capillary:2", "capillary"],
+            "tolerances": [0.0, 0.05, 0.25],
+            "large_blocks": [False, True],
+        },
+        "f",
+    )
+    (unit,) = units(campaign)
+    rows = unit_rows(campaign, unit)
+    assert len(rows) == campaign.rows_per_unit == 18
+    network = load_network("swiss-t1")
+    for row in rows:
+        assert list(row) == list(COLUMNS)
+        loads = [load for load in route_by_name(network, "s1", "s6", row["method"]).loads if load]
+        options = {"tolerance": row["tolerance"], "source_packets": 20, "decoding_error_rate": 1e-5}
+        expected = ror(loads, **options, large_blocks=row["large_blocks"])
+        assert (row["ror"] is None) == math.isinf(expected)
+        if row["ror"] is not None:
+            assert row["ror"] == pytest.approx(expected)
+        others = ror([load for load in loads if load < 1], **options, large_blocks=row["large_blocks"])
+        assert row["ror_of_others"] == pytest.approx(others)
+
+
+def test_a_pair_without_a_path_is_a_row_that_says_so() -> None:
+    name = "manet:nodes=30,seed=1,range=0.05"
+    campaign = parse_campaign({**GOOD, "networks": [name], "pairs": [["n0", "n1"]]}, "f")
+    (row,) = unit_rows(campaign, units(campaign)[0])
+    assert row["state"] == "no path" and row["ror"] is None
+    assert not judge_claims(campaign, [row]).passed
+
+
+def test_drawn_pairs_have_the_paths_asked_for_and_depend_on_seed_and_draw_alone() -> None:
+    network = load_network("manet:nodes=40,seed=5")
+    pairs = [drawn_pair(network, seed=9, draw=draw, minimum_paths=3) for draw in range(4)]
+    assert len(set(pairs)) == 4 and None not in pairs
+    assert pairs == [drawn_pair(network, seed=9, draw=draw, minimum_paths=3) for draw in range(4)]
+    for pair in pairs:
+        assert pair is not None
+        assert route_by_name(network, *pair, "disjoint:3").method == "disjoint:3"
+
+
+def test_a_claim_is_judged_over_the_rows_where_both_are_finite() -> None:
+    campaign = parse_campaign(
+        {**GOOD, "methods": ["a", "b"], "claims": [{"method": "a", "against": "b", "at_most": 0.5}]}, "f"
+    )
+    common = {"tolerance": 0.05, "m": 20, "der": 1e-5, "large_blocks": False, "state": "ok"}
+    rows = [
+        common | {"unit": 0, "method": "a", "ror": 1.0, "ror_of_others": 1.0},
+        common | {"unit": 0, "method": "b", "ror": 2.0, "ror_of_others": 2.0},
+        common | {"unit": 1, "method": "a", "ror": 100.0, "ror_of_others": 100.0},
+        common | {"unit": 1, "method": "b", "ror": None, "ror_of_others": 0.0},
+    ]
+    verdict = judge_claims(campaign, rows)
+    assert verdict.passed and verdict.checks[1].measured == 0.5
+    rows[0]["ror"] = 1.1
+    assert not judge_claims(campaign, rows).passed
+    by_method = {row["method"]: row for row in summarise(rows)}
+    assert by_method["b"]["infinite"] == 1 and by_method["b"]["mean_ror"] == 2.0
+
+
+@pytest.mark.parametrize("name", ["quick", "baselines", "manet-layers"])
+def test_the_campaigns_that_come_with_the_testbed_are_sound(name: str) -> None:
+    campaign = load_campaign(name)
+    assert isinstance(campaign, Campaign) and campaign.claims

@@ -1,0 +1,126 @@
+"""testbed bulk from outside: one JSON object, exit codes, bad input in one line; on the simulated fabric but for one run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NETWORK = "swiss-t1:allocation=1-1-0-0-1-0-0-0"
+
+
+def testbed(tmp_path: Path, *words: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "testbed.cli", "bulk", *words, "--results", str(tmp_path / "results")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+testbed.__test__ = False  # type: ignore[attr-defined]
+
+
+def simulated(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return testbed(tmp_path, *words, "--fabric", "simulator")
+
+
+def test_json_is_one_object_with_both_switchings_and_the_page_is_drawn_anew(tmp_path: Path) -> None:
+    done = simulated(tmp_path, NETWORK, "--json")
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert document["bytes"] == 9_000_000 and document["verified"] is True
+    assert document["ratio"] == pytest.approx(1.0)
+    assert document["throughput_bps"] == pytest.approx(document["liquid_throughput_bps"])
+    assert document["frames"] == document["bottleneck_load"] == 3
+    assert document["seconds"] == pytest.approx(1.2)
+    assert set(document["beside"]) == {"packet"} and document["beside"]["packet"]["verified"] is True
+    stored = Path(document["results"])
+    assert {"page.html", "points.jsonl", "figure-time-frames.svg"} <= {p.name for p in stored.iterdir()}
+    drawing = (stored / "figure-time-frames.svg").read_bytes()
+    (stored / "figure-time-frames.svg").unlink()
+    command = [sys.executable, "-P", "-m", "testbed.cli", "report", str(stored)]
+    again = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert again.returncode == 0, again.stderr
+    assert (stored / "figure-time-frames.svg").read_bytes() == drawing
+
+
+def test_identical_order_is_slow_as_its_virtual_run_says(tmp_path: Path) -> None:
+    done = simulated(tmp_path, NETWORK, "--method", "identical", "--json", "--alone")
+    document = json.loads(done.stdout)
+    assert document["ratio"] == pytest.approx(document["predicted_ratio"]) and document["ratio"] < 0.5
+    assert document["beside"] == {}
+
+
+def test_a_ring_that_deadlocks_may_end_the_run_and_says_so(tmp_path: Path) -> None:
+    words = ("ring:6", "--method", "round-robin", "--no-barrier", "--alone", "--message-size", "10kB")
+    failed = simulated(tmp_path, *words, "--deadlock", "fail")
+    assert failed.returncode == 1 and "deadlock" in failed.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((NETWORK, "--message-size", "much"), "--message-size"),
+        ((NETWORK, "--message-size", "0"), "one byte or more"),
+        ((NETWORK, "--link-rate", "-1"), "--link-rate"),
+        ((NETWORK, "--method", "best"), "'best'"),
+        ((NETWORK, "--kill", "r5"), "NODE@SECONDS"),
+        ((NETWORK, "--kill", "r5@1"), "r5"),
+        ((NETWORK, "--pattern", "nowhere.json"), "nowhere.json"),
+        ((NETWORK, "--faults", "nowhere.json"), "nowhere.json"),
+        ((NETWORK, "--inject", "-1"), "--inject"),
+        (("swiss-t1:allocation=5-0-0-0-0-0-0-0",), "allocation"),
+        (("swiss-t1:allocation=0-0-0-0-0-0-0-0",), "host"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+    done = simulated(tmp_path, *words)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert says in done.stderr and len(done.stderr.strip().splitlines()) == 1
+    assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("pairs", "says"),
+    [
+        ([["t0", "r9"]], "r9"),
+        ([["t0", "s1"]], "s1"),
+        ([["t0", "t0"]], "itself"),
+        ([["t0", "r0"], ["t0", "r0"]], "twice"),
+        ([["t0"]], "pair 0"),
+        ([], "without a transfer"),
+        ({"transfers": []}, "pairs"),
+    ],
+)
+def test_a_pattern_that_cannot_be_run_is_named(tmp_path: Path, pairs: Any, says: str) -> None:
+    from testbed.bulk.planning import BulkOptions, build_bulk_plan, parse_pattern
+    from topologies import load_network
+
+    with pytest.raises(ValueError, match=says):
+        pattern = parse_pattern(pairs, "pattern")
+        build_bulk_plan(load_network(NETWORK), BulkOptions(pattern=pattern), "circuit")
+
+
+def test_sizes_and_rates_are_read_as_people_write_them() -> None:
+    from testbed.commands.scheduling.bulk import parse_rate, parse_size
+
+    assert [parse_size(t) for t in ("1MB", "500kB", "64KiB", "1000", "1.5m")] == [
+        10**6,
+        500_000,
+        65_536,
+        1000,
+        1_500_000,
+    ]
+    assert [parse_rate(t) for t in ("20Mbps", "20Mbit/s", "1G", "1e7")] == [2e7, 2e7, 1e9, 1e7]
+
+
+@pytest.mark.emulation
+def test_a_run_on_switches_prints_one_object(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
+    words = (NETWORK, "--message-size", "200kB", "--link-rate", "10Mbps", "--json", "--method", "round-robin")
+    done = valid_run(lambda: testbed(tmp_path, *words, timeout_s=120))
+    document = json.loads(done.stdout)
+    assert document["verified"] is True and document["fabric"] == "emulation"
+    assert document["beside"]["packet"]["verified"] is True
+    assert done.returncode == (0 if document["verdict"]["passed"] else 1) and not document["verdict"]["invalid"]

@@ -1,0 +1,63 @@
+"""``testbed report``: redraws, tells the verdict by its exit code, answers bad input in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import main
+from testbed.results.result_store import ResultStore
+from tests.helpers import sample_runs
+
+
+def stored(root: Path, *, finish: bool = True, **options: object) -> Path:
+    sample = sample_runs.sample_run(**options)
+    with ResultStore(root).new_run("demo", sample.manifest) as run:
+        for part in sample.sessions:
+            for record in (part.session, *part.faults, part.timeline, part.summary):
+                run.add(record)
+        return run.finish() if finish else run.place
+
+
+@pytest.mark.parametrize(("options", "code"), [({}, 0), ({"wrong": True}, 1), ({"invalid": "lagged"}, 4)])
+def test_exit_code_is_that_of_the_stored_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: dict[str, object], code: int
+) -> None:
+    place = stored(tmp_path, **options)
+    (place / "page.html").unlink()
+    assert main(["report", str(place)]) == code
+    assert (place / "page.html").read_text().startswith("<!doctype html>")
+    assert str(place / "page.html") in capsys.readouterr().out.replace("\n", "")
+
+
+def test_json_is_one_object_with_page_sessions_and_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = stored(tmp_path)
+    assert main(["report", str(place), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["verdict"]["passed"] is True and len(document["sessions"]) == 3
+    assert document["sessions"][0]["per_fault"][0]["predicted_loss"] == pytest.approx(5 / 14)
+    assert document["page"] == str(place / "page.html")
+
+
+def test_interrupted_run_is_reported_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = stored(tmp_path, finish=False)
+    assert main(["report", str(place)]) == 4
+    assert "the run was interrupted (no verdict was given)" in " ".join(capsys.readouterr().out.split())
+    page = place.with_name(place.name + ".unfinished") / "page.html"
+    assert "Unfinished" in page.read_text()
+
+
+@pytest.mark.parametrize("make", ["absent", "file", "empty", "damaged"])
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], make: str) -> None:
+    place = tmp_path / "it"
+    if make == "file":
+        place.write_text("x")
+    elif make != "absent":
+        place.mkdir()
+    if make == "damaged":
+        (place / "manifest.json").write_text("{")
+    assert main(["report", str(place)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and str(place) in said

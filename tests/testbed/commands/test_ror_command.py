@@ -1,0 +1,135 @@
+"""``testbed ror`` from outside: its figures, its JSON keys, its bad inputs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.cli import main
+from testbed.routing.methods import route_by_name
+from testbed.routing.redundancy.ror_study import Coding, pair_ror, ror_row, route_breakdown
+from topologies import load_network
+
+SWISS = ["ror", "swiss-t1", "--from", "s1", "--to", "s6"]
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any, str]:
+    code = main([*words])
+    out = capsys.readouterr()
+    return code, json.loads(out.out) if out.out.startswith("{") else out.out, out.err
+
+
+def test_every_link_has_its_block_size_and_the_sum_is_the_ror(capsys: pytest.CaptureFixture[str]) -> None:
+    code, document, _ = asked(capsys, *SWISS, "--tolerance", "0.05", "--m", "20", "--der", "1e-5", "--json")
+    assert code == 0
+    assert document["fec_tolerance"] == 28
+    assert {entry["block_size"] for entry in document["per_link"] if entry["load"] == "1/4"} == {44}
+    assert document["ror"] == pytest.approx(sum(entry["overhead"] for entry in document["per_link"]))
+    assert document["infinite_links"] == []
+
+
+def test_a_single_path_is_infinite_and_names_its_links(capsys: pytest.CaptureFixture[str]) -> None:
+    code, document, _ = asked(capsys, *SWISS, "--method", "single", "--json")
+    assert (code, document["ror"]) == (0, None)
+    assert document["infinite_links"] == [f"{e['source']}->{e['target']}" for e in document["per_link"]]
+
+
+def test_large_blocks_follow_equation_29(capsys: pytest.CaptureFixture[str]) -> None:
+    _, document, _ = asked(capsys, *SWISS, "--large-blocks", "--tolerance", "0.05", "--json")
+    assert document["ror"] == pytest.approx(sum(0.95 / (1 - e["load_float"]) - 1 for e in document["per_link"]))
+    assert document["fec_tolerance"] == pytest.approx(20 / 0.95)
+
+
+def test_several_methods_come_in_one_object_in_the_order_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    _, document, _ = asked(
+        capsys, *SWISS, "--method", "least-fec", "--method", "capillary", "--method", "min-cost", "--json"
+    )
+    assert [entry["method"] for entry in document["methods"]] == ["least-fec", "capillary", "min-cost"]
+
+
+def test_stratified_labels_need_no_more_than_random_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    _, stratified, _ = asked(capsys, *SWISS, "--labels", "stratified", "--json")
+    _, random_labels, _ = asked(capsys, *SWISS, "--json")
+    for a, b in zip(stratified["per_link"], random_labels["per_link"], strict=True):
+        assert a["block_size"] < b["block_size"]
+
+
+def test_blocks_too_long_for_reed_solomon_are_told_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, document, err = asked(capsys, *SWISS, "--m", "200", "--json")
+    assert code == 0
+    assert "RaptorQ" in document["note"] and "RaptorQ" in err
+    code, _, err = asked(capsys, *SWISS, "--m", "200", "--code", "reed-solomon")
+    assert code == 2
+    assert "255" in err and "RaptorQ" in err
+    _, document, _ = asked(capsys, *SWISS, "--m", "200", "--code", "raptorq", "--json")
+    assert document["note"] is None
+
+
+def test_failed_links_and_overlaps_are_predicted(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--failed", "s1->s2", "--failed", "s5->s6", "--failure-s", "2", "--between-s", "3600", "--json"]
+    _, document, _ = asked(capsys, *SWISS, *words)
+    assert 0.25 <= document["failure"]["loss"] <= 0.5
+    assert document["overlap"]["k1"] == pytest.approx(document["overlap"]["k1_of_two"], abs=1e-3)
+    assert document["overlap"]["ror"] > document["ror"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--tolerance", "1"], "below 1"),
+        (["--tolerance", "-0.1"], "below 1"),
+        (["--tolerance", "nan"], "below 1"),
+        (["--m", "0"], "at least 1"),
+        (["--der", "0"], "between 0 and 1"),
+        (["--der", "1"], "between 0 and 1"),
+        (["--method", "fastest"], "is not known"),
+        (["--method", "least-fec:2"], "below 1"),
+        (["--failed", "s1->s99"], "no such link"),
+        (["--failure-s", "2"], "together"),
+        (["--large-blocks", "--labels", "stratified"], "stratified"),
+    ],
+)
+def test_bad_values_are_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    code, _, err = asked(capsys, *SWISS, *words)
+    assert code == 2
+    assert says in err and err.count("\n") == 1
+
+
+def test_a_sink_out_of_reach_and_a_source_that_is_the_sink_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    apart = tmp_path / "apart.json"
+    nodes = [{"id": n, "kind": "switch"} for n in "abc"]
+    apart.write_text(json.dumps({"directed": True, "nodes": nodes, "links": [{"source": "a", "target": "b"}]}))
+    assert asked(capsys, "ror", str(apart), "--from", "a", "--to", "c")[0] == 2
+    assert asked(capsys, "ror", str(apart), "--from", "a", "--to", "a")[0] == 2
+
+
+def test_parallel_links_of_a_file_stay_separate_links(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "parallel.json"
+    links = [{"source": "a", "target": "b", "key": k} for k in range(2)]
+    nodes = [{"id": n, "kind": "switch"} for n in "ab"]
+    file.write_text(json.dumps({"directed": True, "multigraph": True, "nodes": nodes, "links": links}))
+    _, document, _ = asked(capsys, "ror", str(file), "--from", "a", "--to", "b", "--json")
+    assert [(entry["key"], entry["load"]) for entry in document["per_link"]] == [(0, "1/2"), (1, "1/2")]
+
+
+def test_a_row_is_json_ready_and_agrees_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    row = ror_row(load_network("swiss-t1"), "s1", "s6", "capillary", 0.05)
+    _, document, _ = asked(capsys, *SWISS, "--json")
+    assert json.loads(json.dumps(row))["ror"] == document["ror"]
+    assert row["infinite_links"] == [] and row["counted_links"] == len(document["per_link"])
+
+
+def test_the_printed_pair_sum_drops_pairs_with_a_light_link() -> None:
+    route = route_by_name(load_network("swiss-t1"), "s1", "s6", "capillary")
+    pairs = pair_ror(route, Coding(tolerance=0.1))
+    assert pairs.printed < pairs.all_pairs
+    idle = pair_ror(route, Coding(tolerance=0.1), links=len(route.loaded) + 1)
+    single = route_breakdown(route, Coding(tolerance=0.1)).ror
+    assert idle.all_pairs - pairs.all_pairs == pytest.approx(single, rel=1e-3)

@@ -1,0 +1,116 @@
+"""``testbed up`` with commands from a pipe, and ``testbed doctor``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.paths import ROOT
+
+TESTBED = [sys.executable, "-m", "testbed.cli"]
+
+
+def testbed(*words: str, text: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*TESTBED, *words], input=text, capture_output=True, text=True, timeout=90, check=False, cwd=cwd
+    )
+
+
+testbed.__test__ = False  # type: ignore[attr-defined]
+
+
+@pytest.mark.emulation
+def test_prompt_obeys_commands_from_a_pipe(tmp_path: Path) -> None:
+    commands = """
+    h0 ping -c 1 -W 10 h1
+    pingall
+    fault s0->s1 blackhole one-way
+    fault
+    h0 ping -c 1 -W 1 h1
+    restore all
+    link s1 s2 down
+    link s1 s2 up
+    fault s0->s1 loss 0.5
+    restore s0->s1   # a comment
+    h0 ping -c 1 -W 10 h1
+    loads
+    names
+    """
+    done = testbed("up", "ring:3", "--pcap", "s0->s1=" + str(tmp_path / "a.pcap"), text=commands)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ring:3" in done.stdout
+    assert "0% dropped (6/6 received)" in done.stdout
+    assert "s0->s1 blackhole forward" in done.stdout
+    assert done.stdout.count("1 received") == 2
+    assert done.stdout.count("0 received") == 1
+    assert "datapath id 3" in done.stdout
+    assert "packets" in done.stdout
+    assert (tmp_path / "a.pcap").stat().st_size > 24 + 16 + 98
+
+
+@pytest.mark.emulation
+def test_wrong_lines_from_a_pipe_are_told_and_end_with_2() -> None:
+    done = testbed("up", "ring:3", text="bogus\nfault nothing\nrestore s0->s1\nfault s0->s1 loss much\n")
+    assert done.returncode == 2
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 4
+    assert all(line.startswith("testbed: ") for line in lines)
+
+
+@pytest.mark.emulation
+def test_switch_without_hosts_gets_hosts_of_its_own(tmp_path: Path) -> None:
+    links = [{"source": "p", "target": "q", "capacity_bps": 1e7, "delay_s": 0}]
+    nodes = [{"id": n, "kind": "switch"} for n in "pq"]
+    file = tmp_path / "pair.json"
+    file.write_text(json.dumps({"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "links": links}))
+    done = testbed("up", str(file), text="pingall\n")
+    assert "0% dropped (2/2 received)" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["up", "no-such-network"], "no-such-network"),
+        (["up", "ring:3", "--mtu", "10"], "MTU"),
+        (["up", "ring:3", "--from", "h0"], "--route"),
+        (["up", "ring:3", "--route", "capillary", "--from", "h0"], "--to"),
+        (["up", "ring:3", "--route", "capillary", "--from", "h0", "--to", "h77"], "h77"),
+        (["up", "ring:3", "--pcap", "h0"], "h0"),
+        (["up", "ring:3", "--pcap", "s0->s1=/no/such/directory/a.pcap"], "/no/such/directory"),
+    ],
+)
+@pytest.mark.emulation
+def test_bad_input_is_one_line_and_exit_code_2(words: list[str], says: str) -> None:
+    done = testbed(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
+
+
+def test_doctor_tells_every_capability_and_a_mend_for_each_lack() -> None:
+    done = testbed("doctor", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["capabilities"]
+    assert {"namespaces", "tun", "kernel_datapath", "netem", "shaping", "packet_loss", "nftables", "tc"} <= found.keys()
+    for name, entry in found.items():
+        assert isinstance(entry["available"], bool)
+        assert entry["detail"], name
+        assert entry["available"] or entry["mend"], name
+
+
+@pytest.mark.emulation
+def test_doctor_finds_emulation_possible_where_it_runs() -> None:
+    assert testbed("doctor", "--strict").returncode == 0
+
+
+def test_doctor_names_what_is_missing_and_strict_ends_with_3() -> None:
+    hidden = "import shutil, sys; from testbed.emulation.machine import capabilities as c; c.find_program = lambda name: None; "
+    script = hidden + "from testbed.cli import main; sys.exit(main(['doctor', '--strict']))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
+    assert "apt-get install openvswitch-switch" in done.stderr

@@ -1,0 +1,200 @@
+"""The sandbox: everything passes through it, and no way of ending it leaves anything behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from testbed.emulation.sandbox.sandbox import probe_sandbox, run_in_sandbox, sandbox_command
+from tests.helpers.ordinary_user import as_ordinary_user
+from tests.helpers.paths import ROOT
+
+pytestmark = pytest.mark.emulation
+UP = [sys.executable, "-m", "testbed.cli", "up", "ring:3"]
+
+
+def marked_processes(mark: str) -> list[str]:
+    """Processes whose environment carries the mark."""
+    found = []
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            try:
+                if mark.encode() in (directory / "environ").read_bytes():
+                    found.append((directory / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+    return found
+
+
+def interfaces() -> set[str]:
+    return {p.name for p in Path("/sys/class/net").iterdir()}
+
+
+def wait_until_gone(mark: str, limit_s: float = 60.0) -> list[str]:
+    limit = time.monotonic() + limit_s
+    while (left := marked_processes(mark)) and time.monotonic() < limit:
+        time.sleep(0.05)
+    return left
+
+
+@contextmanager
+def running_prompt(tmp_path: Path, wrapper: tuple[str, ...] = ()) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``testbed up`` waiting for its first command, and the mark in the environment of everything it started."""
+    mark = f"TESTBED_TEST_MARK={uuid.uuid4().hex}"
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path), mark.split("=")[0]: mark.split("=")[1]}
+    process = subprocess.Popen(
+        [*wrapper, *UP],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+        cwd=ROOT,
+    )
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert "3 switches" in first, first + process.stderr.read() if process.stderr else first
+        yield process, mark
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_sandbox_passes_exit_code_input_and_output_through() -> None:
+    done = run_in_sandbox(["sh", "-c", "cat; echo wrong >&2; exit 7"], input_text="through the pipe")
+    assert (done.stdout, done.stderr, done.returncode) == ("through the pipe", "wrong\n", 7)
+
+
+def test_signal_that_ends_the_command_is_its_exit_code() -> None:
+    assert run_in_sandbox(["sh", "-c", "kill -KILL $$"]).returncode == 128 + signal.SIGKILL
+
+
+def test_sandbox_has_only_a_loopback_interface_and_its_own_processes() -> None:
+    done = run_in_sandbox(["sh", "-c", "ip -o link | wc -l; ls /proc | grep -c '^[0-9]*$'; ip -o link show lo"])
+    links, processes, loopback = done.stdout.splitlines()[:3]
+    assert links == "1"
+    assert int(processes) < 8
+    assert ",UP" in loopback or "<LOOPBACK,UP" in loopback
+
+
+def test_private_directories_lie_on_a_tmpfs_that_others_do_not_see() -> None:
+    script = "touch $TMPDIR/left $OVS_RUNDIR/left; stat -f -c %T $TMPDIR; echo $TMPDIR"
+    kind, directory = run_in_sandbox(["sh", "-c", script]).stdout.split()
+    assert kind == "tmpfs"
+    assert not Path(directory).exists()
+
+
+def test_background_process_of_the_command_does_not_outlive_it() -> None:
+    mark = f"TESTBED_TEST_MARK={uuid.uuid4().hex}"
+    name, value = mark.split("=")
+    done = run_in_sandbox(["sh", "-c", "sleep 300 & sleep 300 & exit 0"], environment={name: value})
+    assert done.returncode == 0
+    assert wait_until_gone(mark) == []
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signal_to_the_outer_process_leaves_nothing(ending: signal.Signals, tmp_path: Path) -> None:
+    before = interfaces()
+    with running_prompt(tmp_path) as (process, mark):
+        assert any("ovs-vswitchd" in words for words in marked_processes(mark))
+        process.send_signal(ending)
+        process.wait(60)
+        expected = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}[ending]
+        assert process.returncode == expected
+    assert wait_until_gone(mark) == []
+    assert interfaces() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_death_of_the_parent_ends_the_sandbox(tmp_path: Path) -> None:
+    mark = f"TESTBED_TEST_MARK={uuid.uuid4().hex}"
+    name, value = mark.split("=")
+    inner = sandbox_command(["sleep", "300"], die_with_parent=True)
+    script = f"import subprocess, sys, time; subprocess.Popen({inner!r}); print('up', flush=True); time.sleep(300)"
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, name: value})
+    assert parent.stdout is not None
+    parent.stdout.readline()
+    limit = time.monotonic() + 60
+    while not any(words.startswith("sleep 300") for words in marked_processes(mark)) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert any(words.startswith("sleep 300") for words in marked_processes(mark))
+    parent.kill()
+    parent.communicate()
+    assert wait_until_gone(mark) == []
+
+
+def test_command_that_ignores_sigterm_is_given_up() -> None:
+    words = sandbox_command(["sh", "-c", "trap '' TERM; echo up; sleep 60; sleep 60"], die_with_parent=True)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.terminate()
+    assert process.wait(60) == 128 + signal.SIGKILL
+    process.stdout.close()
+
+
+def test_two_sandboxes_at_once_do_not_meet(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def prompt() -> None:
+        text = "h0 ping -c 2 -i 0.2 h1\n"
+        done = subprocess.run(
+            UP, input=text, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT, env={**os.environ}
+        )
+        said.append(f"{done.returncode} {done.stdout} {done.stderr}")
+
+    threads = [threading.Thread(target=prompt) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(said) == 2
+    for text in said:
+        assert text.startswith("0 ")
+        assert "2 received" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="runs as an ordinary user already")
+def test_ordinary_user_builds_a_network_and_leaves_nothing(tmp_path: Path) -> None:
+    mark = f"TESTBED_TEST_MARK={uuid.uuid4().hex}"
+    name, value = mark.split("=")
+    words = as_ordinary_user(UP)
+    text = "h0 ping -c 2 -i 0.2 h1\nfault s0->s1 blackhole\nsh cat /proc/self/uid_map\n"
+    done = subprocess.run(
+        words,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, name: value, "TMPDIR": str(tmp_path)},
+    )
+    assert "2 received" in done.stdout, done.stdout + done.stderr
+    assert "54321" in done.stdout
+    assert wait_until_gone(mark) == []
+
+
+def test_probe_finds_no_obstacle_where_emulation_works() -> None:
+    assert probe_sandbox() is None
+
+
+def test_refusal_of_namespaces_is_one_line_and_exit_code_3() -> None:
+    words = sandbox_command(["true"], die_with_parent=True)
+    script = 'echo 0 > /proc/sys/user/max_net_namespaces; exec "$@"'
+    limited = ["unshare", "-U", "-r", "sh", "-c", script, "sh", *words]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith("testbed: ")
+    assert done.stderr.count("\n") == 1

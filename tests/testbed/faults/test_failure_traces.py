@@ -1,0 +1,251 @@
+"""Failure traces: three formats, broken rows, synthetic traces, and the link faults made from them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from testbed.errors import InputError
+from testbed.faults.failure_traces import parse_fta_events, parse_lanl_table, parse_pnnl_table
+from testbed.faults.fault_shapes import SHAPES, shape_faults, shape_walk
+from testbed.faults.link_faults import (
+    LinkFault,
+    check_faults,
+    faults_from_trace,
+    leaves_whole,
+    random_faults,
+    switch_cables,
+)
+from testbed.faults.trace_generator import (
+    KNOWN_STATISTICS,
+    generate_trace,
+    measure_statistics,
+    sample_lanl_table,
+    sample_trace,
+    write_lanl_table,
+)
+from testbed.results.trace_files import read_trace
+from tests.helpers.paths import SHARED
+from topologies import load_network
+
+TRACES = SHARED / "traces"
+needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="the public traces are not beside the project")
+
+LANL = [
+    "System,nodenum,Prob Started,Prob Fixed,Hardware,Network\n",
+    "7,3,6/21/2005 10:54,6/21/2005 11:00,Interconnect Cable,\n",
+    "7,4,6/22/2005 10:00,6/22/2005 12:00,Disk Drive,\n",
+    "7,5,6/23/2005 10:00,6/23/2005 12:00,,Network\n",
+    "8,5,6/23/2005 10:00,6/23/2005 12:00,Interconnect Switch,\n",
+]
+FTA = [
+    "event_id component_id node_id platform_id node_name event_type event_start_time event_stop_time event_end_reason\n",
+    "0 0 1 3 12.007 1 100 200 3001\n",
+    "1 0 1 3 12.007 0 200 260 8000\n",
+    "2 0 1 3 12.007 1 260 900 1\n",
+    "3 0 2 3 12.008 1 100 300 4000\n",
+    "4 0 2 3 12.008 0 300 400 8000\n",
+    "5 0 9 3 13.001 1 100 300 3999\n",
+]
+PNNL = [
+    "Date,Hardware Identifier,What Failed,Description of Failure,Action Taken\n",
+    "11/29/2003 7:00,node 13,DISK,I/O error,REPLACE\n",
+    "12/1/2003,node 604,ELAN3,bad,REPLACE\n",
+    '12/4/2003 7:00,Quadrics 1,QSW,"two\nlines",NONE\n',
+    "1/4/2008 7:00,node 1,ELAN4,later,NONE\n",
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "rows"), [("interconnect-hardware", [2]), ("network-column", [4]), ("either", [2, 4])]
+)
+def test_lanl_rows_count_by_the_rule_given(rule: str, rows: list[int]) -> None:
+    trace = parse_lanl_table(LANL, "7", rule=rule)
+    assert [failure.row for failure in trace.failures] == rows
+    assert trace.rule == rule
+    assert trace.span_s == 2 * 86_400 + 3600 + 6 * 60
+
+
+def test_fta_failure_is_an_available_period_that_a_network_reason_ended() -> None:
+    trace = parse_fta_events(FTA, "12")
+    assert [(f.component, f.start_s, f.end_s, f.row) for f in trace.failures] == [("007", 200.0, 260.0, 2)]
+
+
+def test_pnnl_failures_have_no_end_and_stop_where_told() -> None:
+    joined = "".join(PNNL).splitlines(keepends=True)
+    trace = parse_pnnl_table(joined)
+    assert [(f.component, f.end_s) for f in trace.failures] == [("node 604", None), ("quadrics 1", None)]
+    assert len(parse_pnnl_table(joined, until=None).failures) == 3
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("7,9,next week,6/21/2005 11:00,Interconnect Cable,\n", "row 6: Prob Started 'next week' is no date"),
+        ("7,9,6/21/2005 11:00,6/21/2005 10:00,Interconnect Cable,\n", "row 6: it is repaired before it fails"),
+        ("7,9,6/21/2005 11:00\n", "row 6: it ends before the column 'Prob Fixed'"),
+    ],
+)
+def test_a_broken_lanl_row_is_named_or_skipped_and_counted(row: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        parse_lanl_table([*LANL, row], "7")
+    assert parse_lanl_table([*LANL, row], "7", skip_bad_rows=True).bad_rows == (6,)
+
+
+@pytest.mark.parametrize(
+    "row", ["6 0 1 3 12.007 1 900\n", "6 0 1 3 12.007 7 900 950 1\n", "6 0 1 3 12.007 1 soon 950 1\n"]
+)
+def test_a_broken_fta_row_is_named_or_skipped_and_counted(row: str) -> None:
+    with pytest.raises(InputError, match="row 8: "):
+        parse_fta_events([*FTA, row], "12")
+    assert parse_fta_events([*FTA, row], "12", skip_bad_rows=True).bad_rows == (8,)
+
+
+def test_a_broken_pnnl_row_is_named_or_skipped_and_counted() -> None:
+    with pytest.raises(InputError, match="row 2: Date 'yesterday' is no date"):
+        parse_pnnl_table([PNNL[0], "yesterday,node 1,ELAN4,x,y\n", *PNNL[1:3]])
+    assert parse_pnnl_table([PNNL[0], "yesterday,node 1,ELAN4,x,y\n", *PNNL[1:3]], skip_bad_rows=True).bad_rows == (2,)
+
+
+def test_an_unknown_system_is_answered_by_those_there_are() -> None:
+    with pytest.raises(InputError, match="no rows of system '9'; it has 7, 8"):
+        parse_lanl_table(LANL, "9")
+
+
+def test_a_file_is_read_by_its_own_format(tmp_path: Path) -> None:
+    for name, lines, count in (("a.csv", LANL, 1), ("b.tab", FTA, 1), ("c.csv", PNNL, 2)):
+        text = "".join(lines)
+        plain, packed = tmp_path / name, tmp_path / f"{name}.gz"
+        plain.write_text(text)
+        packed.write_bytes(gzip.compress(text.encode()))
+        system = {"a.csv": "7", "b.tab": "12"}.get(name)
+        assert read_trace(plain, system=system) == read_trace(packed, system=system)
+        assert len(read_trace(plain, system=system).failures) == count
+    (tmp_path / "d.txt").write_text("hello\n")
+    with pytest.raises(InputError, match="not an LANL, FTA or PNNL table"):
+        read_trace(tmp_path / "d.txt")
+
+
+@needs_traces
+def test_public_traces_give_the_counts_stated_with_their_rules() -> None:
+    lanl = {s: len(read_trace(TRACES / "lanl.csv.gz", system=s).failures) for s in ("12", "18", "19")}
+    fta = {s: len(read_trace(TRACES / "fta_lanl_event_trace.tab.gz", system=s).failures) for s in ("12", "18", "19")}
+    assert lanl == {"12": 52, "18": 28, "19": 58}
+    assert fta == {"12": 21, "18": 76, "19": 97}
+    assert len(read_trace(TRACES / "pnnl2007.csv.gz").failures) == 167
+
+
+@needs_traces
+def test_the_statistics_kept_are_those_of_the_public_traces() -> None:
+    for name, system in (("lanl-12", "12"), ("lanl-18", "18"), ("lanl-19", "19"), ("pnnl-mpp2", None)):
+        kept = KNOWN_STATISTICS[name]
+        file = TRACES / ("lanl.csv.gz" if system else "pnnl2007.csv.gz")
+        found = measure_statistics(read_trace(file, system=system), nodes=kept.nodes)
+        assert (found.failures, found.components) == (kept.failures, kept.components)
+        assert found.span_s == pytest.approx(kept.span_s, rel=1e-4)
+        assert found.gap_variation == pytest.approx(kept.gap_variation, rel=1e-2)
+        assert (found.outage_median_s is None) == (kept.outage_median_s is None)
+        if kept.outage_median_s and kept.outage_log_deviation:
+            assert found.outage_median_s == pytest.approx(kept.outage_median_s, rel=1e-3)
+            assert found.outage_log_deviation == pytest.approx(kept.outage_log_deviation, rel=1e-2)
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN_STATISTICS))
+def test_a_generated_trace_has_the_statistics_asked_for(name: str) -> None:
+    wanted = KNOWN_STATISTICS[name]
+    found = [measure_statistics(generate_trace(wanted, seed=s), nodes=wanted.nodes) for s in range(60)]
+    assert {(f.failures, f.components, f.span_s) for f in found} == {
+        (wanted.failures, wanted.components, wanted.span_s)
+    }
+    assert np.median([f.gap_variation for f in found]) == pytest.approx(wanted.gap_variation, rel=0.2)
+    if wanted.outage_median_s is not None:
+        medians = [f.outage_median_s for f in found]
+        assert np.median(np.array(medians, dtype=float)) == pytest.approx(wanted.outage_median_s, rel=0.25)
+
+
+def test_the_sample_is_a_table_that_the_parser_reads() -> None:
+    trace = sample_trace()
+    assert len(trace.failures) == 20 and len({f.component for f in trace.failures}) == 15
+    assert write_lanl_table(trace) == sample_lanl_table()
+
+
+def test_a_trace_is_scaled_to_simulated_time_on_cables_of_the_network() -> None:
+    network, trace = load_network("torus:8x8"), sample_trace()
+    faults = faults_from_trace(network, trace, simulated_s=2.0, seed=1)
+    assert len(faults) == 20 and {f.cable for f in faults} <= set(switch_cables(network))
+    assert all(f.up_s is not None and 0 <= f.down_s < f.up_s for f in faults)
+    first = trace.failures[0]
+    assert first.end_s is not None
+    length = (first.end_s - first.start_s) / trace.span_s * 2.0
+    assert (faults[0].up_s or 0) - faults[0].down_s == pytest.approx(length)
+
+
+def test_permanent_faults_of_a_trace_leave_the_network_whole_or_are_refused() -> None:
+    network = load_network("torus:8x8")
+    trace = generate_trace(KNOWN_STATISTICS["lanl-19"], seed=1)
+    faults = faults_from_trace(network, trace, simulated_s=1.0, seed=3, permanent=True)
+    assert all(f.up_s is None for f in faults) and leaves_whole(network, [f.cable for f in faults])
+    with pytest.raises(InputError, match="take a larger network"):
+        faults_from_trace(load_network("torus:3x3"), trace, simulated_s=1.0, seed=3, permanent=True)
+
+
+def test_random_faults_are_different_cables_that_leave_the_switches_joined() -> None:
+    for name, count in (("torus:8x8", 12), ("fat-tree:4,3", 12), ("ring:8", 1)):
+        network = load_network(name)
+        faults = random_faults(network, count, seed=5)
+        assert len({f.cable for f in faults}) == count
+        assert leaves_whole(network, [f.cable for f in faults])
+        assert all("h" not in f.first + f.second for f in faults)
+    with pytest.raises(InputError, match="no draw in 1000"):
+        random_faults(load_network("ring:8"), 2, seed=1)
+
+
+def test_transient_faults_begin_and_last_within_what_was_asked() -> None:
+    faults = random_faults(load_network("torus:8x8"), 10, seed=2, start_s=(0.0, 2.0), duration_s=(0.0, 0.2))
+    assert all(0 <= f.down_s < 2 and f.up_s is not None and f.up_s - f.down_s <= 0.2 for f in faults)
+
+
+def test_a_fault_on_a_link_that_does_not_exist_is_refused() -> None:
+    network = load_network("torus:4x4")
+    for first, second, words in (
+        ("s0_0", "s2_0", "has no such link between switches; s0_0 is joined to"),
+        ("s0_0", "h0_0", "no such link between switches"),
+        ("s0_0", "s9_9", "has no node 's9_9'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            check_faults(network, [LinkFault(first=first, second=second)])
+
+
+def test_overlapping_faults_of_one_cable_are_one() -> None:
+    network = load_network("torus:4x4")
+    faults = check_faults(
+        network,
+        [
+            LinkFault(first="s0_1", second="s0_0", down_s=1.0, up_s=2.0),
+            LinkFault(first="s0_0", second="s0_1", down_s=1.5, up_s=3.0),
+            LinkFault(first="s0_0", second="s0_1", down_s=4.0),
+        ],
+    )
+    assert [(f.first, f.down_s, f.up_s) for f in faults] == [("s0_0", 1.0, 3.0), ("s0_0", 4.0, None)]
+
+
+@pytest.mark.parametrize(("shape", "links"), [("line", 4), ("square", 16), ("L", 8), ("U", 12)])
+def test_a_shape_fails_the_cables_along_its_walk_and_cuts_nobody_off(shape: str, links: int) -> None:
+    network = load_network("torus:8x8")
+    for seed in range(5):
+        faults = shape_faults(network, shape, size=4, seed=seed)
+        assert len(faults) == links and leaves_whole(network, [f.cable for f in faults])
+    assert len(shape_walk(shape, 4)) == links + 1
+    assert set(SHAPES) == {"line", "square", "L", "U"}
+
+
+def test_a_shape_needs_a_torus_that_it_fits_in() -> None:
+    with pytest.raises(InputError, match="is no 2-D torus"):
+        shape_faults(load_network("mesh:8x8"), "L", size=2)
+    with pytest.raises(InputError, match="do not fit"):
+        shape_faults(load_network("torus:4x4"), "line", size=4)
+    with pytest.raises(InputError, match="is unknown"):
+        shape_faults(load_network("torus:4x4"), "T", size=2)

@@ -1,0 +1,236 @@
+"""The interconnect simulator: zero-load latencies, BookSim2's anchors, deadlocks and NAC, bad input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from testbed.errors import InputError
+from testbed.faults.link_faults import LinkFault
+from testbed.interconnect.fault_words import parse_faults
+from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at, merge
+from testbed.interconnect.parameters import NacOptions, SimulationParameters
+from testbed.interconnect.patterns import build_pattern
+from testbed.interconnect.results import Simulation, by_slots, interval, summarize
+from testbed.interconnect.simulation import simulate
+from testbed.interconnect.traffic_files import read_messages
+from topologies import load_network
+
+CYCLE_S = 256e-9
+BOOKSIM = SimulationParameters(deadlock="virtual-channels")
+THESIS = SimulationParameters(model="thesis")
+ANCHORS = {
+    ("uniform", 0.05): 56.53, ("uniform", 0.1): 60.60, ("transpose", 0.05): 56.82, ("transpose", 0.1): 62.88,
+    ("bit-reversal", 0.05): 58.02, ("bit-reversal", 0.1): 67.68, ("shuffle", 0.05): 56.56, ("shuffle", 0.1): 62.44,
+    ("complement", 0.05): 55.94, ("complement", 0.1): 59.68, ("tornado", 0.05): 71.03, ("tornado", 0.1): 89.17,
+    ("uniform", 0.0041): 53.33, ("transpose", 0.0041): 53.30, ("bit-reversal", 0.0041): 53.14,
+    ("shuffle", 0.0041): 53.53, ("complement", 0.0041): 52.88, ("tornado", 0.0041): 61.72,
+    ("uniform", 0.3): 91.84,
+}  # fmt: skip
+
+
+def messages(*rows: tuple[float, int, int]) -> Injections:
+    """(seconds, source, destination)."""
+    return Injections(
+        time_ps=np.array([round(t * 1e12) for t, _, _ in rows], dtype=np.int64),
+        source=np.array([s for _, s, _ in rows], dtype=np.int32),
+        destination=np.array([d for _, _, d in rows], dtype=np.int32),
+    )
+
+
+def run_pattern(
+    name: str,
+    pattern: str,
+    rate_per_s: float,
+    duration_s: float,
+    parameters: SimulationParameters,
+    seed: int = 1,
+    **more: Any,
+) -> Simulation:
+    network = load_network(name)
+    made = build_pattern(
+        pattern, len(network.hosts), shape=network.attributes.get("shape"), to_itself=parameters.hop.to_itself
+    )
+    injections = build_injections(made, InjectionProcess(rate_per_s=rate_per_s), duration_s=duration_s, seed=seed)
+    return simulate(network, injections, replace(parameters, seed=seed), **more)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "reference"])
+@pytest.mark.parametrize("destination, routers", [(0, 1), (1, 2), (3, 4), (8, 2), (27, 7)])
+def test_a_lone_packet_takes_33_and_4_cycles_a_router(destination: int, routers: int, engine: str) -> None:
+    run = simulate(load_network("torus:8x8"), messages((0.0, 0, destination)), BOOKSIM, engine=engine)
+    assert run.hops[0] == routers
+    assert run.latencies_s()[0] == pytest.approx((33 + 4 * routers) * CYCLE_S)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "reference"])
+def test_the_thesis_hop_takes_8_7_us_for_three_links(engine: str) -> None:
+    run = simulate(load_network("ring:8"), messages((0.0, 0, 3)), THESIS, engine=engine)
+    assert run.latencies_s()[0] == pytest.approx(8.7e-6)
+
+
+@pytest.mark.parametrize("pattern, rate", ANCHORS)
+def test_latencies_are_those_of_booksim2(pattern: str, rate: float) -> None:
+    means = []
+    for seed in (1, 2):
+        run = run_pattern("torus:8x8", pattern, BOOKSIM.packets_per_s(rate), 0.03, BOOKSIM, seed)
+        assert run.received == run.sent
+        means.append(summarize(run, start_s=0.003, end_s=0.029).mean_latency_s or 0.0)
+    cycles = sum(means) / len(means) / CYCLE_S
+    assert cycles == pytest.approx(ANCHORS[pattern, rate], rel=0.12 if rate == 0.3 else 0.03)
+
+
+def test_patterns_saturate_in_booksims_order() -> None:
+    """At a load that all but uniform and complement cannot bear, throughput ranks as saturation does."""
+    accepted = {}
+    for pattern in ("uniform", "complement", "shuffle", "transpose", "bit-reversal", "tornado"):
+        run = run_pattern("torus:8x8", pattern, BOOKSIM.packets_per_s(0.5), 0.01, BOOKSIM)
+        accepted[pattern] = summarize(run, start_s=0.002, end_s=0.01).throughput
+    assert accepted["uniform"] >= accepted["complement"] - 0.02
+    assert min(accepted["uniform"], accepted["complement"]) > max(accepted["shuffle"], accepted["transpose"])
+    assert min(accepted["shuffle"], accepted["transpose"]) > max(accepted["bit-reversal"], accepted["tornado"]) - 0.02
+
+
+@pytest.mark.parametrize("rate, duration", [(500.0, 1.0), (10_000.0, 0.3)])
+def test_a_ring_at_low_rates_does_not_deadlock(rate: float, duration: float) -> None:
+    run = run_pattern("ring:8", "tornado", rate, duration, THESIS)
+    assert run.received == run.sent and not run.deadlocked
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_ring_at_34000_a_second_deadlocks_and_nac_delivers_everything(seed: int) -> None:
+    bare = run_pattern("ring:8", "tornado", 34_000.0, 0.1, THESIS, seed)
+    assert bare.deadlocked and bare.deadlocked_at_s is not None and bare.deadlocked_at_s < 0.1
+    assert bare.stuck.packets == 48 and bare.conserved
+    saved = run_pattern("ring:8", "tornado", 34_000.0, 0.1, replace(THESIS, deadlock="nac"), seed)
+    assert saved.received == saved.sent and not saved.deadlocked
+    assert saved.nac_counters["moved"] > 0 and saved.nac_counters["recovery_moved"] > 0
+
+
+@pytest.mark.parametrize("engine", ["compiled", "reference"])
+def test_a_burst_leaves_48_packets_for_ever_and_none_with_nac(engine: str) -> None:
+    pattern = build_pattern("tornado", 8)
+    calm = build_injections(pattern, InjectionProcess(rate_per_s=500.0), duration_s=0.02, seed=1)
+    late = messages((0.0205, 0, 3))
+    injections = merge([calm, burst_at(pattern, time_s=0.012, messages=10), late])
+    bare = simulate(load_network("ring:8"), injections, THESIS, engine=engine)
+    assert bare.deadlocked and bare.stuck.packets == 48
+    saved = simulate(load_network("ring:8"), injections, replace(THESIS, deadlock="nac"), engine=engine)
+    assert saved.received == saved.sent
+    assert saved.latencies_s()[-1] == pytest.approx(8.7e-6), "after the burst latency is that of an empty network again"
+
+
+def test_nac_keeps_a_torus_at_four_fifths_of_its_links_alive() -> None:
+    parameters = replace(THESIS, deadlock="nac")
+    for seed in (1, 2):
+        run = run_pattern("torus:8x8", "uniform", 0.8 * 122_070, 0.006, parameters, seed)
+        assert run.received == run.sent and not run.deadlocked and run.nac_counters["moved"] > 0
+    assert run_pattern("torus:8x8", "uniform", 0.8 * 122_070, 0.006, THESIS).deadlocked
+
+
+def test_identification_goes_round_a_ring_in_eight_control_times() -> None:
+    pattern = build_pattern("tornado", 8)
+    run = simulate(
+        load_network("ring:8"),
+        burst_at(pattern, time_s=0.0, messages=10),
+        replace(THESIS, deadlock="nac"),
+        engine="reference",
+    )
+    blocked = {row[3]: row[0] for row in run.nac_timeline[::-1].tolist() if row[1] == 5}
+    found = next(row for row in run.nac_timeline.tolist() if row[1] == 0)
+    last = max(blocked.values())
+    control = NacOptions().control_s * 1e11
+    assert control <= found[0] - min(blocked.values()) and found[0] - last <= 8 * control + 1
+
+
+def test_routing_by_dateline_needs_no_avoidance() -> None:
+    run = run_pattern("ring:8", "tornado", 60_000.0, 0.01, replace(THESIS, deadlock="virtual-channels"))
+    assert run.received == run.sent
+
+
+def test_ft_drb_without_failures_is_as_fast_as_dimension_order() -> None:
+    dor = run_pattern("torus:4x4", "uniform", 2000.0, 0.02, THESIS)
+    drb = run_pattern("torus:4x4", "uniform", 2000.0, 0.02, replace(THESIS, routing="ft-drb"))
+    assert drb.received == drb.sent and drb.drb_counters["escapes"] == 0
+    assert np.array_equal(drb.hops, dor.hops)
+    assert drb.latencies_s().mean() == pytest.approx(dor.latencies_s().mean(), rel=0.005)
+
+
+def test_ft_drb_brings_every_packet_round_a_dead_link() -> None:
+    network = load_network("torus:4x4")
+    pattern = build_pattern("uniform", 16)
+    injections = build_injections(pattern, InjectionProcess(rate_per_s=5000.0), duration_s=0.02, seed=1)
+    faults = [
+        LinkFault(first="s0_0", second="s0_1", down_s=0.005),
+        LinkFault(first="s1_1", second="s2_1", down_s=0.004, up_s=0.01),
+    ]
+    parameters = replace(THESIS, routing="ft-drb", deadlock="nac")
+    run = simulate(network, injections, parameters, faults)
+    assert run.received == run.sent and run.livelocked == 0
+    assert run.drb_counters["escapes"] > 0 and run.drb_counters["marked_permanent"] > 0
+    still = simulate(network, injections, replace(THESIS, deadlock="nac"), faults)
+    assert still.received < still.sent, "dimension order waits for ever at a dead link"
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not() -> None:
+    runs = [run_pattern("torus:4x4", "uniform", 12_207.0, 0.01, BOOKSIM, seed) for seed in (1, 1, 2)]
+    assert runs[0].digest == runs[1].digest != runs[2].digest
+
+
+def test_slots_of_time_count_every_message_once() -> None:
+    run = run_pattern("torus:4x4", "uniform", 5000.0, 0.02, THESIS)
+    rows = by_slots(run, slot_s=0.005, end_s=0.03)
+    assert sum(row["made"] for row in rows) == sum(row["received"] for row in rows) == run.sent
+
+
+def test_a_schedule_holds_its_paths_frame_after_frame() -> None:
+    network = load_network("ring:4")
+    document = {"frames": [[["h0", "h1"], ["h2", "h3"]], [{"source": "h1", "destination": "h2", "bytes": 3000}]]}
+    injections, sizes = read_messages(document, network, THESIS)
+    assert list(sizes) == [2048, 2048, 2048, 952]
+    run = simulate(network, injections, THESIS, sizes_bytes=sizes)
+    assert run.received == 4 and run.delivered[:2].max() <= run.born[2]
+
+
+def test_one_value_has_no_interval() -> None:
+    assert interval([2.0])[1] == float("inf")
+    mean, half = interval([1.0, 2.0, 3.0])
+    assert mean == 2.0 and half == pytest.approx(2.484, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        ({"packet_bytes": 8192}, "larger than a buffer"),
+        ({"deadlock": "virtual-channels", "virtual_channels": 1}, "2 or more"),
+        ({"deadlock": "nac", "virtual_channels": 2}, "needs none"),
+        ({"model": "opnet"}, "booksim, thesis"),
+        ({"link_bps": 0.0}, "bit/s"),
+        ({"router_delay_s": 0.0, "link_delay_s": 0.0}, "without any delay"),
+    ],
+)
+def test_parameters_that_make_no_simulation_are_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        SimulationParameters(**given)
+
+
+def test_a_network_without_dimension_order_or_dateline_is_refused() -> None:
+    lone = messages((0.0, 0, 1))
+    with pytest.raises(InputError, match="dimension order"):
+        simulate(load_network("fat-tree:2,3"), lone, SimulationParameters(routing="dor"))
+    with pytest.raises(InputError, match="dateline"):
+        simulate(
+            load_network("swiss-t1"), lone, SimulationParameters(routing="shortest-path", deadlock="virtual-channels")
+        )
+
+
+def test_a_fault_on_a_link_that_is_not_there_is_refused() -> None:
+    network = load_network("torus:4x4")
+    with pytest.raises(InputError, match="no such link"):
+        parse_faults(network, "s0_0-s2_2", seed=1)
+    with pytest.raises(InputError, match="seconds"):
+        parse_faults(network, "s0_0-s0_1@soon", seed=1)
+    assert len(parse_faults(network, "random:3", seed=1)) == 3

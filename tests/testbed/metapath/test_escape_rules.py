@@ -1,0 +1,178 @@
+"""FT-DRB's escapes as rules: evaluated by the flow table, held against the simulator's, without a switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+
+from testbed.errors import InputError
+from testbed.faults.fault import Fault
+from testbed.interconnect.ft_drb.escape_steps import escape_path
+from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions as SimulatedOptions
+from testbed.interconnect.ft_drb.ft_drb import build_paths, build_state
+from testbed.metapath.escape_rules import EscapeRules, escape_rules, escapes, groups_of
+from testbed.metapath.escape_walks import check_overlaps
+from testbed.metapath.known_paths import (
+    ESCAPED,
+    KnownPaths,
+    cable_number,
+    dead_link_of,
+    known_paths,
+    path_label,
+)
+from testbed.model.wiring import Wiring, wire
+from testbed.openflow.failover import BACK, Bucket, FailoverGroup, groups_from_json, groups_to_json
+from testbed.openflow.flow_table import RuleWalker, Walk
+from testbed.openflow.session import rules_from_json, rules_to_json
+from topologies import load_network
+from topologies.network import LinkId
+
+PAIRS = [
+    ("torus:4x4", "s0_0", "s2_1"),
+    ("torus:4x4", "h0_0", "h2_2"),
+    ("mesh:3x3", "s0_0", "s2_2"),
+    ("ring:5", "s0", "s2"),
+]
+
+
+def _built(name: str, source: str, sink: str) -> tuple[KnownPaths, Wiring, EscapeRules]:
+    network = load_network(name)
+    known, wiring = known_paths(network, source, sink), wire(network, [source, sink])
+    return known, wiring, escape_rules(wiring, known, udp_port=47000)
+
+
+def _walk(
+    known: KnownPaths, wiring: Wiring, rules: EscapeRules, path: int, down: Iterable[LinkId] = (), ttl: int = 64
+) -> Walk:
+    walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=down)
+    packet = walker.stream_packet(known.source, known.sink, 47000)
+    return walker.walk(known.source, {**packet, "udp_src": path_label(path), "ip_dscp": 0, "ttl": ttl})
+
+
+@pytest.mark.parametrize(("name", "source", "sink"), PAIRS)
+def test_without_a_failure_every_label_follows_its_own_path(name: str, source: str, sink: str) -> None:
+    known, wiring, rules = _built(name, source, sink)
+    assert len({known.cables[k] for k in range(len(known.paths))}) == len(known.paths)
+    for k, path in enumerate(known.paths):
+        walk = _walk(known, wiring, rules, k)
+        assert walk.links == path
+        assert walk.packet["udp_src"] == path_label(k)
+
+
+@pytest.mark.parametrize(("name", "source", "sink"), PAIRS)
+def test_any_one_dead_link_is_escaped_and_named_in_the_header(name: str, source: str, sink: str) -> None:
+    known, wiring, rules = _built(name, source, sink)
+    host = wiring.host_at(sink).name
+    for dead in known.network.links:
+        if {known.network.node(dead.source).kind, known.network.node(dead.target).kind} != {"switch"}:
+            continue
+        number = cable_number(known.network, dead.id)
+        for k in range(len(known.paths)):
+            walk = _walk(known, wiring, rules, k, [dead.id])
+            assert walk.host == host, (dead.label, k)
+            label = walk.packet["udp_src"]
+            assert isinstance(label, int)
+            link = dead_link_of(label)
+            assert (link is not None) == (number in known.cables[k])
+            assert link is None or cable_number(known.network, known.network.links[link].id) == number
+
+
+def test_any_two_dead_links_of_a_torus_are_escaped_from_every_path() -> None:
+    known, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
+    host, first = wiring.host_at("s2_1").name, [x.id for x in known.network.links if x.source < x.target]
+    inner = [x for x in first if x[0].startswith("s") and x[1].startswith("s")]
+    pairs = list(combinations(inner, 2))
+    assert len(pairs) == 32 * 31 // 2
+    for pair in pairs:
+        walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=pair)
+        packet = {**walker.stream_packet("s0_0", "s2_1", 47000), "ip_dscp": 0, "ttl": 64}
+        dead = {cable_number(known.network, link) for link in pair}
+        for k in range(len(known.paths)):
+            if dead & known.cables[k]:
+                assert walker.walk("s0_0", {**packet, "udp_src": path_label(k)}).host == host, (pair, k)
+
+
+def test_faults_at_once_are_refused_where_the_rules_strand_a_packet() -> None:
+    ring, wiring, rules = _built("ring:5", "s0", "s2")
+    directions = [(ring, rules, 47000)]
+    near, far = Fault(link=("s0", "s1", 0), start_s=1, stop_s=2), Fault(link=("s3", "s4", 0), start_s=1.5, stop_s=2.5)
+    with pytest.raises(InputError, match=r"faults at 1.5 s: with s0->s1 and s3->s4 down, packets from 's0' to 's2'"):
+        check_overlaps(wiring, directions, [far, near])
+    check_overlaps(wiring, directions, [near, replace(far, start_s=2)])
+    torus, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
+    cuts = [Fault(link=x, start_s=1, stop_s=2) for x in (("s1_0", "s2_0", 0), ("s1_1", "s2_1", 0))]
+    check_overlaps(wiring, [(torus, rules, 47000)], cuts)
+
+
+def test_the_first_escape_is_as_long_as_the_simulators() -> None:
+    known, _, _ = _built("torus:4x4", "h0_0", "h2_2")
+    network, paths = known.network, build_paths(known.network)
+    counters = build_state(paths, SimulatedOptions()).counters
+    routers = {s.id: i for i, s in enumerate(network.switches)}
+    target = paths.routers + [h.id for h in network.hosts].index("h2_2")
+    for path in known.inner:
+        came: LinkId | None = None
+        for link in path:
+            down = np.zeros(int(paths.cable.max()) + 1, dtype=np.uint8)
+            down[paths.cable[network.link_index[link]]] = 1
+            over = -1 if came is None else int(paths.cable[network.link_index[came]])
+            one, two = escape_path(paths, counters, down, routers[link[0]], over, target, 1, 0)
+            names = [network.switches[i].id for i in (one, two) if i >= 0] + [known.exit]
+            steps = [link[0], *names]
+            length = sum(len(known.routing(a, b)) for a, b in pairwise(steps))
+            assert escapes(known, came, link)[0].hops == length
+            came = link
+
+
+def test_packets_turn_back_only_where_nothing_else_leads_on() -> None:
+    ring, _, _ = _built("ring:5", "s0", "s2")
+    first, second = ring.inner[0]
+    assert [e.back for e in escapes(ring, first, second)] == [True]
+    torus, _, _ = _built("torus:4x4", "s0_0", "s2_1")
+    first, second, _ = torus.inner[0]
+    assert [e.back for e in escapes(torus, first, second)] == [False, False, True]
+
+
+def test_a_packet_whose_hops_are_spent_is_dropped() -> None:
+    known, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
+    assert _walk(known, wiring, rules, 0, ttl=3).host is None
+    assert _walk(known, wiring, rules, 0, ttl=4).host is not None
+
+
+def test_two_directions_share_switches_but_no_group_number() -> None:
+    network = load_network("torus:4x4")
+    wiring = wire(network, ["s0_0", "s2_1"])
+    there = escape_rules(wiring, known_paths(network, "s0_0", "s2_1"), udp_port=1)
+    back = escape_rules(wiring, known_paths(network, "s2_1", "s0_0"), udp_port=1, first_group=groups_of([there]))
+    names = [(g.dpid, g.number) for g in (*there.groups, *back.groups)]
+    assert len(set(names)) == len(names)
+
+
+def test_groups_and_rules_survive_the_way_to_the_controller() -> None:
+    _, _, rules = _built("torus:4x4", "s0_0", "s2_1")
+    assert groups_from_json(groups_to_json(rules.groups)) == list(rules.groups)
+    assert rules_from_json(rules_to_json(rules.rules)) == list(rules.rules)
+    assert any(b.out_port == BACK for g in rules.groups for b in g.buckets)
+
+
+def test_a_group_without_a_bucket_is_refused() -> None:
+    with pytest.raises(InputError, match="0 buckets"):
+        FailoverGroup(dpid=1, number=1, buckets=())
+    assert FailoverGroup(dpid=1, number=1, buckets=(Bucket(watch_port=1, out_port=1),)).buckets[0].set_fields == ()
+
+
+def test_the_paths_hold_one_that_shares_no_cable_with_the_minimal_one() -> None:
+    for name, source, sink in PAIRS[:2]:
+        known = known_paths(load_network(name), source, sink, most=4)
+        assert len(known.paths) <= 4
+        assert not known.cables[0] & known.cables[known.most_disjoint()]
+        assert path_label(len(known.paths) - 1) < ESCAPED
+
+
+def test_ends_on_one_switch_are_refused() -> None:
+    with pytest.raises(InputError, match="no link between switches"):
+        known_paths(load_network("swiss-t1"), "t0", "t1")

@@ -1,0 +1,71 @@
+"""The thesis' own loop finds the recursion's route, layer by layer, and shows its hunt."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from testbed.routing import capillary_route, route_by_name
+from testbed.routing.capillary.thesis_loop import hunt_layers
+from testbed.routing.flows.end_points import flow_problem
+from testbed.routing.flows.exact_flow import exact_route
+from topologies import load_network
+from topologies.errors import NoPathError
+from topologies.network import Link, Network, Node
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "sink"),
+    [("swiss-t1", "s1", "s6"), ("manet:nodes=40,seed=2,frame=0", "n1", "n30"), ("optical-cloud", "WA", "NJ")],
+)
+def test_the_loop_and_the_recursion_agree_on_loads_factors_and_bottlenecks(name: str, source: str, sink: str) -> None:
+    network = load_network(name)
+    if source not in network.node_index:
+        source, sink = network.switches[0].id, network.switches[-1].id
+    exact, hunted = capillary_route(network, source, sink), hunt_layers(network, source, sink)
+    assert hunted.loads == pytest.approx([float(load) for load in exact.loads], abs=1e-8)
+    assert [layer.factor for layer in hunted.layers] == pytest.approx([float(layer.factor) for layer in exact.layers])
+    for layer, true in zip(hunted.layers, exact.layers, strict=True):
+        assert {network.links[i].id for i in layer.bottlenecks} == set(true.bottlenecks)
+
+
+def test_suspects_never_grow_and_end_as_the_bottlenecks() -> None:
+    network = load_network("manet:nodes=40,seed=2,frame=0")
+    for layer in hunt_layers(network, "n1", "n30", layers=4).layers:
+        assert list(layer.suspects) == sorted(layer.suspects, reverse=True)
+        assert layer.suspects[-1] == layer.suspects[-2] == len(layer.bottlenecks)
+
+
+def test_capacities_weigh_in_as_they_do_in_the_recursion() -> None:
+    ends = [("a", "b", 4e7), ("a", "c", 1e7), ("b", "d", 4e7), ("c", "d", 2e7)]
+    network = Network(
+        name="unequal",
+        nodes=tuple(Node(id=n, kind="switch") for n in "abcd"),
+        links=tuple(Link(source=s, target=t, capacity_bps=c) for s, t, c in ends),
+    )
+    expected = [float(load) for load in capillary_route(network, "a", "d").loads]
+    assert hunt_layers(network, "a", "d").loads == pytest.approx(expected)
+    assert [float(x) for x in route_by_name(network, "a", "d", "thesis-loop").loads] == pytest.approx(expected)
+
+
+def test_a_sink_out_of_reach_is_reported_not_looped_over() -> None:
+    network = Network(
+        name="apart", nodes=tuple(Node(id=n, kind="switch") for n in "abc"), links=(Link(source="a", target="b"),)
+    )
+    with pytest.raises(NoPathError, match="no path"):
+        hunt_layers(network, "a", "c")
+
+
+def test_floats_become_a_flow_that_is_conserved_exactly_and_has_no_circle() -> None:
+    ends = [("a", "b"), ("b", "c"), ("c", "b"), ("b", "d"), ("a", "d")]
+    network = Network(
+        name="circle",
+        nodes=tuple(Node(id=n, kind="switch") for n in "abcd"),
+        links=tuple(Link(source=s, target=t) for s, t in ends),
+    )
+    problem = flow_problem(network, "a", "d")
+    near = {"a->b": 1 / 3, "b->c": 0.25, "c->b": 0.25, "b->d": 0.3333333334, "a->d": 2 / 3}
+    route = exact_route(problem, "near", [near[network.links[i].label] for i in problem.links])
+    assert [float(load) for load in route.loads] == pytest.approx([1 / 3, 0, 0, 1 / 3, 2 / 3])
+    assert route.loads[0] + route.loads[4] == Fraction(1)

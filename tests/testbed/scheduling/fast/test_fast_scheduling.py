@@ -1,0 +1,224 @@
+"""The fast method finds liquid schedules wherever they are known to exist, and never claims that there is none without a proof."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from testbed.errors import InputError
+from testbed.model.schedule import Schedule
+from testbed.model.traffic import Traffic
+from testbed.scheduling import check_schedule, liquid_schedule
+from testbed.scheduling.checker import check_frames
+from testbed.scheduling.fast.class_ejection import class_table, eject_classes, put_class
+from testbed.scheduling.fast.kernel import fingerprint
+from testbed.scheduling.fast.portfolio import cp_sat_schedule
+from testbed.scheduling.fast.steps import eject, place_greedily, put, take_out
+from testbed.scheduling.fast.twin_links import search_twins, twin_pools
+from testbed.scheduling.methods import SCHEDULING_METHODS, schedule_by_name
+from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
+from testbed.scheduling.traffic.patterns import AllPairs, all_to_all, link_name, processors, traffic_of
+from testbed.scheduling.traffic.swiss_t1_sweep import sweep
+from topologies.catalog import load_network
+from topologies.routing_tables import static_routing
+from topologies.swiss_t1 import routing_table
+
+NONE_LIQUID = [["t1", "ab", "bc", "r1"], ["t2", "bc", "ca", "r2"], ["t3", "ca", "ab", "r3"]]
+
+
+def via() -> np.ndarray:
+    table = routing_table()
+    names = [f"s{i}" for i in range(1, 9)]
+    rows = [[int(table.get(a, {}).get(b, "s0")[1:]) - 1 for b in names] for a in names]
+    return np.array(rows, dtype=np.int64)
+
+
+def test_the_whole_swiss_t1_is_the_machine_of_the_papers() -> None:
+    traffic = all_to_all(load_network("swiss-t1"))
+    assert (len(traffic), traffic.bottleneck_load) == (1024, 48)
+    assert traffic.liquid_throughput == pytest.approx(1024 / 48)
+    assert len(traffic.congestion_graph()) == 48_704
+    assert set(traffic.skeleton) == {
+        i for i in range(1024) if any(link in traffic.bottlenecks for link in traffic.paths()[i])
+    }
+    schedule = liquid_schedule(traffic)
+    assert schedule.liquid and schedule.optimal and schedule.proved == "liquid"
+
+
+def test_allocations_of_swiss_t1_all_have_liquid_schedules() -> None:
+    rng = np.random.default_rng(7)
+    for first in rng.integers(1, 5**8 - 40, size=6):
+        found = sweep(int(first), int(first) + 40, via())
+        assert (found.outcome == 1).all(), found.allocations[found.outcome != 1]
+    ones = sweep(sum(5**i for i in range(7)), sum(5**i for i in range(7)) + 2, via())  # single nodes: classes of one
+    assert (ones.outcome == 1).all()
+    last = sweep(5**8 - 1, 5**8, via())
+    assert last.duration.tolist() == [48]
+
+
+@pytest.mark.parametrize(
+    "name", ["clos:2", "clos:4", "clos:6", "clos:10", "fat-tree:4,2", "fat-tree:3,3", "optical-cloud"]
+)
+def test_regular_networks_are_scheduled_liquidly(name: str) -> None:
+    traffic = all_to_all(load_network(name))
+    assert liquid_schedule(traffic, time_limit_s=20).liquid
+
+
+def test_a_torus_is_scheduled_by_its_symmetry() -> None:
+    traffic = all_to_all(load_network("torus:5x5"))
+    assert len(traffic.symmetries) == 25
+    schedule = liquid_schedule(traffic, time_limit_s=5)
+    assert schedule.length <= 1.05 * traffic.bottleneck_load
+
+
+@pytest.mark.parametrize("k", [2, 4, 6])
+def test_arithmetic_gives_the_paths_of_d_mod_k(k: int) -> None:
+    network = load_network(f"clos:{k}")
+    pairs = AllPairs(*processors(network))
+    fast, slow = clos_traffic(network, pairs), traffic_of(network, pairs)
+    assert len(fast) == len(slow) == len(network.hosts) ** 2
+    route = static_routing(network)
+    for i, (source, sink) in enumerate(pairs):
+        assert fast.transfer(i) == slow.transfer(i)
+        if source != sink:
+            assert fast.transfer(i) == tuple(map(link_name, route(source, sink)))
+
+
+def test_random_static_routes_are_scheduled_liquidly() -> None:
+    network = load_network("clos:8")
+    traffic = clos_traffic(network, AllPairs(*processors(network)), random_seed=3)
+    assert liquid_schedule(traffic, time_limit_s=30).liquid
+
+
+def test_the_smallest_traffic_without_a_liquid_schedule_is_proved_to_have_none() -> None:
+    traffic = Traffic.from_transfers(NONE_LIQUID)
+    for schedule in (liquid_schedule(traffic), cp_sat_schedule(traffic)):
+        assert (schedule.length, schedule.bottleneck_load) == (3, 2)
+        assert schedule.proved == "no-liquid-schedule" and schedule.optimal and not schedule.liquid
+
+
+def test_without_time_for_a_proof_nothing_is_proved() -> None:
+    chance = np.random.default_rng(3)
+    transfers = [chance.choice(14, size=3, replace=False).tolist() for _ in range(300)]
+    traffic = Traffic.from_transfers(transfers)
+    schedule = liquid_schedule(traffic, time_limit_s=0.05)
+    check_schedule(traffic, schedule)
+    assert schedule.liquid or (schedule.proved == "unknown" and schedule.optimal is None)
+
+
+@pytest.mark.parametrize("method", SCHEDULING_METHODS)
+def test_every_method_gives_a_checked_schedule(method: str) -> None:
+    traffic = all_to_all(load_network("swiss-t1:allocation=2-1-1-0-0-0-1-0"))
+    schedule = schedule_by_name(traffic, method, time_limit_s=10)
+    assert schedule.length >= traffic.bottleneck_load
+    if method in ("liquid", "exact", "milp", "cp-sat"):
+        assert schedule.liquid
+
+
+def test_the_same_seed_gives_the_same_schedule() -> None:
+    traffic = all_to_all(load_network("swiss-t1:allocation=3-1-2-0-4-0-1-0"))
+    first, second = (liquid_schedule(traffic, seed=5) for _ in range(2))
+    assert first.frames == second.frames
+
+
+def test_the_checker_names_what_is_wrong() -> None:
+    traffic = Traffic.from_transfers([["a", "x"], ["b", "x"], ["b", "y"]])
+    check_frames(traffic, [[0, 2], [1]])
+    for frames, words in (
+        ([[0, 1], [2]], "transfers 0 and 1 both use link x in frame 0"),
+        ([[0], [2]], r"transfer 1 is in no frame"),
+        ([[0, 2], [1], [2]], "transfer 2 is in frames 0 and 2"),
+        ([[0, 2], [1], []], "frame 2 is empty"),
+        ([[0, 2], [3]], "3 is no transfer"),
+    ):
+        with pytest.raises(InputError, match=words):
+            check_frames(traffic, frames)
+    wrong = Schedule.of(np.array([0, 0, 1], dtype=np.int32), 2, method="x")
+    with pytest.raises(InputError, match="both use link x"):
+        check_schedule(traffic, wrong)
+
+
+@pytest.mark.parametrize(
+    ("transfers", "words"),
+    [([], "without a transfer"), ([["a"], []], "transfer 1 uses no link"), ([["a", "a"]], "names a link twice")],
+)
+def test_traffic_that_is_none_is_refused(transfers: list[list[str]], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Traffic.from_transfers(transfers)
+
+
+def test_a_link_that_the_network_does_not_have_is_named() -> None:
+    with pytest.raises(InputError, match="'c', which the network does not have"):
+        Traffic.from_transfers([["a", "b"], ["c"]], known=["a", "b"])
+
+
+def test_loads_and_skeleton_follow_from_the_transfers() -> None:
+    traffic = Traffic.from_transfers([["a", "x"], ["b", "x"], ["b", "y"], ["c", "y"], ["d"]])
+    loads = dict(zip(traffic.links, traffic.loads.tolist(), strict=True))
+    assert loads == {"a": 1, "x": 2, "b": 2, "y": 2, "c": 1, "d": 1}
+    assert traffic.skeleton == (0, 1, 2, 3)
+    assert traffic.congestion_graph() == [(0, 1), (1, 2), (2, 3)]
+    assert all(a < b for a, b in itertools.pairwise(traffic.offsets))
+
+
+@pytest.mark.parametrize("allocation", ["2-3-2-2-3-3-2-3", "1-3-2-2-3-2-3-3", "4-4-4-4-4-4-4-4"])
+def test_a_traffic_of_bare_links_in_any_order_is_scheduled_by_classes(allocation: str) -> None:
+    known = all_to_all(load_network(f"swiss-t1:allocation={allocation}"))
+    chance = np.random.default_rng(3)
+    paths = [chance.permutation(path).tolist() for path in known.paths()]
+    bare = Traffic.from_transfers(paths[i] for i in chance.permutation(len(paths)))
+    schedule = liquid_schedule(bare, time_limit_s=10)
+    check_schedule(bare, schedule)
+    assert schedule.liquid and schedule.detail == "classes"
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_twins_of_three_pools_give_every_combination_once() -> None:
+    links = [[f"a{i}", f"b{j}", f"c{k}"] for i in range(2) for j in range(3) for k in range(2)]
+    traffic = Traffic.from_transfers(links)
+    pool, size = twin_pools(traffic.offsets, traffic.indices, len(traffic.links))
+    assert sorted(size.tolist()) == [2, 2, 3] and len(set(pool.tolist())) == 3
+    state, frame_of = search_twins(traffic.offsets, traffic.indices, len(traffic.links), 6, 500, 1)
+    assert state == 1
+    check_schedule(traffic, Schedule.of(frame_of, 6, method="twins"))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_a_transfer_of_many_links_may_eject_all_that_use_them() -> None:
+    long = list(range(200))
+    offsets, indices = np.array([*range(201), 400]), np.array(long * 2)
+    layout = (2, 1, offsets, indices, np.arange(200).reshape(1, -1), np.ones(200, np.int64), np.arange(200))
+    table = (*layout, np.full(400, -1), np.zeros(400, np.int64))
+    position, waiting = np.full(201, -1), np.zeros(201, np.int64)
+    left = place_greedily(np.arange(200), position, waiting, *table)
+    for link in long[::2]:
+        take_out(link, 0, *table)
+        put(link, 1, *table)
+        position[link] = 1
+    waiting[left] = 200
+    chance = (np.ones(201, np.int64), np.zeros(201, np.int64), np.zeros(1, np.int64), np.array([5], np.uint64))
+    left = eject(position, waiting, left + 1, 1, *table, *chance)
+    assert left == 100 and position[200] in (0, 1)
+    assert eject(position, waiting, left, 500, *table, *chance) == 0
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_classes_are_ejected_until_all_have_frames() -> None:
+    own, resources = np.array([0, 2, 4, 6, 8]), np.array([0, 2, 1, 3, 0, 3, 1, 2])
+    demand, cap = np.array([2, 2, 2, 2]), np.array([2, 2, 2, 2])
+    table = class_table(own, resources, cap, demand, 2)
+    for c, frame in ((0, 0), (1, 0), (2, 1), (3, 1), (0, 1), (1, 1)):
+        put_class(table, c, frame)
+    table.waiting[:2] = [2, 3]
+    assert eject_classes(table, 2, 200, np.array([9], np.uint64)) == 0
+    assert table.units.sum(axis=1).tolist() == demand.tolist()
+    assert (table.count <= cap[:, None]).all() and table.count.sum() == 16
+
+
+def test_a_changed_step_or_number_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fingerprint((eject_classes, put_class))
+    assert before == fingerprint((eject_classes, put_class)) != fingerprint((put_class,))
+    monkeypatch.setattr("testbed.scheduling.fast.class_ejection.TABU_STEPS", 9)
+    assert fingerprint((eject_classes, put_class)) != before

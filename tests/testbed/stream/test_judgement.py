@@ -1,0 +1,139 @@
+"""A verdict can fail: each check, given a measurement that contradicts it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from testbed.faults.fault import Fault
+from testbed.faults.fault_times import FaultTimes
+from testbed.model.label_split import LabelPath, LabelSplit
+from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.verdict import judge
+from testbed.stream.measurements import RunHealth, StreamMeasurements
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import EachLink, schedule_each_link
+from testbed.stream.simulated import SimulatedStreamFabric
+from topologies import Link, Network, Node
+
+
+def two_ways() -> Network:
+    """Source a, sink d, one way over b and one over c, links both ways."""
+    ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+    links = tuple(Link(source=x, target=y) for u, v in ends for x, y in ((u, v), (v, u)))
+    return Network(name="two ways", nodes=tuple(Node(id=i, kind="switch") for i in "abcd"), links=links)
+
+
+def split(network: Network, there: bool) -> LabelSplit:
+    ends = ("a", "d") if there else ("d", "a")
+    paths = []
+    for start, stop, middle in ((0, 16384 if there else 32768, "b"), (16384 if there else 32768, 65536, "c")):
+        links = (network.link_index[(ends[0], middle, 0)], network.link_index[(middle, ends[1], 0)])
+        paths.append(LabelPath(start=start, stop=stop, links=links))
+    return LabelSplit(network=network, source=ends[0], sink=ends[1], paths=tuple(paths))
+
+
+@pytest.fixture(scope="module", params=["stratified", "random"])
+def finished(request) -> tuple[StreamPlan, StreamMeasurements]:
+    network = two_ways()
+    plan = StreamPlan(
+        network=network,
+        method="by hand",
+        forward=split(network, True),
+        backward=split(network, False),
+        stream=StreamParameters(labels=request.param, hold_s=0.3),
+        duration_s=1.0,
+        seed=3,
+    )
+    faults = schedule_each_link(plan, EachLink(precision=0.02, most=2))
+    plan = replace(plan, faults=faults, duration_s=faults[-1].stop_s + 0.8)
+    return plan, SimulatedStreamFabric().run(plan)
+
+
+def verdict_of(plan: StreamPlan, run: StreamMeasurements):
+    return judge(plan, run, analyse(plan, run))
+
+
+def failed(plan: StreamPlan, run: StreamMeasurements) -> str:
+    return " | ".join(check.name for check in verdict_of(plan, run).checks if not check.passed)
+
+
+def test_true_measurements_pass(finished):
+    verdict = verdict_of(*finished)
+    assert verdict.passed, [c for c in verdict.checks if not c.passed]
+    assert {round(c.predicted, 2) for c in verdict.checks if c.name.startswith("loss")} == {0.25, 0.75}
+
+
+def test_loss_of_another_share_than_predicted_fails(finished):
+    plan, run = finished
+    shifted = LabelSplit(
+        network=plan.network,
+        source="a",
+        sink="d",
+        paths=(
+            LabelPath(start=0, stop=24576, links=plan.forward.paths[0].links),
+            LabelPath(start=24576, stop=65536, links=plan.forward.paths[1].links),
+        ),
+    )
+    assert "loss, " in failed(replace(plan, forward=shifted), run)
+
+
+def test_sender_that_never_answers_fails(finished):
+    plan, run = finished
+    sizes = np.full_like(run.sent.block_size, run.sent.block_size.min())
+    deaf = replace(run, sent=replace(run.sent, block_size=sizes))
+    assert "block size" in failed(plan, deaf)
+
+
+def test_undecodable_block_outside_faults_fails(finished):
+    plan, run = finished
+    complete = run.blocks.complete_s.copy()
+    complete[2] = np.nan
+    assert "outside faults" in failed(plan, replace(run, blocks=replace(run.blocks, complete_s=complete)))
+
+
+def test_corrupted_content_fails(finished):
+    plan, run = finished
+    assert "corrupted" in failed(plan, replace(run, counters={**run.counters, "corrupted": 1}))
+
+
+@pytest.mark.parametrize(
+    ("health", "words"),
+    [
+        (RunHealth(sender_lag_s=0.5, unplanned_drops=0), "lagged 500 ms"),
+        (RunHealth(sender_lag_s=0.0, unplanned_drops=3), "3 packets were dropped"),
+    ],
+)
+def test_machine_that_could_not_keep_up_makes_the_run_invalid(finished, health, words):
+    plan, run = finished
+    verdict = verdict_of(plan, replace(run, health=health))
+    assert words in (verdict.invalid or "") and verdict.exit_code == 4 and not verdict.passed
+
+
+def test_receiver_that_left_packets_lying_makes_the_run_invalid(finished):
+    plan, run = finished
+    verdict = verdict_of(plan, replace(run, counters={**run.counters, "worst_receive_lag_s": 0.3}))
+    assert "lay 300 ms" in (verdict.invalid or "")
+
+
+def test_more_than_one_packet_in_ten_thousand_lost_in_no_fault_makes_the_run_invalid(finished):
+    plan, run = finished
+    keep = np.ones(len(run.received.time_s), dtype=bool)
+    keep[5 : 7 + len(keep) // 10_000] = False
+    thinned = replace(
+        run.received, time_s=run.received.time_s[keep], block=run.received.block[keep], symbol=run.received.symbol[keep]
+    )
+    assert "lost in no planned fault" in (verdict_of(plan, replace(run, received=thinned)).invalid or "")
+
+
+def test_fault_times_are_those_measured_not_those_planned(finished):
+    plan, run = finished
+    times = FaultTimes(fault=run.faults[0].fault, start_s=run.faults[0].start_s + 0.01, stop_s=run.faults[0].stop_s)
+    assert analyse(plan, replace(run, faults=(times, *run.faults[1:]))).faults[0].start_s == times.start_s
+
+
+def test_fault_values_outside_their_range_are_refused():
+    with pytest.raises(ValueError, match="start must be"):
+        Fault(link=("a", "b", 0), start_s=2.0, stop_s=1.0)

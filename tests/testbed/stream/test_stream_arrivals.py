@@ -1,0 +1,73 @@
+"""Arrival times at the emulated stream's sink are the kernel's, not those of a process that was kept waiting."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.stream.emulated.endpoints import Arrivals, discard_until
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as source,
+    ):
+        sink.bind(("127.0.0.1", 0))
+        source.connect(sink.getsockname())
+        yield source, sink
+
+
+def test_datagrams_that_lay_in_the_socket_keep_the_time_at_which_they_came(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    source, sink = pair
+    arrivals, start = Arrivals(sink, 100), time.monotonic()
+    assert arrivals.waiting(start) == []
+    sent_s = []
+    for number in range(3):
+        before = time.monotonic() - start
+        source.send(bytes([number]))
+        sent_s.append((before, time.monotonic() - start))
+        time.sleep(0.02)
+    before = time.monotonic() - start
+    got = arrivals.waiting(start)
+    after = time.monotonic() - start
+    assert [data for _, data in got] == [b"\0", b"\1", b"\2"]
+    for (low, high), (at, _) in zip(sent_s, got, strict=True):
+        assert low - 0.001 <= at <= high + 0.001
+    assert before - sent_s[0][1] - 0.001 <= arrivals.worst_lag_s <= after - sent_s[0][0] + 0.001
+    assert arrivals.waiting(start) == []
+
+
+def test_no_more_than_a_batch_is_taken_at_once_and_a_long_datagram_does_not_pass_for_a_right_one(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    source, sink = pair
+    arrivals = Arrivals(sink, 10)
+    for _ in range(arrivals.most + 3):
+        source.send(bytes(50))
+    assert [len(arrivals.waiting(0.0)) for _ in range(3)] == [arrivals.most, 3, 0]
+    source.send(bytes(50))
+    assert len(arrivals.waiting(0.0)[0][1]) != 10
+
+
+def test_what_came_before_the_start_is_thrown_away_and_the_first_packet_never(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """The first packet may be there before the process that waits for it is woken."""
+    source, sink = pair
+    sink.setblocking(False)
+    start_s = time.monotonic() + 0.3
+    source.send(b"warm up")
+    first = threading.Timer(start_s - 0.01 - time.monotonic(), source.send, [b"first"])
+    first.start()
+    discard_until(start_s, sink)
+    first.join()
+    assert time.monotonic() >= start_s
+    assert sink.recv(100) == b"first"

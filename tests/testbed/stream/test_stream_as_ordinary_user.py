@@ -1,0 +1,63 @@
+"""A stream on switches by a user without rights: user namespaces are enough, prediction and measurement agree, no file is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.ordinary_user import as_ordinary_user
+
+STREAM = [
+    "stream",
+    "ring:4",
+    "--from",
+    "s0",
+    "--to",
+    "s2",
+    "--fabric",
+    "emulation",
+    "--rate-pps",
+    "200",
+    "--links",
+    "1",
+    "--json",
+]
+
+
+def ordinary(words: list[str]) -> list[str]:
+    """The command as a user without rights; skips, with the reason, where this machine cannot start one."""
+    if os.geteuid() != 0:
+        return words
+    missing = next((name for name in ("setpriv", "unshare") if shutil.which(name) is None), None)
+    if missing is not None:
+        pytest.skip(f"{missing} is missing (util-linux): no other user can be taken on")
+    found = as_ordinary_user(words)
+    started = subprocess.run(
+        [*found[: -len(words)], "id", "-u"], capture_output=True, text=True, timeout=60, check=False
+    )
+    if started.returncode != 0 or started.stdout.strip() == "0":
+        pytest.skip(f"no command can be started as another user here: {started.stderr.strip()[-200:]}")
+    return found
+
+
+@pytest.mark.emulation
+def test_an_ordinary_user_streams_over_switches_with_a_verdict(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
+    words = [sys.executable, "-m", "testbed.cli", *STREAM]
+    code = 'cd $HOME && exec "$@" --results $HOME/results'
+    command = ordinary(["sh", "-c", code, "sh", *words])
+    own = {**os.environ, "HOME": str(tmp_path)}  # a user that is taken on has a home of its own
+    done = valid_run(lambda: subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=own))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    document = json.loads(done.stdout)
+    assert document["fabric"] == "emulation" and document["verdict"]["passed"]
+    (fault,) = document["per_fault"]
+    assert abs(fault["measured_loss"] - fault["predicted_loss"]) < 0.02
+    assert sum(path["arrived"] for path in document["per_path"]) == document["figures"]["packets_received"]

@@ -1,0 +1,149 @@
+"""Real MPI ranks inside emulated hosts: what they say crosses the links, and they share a striped file through views."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.errors import CapabilityError
+from testbed.striping.emulated.mpi_launcher import find_mpiexec
+
+pytestmark = pytest.mark.emulation
+
+
+def _without_mpi() -> bool:
+    try:
+        find_mpiexec()
+    except CapabilityError:
+        return True
+    return importlib.util.find_spec("mpi4py") is None
+
+
+needs_mpi = pytest.mark.skipif(_without_mpi(), reason="MPI is not installed (the extra `mpi`)")
+
+ALL_TO_ALL = """
+import sys
+import numpy as np
+from mpi4py import MPI
+
+world, size = MPI.COMM_WORLD, int(sys.argv[1])
+sent = np.full(size * world.size, world.rank, np.uint8)
+received = np.zeros_like(sent)
+world.Alltoall(sent, received)
+assert (received.reshape(world.size, size) == np.arange(world.size, dtype=np.uint8)[:, None]).all()
+sys.stdout.write(f"rank {world.rank} of {world.size}\\n")
+"""
+
+COLUMNS = """
+import os
+import sys
+import numpy as np
+from mpi4py import MPI
+from sfio_emu.adapters.environment import parse_listeners
+from sfio_emu.adapters.mpi_datatypes import datatype_by_pack
+from sfio_emu.adapters.mpi_group import MpiGroup
+from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.views.datatypes import INT32
+from sfio_emu.session import Session
+from sfio_emu.views.mpi_file import MpiFile
+
+world = MPI.COMM_WORLD
+matrix = np.arange(400 * 300, dtype=np.int32).reshape(400, 300)
+width = 300 // world.size
+opaque = MPI.INT.Create_subarray([400, 300], [400, width], [0, width * world.rank]).Commit()
+group = MpiGroup(world)
+session = Session(TcpConnections(parse_listeners(os.environ["SFIO_LISTENERS"])), group)
+with MpiFile.open("p1/a;p2/b;", 75, session=session) as file:
+    file.set_view(0, INT32, datatype_by_pack(opaque))
+    file.write_all(np.ascontiguousarray(matrix[:, width * world.rank : width * (world.rank + 1)]))
+    file.set_view()
+    whole = np.zeros_like(matrix)
+    assert file.read_at_all(0, whole) == matrix.nbytes
+    assert np.array_equal(whole, matrix)
+session.close()
+group.close()
+sys.stdout.write(f"rank {world.rank} has the matrix\\n")
+"""
+
+
+def run_ranks(root: str, program: str, *arguments: str) -> dict[str, Any]:
+    """Inside a sandbox: a program of three ranks on a crossbar; its exit code, its lines, the bytes on each host's links."""
+    from testbed.striping.emulated.mpi_launcher import MpiJob, MpiRank
+    from testbed.striping.emulated.program_run import ProgramNetwork
+    from testbed.striping.placement import place
+    from topologies import load_network
+
+    with ProgramNetwork(place(load_network("crossbar:3"), 3, 2), Path(root), shape=False) as network:
+        ranks = [
+            MpiRank(host=at.host, ip=network.wiring.host_at(at.node).ip, environment=at.environment)
+            for at in network.places()
+        ]
+        before = network.net.link_counters()
+        with MpiJob(network.net, ranks, [sys.executable, program, *arguments]) as job:
+            code, output = job.finish(100)
+        after = network.net.link_counters()
+        crossed = {f"{a}->{b}": after[a, b, n][1] - before[a, b, n][1] for a, b, n in after}
+        sizes = {name: (Path(root) / place).stat().st_size for name, place in (("p1", "p1/a"), ("p2", "p2/b")) if code == 0
+                 and (Path(root) / place).exists()}  # fmt: skip
+    return {"code": code, "lines": sorted(output.splitlines()), "crossed": crossed, "sizes": sizes}
+
+
+@needs_mpi
+def test_an_exchange_of_mpi_ranks_crosses_the_links(sandboxed: Callable[..., Any], tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(ALL_TO_ALL)
+    told = sandboxed(run_ranks, str(tmp_path / "root"), str(program), "500000")
+    assert (told["code"], told["lines"]) == (0, [f"rank {rank} of 3" for rank in range(3)])
+    for rank in range(3):
+        assert told["crossed"][f"t{rank}->s1"] >= 2 * 500_000
+        assert told["crossed"][f"s1->t{rank}"] >= 2 * 500_000
+        assert told["crossed"][f"s1->r{rank}"] < 100_000
+
+
+@needs_mpi
+def test_mpi_ranks_write_and_read_a_striped_matrix_by_their_own_datatypes(
+    sandboxed: Callable[..., Any], tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(COLUMNS)
+    told = sandboxed(run_ranks, str(tmp_path / "root"), str(program))
+    assert (told["code"], told["lines"]) == (0, [f"rank {rank} has the matrix" for rank in range(3)])
+    assert told["sizes"] == {"p1": 240_000, "p2": 240_000}
+    for node in ("r0", "r1"):
+        assert told["crossed"][f"s1->{node}"] >= 240_000  # written
+        assert told["crossed"][f"{node}->s1"] >= 3 * 240_000  # read by every rank
+
+
+@needs_mpi
+def test_a_failing_rank_is_the_exit_code(sandboxed: Callable[..., Any], tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from mpi4py import MPI\nMPI.COMM_WORLD.rank == 1 and MPI.COMM_WORLD.Abort(7)\nMPI.COMM_WORLD.Barrier()\n"
+    )
+    assert sandboxed(run_ranks, str(tmp_path / "root"), str(program))["code"] == 7
+
+
+@needs_mpi
+def test_a_program_runs_as_mpi_ranks_by_the_command_with_its_group_and_listeners(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from mpi4py import MPI\nimport sfio_emu\n"
+        "assert (sfio_emu.rank(), sfio_emu.size()) == (MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size)\n"
+        "with sfio_emu.StripedFile.open('p1/a;p2/b;', 5) as file:\n"
+        "    file.pwrite(bytes([65 + sfio_emu.rank()]) * 10, 10 * sfio_emu.rank())\n"
+    )
+    words = ["run", "crossbar:3", "--compute-nodes", "3", "--io-nodes", "2", "--mpi", "--root", str(tmp_path / "root")]
+    words += ["--", "python", str(program)]
+    done = subprocess.run([sys.executable, "-m", "testbed.cli", *words], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert (
+        (tmp_path / "root" / "p1" / "a").read_bytes()
+        == b"AAAAABBBBBCCCCC"
+        == (tmp_path / "root" / "p2" / "b").read_bytes()
+    )

@@ -1,0 +1,145 @@
+"""Striped files on real switches: the papers' programs, schedules against their absence, a cut link, a listener that dies."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.paths import ROOT
+
+pytestmark = pytest.mark.emulation
+LINK_RATE_BPS = 5e6
+EXAMPLES = ROOT / "examples"
+
+
+def program(root: Path, *words: str, compute: int, io: int = 2) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "testbed.cli", "run", "crossbar:4"]
+    command += ["--compute-nodes", str(compute), "--io-nodes", str(io), "--root", str(root), "--", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Inside a sandbox: the document of one run, invalid ones too: every test asks for content and for bounds of its own, which a
+    machine that cannot keep up does not keep by chance."""
+    from testbed.faults.fault import Fault
+    from testbed.striping.planning import KilledListener, StripingOptions
+    from testbed.striping.session import plan_session, run_session
+
+    faults = tuple(Fault(link=tuple(link), start_s=a, stop_s=b) for link, a, b in options.pop("cut", []))
+    killed = tuple(KilledListener(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
+    plan = plan_session(network, StripingOptions(faults=faults, killed=killed, **options))
+    return run_session(plan, Path(root)).document()
+
+
+def test_the_papers_first_program_writes_its_two_subfiles(tmp_path: Path) -> None:
+    done = program(tmp_path, "python", str(EXAMPLES / "hello.py"), compute=1)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "p1/tmp/a1.dat").read_bytes() == b"Hellod"
+    assert (tmp_path / "p2/tmp/a2.dat").read_bytes() == b" Worl"
+
+
+def test_the_papers_second_program_writes_figure_11_byte_for_byte(tmp_path: Path) -> None:
+    done = program(tmp_path, "python", str(EXAMPLES / "greetings.py"), compute=3)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "p1/tmp/a.dat").read_bytes() == b"Good*ng!Bo!Buontina!"
+    assert (tmp_path / "r1/tmp/a.dat").read_bytes() == b"morninjoura*mat", "by the network's own name too"
+
+
+def test_ranks_are_told_apart_and_the_first_that_fails_ends_the_program(tmp_path: Path) -> None:
+    script = tmp_path / "ranks.py"
+    script.write_text(
+        textwrap.dedent("""
+            import socket, sys, time
+            from sfio_emu import rank, size
+            from sfio_emu.interface import current_session
+            print(f"rank {rank()} of {size()}", flush=True)
+            current_session().group.barrier()
+            if rank() == 1:
+                sys.exit(7)
+            time.sleep(60)
+        """)
+    )
+    done = program(tmp_path, "python", str(script), compute=3)
+    assert done.returncode == 7
+    assert sorted(done.stdout.splitlines()) == [f"rank {k} of 3" for k in range(3)]
+    assert "rank 1 on t1 ended with exit code 7" in done.stderr
+
+
+def test_ranks_run_in_the_networks_of_their_own_hosts(tmp_path: Path) -> None:
+    words = ("sh", "-c", "ip -4 -o address show scope global | grep -o '10[.0-9]*/8'")
+    done = program(tmp_path, *words, compute=2)
+    assert sorted(done.stdout.split()) == ["10.0.0.1/8", "10.0.0.3/8"], done.stderr
+
+
+def test_one_client_of_three_listeners_gets_nine_tenths_of_the_link_at_75_bytes(
+    sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
+) -> None:
+    def run() -> str | None:
+        options = {"compute_nodes": 1, "io_nodes": 3, "stripe_unit": 75, "file_bytes": 2_000_000, "operation": "both"}
+        options |= {"link_rate_bps": LINK_RATE_BPS}
+        found = sandboxed(accessed, "crossbar:4", str(tmp_path), options)
+        slow = []
+        for operation in found["operations"]:
+            assert operation["verified"] and operation["fragments"] > 1000 * operation["messages"]
+            if operation["throughput_bps"] < 0.9 * LINK_RATE_BPS:
+                slow.append(f"{operation['direction']} at {operation['throughput_bps'] / 1e6:.2f} of 5 Mbit/s")
+        failed = [check["name"] for check in found["verdict"]["checks"] if not check["passed"]]
+        assert all("throughput" in name for name in failed) and (slow or not failed), found["verdict"]
+        return ", ".join(slow) or None
+
+    timely(run)
+
+
+def test_a_liquid_schedule_is_faster_than_circuits_asked_for_as_they_come(
+    sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
+) -> None:
+    common = {"compute_nodes": 16, "io_nodes": 16, "file_bytes": 12_800_000, "switching": "circuit"}
+    common |= {"link_rate_bps": 10e6}
+    network = "swiss-t1:allocation=2-2-2-2-2-2-2-2"
+
+    def run() -> str | None:
+        speeds = []
+        for schedule in ("liquid", "none"):
+            document = sandboxed(accessed, network, str(tmp_path), {"schedule": schedule, **common})
+            assert document["verified"] and not document["operations"][0]["errors"]
+            speeds.append(document["throughput_bps"])
+        return None if speeds[0] >= 1.3 * speeds[1] else f"liquid {speeds[0]:.0f} bit/s, as they come {speeds[1]:.0f}"
+
+    timely(run)
+
+
+def test_a_link_cut_in_a_write_is_told_in_time_and_the_next_write_succeeds(
+    sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
+) -> None:
+    def run() -> str | None:
+        options = {"compute_nodes": 2, "io_nodes": 3, "file_bytes": 2_000_000, "cut": [[["s1", "r1", 0], 0.1, 30.0]]}
+        broken, again = sandboxed(accessed, "crossbar:4", str(tmp_path), options)["operations"]
+        assert [e["text"].partition(":")[0] for e in broken["errors"]] == ["r1", "r1"], "the listener is named"
+        assert again["verified"] and not again["errors"]
+        return told_late(broken, 2.5)
+
+    timely(run)
+
+
+def told_late(broken: dict[str, Any], limit_s: float) -> str | None:
+    slowest = max(e["since_fault_s"] for e in broken["errors"])
+    return None if slowest <= limit_s else f"told {slowest:.2f} s after the fault, limit {limit_s:g} s"
+
+
+def test_a_listener_that_is_killed_is_named_at_once_and_the_next_write_succeeds(
+    sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
+) -> None:
+    def run() -> str | None:
+        options = {"compute_nodes": 2, "io_nodes": 3, "file_bytes": 2_000_000, "killed": [["p2", 0.1]]}
+        broken, again = sandboxed(accessed, "crossbar:4", str(tmp_path), options)["operations"]
+        assert {e["text"].partition(":")[0] for e in broken["errors"]} == {"r1"}
+        assert again["verified"] and not again["errors"]
+        return told_late(broken, 2.0)
+
+    timely(run)

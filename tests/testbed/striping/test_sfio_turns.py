@@ -1,0 +1,127 @@
+"""Turns of clients that are threads: links never shared, frames never mixed, a client that fails lets the others go on."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from sfio_emu.errors import PeerError
+from testbed.bulk.coordinator import Circuit
+from testbed.striping.emulated.clients import ThreadGroup
+from testbed.striping.emulated.turns import DeskTurns, TransferDesk
+from testbed.striping.planning import StripingOptions, StripingPlan, build_striping_plan
+from topologies import load_network
+
+
+class Board:
+    """Switches that confirm at once, and check that circuits which stand at the same time share no link."""
+
+    def __init__(self) -> None:
+        self.files: dict[int, int] = {}
+        self.changing = False
+        self.standing: dict[int, Circuit] = {}
+        self.shared: list[tuple[int, int]] = []
+
+    def start_change(self, set_up: Iterable[Circuit], tear_down: Iterable[Circuit]) -> None:
+        for circuit in tear_down:
+            self.standing.pop(circuit.transfer, None)
+        for circuit in set_up:
+            for number, other in self.standing.items():
+                if set(other.path) & set(circuit.path):
+                    self.shared.append((number, circuit.transfer))
+            self.standing[circuit.transfer] = circuit
+
+    def wait(self) -> None:
+        return
+
+
+def plan(schedule: str) -> StripingPlan:
+    options: dict[str, Any] = {"schedule": schedule, "switching": "circuit", "file_bytes": 36_000}
+    network = load_network("swiss-t1:allocation=2-2-0-0-2-0-0-0")
+    return build_striping_plan(network, StripingOptions(compute_nodes=6, io_nodes=6, **options))
+
+
+def carried(chosen: StripingPlan, failing: str = "") -> tuple[Board, list[tuple[str, str, float, float]], list[str]]:
+    """Every client goes through its hosts; (source, sink, from, to) of every turn, and what went wrong."""
+    board, turns, errors = Board(), list[tuple[str, str, float, float]](), list[str]()
+    with TransferDesk(chosen.bulk_plan(), board, stall_s=5.0) as desk:  # type: ignore[arg-type]
+
+        def act(source: str) -> None:
+            sinks = [chosen.transfers[i].sink for f in chosen.frames for i in f if chosen.transfers[i].source == source]
+            own = DeskTurns(lambda: desk, source, sinks, lambda host: None)
+            for hosts in own.order(list(reversed(sinks)), "write"):
+                try:
+                    with own.take(hosts[0], 1000, "write"):
+                        began = time.monotonic()
+                        time.sleep(0.002)
+                        turns.append((source, hosts[0], began, time.monotonic()))
+                        if source == failing:
+                            raise PeerError(hosts[0], "gone")
+                except PeerError as error:
+                    errors.append(str(error))
+
+        threads = [threading.Thread(target=act, args=(source,)) for source in chosen.placement.compute]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)
+    return board, turns, errors
+
+
+@pytest.mark.parametrize("schedule", ["liquid", "none"])
+def test_every_transfer_has_one_turn_and_no_two_share_a_link(schedule: str) -> None:
+    chosen = plan(schedule)
+    board, turns, errors = carried(chosen)
+    assert errors == [] and board.shared == []
+    assert sorted((a, b) for a, b, *_ in turns) == sorted((t.source, t.sink) for t in chosen.transfers)
+    paths = {(t.source, t.sink): set(t.path) for t in chosen.transfers}
+    for number, (a, b, began, ended) in enumerate(turns):
+        for c, d, other_began, other_ended in turns[:number]:
+            if began < other_ended and other_began < ended:
+                assert not paths[a, b] & paths[c, d], f"{a}->{b} and {c}->{d} at the same time"
+    assert not board.standing, "all circuits are taken away at the end"
+
+
+def test_time_frames_of_a_schedule_do_not_mix() -> None:
+    chosen = plan("liquid")
+    _, turns, _ = carried(chosen)
+    when = {(a, b): (began, ended) for a, b, began, ended in turns}
+    spans = [[when[chosen.transfers[i].source, chosen.transfers[i].sink] for i in frame] for frame in chosen.frames]
+    for earlier, later in itertools.pairwise(spans):
+        assert max(end for _, end in earlier) <= min(begin for begin, _ in later)
+
+
+def test_a_client_that_fails_gives_its_links_back() -> None:
+    _, turns, errors = carried(plan("none"), failing="t0")
+    assert len(turns) == 36 and len(errors) == 6
+
+
+def test_a_group_of_threads_gathers_items_and_breaks_where_one_does_not_come() -> None:
+    group = ThreadGroup(3)
+    found: dict[int, list[bytes]] = {}
+    lost: list[str] = []
+
+    def act(rank: int) -> None:
+        member = group.member(rank)
+        found[rank] = member.all_gather(bytes([rank]))
+        if rank == 2:
+            group.abort()
+            return
+        try:
+            member.barrier()
+        except PeerError as error:
+            lost.append(str(error))
+
+    threads = [threading.Thread(target=act, args=(rank,)) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert found == {rank: [b"\x00", b"\x01", b"\x02"] for rank in range(3)}
+    assert len(lost) == 2 and "did not come" in lost[0]

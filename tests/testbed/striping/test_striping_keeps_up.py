@@ -1,0 +1,131 @@
+"""A run on a machine that did not keep up is invalid, whatever it achieved; one that did is judged by what it achieved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from testbed.model.strain import Strain
+from testbed.striping.judgement import judge, predict
+from testbed.striping.keeping_up import MOST_LATE_FRACTION, change_allowance_s, lateness_s, why_invalid
+from testbed.striping.measurements import OperationRecord, StripingMeasurements
+from testbed.striping.planning import StripingOptions, StripingPlan, build_striping_plan
+from topologies import load_network
+
+RESTED = Strain(
+    cpu_fraction=0.4,
+    stolen_fraction=0.0,
+    stalled_fraction=0.1,
+    busiest_task="switch",
+    busiest_task_fraction=0.5,
+    mean_lateness_s=0.0,
+    worst_lateness_s=0.0,
+)
+
+
+def plan(**options: Any) -> StripingPlan:
+    network = load_network("swiss-t1:allocation=2-2-0-0-0-0-0-0")
+    return build_striping_plan(network, StripingOptions(compute_nodes=4, io_nodes=4, file_bytes=1_600_000, **options))
+
+
+def judged(chosen: StripingPlan, *operations: dict[str, Any]) -> tuple[int, str | None]:
+    prediction = predict(chosen, 9000)
+    assert prediction is not None
+    usual: dict[str, Any] = {
+        "direction": "write", "attempt": 1, "faulty": False, "seconds": prediction.seconds, "bytes": 1_600_000, "messages": 16,
+        "fragments": 8000, "requests": 16, "disk_calls": 16, "verified": True, "strain": RESTED,
+    }  # fmt: skip
+    records = tuple(OperationRecord(**(usual | fields)) for fields in operations)
+    run = StripingMeasurements(fabric="emulation", operations=records, mtu_bytes=9000)
+    verdict = judge(chosen, run, prediction, timeout_s=2.0)
+    return verdict.exit_code, verdict.invalid
+
+
+LIQUID: dict[str, Any] = {"schedule": "liquid", "switching": "circuit"}
+
+
+def test_the_same_slow_run_fails_on_a_machine_that_kept_up_and_is_invalid_on_one_that_did_not() -> None:
+    chosen = plan(**LIQUID)
+    seconds = 2 * predict(chosen, 9000).seconds  # type: ignore[union-attr]
+    allowed_s = change_allowance_s(chosen) * len(chosen.frames)
+    assert judged(chosen, {"seconds": seconds})[0] == 1
+    kept_up_s = allowed_s + 0.9 * MOST_LATE_FRACTION * seconds
+    assert judged(chosen, {"seconds": seconds, "late_s": kept_up_s})[0] == 1
+    code, why = judged(chosen, {"seconds": seconds, "late_s": allowed_s + 1.1 * MOST_LATE_FRACTION * seconds})
+    assert code == 4 and why is not None and "threads were late for 13%" in why and "--link-rate" in why
+
+
+def test_the_outcome_does_not_matter_to_whether_the_machine_kept_up() -> None:
+    chosen = plan(**LIQUID)
+    seconds = predict(chosen, 9000).seconds  # type: ignore[union-attr]
+    assert judged(chosen, {})[0] == 0
+    assert judged(chosen, {"late_s": seconds / 2})[0] == 4, "fast enough, and yet"
+
+
+def test_one_late_operation_of_three_is_no_reason() -> None:
+    assert judged(plan(**LIQUID), {}, {"late_s": 9.0}, {})[0] == 0
+    assert judged(plan(**LIQUID), {"late_s": 9.0}, {"late_s": 9.0}, {})[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("strain", "named"),
+    [
+        ({"cpu_fraction": 0.97}, "processors were busy for 97%"),
+        ({"busiest_task": "switch", "busiest_task_fraction": 0.96}, "its busiest task ran for 96%"),
+    ],
+)
+def test_transfers_all_at_once_need_processors_and_tasks_with_rest(strain: dict[str, Any], named: str) -> None:
+    code, why = judged(plan(), {"strain": replace(RESTED, **strain)})
+    assert code == 4 and why is not None and named in why
+    assert judged(plan(**LIQUID), {"strain": replace(RESTED, **strain)})[0] == 0, "turns are judged by their lateness"
+
+
+def test_processors_that_went_to_other_machines_make_any_run_invalid() -> None:
+    for chosen in (plan(), plan(**LIQUID)):
+        code, why = judged(chosen, {"strain": replace(RESTED, stolen_fraction=0.3)})
+        assert code == 4 and why is not None and "other machines had 30% of its processors" in why
+        assert judged(chosen, {"strain": replace(RESTED, stolen_fraction=0.1)})[0] == 0
+
+
+def test_content_needs_no_machine_that_keeps_up_where_no_throughput_is_judged() -> None:
+    chosen = plan(optimise=False)
+    assert predict(chosen, 9000) is None
+    usual = {"direction": "write", "attempt": 1, "faulty": False, "seconds": 1.0, "bytes": 1_600_000, "messages": 8000,
+             "fragments": 8000, "requests": 8000, "disk_calls": 8000, "verified": True}  # fmt: skip
+    busy = OperationRecord(**usual, strain=replace(RESTED, cpu_fraction=1.0))  # type: ignore[arg-type]
+    run = StripingMeasurements(fabric="emulation", operations=(busy,), mtu_bytes=9000)
+    assert judge(chosen, run, None, timeout_s=2.0).exit_code == 0
+    assert why_invalid(chosen, run) is not None, "a study that compares such runs is told"
+
+
+def test_a_simulated_run_has_no_machine_to_keep_up() -> None:
+    assert judged(plan(), {"strain": None})[0] == 0
+
+
+def test_a_time_frame_is_as_late_as_its_latest_transfer_and_a_process_as_all_of_its_own() -> None:
+    scheduled = plan(**LIQUID)
+    late_s = dict.fromkeys(range(len(scheduled.transfers)), 0.01) | {scheduled.frames[0][0]: 0.05}
+    assert lateness_s(scheduled, late_s) == pytest.approx(0.01 * (len(scheduled.frames) - 1) + 0.05)
+    as_they_come = plan(switching="circuit")
+    first = as_they_come.transfers[0].source
+    own = [i for i, t in enumerate(as_they_come.transfers) if t.source == first]
+    assert lateness_s(as_they_come, dict.fromkeys(own, 0.01) | {i: 0.001 for i in range(16) if i not in own}) == (
+        pytest.approx(0.04)
+    )
+    assert why_invalid(scheduled, StripingMeasurements(fabric="emulation", operations=(), mtu_bytes=9000)) is None
+
+
+def test_every_operation_has_a_bar_of_its_own() -> None:
+    from testbed.striping.figures import striping_figures
+
+    records = [
+        {"direction": direction, "attempt": attempt, "errors": [], "throughput_bps": 1e6 * number}
+        for number, (direction, attempt) in enumerate([("write", 1), ("write", 1), ("write", 2), ("read", 1)], 1)
+    ]
+    found = {"operations": records, "predicted": None, "compute_nodes": 1, "io_nodes": 2, "stripe_unit": 75}
+    (figure,) = striping_figures(found | {"switching": "packet", "schedule": "none"}).values()
+    (axes,) = figure.axes
+    assert [bar.get_width() for bar in axes.patches] == [1, 2, 3, 4]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["write", "write 2", "write (again)", "read"]

@@ -1,0 +1,174 @@
+"""Striped-file plans: who runs where, what is accessed, what that puts on the links, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed.errors import InputError
+from testbed.striping.access import ACCESSES, access_blocks, subfile_shares
+from testbed.striping.judgement import judge, predict
+from testbed.striping.measurements import ClientError, OperationRecord, StripingMeasurements
+from testbed.striping.oracle import data_of, expected_subfiles, file_content
+from testbed.striping.placement import place
+from testbed.striping.planning import StripingOptions, StripingPlan, build_striping_plan
+from topologies import load_network
+
+
+def plan(network: str = "crossbar:4", **options: object) -> StripingPlan:
+    chosen = {"compute_nodes": 2, "io_nodes": 2, "file_bytes": 4000} | options
+    return build_striping_plan(load_network(network), StripingOptions(**chosen))  # type: ignore[arg-type]
+
+
+def record(**fields: object) -> OperationRecord:
+    known = {
+        "direction": "write",
+        "attempt": 1,
+        "faulty": False,
+        "seconds": 1.0,
+        "bytes": 4000,
+        "messages": 1,
+        "fragments": 1,
+        "requests": 1,
+        "disk_calls": 1,
+        "verified": True,
+    }
+    return OperationRecord(**(known | fields))  # type: ignore[arg-type]
+
+
+def test_compute_nodes_send_and_io_nodes_receive_on_swiss_t1() -> None:
+    placed = place(load_network("swiss-t1"), 3, 2)
+    assert placed.compute == ("t0", "t1", "t2") and placed.io == ("r0", "r1")
+    assert placed.aliases == {"p1": "r0", "p2": "r1"}
+    assert placed.file_name("a.dat") == "r0/a.dat;r1/a.dat;"
+
+
+def test_hosts_without_roles_compute_from_the_front_and_keep_files_at_the_end() -> None:
+    placed = place(load_network("ring:4"), 3, 2)
+    assert placed.compute == ("h0", "h1", "h2") and placed.io == ("h3", "h2")
+    assert placed.paths["h2", "h2"] == () and ("h2", "h2") not in placed.remote
+
+
+def test_random_placement_takes_different_hosts_by_the_seed() -> None:
+    network = load_network("swiss-t1")
+    drawn = {place(network, 4, 4, order="random", seed=seed).compute for seed in range(5)}
+    assert len(drawn) == 5
+    assert place(network, 4, 4, order="random", seed=2) == place(network, 4, 4, order="random", seed=2)
+
+
+@pytest.mark.parametrize("access", ACCESSES)
+def test_blocks_of_all_processes_cover_the_file_once(access: str) -> None:
+    blocks = access_blocks(access, 8 * 30 * 30, 7, block_bytes=45, seed=3)  # type: ignore[arg-type]
+    seen = np.zeros(8 * 30 * 30, dtype=int)
+    for own in blocks:
+        for offset, size in zip(own.offsets, own.sizes, strict=True):
+            seen[offset : offset + size] += 1
+    assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("access", ACCESSES)
+@pytest.mark.parametrize("unit", [1, 7, 200, 100_000])
+def test_shares_are_what_the_subfiles_hold_of_the_blocks(access: str, unit: int) -> None:
+    size = 8 * 20 * 20
+    blocks = access_blocks(access, size, 3, block_bytes=33, seed=1)  # type: ignore[arg-type]
+    for own in blocks:
+        marked = np.zeros(size, dtype=np.uint8)
+        for offset, length in zip(own.offsets, own.sizes, strict=True):
+            marked[offset : offset + length] = 1
+        counted = [int(part.sum()) for part in expected_subfiles(marked, unit, 4)]
+        assert subfile_shares(own, unit, 4).tolist() == counted
+
+
+def test_the_oracle_lays_the_thesis_text_out_as_figure_11_does() -> None:
+    text = np.frombuffer(b"Good*morning!Bonjour!Buona*mattina!", dtype=np.uint8)
+    assert [part.tobytes() for part in expected_subfiles(text, 5, 2)] == [b"Good*ng!Bo!Buontina!", b"morninjoura*mat"]
+
+
+def test_data_are_the_bytes_of_the_blocks_in_their_order() -> None:
+    content = file_content(1000, 7)
+    (only,) = access_blocks("random", 1000, 1, block_bytes=100, seed=2)
+    data = data_of(content, only)
+    for number, offset in enumerate(only.offsets.tolist()):
+        assert (data[number * 100 : (number + 1) * 100] == content[offset : offset + 100]).all()
+
+
+def test_liquid_throughput_is_the_file_over_its_busiest_link() -> None:
+    assert plan(compute_nodes=1, io_nodes=3, file_bytes=6000).liquid_links == pytest.approx(1.0)
+    assert plan(compute_nodes=2, io_nodes=2, file_bytes=8000).liquid_links == pytest.approx(2.0)
+    skewed = plan(compute_nodes=2, io_nodes=2, access="strided", block_bytes=200, file_bytes=8000)
+    assert set(skewed.volumes) == {("t0", "r0"), ("t1", "r1")}, "a block is a stripe unit: nothing crosses over"
+    assert skewed.liquid_links == pytest.approx(2.0)
+
+
+def test_a_liquid_schedule_has_as_many_frames_as_the_bottleneck_has_transfers() -> None:
+    network = "swiss-t1:allocation=2-2-2-2-0-0-0-0"
+    scheduled = plan(network, compute_nodes=8, io_nodes=8, file_bytes=640_000, schedule="liquid", switching="circuit")
+    assert len(scheduled.transfers) == 64
+    assert len(scheduled.frames) == scheduled.bulk_plan().bottleneck_load
+    unscheduled = plan(network, compute_nodes=8, io_nodes=8, file_bytes=640_000, switching="circuit")
+    assert predict(scheduled, 9000).throughput_bps > 1.2 * predict(unscheduled, 9000).throughput_bps  # type: ignore[union-attr]
+
+
+def test_without_schedule_and_circuits_nobody_waits_for_a_turn() -> None:
+    assert not plan().coordinated
+    assert plan(switching="circuit").coordinated and plan(schedule="liquid").coordinated
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"stripe_unit": 0}, "--stripe-unit 0"),
+        ({"stripe_unit": -5}, "--stripe-unit -5"),
+        ({"file_bytes": 0}, "--file-size 0"),
+        ({"compute_nodes": 5}, "--compute-nodes 5"),
+        ({"io_nodes": 0}, "--io-nodes 0"),
+        ({"access": "zigzag"}, "zigzag"),
+        ({"access": "random", "block_bytes": 0}, "--block-size 0"),
+        ({"access": "matrix-columns", "file_bytes": 7}, "matrix"),
+        ({"optimise": False, "schedule": "liquid"}, "--no-optimise"),
+        ({"link_rate_bps": 0.0}, "--link-rate"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_by_name(options: dict[str, object], named: str) -> None:
+    with pytest.raises(InputError, match=named.replace("-", "\\-")):
+        plan(**options)
+
+
+def test_links_without_a_way_back_are_refused() -> None:
+    with pytest.raises(InputError, match="no link leads back"):
+        plan("two-switch")
+
+
+def test_a_verdict_fails_where_content_is_wrong_or_throughput_is_short() -> None:
+    one = plan(compute_nodes=1, io_nodes=2, file_bytes=1_000_000)
+    prediction = predict(one, 9000)
+    assert prediction is not None
+
+    def judged(**fields: object) -> object:
+        whole = {"bytes": 1_000_000, "seconds": prediction.seconds} | fields
+        run = StripingMeasurements(fabric="emulation", operations=(record(**whole),), mtu_bytes=9000)
+        return judge(one, run, prediction, timeout_s=2.0)
+
+    assert judged().passed  # type: ignore[attr-defined]
+    assert not judged(verified=False).passed  # type: ignore[attr-defined]
+    slow = judged(seconds=prediction.seconds * 1.2)
+    assert not slow.passed and slow.exit_code == 1  # type: ignore[attr-defined]
+    assert not judged(seconds=prediction.seconds / 1.5).passed, "faster than the links let through"  # type: ignore[attr-defined]
+
+
+def test_errors_under_faults_must_come_in_time_and_the_second_attempt_must_succeed() -> None:
+    one = plan(compute_nodes=1, io_nodes=2, file_bytes=1_000_000)
+    prediction = predict(one, 9000)
+    assert prediction is not None
+
+    def judged(since_fault_s: float, *later: OperationRecord) -> bool:
+        error = ClientError(rank=0, node="t0", text="r0: gone", after_s=since_fault_s, since_fault_s=since_fault_s)
+        broken = record(faulty=True, errors=(error,), verified=False)
+        run = StripingMeasurements(fabric="emulation", operations=(broken, *later), mtu_bytes=9000)
+        return judge(one, run, prediction, timeout_s=2.0).passed
+
+    again = record(attempt=2, bytes=1_000_000, seconds=prediction.seconds)
+    assert judged(1.6, again)
+    assert not judged(9.0, again)
+    error = ClientError(rank=0, node="t0", text="r0: gone", after_s=1.0, since_fault_s=1.0)
+    assert not judged(1.6, record(attempt=2, errors=(error,)))
