@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sfio_emu.errors import UsageError
 
-LONGEST_PATH_BYTES = 1024
+MAX_PATH_BYTES = 1024
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -64,9 +64,9 @@ def _parse_part(number: int, part: str) -> SubfileName:
     if not pieces:
         raise UsageError(f"{where} has no path: write 'host/path'")
     clean = "/".join(pieces)
-    if len(clean.encode("utf-8", "surrogateescape")) > LONGEST_PATH_BYTES:
-        raise UsageError(f"part {number} of the file name is longer than {LONGEST_PATH_BYTES} bytes: shorten its path")
+    if len(clean.encode("utf-8", "surrogateescape")) > MAX_PATH_BYTES:
+        raise UsageError(f"part {number} of the file name is longer than {MAX_PATH_BYTES} bytes: shorten its path")
     return SubfileName(host=host, path=clean)
 
 
-__all__ = ["LONGEST_PATH_BYTES", "SubfileName", "parse_file_name"]
+__all__ = ["MAX_PATH_BYTES", "SubfileName", "parse_file_name"]

@@ -24,7 +24,7 @@ class Link:
 
     connection: Connection
     next_sequence: int = 1
-    limit_bytes: int = wire.SMALLEST_LIMIT
+    limit_bytes: int = wire.MIN_LIMIT
     handles: dict[str, int] = field(default_factory=dict)
     users: dict[str, int] = field(default_factory=dict)
     stage: Stage = field(default_factory=Stage)
@@ -82,7 +82,7 @@ class Session:
                 if len(body) != wire.HANDLE.size:
                     raise wire.Malformed("a greeting that says nothing", fatal=True)
                 limit_bytes = wire.HANDLE.unpack(body)[0]
-                if not wire.SMALLEST_LIMIT <= limit_bytes <= wire.LARGEST_LIMIT:
+                if not wire.MIN_LIMIT <= limit_bytes <= wire.MAX_LIMIT:
                     raise wire.Malformed(f"messages of {limit_bytes} bytes offered", fatal=True)
                 link.limit_bytes = min(limit_bytes, self.settings.message_bytes)
 

@@ -17,14 +17,14 @@ VERSION = 2
 HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
 BEFORE_CHECK = struct.Struct("<4sBBH4I")
-SMALLEST_LIMIT = 4096
-LARGEST_LIMIT = 1 << 28
+MIN_LIMIT = 4096
+MAX_LIMIT = 1 << 28
 CHECKED = 1
 TRAILER = struct.Struct("<I")
 RUN = struct.Struct("<IIQ")
 RUN_BYTES = RUN.size
-LEAST_READ_BODY_BYTES = 8
-LARGEST_OFFSET = 2**62
+MIN_READ_BODY_BYTES = 8
+MAX_OFFSET = 2**62
 FOLD_BYTES = 4096
 
 HELLO = struct.Struct("<II")
@@ -112,7 +112,7 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
         raise Malformed(f"version {version} of the protocol; this side speaks version {VERSION}", fatal=True)
     if check != zlib.crc32(head[: HEADER_BYTES - 4]):
         raise Malformed("the head of a message is corrupted", fatal=True)
-    streamed = kind == Kind.WRITE and not flags and data_bytes <= LARGEST_LIMIT
+    streamed = kind == Kind.WRITE and not flags and data_bytes <= MAX_LIMIT
     if body_bytes + (0 if streamed else data_bytes) > limit - TRAILER.size:
         raise Malformed(f"a message of {body_bytes + data_bytes} bytes where {limit} are allowed", fatal=True)
     if kind not in KINDS or flags & ~CHECKED:
@@ -174,7 +174,7 @@ def decode_runs(body: memoryview) -> list[tuple[int, int, int]]:
     if len(body) % RUN_BYTES or not len(body):
         raise Malformed(f"a list of runs of {len(body)} bytes", fatal=False)
     runs: list[tuple[int, int, int]] = list(RUN.iter_unpack(body))
-    if any(offset > LARGEST_OFFSET for _, _, offset in runs):
+    if any(offset > MAX_OFFSET for _, _, offset in runs):
         raise Malformed("an offset beyond 2^62", fatal=False)
     return runs
 

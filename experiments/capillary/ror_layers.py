@@ -15,7 +15,7 @@ from testbed.routing.redundancy.ror_study import ror_by_tolerance
 Row = Mapping[str, Any]
 LAYERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 FULL = "full"
-LEAST_FALL = 0.25
+MIN_FALL = 0.25
 EQUATIONS = {"short": "blocks of M = 20 (eq. 23)", "large": "large blocks (eq. 29)"}
 
 
@@ -60,10 +60,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
             checks.append(
                 Check(
                     name=f"{nodes} nodes, {title}: fall of the mean ROR from layer 1 to full",
-                    predicted=LEAST_FALL,
+                    predicted=MIN_FALL,
                     measured=1 - last / first,
                     tolerance=None,
-                    passed=1 - last / first >= LEAST_FALL,
+                    passed=1 - last / first >= MIN_FALL,
                     detail="a quarter or more",
                 )
             )
@@ -122,8 +122,8 @@ def _figure(rows: Sequence[Row], nodes: int, equations: Sequence[str]) -> Any:
             axes.plot(places, series, line, color=colours(shade(tolerance * 100)), linewidth=1.3)
         overall = [statistics.fmean(layer) for layer in means]
         axes.plot(places, overall, line, color="black", linewidth=2.2, label=f"mean, {EQUATIONS[equation]}")
-        limit = overall[0] * (1 - LEAST_FALL)
-        words = f"{LEAST_FALL:.0%} below each mean's layer 1" if equation == equations[0] else None
+        limit = overall[0] * (1 - MIN_FALL)
+        words = f"{MIN_FALL:.0%} below each mean's layer 1" if equation == equations[0] else None
         axes.plot([places[0], places[-1]], [limit, limit], ":", color="#d55e00", linewidth=1.8, label=words, zorder=4)
     axes.set_xticks(places, [*(str(k) for k in LAYERS), FULL])
     axes.set_xlabel("capillary layers (the rest of the flow over the fewest links)")

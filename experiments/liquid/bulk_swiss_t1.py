@@ -18,8 +18,8 @@ from testbed.model.verdict import Check, Verdict
 Row = Mapping[str, Any]
 METHODS = ("round-robin", "liquid")
 QUICK_PATTERNS = 20
-LEAST_LIQUID, MOST_ROUND_ROBIN = 0.95, 0.65
-MOST_INVALID = 0.1
+MIN_LIQUID, MAX_ROUND_ROBIN = 0.95, 0.65
+MAX_INVALID = 0.1
 ATTEMPTS = 3
 KEPT = (
     "seconds",
@@ -116,7 +116,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """Medians over the patterns, and every byte verified."""
     good = valid(rows)
     lagging = len(rows) - len(good)
-    if not good or lagging > MOST_INVALID * len(rows):
+    if not good or lagging > MAX_INVALID * len(rows):
         first = next(row["invalid"] for row in rows if row["invalid"] is not None)
         return Verdict(checks=(), invalid=f"{lagging} of {len(rows)} patterns: {first}")
     liquid = statistics.median(row["liquid_circuit_ratio"] for row in good)
@@ -126,13 +126,13 @@ def judge(rows: Sequence[Row]) -> Verdict:
     apart = max(abs(row["round_robin_circuit_ratio"] - row["round_robin_circuit_predicted_ratio"]) for row in good)
     checks: tuple[Check, ...] = (
         _check(
-            "liquid schedules, median of measured over predicted liquid throughput", 1.0, liquid, liquid >= LEAST_LIQUID
+            "liquid schedules, median of measured over predicted liquid throughput", 1.0, liquid, liquid >= MIN_LIQUID
         ),
         _check(
             "round robin, median of measured over predicted liquid throughput",
             None,
             round_robin,
-            round_robin <= MOST_ROUND_ROBIN,
+            round_robin <= MAX_ROUND_ROBIN,
         ),
         _check("round robin, farthest from its run in virtual time", 0.0, apart, apart <= 0.1),
         _check("messages not verified", 0, missing, missing == 0),
@@ -142,13 +142,13 @@ def judge(rows: Sequence[Row]) -> Verdict:
         last = whole[-1]
         checks += (
             _check(
-                "whole machine, liquid", 1.0, last["liquid_circuit_ratio"], last["liquid_circuit_ratio"] >= LEAST_LIQUID
+                "whole machine, liquid", 1.0, last["liquid_circuit_ratio"], last["liquid_circuit_ratio"] >= MIN_LIQUID
             ),
             _check(
                 "whole machine, round robin",
                 last["round_robin_circuit_predicted_ratio"],
                 last["round_robin_circuit_ratio"],
-                last["round_robin_circuit_ratio"] <= MOST_ROUND_ROBIN,
+                last["round_robin_circuit_ratio"] <= MAX_ROUND_ROBIN,
             ),
         )
     notes = (f"{lagging} patterns left out: the machine could not keep up",) if lagging else ()
@@ -181,7 +181,7 @@ def throughput_figure(rows: Sequence[Row], method: str, title: str) -> Any:
     axes.plot(
         places, liquid, color="0.45", linewidth=1.5, marker="_" if few else None, label="liquid throughput, predicted"
     )
-    limit = LEAST_LIQUID if method == "liquid" else MOST_ROUND_ROBIN
+    limit = MIN_LIQUID if method == "liquid" else MAX_ROUND_ROBIN
     axes.plot(places, [limit * x for x in liquid], color="0.45", linestyle=":", label=f"{limit} of it")
     for switching, colour, mark in (("packet", "#d55e00", "x"), ("circuit", "black", "o")):
         measured = [row[f"{method}_{switching}_throughput_bps"] / 1e6 for row in rows]

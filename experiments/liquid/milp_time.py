@@ -31,7 +31,7 @@ LOOKS = {
     "milp": (OTHER, "^", "integer programming (HiGHS)"),
 }
 THESIS_RATIO = 4000.0
-LEAST_RATIO_FAST, LEAST_RATIO_EXACT = 100.0, 5.0
+MIN_RATIO_FAST, MIN_RATIO_EXACT = 100.0, 5.0
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             passed=liquid == len(rows),
         )
     ]
-    for method, least in (("liquid", LEAST_RATIO_FAST), ("exact", LEAST_RATIO_EXACT)):
+    for method, least in (("liquid", MIN_RATIO_FAST), ("exact", MIN_RATIO_EXACT)):
         ratio = statistics.median(row["milp_s"] / row[f"{method}_s"] for row in rows)
         checks.append(
             Check(

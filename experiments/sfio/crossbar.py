@@ -26,7 +26,7 @@ REPEAT = 3
 LINK_RATE_BPS = 5e6
 PAIR_BYTES, QUICK_PAIR_BYTES = 300_000, 120_000
 STRIPE_UNIT = 200
-LEAST_NETWORK, LEAST_SCHEDULED = 0.85, 0.8
+MIN_NETWORK, MIN_SCHEDULED = 0.85, 0.8
 SERIES = {
     "network": ("plain messages, in turns (Figure 16)", GREY, "^"),
     "striped-in-turns": ("striped file, in turns over circuits", BLUE, "o"),
@@ -71,11 +71,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
         for series in SERIES
     }
     checks = (
-        at_least("plain messages over all links together, worst number of nodes", share["network"], LEAST_NETWORK),
+        at_least("plain messages over all links together, worst number of nodes", share["network"], MIN_NETWORK),
         at_least(
             "striped file in turns over all links together, worst number of nodes",
             share["striped-in-turns"],
-            LEAST_SCHEDULED,
+            MIN_SCHEDULED,
         ),
     )
     note = f"all at once, without turns: at least {share['striped']:.2f} of all links together"
@@ -98,10 +98,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     axes.plot(nodes, ideal, color="black", linewidth=1, label="all links together")
     axes.plot(
         nodes,
-        [LEAST_SCHEDULED * value for value in ideal],
+        [MIN_SCHEDULED * value for value in ideal],
         color=GREEN,
         linestyle=":",
-        label=f"{LEAST_SCHEDULED} of it",
+        label=f"{MIN_SCHEDULED} of it",
     )
     mark_invalid(axes, rows, "nodes")
     axes.set_xticks(nodes)

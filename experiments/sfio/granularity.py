@@ -16,7 +16,7 @@ LINK_RATE_BPS = 20e6
 OPTIMISED_BYTES, QUICK_OPTIMISED_BYTES = 20_000_000, 4_000_000
 FRAGMENTS = 600
 """Of a non-optimised run, which sends every one of them by itself."""
-LEAST_OF_LINK, LEAST_GAIN = 0.9, 10.0
+MIN_OF_LINK, MIN_GAIN = 0.9, 10.0
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -61,10 +61,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
         at_least(
             "optimised write over link rate, slowest stripe unit from 75 bytes",
             fast[worst] / LINK_RATE_BPS,
-            LEAST_OF_LINK,
-            f"{worst} bytes; at least {LEAST_OF_LINK}",
+            MIN_OF_LINK,
+            f"{worst} bytes; at least {MIN_OF_LINK}",
         ),
-        at_least("optimised over non-optimised write at 75 bytes", fast[75] / slow[75], LEAST_GAIN),
+        at_least("optimised over non-optimised write at 75 bytes", fast[75] / slow[75], MIN_GAIN),
         at_least(
             "non-optimised writes become faster with the stripe unit", float(grows), 1.0, "none slower by a tenth"
         ),
@@ -84,10 +84,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         chosen = sorted((r["stripe_unit"], r["throughput_bps"] / 1e6) for r in rows if r["optimised"] is optimised)
         axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name)
     axes.axhline(
-        LEAST_OF_LINK * LINK_RATE_BPS / 1e6,
+        MIN_OF_LINK * LINK_RATE_BPS / 1e6,
         color=GREY,
         linestyle=":",
-        label=f"{LEAST_OF_LINK} of the compute node's link",
+        label=f"{MIN_OF_LINK} of the compute node's link",
     )
     units = sorted({row["stripe_unit"] for row in rows})
     axes.set_xscale("log")

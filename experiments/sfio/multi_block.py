@@ -16,7 +16,7 @@ LINK_RATE_BPS = 20e6
 STRIPE_UNIT, IO_NODES = 1005, 7
 MULTI_BYTES, QUICK_MULTI_BYTES = 10_000_000, 3_000_000
 FRAGMENTS = 800
-LEAST_OF_LINK, LEAST_GAIN = 0.8, 5.0
+MIN_OF_LINK, MIN_GAIN = 0.8, 5.0
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -62,11 +62,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
         at_least(
             "multi-block write over link rate, slowest block size",
             multi[worst] / LINK_RATE_BPS,
-            LEAST_OF_LINK,
-            f"{worst} bytes; at least {LEAST_OF_LINK}",
+            MIN_OF_LINK,
+            f"{worst} bytes; at least {MIN_OF_LINK}",
         ),
         at_least(
-            f"multi-block over single-block write at {smallest} bytes", multi[smallest] / single[smallest], LEAST_GAIN
+            f"multi-block over single-block write at {smallest} bytes", multi[smallest] / single[smallest], MIN_GAIN
         ),
         at_least(
             "multi-block over the best of single-block writes",
@@ -93,10 +93,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         chosen = sorted((r["block_bytes"], r["throughput_bps"] / 1e6) for r in rows if r["multi_block"] is multi)
         axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name)
     axes.axhline(
-        LEAST_OF_LINK * LINK_RATE_BPS / 1e6,
+        MIN_OF_LINK * LINK_RATE_BPS / 1e6,
         color=GREY,
         linestyle=":",
-        label=f"{LEAST_OF_LINK} of the compute node's link",
+        label=f"{MIN_OF_LINK} of the compute node's link",
     )
     axes.axvline(STRIPE_UNIT, color=GREY, linewidth=1, linestyle="--", label=f"stripe unit, {STRIPE_UNIT} bytes")
     sizes = sorted({row["block_bytes"] for row in rows})

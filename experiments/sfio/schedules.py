@@ -23,7 +23,7 @@ REPEAT = 3
 LINK_RATE_BPS = 5e6
 PAIR_BYTES, QUICK_PAIR_BYTES = 100_000, 40_000
 STRIPE_UNIT = 200
-LEAST_GAIN, GAIN_FROM = 1.3, 16
+MIN_GAIN, GAIN_FROM = 1.3, 16
 WAYS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for as they come", OCHRE)}
 
 
@@ -82,8 +82,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
             at_least(
                 f"{operation}: scheduled over unscheduled throughput, worst from {GAIN_FROM} nodes on",
                 large[worst],
-                LEAST_GAIN,
-                f"{worst} nodes; at least {LEAST_GAIN}",
+                MIN_GAIN,
+                f"{worst} nodes; at least {MIN_GAIN}",
             )
         )
     return judged(rows, checks)
@@ -124,7 +124,7 @@ def _gain_figure(rows: Sequence[Row]) -> Any:
     for operation, marker, colour in (("write", "o", BLUE), ("read", "s", OCHRE)):
         chosen = sorted((nodes, gain) for (kind, nodes), gain in found.items() if kind == operation)
         axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=operation)
-    axes.axhline(LEAST_GAIN, color="black", linestyle=":", label=f"{LEAST_GAIN}, claimed from {GAIN_FROM} nodes on")
+    axes.axhline(MIN_GAIN, color="black", linestyle=":", label=f"{MIN_GAIN}, claimed from {GAIN_FROM} nodes on")
     axes.set_xticks(sorted({row["nodes"] for row in rows}))
     axes.set_ylim(0, None)
     finish(axes, x="nodes", y="scheduled over unscheduled throughput", title="What a liquid schedule gains")

@@ -26,7 +26,7 @@ STRIPE_UNIT = 200
 QUICK_MEASURED, QUICK_MEASURED_NODES = 2, (8, 16, 24)
 QUICK_PLACED_NODES = (8, 10, 12, 16, 18, 24, 26)
 STEP_NODES = (8, 10, 16, 18, 24, 26)
-LEAST_STEP, MOST_BETWEEN, LEAST_RATIO = 1.3, 1.25, 0.85
+MIN_STEP, MAX_BETWEEN, MIN_RATIO = 1.3, 1.25, 0.85
 SERIES = {
     "network": ("plain messages, liquid schedule (Figure 19)", GREY, "^"),
     "striped-liquid": ("striped file, liquid schedule", BLUE, "o"),
@@ -114,9 +114,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
             at_least(
                 f"scheduled striped file: throughput at {after} over {before} nodes",
                 found[after]["throughput_bps"] / found[before]["throughput_bps"],
-                LEAST_STEP,
+                MIN_STEP,
                 f"liquid throughput: {found[after]['liquid_links'] / found[before]['liquid_links']:.2f}; "
-                f"at least {LEAST_STEP}",
+                f"at least {MIN_STEP}",
             )
         )
     between = [(a, a + 2) for a in sorted(found) if a >= 8 and a + 2 in found and (a, a + 2) not in STEPS]
@@ -126,11 +126,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
         checks.append(
             Check(
                 name=f"scheduled striped file: greatest growth elsewhere, at {worst[1]} over {worst[0]} nodes",
-                predicted=MOST_BETWEEN,
+                predicted=MAX_BETWEEN,
                 measured=growth,
                 tolerance=None,
-                passed=growth <= MOST_BETWEEN,
-                detail=f"at most {MOST_BETWEEN}",
+                passed=growth <= MAX_BETWEEN,
+                detail=f"at most {MAX_BETWEEN}",
             )
         )
     short = min(found.values(), key=lambda row: row["throughput_bps"] / row["liquid_bps"])
@@ -138,8 +138,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
         at_least(
             "scheduled striped file over liquid throughput, worst number of nodes",
             short["throughput_bps"] / short["liquid_bps"],
-            LEAST_RATIO,
-            f"{short['nodes']} nodes; at least {LEAST_RATIO}",
+            MIN_RATIO,
+            f"{short['nodes']} nodes; at least {MIN_RATIO}",
         )
     )
     placed, notes = placed_checks(rows)

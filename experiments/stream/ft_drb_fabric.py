@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from testbed.commands.studies.study import Study
-from testbed.metapath.judgement import MOST_LOST_S, SLACK_S
+from testbed.metapath.judgement import MAX_LOST_S, SLACK_S
 from testbed.model.verdict import Check, Verdict
 from testbed.results.study_store import Row
 
@@ -182,7 +182,7 @@ def _ft_drb_checks(rows: Sequence[Row]) -> list[Check]:
     for routing in ("ft-drb", "ft-drb, header"):
         cuts = _of(rows, routing, "down")
         worst = max(row["lost_s"] for row in cuts)
-        checks.append(_bound(f"cut: s of packets lost until the escape, {NAMES[routing]}", worst, MOST_LOST_S))
+        checks.append(_bound(f"cut: s of packets lost until the escape, {NAMES[routing]}", worst, MAX_LOST_S))
         told = [row["port_status_s"] is not None and row["escaped"] > 0 for row in cuts]
         checks.append(_count(f"cut: runs without an escape, {NAMES[routing]}", sum(not one for one in told)))
     silent = _of(rows, "ft-drb", "blackhole")
@@ -331,9 +331,7 @@ def _lost_figure(rows: Sequence[Row]) -> Any:
             axes.plot(
                 lost, [place + shift] * len(lost), mark, color="C0" if kind == "down" else "C1", alpha=0.6, label=label
             )
-    axes.axvline(
-        1e3 * MOST_LOST_S, color="k", linestyle="--", linewidth=1, label="50 ms, the bound for FT-DRB at a cut"
-    )
+    axes.axvline(1e3 * MAX_LOST_S, color="k", linestyle="--", linewidth=1, label="50 ms, the bound for FT-DRB at a cut")
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xlim(left=-0.2)
     axes.set_yticks(range(len(NAMES)), list(NAMES.values()))

@@ -7,7 +7,7 @@ from typing import Any
 from fec.errors import FecError
 
 _ID_BYTES = 4
-LARGEST_BLOCK_BYTES = 8 << 20
+MAX_BLOCK_BYTES = 8 << 20
 """The package would cut more than this into several blocks of its own."""
 
 
@@ -30,7 +30,7 @@ class _Encoder:
     def __init__(self, data: bytes, symbol_bytes: int) -> None:
         import raptorq
 
-        if len(data) > LARGEST_BLOCK_BYTES or symbol_bytes % 8:
+        if len(data) > MAX_BLOCK_BYTES or symbol_bytes % 8:
             raise FecError(
                 f"block of {len(data)} bytes in symbols of {symbol_bytes}: at most 8 MiB, symbols a multiple of 8"
             )

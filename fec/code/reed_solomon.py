@@ -16,7 +16,7 @@ from fec.code.galois_field import ORDER
 from fec.engines import best_engine, load_engine
 from fec.errors import FecError, NotDecodable
 
-LARGEST_BLOCK = ORDER
+MAX_BLOCK = ORDER
 """Symbols in one block over GF(2^8)."""
 
 _CACHE_BYTES = 16 << 20
@@ -34,18 +34,18 @@ class ReedSolomonCode:
     [b'capillary', b'routing..']
     """
 
-    largest_block = LARGEST_BLOCK
+    largest_block = MAX_BLOCK
 
     def __init__(self, source_packets: int, engine: str | None = None) -> None:
-        if not 1 <= source_packets < LARGEST_BLOCK:
+        if not 1 <= source_packets < MAX_BLOCK:
             raise FecError(
-                f"source_packets {source_packets} is not in 1..{LARGEST_BLOCK - 1}: "
+                f"source_packets {source_packets} is not in 1..{MAX_BLOCK - 1}: "
                 "Reed-Solomon over GF(2^8) has no larger block; RaptorQ (RFC 6330) is the code for those"
             )
         self.source_packets = source_packets
         self._engine = load_engine(engine) if engine is not None else best_engine()
         self._own = tuple(range(source_packets))
-        tables_bytes = source_packets * min(source_packets, LARGEST_BLOCK - source_packets) * 32
+        tables_bytes = source_packets * min(source_packets, MAX_BLOCK - source_packets) * 32
         self._prepared = lru_cache(maxsize=max(8, min(1024, _CACHE_BYTES // tables_bytes)))(self._engine.prepare)
 
     @property
@@ -58,14 +58,14 @@ class ReedSolomonCode:
 
         FecError unless M <= count <= 255 and there are M packets of one length. Cost: M (count - M) length operations.
         """
-        if not self.source_packets <= count <= LARGEST_BLOCK:
+        if not self.source_packets <= count <= MAX_BLOCK:
             raise FecError(self._outside("block size", count))
         source = self._stacked(packets)
         return [bytes(p) for p in packets] + self._rows(self._own, tuple(range(self.source_packets, count)), source)
 
     def parity(self, packets: Sequence[BytesLike], first: int, stop: int) -> list[bytes]:
         """The block's symbols first .. stop - 1 (ids from M to 254), equal to those of an ``encode`` of any size."""
-        if not self.source_packets <= first <= stop <= LARGEST_BLOCK:
+        if not self.source_packets <= first <= stop <= MAX_BLOCK:
             raise FecError(self._outside(f"parity symbols {first} up to", stop))
         return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
 
@@ -79,10 +79,8 @@ class ReedSolomonCode:
         if len(symbols) < m:
             raise NotDecodable(len(symbols), m)
         known = tuple(sorted(symbols))[:m]
-        if known[0] < 0 or max(symbols) >= LARGEST_BLOCK:
-            raise FecError(
-                f"symbol ids {min(symbols)}..{max(symbols)}: a block has symbols 0..{LARGEST_BLOCK - 1} only"
-            )
+        if known[0] < 0 or max(symbols) >= MAX_BLOCK:
+            raise FecError(f"symbol ids {min(symbols)}..{max(symbols)}: a block has symbols 0..{MAX_BLOCK - 1} only")
         missing = tuple(i for i in self._own if i not in symbols)
         if not missing:
             return [bytes(symbols[i]) for i in self._own]
@@ -114,7 +112,7 @@ class ReedSolomonCode:
             raise NotDecodable(len(known), self.source_packets)
         if len(known) > self.source_packets or len(set(known)) < len(known):
             raise FecError(f"known symbols {known}: give {self.source_packets} different ids")
-        if not all(0 <= i < LARGEST_BLOCK for i in (*known, *wanted)):
+        if not all(0 <= i < MAX_BLOCK for i in (*known, *wanted)):
             raise FecError(self._outside("symbol", max(*known, *wanted, key=abs)))
         self._check_arrays(source, out)
         if len(out) != len(wanted):
@@ -156,5 +154,5 @@ class ReedSolomonCode:
     def _outside(self, what: str, value: int) -> str:
         return (
             f"{what} {value}: with {self.source_packets} source packets a Reed-Solomon block has "
-            f"{self.source_packets}..{LARGEST_BLOCK} symbols; RaptorQ (RFC 6330) is the code for larger ones"
+            f"{self.source_packets}..{MAX_BLOCK} symbols; RaptorQ (RFC 6330) is the code for larger ones"
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fec.errors import FecError
 
-LARGEST_UDP_PAYLOAD = 65507
+MAX_UDP_PAYLOAD = 65507
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class FrameTemplate:
         A sender of packets of one size asks once, keeps a bytearray and writes each label into it. FecError for a
         payload that no UDP datagram holds.
         """
-        if not 0 <= payload_bytes <= LARGEST_UDP_PAYLOAD:
-            raise FecError(f"payload of {payload_bytes} bytes: a UDP datagram holds 0..{LARGEST_UDP_PAYLOAD}")
+        if not 0 <= payload_bytes <= MAX_UDP_PAYLOAD:
+            raise FecError(f"payload of {payload_bytes} bytes: a UDP datagram holds 0..{MAX_UDP_PAYLOAD}")
         patched = bytearray(self.headers)
         self._write(patched, self.ip_length_offset, len(patched) - self.ip_offset + payload_bytes)
         self._write(patched, self.udp_length_offset, len(patched) - self.label_offset + payload_bytes)

@@ -33,8 +33,8 @@ zero, time stamp in microseconds, CRC32: 24 bytes."""
 ACKNOWLEDGEMENT = struct.Struct(">BBHII32sI")
 """version << 4 | type, flags, stream id, newest time stamp seen, packets received, bitmap of decoded blocks, CRC32."""
 LARGE_SYMBOL, LARGE_ACKNOWLEDGEMENT = 4, 5
-MOST_BLOCKS = 256
-MOST_SYMBOLS = 56403
+MAX_BLOCKS = 256
+MAX_SYMBOLS = 56403
 """Source symbols in one block of RFC 6330."""
 SYMBOL_IDS = 1 << 24
 _PREAMBLE = struct.Struct(">Q32s")
@@ -97,8 +97,8 @@ class LargeBlockParameters:
     def __post_init__(self) -> None:
         if not 8 <= self.symbol_bytes <= 8192 or self.symbol_bytes % 8:
             raise FecError(f"symbols of {self.symbol_bytes} bytes; give a multiple of 8 from 8 to 8192")
-        if not 1 <= self.block_symbols <= MOST_SYMBOLS:
-            raise FecError(f"{self.block_symbols} symbols a block; give 1 to {MOST_SYMBOLS}")
+        if not 1 <= self.block_symbols <= MAX_SYMBOLS:
+            raise FecError(f"{self.block_symbols} symbols a block; give 1 to {MAX_SYMBOLS}")
         if not 0 < self.arrival_pps <= self.most_pps:
             raise FecError(
                 f"rates of {self.arrival_pps} arriving and {self.most_pps} sent packets/s: the first is above 0, the second no less"
@@ -127,8 +127,8 @@ class LargeBlockSender:
             raise FecError(f"{code.name}: {p.block_symbols} symbols a block; at most {code.most_symbols}")
         whole = _PREAMBLE.pack(len(data), hashlib.sha256(data).digest()) + data
         size = p.block_symbols * p.symbol_bytes
-        if len(whole) > MOST_BLOCKS * size:
-            raise FecError(f"file of {len(data)} bytes in more than {MOST_BLOCKS} blocks of {size}; give larger blocks")
+        if len(whole) > MAX_BLOCKS * size:
+            raise FecError(f"file of {len(data)} bytes in more than {MAX_BLOCKS} blocks of {size}; give larger blocks")
         self._code, self._labels = code, labels
         self._pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
         self._blocks = {
@@ -313,13 +313,7 @@ def decode_symbol(data: bytes, stream_id: int) -> tuple[int, int, int, int, int,
     if flags or spare or stream != stream_id:
         raise UnknownFlags(f"flags {flags:#x}, spare {spare:#x}, stream {stream}: not of this stream")
     block = payload_id >> 24
-    if (
-        not 1 <= blocks <= MOST_BLOCKS
-        or block >= blocks
-        or not 1 <= symbols <= MOST_SYMBOLS
-        or length % 8
-        or not length
-    ):
+    if not 1 <= blocks <= MAX_BLOCKS or block >= blocks or not 1 <= symbols <= MAX_SYMBOLS or length % 8 or not length:
         raise ImpossibleBlock(f"block {block} of {blocks} with {symbols} symbols of {length} bytes")
     return block, payload_id & 0xFFFFFF, symbols, blocks, stamp, data[HEADER.size :]
 

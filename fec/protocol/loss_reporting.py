@@ -9,7 +9,7 @@ import math
 from collections import Counter
 
 from fec.protocol.path_counts import PathArrivals
-from fec.protocol.wire import BLOCK_NUMBERS, MOST_BLOCKS, LossReport
+from fec.protocol.wire import BLOCK_NUMBERS, MAX_BLOCKS, LossReport
 
 _ALERT_S = 0.3
 """After a block that its own packets could not repair, reports come at the urgent rate for so long."""
@@ -52,9 +52,9 @@ class LossReporter:
         """Have a block's symbols in the next reports, if it is among the latest; ``highest``: the newest block but for this one."""
         if number in self.recent:
             self.recent[number] |= bits
-        elif number > max(-1, highest - MOST_BLOCKS):
+        elif number > max(-1, highest - MAX_BLOCKS):
             self.recent[number] = bits
-            for old in [n for n in self.recent if n <= max(highest, number) - MOST_BLOCKS]:
+            for old in [n for n in self.recent if n <= max(highest, number) - MAX_BLOCKS]:
                 del self.recent[old]
 
     def next_s(self) -> float:

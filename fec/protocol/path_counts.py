@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fec.errors import FecError
-from fec.protocol.wire import LARGEST_PATH, MOST_LOST, MOST_PATHS
+from fec.protocol.wire import MAX_LOST, MAX_PATH, MAX_PATHS
 
 _NUMBERS = 1 << 16
 _LABELS = 1 << 16
@@ -32,7 +32,7 @@ class PathNumbers:
         if len(path_of_label) != _LABELS:
             raise FecError(f"paths of {len(path_of_label)} labels; give one for each of the {_LABELS}")
         self._path_of = path_of_label
-        self._sent = [0] * (LARGEST_PATH + 1)
+        self._sent = [0] * (MAX_PATH + 1)
 
     def next(self, label: int) -> tuple[int, int]:
         """(path, number on it modulo 2^16) of a packet that leaves now."""
@@ -88,7 +88,7 @@ class PathArrivals:
         else:
             own.first = min(own.first, own.highest + ahead - _NUMBERS)
 
-    def entries(self, most: int = MOST_PATHS) -> tuple[Entry, ...]:
+    def entries(self, most: int = MAX_PATHS) -> tuple[Entry, ...]:
         """For the next report: every path, or ``most`` of them by turns, in the order of their numbers."""
         paths = sorted(self._paths)
         if len(paths) > most:
@@ -99,7 +99,7 @@ class PathArrivals:
 
     def _counted(self, path: int) -> tuple[int, int]:
         own = self._paths[path]
-        return min(MOST_LOST, max(0, own.highest - own.first + 1 - own.came)), own.came & _WORD
+        return min(MAX_LOST, max(0, own.highest - own.first + 1 - own.came)), own.came & _WORD
 
 
 class PathReports:

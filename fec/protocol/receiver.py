@@ -19,8 +19,8 @@ from fec.protocol.wire import (
     CRC_OFFSET,
     HEADER,
     HEADER_BYTES,
-    LARGEST_SYMBOL_ID,
-    MOST_BLOCKS,
+    MAX_BLOCKS,
+    MAX_SYMBOL_ID,
     VERSION,
     PacketType,
     decode_header,
@@ -67,7 +67,7 @@ class ReceiverParameters:
     stream_id: int = 1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.source_packets <= LARGEST_SYMBOL_ID or not 3 <= self.symbol_bytes <= 65535:
+        if not 1 <= self.source_packets <= MAX_SYMBOL_ID or not 3 <= self.symbol_bytes <= 65535:
             raise FecError(f"M = {self.source_packets} (1..254), symbols of {self.symbol_bytes} bytes (3..65535)")
         if min(self.playback_s, self.report_interval_s, self.report_packets, self.urgent_s) <= 0:
             raise FecError("playback, report interval, report packets and urgent interval must all be above 0")
@@ -251,7 +251,7 @@ class StreamReceiver:
                 and stream == self._stream_id
                 and flags == 0
                 and first == _FIRST_BYTES[symbol < k]
-                and symbol <= LARGEST_SYMBOL_ID
+                and symbol <= MAX_SYMBOL_ID
                 and length == self._symbol_bytes
             ):
                 number = ids >> 8
@@ -312,7 +312,7 @@ class StreamReceiver:
             first = number
         for n in range(first, number + 1):
             self._blocks[n] = _Block(n, sent_us, self._m)
-            if number - n < MOST_BLOCKS:
+            if number - n < MAX_BLOCKS:
                 self._reporter.note(n, 0, self._highest)
         before = self._blocks.get(number - 2)
         self._highest = number

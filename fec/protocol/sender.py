@@ -17,17 +17,17 @@ from fec.code.erasure_code import ErasureCode
 from fec.errors import FecError, MalformedPacket
 from fec.protocol.path_counts import PathNumbers, PathReports
 from fec.protocol.wire import BLOCK_NUMBERS, CRC_OFFSET, HEADER, VERSION, LossReport, PacketType, decode_report, protect
-from fec.redundancy.adaptation import LARGEST_BLOCK, AdaptationParameters, BlockSizeController
+from fec.redundancy.adaptation import MAX_BLOCK, AdaptationParameters, BlockSizeController
 from fec.redundancy.labels import LabelOrder
 
 _REORDERING_S = 0.005
 """A packet counts as lost when one sent this much later has arrived; doubled whenever that turns out wrong."""
-_LATE_PER_SOURCE, _LONGEST_LATE_STEP_S = 8, 0.001
+_LATE_PER_SOURCE, _MAX_LATE_STEP_S = 8, 0.001
 """Late parity leaves at so many times the rate of source packets, or one packet a millisecond where that is quicker."""
 _OUTAGE = 128
 """So many packets lost one after another are an outage, which no block size answers: they do not count as a loss to code for."""
-_MOST_BLOCKS = 8192
-_MOST_UNJUDGED = 1 << 17
+_MAX_BLOCKS = 8192
+_MAX_UNJUDGED = 1 << 17
 _STAMPS = 1 << 32
 _HALF_STAMPS = _STAMPS // 2
 _pack = HEADER.pack
@@ -52,7 +52,7 @@ class SenderParameters:
     hold_s: float = 2.0
     report_timeout_s: float = 1.0
     block_size: int | None = None
-    largest_block: int = LARGEST_BLOCK
+    largest_block: int = MAX_BLOCK
     deterministic: bool = True
     stream_id: int = 1
     late_pps: float | None = None
@@ -65,7 +65,7 @@ class SenderParameters:
         if not 3 <= self.symbol_bytes <= 65535 or not 0 <= self.stream_id < 1 << 16:
             raise FecError(f"symbols of {self.symbol_bytes} bytes (3..65535), stream id {self.stream_id} (16 bits)")
         for size in (self.base_block_size, self.block_size or self.base_block_size):
-            if not 1 <= self.source_packets <= size <= self.largest_block <= LARGEST_BLOCK:
+            if not 1 <= self.source_packets <= size <= self.largest_block <= MAX_BLOCK:
                 raise FecError(
                     f"M = {self.source_packets}, N = {size}, largest {self.largest_block}: give 1 <= M <= N <= largest <= 255"
                 )
@@ -148,7 +148,7 @@ class StreamSender:
             parameters.symbol_bytes,
             parameters.stream_id,
         )
-        usual_s = min(self._interval / _LATE_PER_SOURCE, _LONGEST_LATE_STEP_S)
+        usual_s = min(self._interval / _LATE_PER_SOURCE, _MAX_LATE_STEP_S)
         self._late_step_s = 1 / parameters.late_pps if parameters.late_pps is not None else usual_s
         self._full_prefix = protect(bytes(parameters.symbol_bytes - 2))[:2]
         """What ``protect`` writes before a payload that fills its symbol."""
@@ -157,7 +157,7 @@ class StreamSender:
         self._filling: _Block | None = None
         self._parity: deque[tuple[float, _Block, int]] = deque()
         self._late: deque[tuple[float, _Block, int]] = deque()
-        self._unjudged: deque[tuple[float, _Block, int]] = deque(maxlen=_MOST_UNJUDGED)
+        self._unjudged: deque[tuple[float, _Block, int]] = deque(maxlen=_MAX_UNJUDGED)
         self._reordering_s = _REORDERING_S
         self._ended = False
         self._last_report, self._last_report_s = 0, -math.inf
@@ -280,7 +280,7 @@ class StreamSender:
         self._next_label += block.size
         self._blocks[number] = self._filling = block
         oldest_s = due_s - self.parameters.playback_s - 2 * self._m * self._interval
-        while (first := next(iter(self._blocks.values()))).started_s < oldest_s or len(self._blocks) > _MOST_BLOCKS:
+        while (first := next(iter(self._blocks.values()))).started_s < oldest_s or len(self._blocks) > _MAX_BLOCKS:
             del self._blocks[first.number]
         return block
 

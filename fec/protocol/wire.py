@@ -31,8 +31,8 @@ COMPACT_FLAG = 0x01
 
 HEADER_BYTES = 24
 COMPACT_HEADER_BYTES = 16
-LARGEST_SYMBOL_ID = 254
-LARGEST_SYMBOL_BYTES = 65535
+MAX_SYMBOL_ID = 254
+MAX_SYMBOL_BYTES = 65535
 BLOCK_NUMBERS = 1 << 24
 """Source block numbers before they repeat."""
 
@@ -79,7 +79,7 @@ class PacketHeader:
                 raise FecError(f"packet header: {name} {value} does not fit into {bits} bits")
         if not 1 <= self.source_packets <= self.block_size:
             raise FecError(f"packet header: {self.source_packets} source packets in a block of {self.block_size}")
-        if self.encoding_symbol_id > LARGEST_SYMBOL_ID or self.source_packets > LARGEST_SYMBOL_ID:
+        if self.encoding_symbol_id > MAX_SYMBOL_ID or self.source_packets > MAX_SYMBOL_ID:
             raise FecError(
                 f"packet header: symbol {self.encoding_symbol_id} of {self.source_packets} source packets; both reach 254"
             )
@@ -174,7 +174,7 @@ def decode_header(data: bytes | bytearray | memoryview) -> PacketHeader:
     if not flags and crc != _checksum(data):
         raise WrongChecksum("packet's CRC does not match its bytes")
     esi = ids & 0xFF
-    if not 1 <= k <= n or k > LARGEST_SYMBOL_ID or esi > LARGEST_SYMBOL_ID:
+    if not 1 <= k <= n or k > MAX_SYMBOL_ID or esi > MAX_SYMBOL_ID:
         raise ImpossibleBlock(f"symbol {esi} of a block with k = {k}, N = {n}: 1 <= k <= 254, k <= N, symbol <= 254")
     if (kind is PacketType.DATA) is not (esi < k):
         raise WrongType(f"{kind.name.lower()} packet with symbol {esi} of k = {k}")
@@ -214,7 +214,7 @@ def protect(payload: bytes | bytearray | memoryview, symbol_bytes: int | None = 
     b'abc'
     """
     size = len(payload) + 2 if symbol_bytes is None else symbol_bytes
-    if len(payload) + 2 > size or size > LARGEST_SYMBOL_BYTES:
+    if len(payload) + 2 > size or size > MAX_SYMBOL_BYTES:
         raise FecError(f"payload of {len(payload)} bytes in a symbol of {size}: two bytes of it hold the length")
     return b"".join((_LENGTH.pack(len(payload)), payload, bytes(size - len(payload) - 2)))
 
@@ -235,15 +235,15 @@ decoded blocks, undecodable blocks, unused parity, blocks listed, paths listed, 
 BLOCK_ENTRY = struct.Struct(">I32s")
 PATH_ENTRY = struct.Struct(">II")
 """path << 24 | lost packets, packets that came."""
-MOST_BLOCKS = 30
-MOST_PATHS = 40
-LARGEST_REPORT_BYTES = REPORT_HEADER.size + MOST_BLOCKS * BLOCK_ENTRY.size + MOST_PATHS * PATH_ENTRY.size
-LARGEST_PATH = 255
-MOST_LOST = (1 << 24) - 1
+MAX_BLOCKS = 30
+MAX_PATHS = 40
+MAX_REPORT_BYTES = REPORT_HEADER.size + MAX_BLOCKS * BLOCK_ENTRY.size + MAX_PATHS * PATH_ENTRY.size
+MAX_PATH = 255
+MAX_LOST = (1 << 24) - 1
 """Lost packets of one path that a report can tell; it stays there when there are more."""
 
 _REPORT_CRC_OFFSET = REPORT_HEADER.size - 4
-_SYMBOLS_MASK = (1 << (LARGEST_SYMBOL_ID + 1)) - 1
+_SYMBOLS_MASK = (1 << (MAX_SYMBOL_ID + 1)) - 1
 _WORD_FIELDS = (
     "number",
     "newest_us",
@@ -290,15 +290,15 @@ class LossReport:
         for name in _WORD_FIELDS:
             if not 0 <= getattr(self, name) < 1 << 32:
                 raise FecError(f"loss report: {name} {getattr(self, name)} does not fit into 32 bits")
-        if len(self.blocks) > MOST_BLOCKS:
-            raise FecError(f"loss report: {len(self.blocks)} blocks; at most {MOST_BLOCKS} fit into one packet")
+        if len(self.blocks) > MAX_BLOCKS:
+            raise FecError(f"loss report: {len(self.blocks)} blocks; at most {MAX_BLOCKS} fit into one packet")
         for block, bitmap in self.blocks:
             if not 0 <= block < BLOCK_NUMBERS or not 0 <= bitmap <= _SYMBOLS_MASK:
-                raise FecError(f"loss report: block {block} within 24 bits, bitmap of symbols 0..{LARGEST_SYMBOL_ID}")
-        if len(self.paths) > MOST_PATHS:
-            raise FecError(f"loss report: {len(self.paths)} paths; at most {MOST_PATHS} fit into one packet")
+                raise FecError(f"loss report: block {block} within 24 bits, bitmap of symbols 0..{MAX_SYMBOL_ID}")
+        if len(self.paths) > MAX_PATHS:
+            raise FecError(f"loss report: {len(self.paths)} paths; at most {MAX_PATHS} fit into one packet")
         for path, lost, came in self.paths:
-            if not 1 <= path <= LARGEST_PATH or not 0 <= lost <= MOST_LOST or not 0 <= came < 1 << 32:
+            if not 1 <= path <= MAX_PATH or not 0 <= lost <= MAX_LOST or not 0 <= came < 1 << 32:
                 raise FecError(f"loss report: path {path} (1..255), {lost} lost (24 bits), {came} came (32 bits)")
 
     def encode(self) -> bytes:
@@ -352,13 +352,13 @@ def decode_report(data: bytes | bytearray | memoryview) -> LossReport:
     entries = [
         (b, int.from_bytes(bits, "big")) for b, bits in BLOCK_ENTRY.iter_unpack(view[REPORT_HEADER.size : paths_at])
     ]
-    paths = tuple((word >> 24, word & MOST_LOST, came) for word, came in PATH_ENTRY.iter_unpack(view[paths_at:]))
-    if listed > MOST_BLOCKS or fields[6] >> 24 or any(b >> 24 or bits > _SYMBOLS_MASK for b, bits in entries):
+    paths = tuple((word >> 24, word & MAX_LOST, came) for word, came in PATH_ENTRY.iter_unpack(view[paths_at:]))
+    if listed > MAX_BLOCKS or fields[6] >> 24 or any(b >> 24 or bits > _SYMBOLS_MASK for b, bits in entries):
         raise ImpossibleBlock(
             f"loss report of {listed} blocks, highest {fields[6]}: a number or symbol outside its range"
         )
-    if named > MOST_PATHS or any(not path for path, _, _ in paths):
-        raise ImpossiblePath(f"loss report of {named} paths: at most {MOST_PATHS}, none of them numbered 0")
+    if named > MAX_PATHS or any(not path for path, _, _ in paths):
+        raise ImpossiblePath(f"loss report of {named} paths: at most {MAX_PATHS}, none of them numbered 0")
     return LossReport(
         stream_id=fields[2],
         number=fields[3],

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from fec.errors import FecError
 
-LARGEST_BLOCK = 255
-LONGEST_MEMORY = 2048
+MAX_BLOCK = 255
+MAX_MEMORY = 2048
 """Packets that an estimate rests on at most."""
 CONVERGING = 1024
 """Packets after a change during which an estimate is still told more exactly: N follows it down without a hold."""
 
-_LEAST_GAP = 0.02
+_MIN_GAP = 0.02
 """Stratified shares nearer than this are not told apart: the windows in between err by as much."""
 _SURE_OF_FIRST, _SURE_OF_OTHER = 7.0, 10.0
 """Log likelihood ratios at which a change of a stratified share is believed: after no loss at all, and between two losses.
@@ -38,13 +38,13 @@ class AdaptationParameters:
     """
 
     base: int
-    largest: int = LARGEST_BLOCK
+    largest: int = MAX_BLOCK
     hold_s: float = 2.0
     report_timeout_s: float = 1.0
     deterministic: bool = True
 
     def __post_init__(self) -> None:
-        if not 1 <= self.base <= self.largest <= LARGEST_BLOCK:
+        if not 1 <= self.base <= self.largest <= MAX_BLOCK:
             raise FecError(f"block sizes: base {self.base}, largest {self.largest}; give 1 <= base <= largest <= 255")
         if not (self.hold_s >= 0 and self.report_timeout_s > 0):
             raise FecError(f"hold {self.hold_s} s, report timeout {self.report_timeout_s} s: 0 or more, above 0")
@@ -101,8 +101,8 @@ class LossEstimator:
 
     def add(self, lost: Sequence[bool], sent_s: Sequence[float]) -> float | None:
         """Fates and send times of more packets; the send time of the first packet after a change, or None."""
-        self._lost = np.concatenate((self._lost, np.asarray(lost, dtype=np.int64)))[-LONGEST_MEMORY:]
-        self._sent_s = np.concatenate((self._sent_s, np.asarray(sent_s, dtype=np.float64)))[-LONGEST_MEMORY:]
+        self._lost = np.concatenate((self._lost, np.asarray(lost, dtype=np.int64)))[-MAX_MEMORY:]
+        self._sent_s = np.concatenate((self._sent_s, np.asarray(sent_s, dtype=np.float64)))[-MAX_MEMORY:]
         changed_s: float | None = None
         while (split := self._best_split()) is not None:
             before, after = self._lost[:split].mean(), self._lost[split:].mean()
@@ -123,7 +123,7 @@ class LossEstimator:
         gap = np.abs(k2 / n2 - k1 / n1)
         ratio = _log_likelihood(k1, n1) + _log_likelihood(k2, n2) - _log_likelihood(np.array(total), np.array(count))
         if self._deterministic:
-            found = (ratio > np.where(k1 == 0, _SURE_OF_FIRST, _SURE_OF_OTHER)) & (gap > _LEAST_GAP)
+            found = (ratio > np.where(k1 == 0, _SURE_OF_FIRST, _SURE_OF_OTHER)) & (gap > _MIN_GAP)
         else:
             found = ratio > _SURE
         return int(n1[np.argmax(np.where(found, ratio, -1.0))]) if found.any() else None

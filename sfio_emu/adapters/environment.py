@@ -11,7 +11,7 @@ from sfio_emu.errors import UsageError
 from sfio_emu.ports import ProcessGroup, SoloGroup
 from sfio_emu.session import Session
 
-LEAST_JOIN_S = 30.0  # processes of one program may start seconds apart on a busy machine
+MIN_JOIN_S = 30.0  # processes of one program may start seconds apart on a busy machine
 
 
 def session_from_environment(environment: Mapping[str, str] | None = None) -> Session:
@@ -45,7 +45,7 @@ def _group(values: Mapping[str, str], rank: int, size: int, timeout_s: float) ->
         raise UsageError(f"SFIO_SIZE is {size} but SFIO_GROUP is not set: give unix:/path or tcp:host:port")
     from sfio_emu.adapters.process_group import SocketGroup
 
-    return SocketGroup.join(address, rank, size, max(timeout_s, LEAST_JOIN_S))
+    return SocketGroup.join(address, rank, size, max(timeout_s, MIN_JOIN_S))
 
 
 def _whole(values: Mapping[str, str], name: str, default: int) -> int:

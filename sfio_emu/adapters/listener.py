@@ -21,7 +21,7 @@ from sfio_emu.listener.server import BufferPool, FileRange, ServerConnection, Ta
 
 DEFAULT_MEMORY_BYTES = 32 << 20
 DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096
-LONGEST_SILENCE_S = 5.0
+MAX_SILENCE_S = 5.0
 
 
 @dataclass(kw_only=True)
@@ -46,7 +46,7 @@ class Listener:
         *,
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
         message_bytes: int = DEFAULT_MESSAGE_BYTES,
-        silence_s: float = LONGEST_SILENCE_S,
+        silence_s: float = MAX_SILENCE_S,
         sieve: bool = True,
     ) -> None:
         self._pool = BufferPool(memory_bytes, min(message_bytes, memory_bytes))

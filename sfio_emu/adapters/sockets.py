@@ -16,7 +16,7 @@ from sfio_emu.ports import Connection, Conversation
 VECTORS = 1024
 DEFAULT_TIMEOUT_S = 2.0
 STALL_FACTOR = 15.0
-LEAST_BURST_BYTES = 16 << 10
+MIN_BURST_BYTES = 16 << 10
 
 
 class TcpConnection:
@@ -157,7 +157,7 @@ def _receive(stream: socket.socket, talk: Conversation) -> bool:
     if not count:
         raise ConnectionResetError(errno.ECONNRESET, "its listener closed the connection")
     talk.received(count)
-    return count >= LEAST_BURST_BYTES
+    return count >= MIN_BURST_BYTES
 
 
 def _send(stream: socket.socket, talk: Conversation) -> bool:

@@ -11,7 +11,7 @@ from sfio_emu import wire
 from sfio_emu.client.connection import Message
 from sfio_emu.client.transfer import Stage, TransferOptions, pack, read_message, write_message
 from sfio_emu.errors import SfioError
-from sfio_emu.layout.block_stage import LEAST_BLOCK_BYTES, BlockStage, room_bytes
+from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
 from sfio_emu.layout.pieces import Bytes, Piece, StripedPiece, pieces_of
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
@@ -64,7 +64,7 @@ class Access:
         if len(requests) != 1 or len(self.subfiles) == 1 or not self.session.settings.merge:
             return None
         offset, place, size = int(requests.offsets[0]), int(requests.memory[0]), int(requests.sizes[0])
-        if size < LEAST_BLOCK_BYTES:
+        if size < MIN_BLOCK_BYTES:
             return None
         room = self.session.block_room.room(room_bytes(len(self.subfiles)))
         return BlockStage(self.layout, memory, offset, place, size, room)

@@ -124,7 +124,7 @@ class Exchange:
         if self._header is not None:
             return (self._inbox[self._arrived : self._end_of(self._header)],)
         if self._waiting and self._waiting[0][1].places is not None:
-            return (self._inbox[self._arrived : wire.HEADER_BYTES + wire.LEAST_READ_BODY_BYTES],)
+            return (self._inbox[self._arrived : wire.HEADER_BYTES + wire.MIN_READ_BODY_BYTES],)
         return (self._inbox[self._arrived :],)
 
     def received(self, count: int) -> None:
@@ -148,7 +148,7 @@ class Exchange:
         if self._header is None:
             if self._arrived < wire.HEADER_BYTES:
                 return False
-            self._header = self._checked(wire.decode_header(self._inbox[: wire.HEADER_BYTES], wire.LARGEST_LIMIT))
+            self._header = self._checked(wire.decode_header(self._inbox[: wire.HEADER_BYTES], wire.MAX_LIMIT))
         header, end = self._header, self._end_of(self._header)
         if self._arrived < end:
             return False
@@ -188,7 +188,7 @@ class Exchange:
         awaited = self._waiting[0][0] if self._waiting else None
         if header.sequence != awaited and header.kind != Kind.REFUSED:
             raise Malformed(f"an answer to message {header.sequence}, which is not awaited", fatal=True)
-        if header.body_bytes > wire.LARGEST_LIMIT // 4:
+        if header.body_bytes > wire.MAX_LIMIT // 4:
             raise Malformed("a body larger than any answer's", fatal=True)
         if self._end_of(header) > len(self._inbox):
             larger = memoryview(bytearray(self._end_of(header)))

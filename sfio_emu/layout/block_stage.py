@@ -11,17 +11,17 @@ import numpy as np
 from sfio_emu.layout.pieces import Bytes, StripedPiece
 from sfio_emu.layout.striping import Layout
 
-LARGEST_WINDOW_BYTES = 512 << 10  # a divisor of pieces.ALIGNED_BYTES
-LEAST_WINDOW_BYTES = 64 << 10
+MAX_WINDOW_BYTES = 512 << 10  # a divisor of pieces.ALIGNED_BYTES
+MIN_WINDOW_BYTES = 64 << 10
 STAGES_BYTES = 2 << 20
-LEAST_BLOCK_BYTES = 1 << 20
+MIN_BLOCK_BYTES = 1 << 20
 COMPILED_FROM_BYTES = 64 << 20  # numba takes half a second to import: smaller blocks do without, unless it is there
 EVER = 2**62
 
 
 def window_bytes(subfiles: int) -> int:
     """How much of each subfile is parted or joined at a time."""
-    return max(LEAST_WINDOW_BYTES, min(LARGEST_WINDOW_BYTES, 1 << (STAGES_BYTES // subfiles).bit_length() - 1))
+    return max(MIN_WINDOW_BYTES, min(MAX_WINDOW_BYTES, 1 << (STAGES_BYTES // subfiles).bit_length() - 1))
 
 
 class BlockStage:
@@ -142,4 +142,4 @@ def room_bytes(subfiles: int) -> int:
     return 2 * subfiles * window_bytes(subfiles)
 
 
-__all__ = ["LARGEST_WINDOW_BYTES", "LEAST_BLOCK_BYTES", "BlockStage", "room_bytes", "window_bytes"]
+__all__ = ["MAX_WINDOW_BYTES", "MIN_BLOCK_BYTES", "BlockStage", "room_bytes", "window_bytes"]

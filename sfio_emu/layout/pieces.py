@@ -18,7 +18,7 @@ PAGE_BYTES = 4096
 ALIGNED_BYTES = 512 << 10  # long messages end there: a multiple of all windows of `block_stage`
 RUN_COST_BYTES = 16
 LISTED_FROM = 33
-LONGEST_BATCH = 1 << 16
+MAX_BATCH = 1 << 16
 
 
 class Piece(Protocol):
@@ -238,10 +238,10 @@ def pieces_of(requests: Requests, layout: Layout, subfile: int, *, merge: bool) 
 
 
 def _listed(requests: Requests, layout: Layout, subfile: int, *, merge: bool) -> Iterator[Piece]:
-    batch_bytes = layout.round_bytes * LONGEST_BATCH
+    batch_bytes = layout.round_bytes * MAX_BATCH
     start = 0
     while start < len(requests):
-        end = min(start + LONGEST_BATCH, len(requests))
+        end = min(start + MAX_BATCH, len(requests))
         total = np.cumsum(requests.sizes[start:end])
         end = start + max(1, int(np.searchsorted(total, batch_bytes, side="right")))
         batch = requests.chosen(np.arange(start, end))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfio_emu.errors import UsageError
-from sfio_emu.layout.striping import LARGEST_OFFSET
+from sfio_emu.layout.striping import MAX_OFFSET
 from sfio_emu.settings import Settings
 
 Integers = npt.NDArray[np.int64]
@@ -55,14 +55,14 @@ def make_requests(offsets: npt.ArrayLike, memory: npt.ArrayLike, sizes: npt.Arra
     if len({len(values) for values in places}) != 1:
         raise UsageError(f"{len(places[0])} offsets for {len(places[2])} sizes: give one of each a block")
     for name, values in (("offset", places[0]), ("size", places[2])):
-        wrong = np.flatnonzero((values < 0) | (values > LARGEST_OFFSET))
+        wrong = np.flatnonzero((values < 0) | (values > MAX_OFFSET))
         if len(wrong):
             number = int(wrong[0])
             raise UsageError(f"the {name} of block {number} is {int(values[number])}: it must be 0 to 2^62")
     requests = Requests(offsets=places[0], memory=places[1], sizes=places[2])
     if len(places[2]) and int(places[2].min()) == 0:
         requests = requests.chosen(places[2] > 0)
-    if len(requests) and requests.end > LARGEST_OFFSET:
+    if len(requests) and requests.end > MAX_OFFSET:
         raise UsageError("a block ends beyond 2^62 bytes: no file is that large")
     return requests
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sfio_emu.errors import UsageError
 
-LARGEST_OFFSET = 2**62
+MAX_OFFSET = 2**62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Layout:
                 raise UsageError(f"the {name} is {value!r}: give a whole number of at least 1")
             if value < 1:
                 raise UsageError(f"the {name} is {value}: it must be at least 1")
-        if self.stripe_unit * self.subfiles > LARGEST_OFFSET:
+        if self.stripe_unit * self.subfiles > MAX_OFFSET:
             raise UsageError(
                 f"the stripe unit is {self.stripe_unit}: a round over all subfiles must stay below 2^62 bytes"
             )
@@ -81,4 +81,4 @@ class Layout:
             offset += length
 
 
-__all__ = ["LARGEST_OFFSET", "Fragment", "Layout"]
+__all__ = ["MAX_OFFSET", "Fragment", "Layout"]

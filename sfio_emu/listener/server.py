@@ -14,7 +14,7 @@ from sfio_emu.listener.sieves import WINDOW_BYTES, Window, parts_of
 from sfio_emu.settings import CALLS
 from sfio_emu.wire import Header, Kind, Malformed
 
-LEAST_RANGE_BYTES = 16 << 10
+MIN_RANGE_BYTES = 16 << 10
 CHUNK_BYTES = 256 << 10
 PAGE_BYTES = 4096
 
@@ -62,7 +62,7 @@ class BufferPool:
     """Buffers of `buffer_bytes` for messages, at most `memory_bytes` in all; made when first needed, then kept."""
 
     def __init__(self, memory_bytes: int, buffer_bytes: int) -> None:
-        if not wire.SMALLEST_LIMIT <= buffer_bytes <= wire.LARGEST_LIMIT or memory_bytes < buffer_bytes:
+        if not wire.MIN_LIMIT <= buffer_bytes <= wire.MAX_LIMIT or memory_bytes < buffer_bytes:
             raise ValueError(f"{memory_bytes} bytes of memory cannot hold messages of {buffer_bytes} bytes")
         self.buffer_bytes = buffer_bytes
         self._to_make = memory_bytes // buffer_bytes
@@ -127,7 +127,7 @@ class ServerConnection:
     moved as one span (`sieves`).
     """
 
-    LONGEST_HANDLES = 4096
+    MAX_HANDLES = 4096
 
     def __init__(self, subfiles: Subfiles, pool: BufferPool, tally: Tally, *, sieve: bool = True) -> None:
         self._subfiles, self._pool, self._tally, self._sieve = subfiles, pool, tally, sieve
@@ -343,7 +343,7 @@ class ServerConnection:
         self._answer(Kind.DONE, header.sequence, wire.HANDLE.pack(self._pool.buffer_bytes))
 
     def _open(self, header: Header, body: memoryview, data: memoryview) -> None:
-        if len(body) < wire.OPEN.size or len(self._files) >= self.LONGEST_HANDLES:
+        if len(body) < wire.OPEN.size or len(self._files) >= self.MAX_HANDLES:
             raise Malformed("an open without a path, or one too many", fatal=False)
         path = self._path(body[wire.OPEN.size :])
         file = self._subfiles.open(path, create=bool(body[0] & 1))
@@ -455,7 +455,7 @@ class ServerConnection:
 
     def _ranged(self, header: Header, size: int) -> bool:
         """Whether a run of an answer goes from the file to the network without a buffer."""
-        return size >= LEAST_RANGE_BYTES and not header.checked
+        return size >= MIN_RANGE_BYTES and not header.checked
 
     def _read_run(self, file: int, room: memoryview, offset: int) -> tuple[memoryview, int]:
         """What the file has of a run, and the calls it took."""

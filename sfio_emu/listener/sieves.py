@@ -12,8 +12,8 @@ import numpy.typing as npt
 from sfio_emu import wire
 from sfio_emu.wire import Malformed
 
-LEAST_RUNS = 16
-LARGEST_GAP_BYTES = 4096  # a call of the disk costs as much as copying this through
+MIN_RUNS = 16
+MAX_GAP_BYTES = 4096  # a call of the disk costs as much as copying this through
 WINDOW_BYTES = 256 << 10
 RUN = np.dtype([("handle", "<u4"), ("size", "<u4"), ("offset", "<u8")])
 
@@ -72,23 +72,23 @@ Part = tuple[int, int, int, Window | None]
 
 def parts_of(body: memoryview, *, together: bool = True) -> list[Part]:
     """The runs of a message in the order of their data, those near one another `together`. Raises `Malformed`."""
-    if not together or len(body) < LEAST_RUNS * wire.RUN_BYTES:
+    if not together or len(body) < MIN_RUNS * wire.RUN_BYTES:
         return [(handle, size, offset, None) for handle, size, offset in wire.decode_runs(body)]
     if len(body) % wire.RUN_BYTES:
         raise Malformed(f"a list of runs of {len(body)} bytes", fatal=False)
     table = np.frombuffer(bytes(body), dtype=RUN)
-    if int(table["offset"].max()) > wire.LARGEST_OFFSET:
+    if int(table["offset"].max()) > wire.MAX_OFFSET:
         raise Malformed("an offset beyond 2^62", fatal=False)
     handles, sizes, offsets = table["handle"], table["size"].astype(np.int64), table["offset"].astype(np.int64)
     ends = offsets + sizes
     gaps = offsets[1:] - ends[:-1]
-    near = (gaps > 0) & (gaps <= LARGEST_GAP_BYTES) & (handles[1:] == handles[:-1]) & (sizes[1:] > 0) & (sizes[:-1] > 0)
+    near = (gaps > 0) & (gaps <= MAX_GAP_BYTES) & (handles[1:] == handles[:-1]) & (sizes[1:] > 0) & (sizes[:-1] > 0)
     borders = [0, *(np.flatnonzero(~near) + 1).tolist(), len(table)]
     parts: list[Part] = []
     for first, last in pairwise(borders):
         while first < last:
             end = first + int(np.searchsorted(ends[first:last], offsets[first] + WINDOW_BYTES, side="right"))
-            if end - first >= LEAST_RUNS:
+            if end - first >= MIN_RUNS:
                 window = Window(offsets[first:end], sizes[first:end])
                 parts.append((int(handles[first]), window.size, window.low, window))
             else:
@@ -99,4 +99,4 @@ def parts_of(body: memoryview, *, together: bool = True) -> list[Part]:
     return parts
 
 
-__all__ = ["LARGEST_GAP_BYTES", "LEAST_RUNS", "WINDOW_BYTES", "Part", "Window", "parts_of"]
+__all__ = ["MAX_GAP_BYTES", "MIN_RUNS", "WINDOW_BYTES", "Part", "Window", "parts_of"]

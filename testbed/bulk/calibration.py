@@ -12,9 +12,9 @@ from testbed.bulk.plan import BulkPlan
 from topologies.network import LinkId
 
 MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2
-LEAST_S, MOST_MESSAGES = 0.6, 16
+MIN_S, MAX_MESSAGES = 0.6, 16
 """Small messages are more in number: a few milliseconds that one comes late are no measure of a machine."""
-LEAST_TOGETHER = 0.965
+MIN_TOGETHER = 0.965
 """Disjoint paths at once that are slower than this fraction of one alone: the machine, not the schedule, sets the pace."""
 ATTEMPTS = 3
 """Before a run: another program's burst of work is no reason to give up."""
@@ -36,7 +36,7 @@ def alone(plan: BulkPlan) -> CalibrationJob:
 
 def _count(plan: BulkPlan, least: int) -> int:
     message_s = plan.message_bytes * 8 / plan.link_rate_bps
-    return max(least, min(MOST_MESSAGES, math.ceil(LEAST_S / message_s)))
+    return max(least, min(MAX_MESSAGES, math.ceil(MIN_S / message_s)))
 
 
 def together(plan: BulkPlan) -> CalibrationJob:

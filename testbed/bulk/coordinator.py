@@ -15,7 +15,7 @@ from testbed.bulk.arbiter import CircuitArbiter, Deadlock, Outcome
 from testbed.bulk.plan import BulkPlan, Path, TransferRecord
 from topologies.network import LinkId
 
-MOST_ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,8 +269,8 @@ class BulkCoordinator:
             self._actions.append(Send(messages=tuple((i, self._attempts[i]) for i in indices)))
 
     def _again(self, index: int, now_s: float, why: str) -> None:
-        if self._attempts[index] >= MOST_ATTEMPTS:
-            self._fail(f"{self.plan.transfers[index].name}: {why}, {MOST_ATTEMPTS} times")
+        if self._attempts[index] >= MAX_ATTEMPTS:
+            self._fail(f"{self.plan.transfers[index].name}: {why}, {MAX_ATTEMPTS} times")
             return
         self._attempts[index] += 1
         if index in self._standing or self.plan.switching == "packet":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 Row = Mapping[str, Any]
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 _ENOUGH = 0.95
 
 
@@ -77,7 +77,7 @@ def busy_figure(row: Row) -> Any:
     """Bottlenecks against time frames: the fraction of each frame in which each bottleneck carried data."""
     from matplotlib import pyplot as plt
 
-    names, shares = row["bottlenecks"][:_MOST_LINKS], np.array(row["bottleneck_busy"][:_MOST_LINKS])
+    names, shares = row["bottlenecks"][:_MAX_LINKS], np.array(row["bottleneck_busy"][:_MAX_LINKS])
     figure, axes = plt.subplots(figsize=(9, 1.5 + 0.22 * len(names)), layout="constrained")
     image = axes.imshow(shares, aspect="auto", vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
     axes.set_yticks(range(len(names)), names)

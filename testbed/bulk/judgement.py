@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.bulk.calibration import LEAST_TOGETHER
+from testbed.bulk.calibration import MIN_TOGETHER
 from testbed.bulk.frames import ROUNDS
 from testbed.bulk.messages import OVERHEAD_BYTES
 from testbed.bulk.plan import BulkMeasurements, BulkPlan
@@ -18,7 +18,7 @@ ORDER_TOLERANCE = 0.1
 """How far the ratio of any other order may lie from that of its virtual-time run."""
 COUNTER_TOLERANCE = 0.02
 _MEND = "lower --link-rate, or leave the machine to this run"
-MOST_STANDSTILL, USUAL_LATENESS_S, MOST_LATE_S = 0.4, 0.01, 0.0015
+MAX_STANDSTILL, USUAL_LATENESS_S, MAX_LATE_S = 0.4, 0.01, 0.0015
 """Of the time that a run may lose against its prediction, what its machine may stand still at once (so long it may in any run,
 however short); and how late a thread may wake on average."""
 STRAY_SHARE, STRAY_PACKETS = 0.03, 2
@@ -157,7 +157,7 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
 def _lag(run: BulkMeasurements) -> str | None:
     """Why the machine did not keep up by its calibrations, None where it did."""
     goodput = run.goodput
-    if goodput.together_bps >= LEAST_TOGETHER * goodput.alone_bps:
+    if goodput.together_bps >= MIN_TOGETHER * goodput.alone_bps:
         return None
     return (
         f"the machine could not keep up: {goodput.paths_together} disjoint paths at once got {goodput.together_bps / 1e6:.2f} "
@@ -170,10 +170,10 @@ def _late(run: BulkMeasurements, tolerance: float) -> str | None:
     strain = run.strain
     if strain is None:
         return None
-    if strain.worst_lateness_s > max(USUAL_LATENESS_S, MOST_STANDSTILL * tolerance * run.seconds):
+    if strain.worst_lateness_s > max(USUAL_LATENESS_S, MAX_STANDSTILL * tolerance * run.seconds):
         late_ms = 1000 * strain.worst_lateness_s
         return f"the machine could not keep up: it stood still for {late_ms:.0f} ms of {run.seconds:.2f} s; {_MEND}"
-    if strain.mean_lateness_s > MOST_LATE_S:
+    if strain.mean_lateness_s > MAX_LATE_S:
         late_ms = 1000 * strain.mean_lateness_s
         return f"the machine could not keep up: a thread woke {late_ms:.1f} ms late on average; {_MEND}"
     return None

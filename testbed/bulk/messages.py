@@ -17,7 +17,7 @@ _TRAILER = struct.Struct("!I")
 _MAGIC, _VERSION = b"BULK", 1
 HEADER_BYTES, TRAILER_BYTES = _HEADER.size, _TRAILER.size
 OVERHEAD_BYTES = HEADER_BYTES + TRAILER_BYTES
-MOST_ATTEMPTS = 255
+MAX_ATTEMPTS = 255
 
 
 class MessageError(TestbedError):
@@ -34,8 +34,8 @@ class MessageHeader:
 
     def encode(self) -> bytes:
         """32 bits of checksum over the header itself come last."""
-        if not 1 <= self.attempt <= MOST_ATTEMPTS:
-            raise InputError(f"attempt {self.attempt} of transfer {self.transfer}; give 1 to {MOST_ATTEMPTS}")
+        if not 1 <= self.attempt <= MAX_ATTEMPTS:
+            raise InputError(f"attempt {self.attempt} of transfer {self.transfer}; give 1 to {MAX_ATTEMPTS}")
         bare = _HEADER.pack(_MAGIC, _VERSION, self.attempt, 0, self.transfer, self.length, 0)[:-4]
         return bare + _TRAILER.pack(zlib.crc32(bare))
 

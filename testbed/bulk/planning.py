@@ -16,7 +16,7 @@ from topologies.network import LinkId, Network
 from topologies.routing_tables import shortest_path_routing, static_routing
 
 Pair = tuple[str, str]
-MOST_MESSAGE_BYTES = 1 << 30
+MAX_MESSAGE_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,8 @@ def build_bulk_plan(
     Raises InputError and TopologyError for what cannot be run: no transfer, an unknown node, method or routing, a path
     over a link that has none back.
     """
-    if not 1 <= options.message_bytes <= MOST_MESSAGE_BYTES:
-        raise InputError(f"messages of {options.message_bytes} bytes; give 1 to {MOST_MESSAGE_BYTES}")
+    if not 1 <= options.message_bytes <= MAX_MESSAGE_BYTES:
+        raise InputError(f"messages of {options.message_bytes} bytes; give 1 to {MAX_MESSAGE_BYTES}")
     if not options.link_rate_bps > 0:
         raise InputError(f"link rate {options.link_rate_bps:g} bit/s; give more than 0")
     shaped = at_rate(network, options.link_rate_bps)

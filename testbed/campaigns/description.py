@@ -14,7 +14,7 @@ from typing import Any
 
 from testbed.errors import InputError
 
-MOST_ROWS = 50_000_000
+MAX_ROWS = 50_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +85,8 @@ def parse_campaign(document: Any, where: str) -> Campaign:
                 raise InputError(f"{where}: claims: method {method!r} is not among the campaign's methods")
         if claim.large_blocks not in campaign.large_blocks:
             raise InputError(f"{where}: claims: large_blocks = {claim.large_blocks} is not among the campaign's")
-    if len(units(campaign)) * campaign.rows_per_unit > MOST_ROWS:
-        raise InputError(f"{where}: more than {MOST_ROWS} rows; split the campaign")
+    if len(units(campaign)) * campaign.rows_per_unit > MAX_ROWS:
+        raise InputError(f"{where}: more than {MAX_ROWS} rows; split the campaign")
     return campaign
 
 

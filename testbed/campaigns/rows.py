@@ -19,7 +19,7 @@ from topologies.errors import NoPathError
 from topologies.network import Network
 
 Row = dict[str, Any]
-MOST_DRAWS = 10_000
+MAX_DRAWS = 10_000
 
 COLUMNS = {
     "unit": int,
@@ -79,7 +79,7 @@ def drawn_pair(network: Network, seed: int, draw: int, minimum_paths: int) -> tu
     degree = _degrees(network)
     generator = random.Random(f"{seed}/{network.name}")
     found: dict[tuple[str, str], None] = {}
-    for _ in range(MOST_DRAWS):
+    for _ in range(MAX_DRAWS):
         source, sink = generator.sample(ends, 2)
         if min(degree[0].get(source, 0), degree[1].get(sink, 0)) < minimum_paths or (source, sink) in found:
             continue

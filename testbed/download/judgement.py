@@ -11,7 +11,7 @@ from testbed.model.verdict import Check, Verdict
 
 TIME_SHARE, TIME_S = 0.1, 0.6
 SENT_SHARE, SENT_PACKETS = 0.15, 200
-LONGEST_LAG_S = 0.2
+MAX_LAG_S = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
             SENT_SHARE * foretold.sent + SENT_PACKETS + reaction * plan.parameters.arrival_pps,
         ),
     ]
-    late = run.sender_lag_s > LONGEST_LAG_S
+    late = run.sender_lag_s > MAX_LAG_S
     return Verdict(checks=tuple(checks), invalid=f"the sender was {run.sender_lag_s:.2f} s late" if late else None)
 
 

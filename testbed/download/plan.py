@@ -30,7 +30,7 @@ from topologies.network import Link, LinkId, Network, Node
 FRAME_OVERHEAD_BYTES = 14 + 20 + 8 + HEADER.size
 FILL = 0.95
 """Share of the last kilometre's rate that is asked for: what is more would only stand in its queue."""
-MOST_BYTES = 1 << 28
+MAX_BYTES = 1 << 28
 CODES: dict[str, type[RaptorQBlocks] | type[ReedSolomonBlocks]] = {
     "raptorq": RaptorQBlocks,
     "reed-solomon": ReedSolomonBlocks,
@@ -110,8 +110,8 @@ def build_download(
     ``faults`` None: the most loaded link that is not the last kilometre goes down for the middle half of the download.
     Raises InputError or TopologyError for values that cannot be used.
     """
-    if not 1 <= file_bytes <= MOST_BYTES:
-        raise InputError(f"file of {file_bytes} bytes; give 1 to {MOST_BYTES}")
+    if not 1 <= file_bytes <= MAX_BYTES:
+        raise InputError(f"file of {file_bytes} bytes; give 1 to {MAX_BYTES}")
     if code not in CODES:
         raise InputError(f"code {code!r}; choose one of {', '.join(CODES)}")
     symbols = block_symbols or (500 if code == "raptorq" else 128)

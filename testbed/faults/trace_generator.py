@@ -15,7 +15,7 @@ import numpy as np
 from testbed.errors import InputError
 from testbed.faults.failure_traces import FailureTrace, NetworkFailure, parse_lanl_table
 
-SHORTEST_OUTAGE_S = 60.0
+MIN_OUTAGE_S = 60.0
 _EPOCH_S = 1_041_379_200.0  # 2003-01-01
 
 
@@ -70,7 +70,7 @@ def measure_statistics(trace: FailureTrace, *, nodes: int) -> TraceStatistics:
     if len(trace.failures) < 3:
         raise InputError(f"trace of {trace.system}: {len(trace.failures)} failures have no statistics; it takes 3")
     gaps = np.diff([failure.start_s for failure in trace.failures])
-    outages = [max(f.end_s - f.start_s, SHORTEST_OUTAGE_S) for f in trace.failures if f.end_s is not None]
+    outages = [max(f.end_s - f.start_s, MIN_OUTAGE_S) for f in trace.failures if f.end_s is not None]
     return TraceStatistics(
         nodes=nodes,
         failures=len(trace.failures),
@@ -99,7 +99,7 @@ def generate_trace(statistics: TraceStatistics, *, seed: int | Sequence[int], na
         end = None
         if statistics.outage_median_s is not None and statistics.outage_log_deviation is not None:
             length = statistics.outage_median_s * math.exp(statistics.outage_log_deviation * float(chance.normal()))
-            end = _EPOCH_S + start + max(length, SHORTEST_OUTAGE_S)
+            end = _EPOCH_S + start + max(length, MIN_OUTAGE_S)
         failures.append(
             NetworkFailure(component=str(components[hit[k]]), start_s=_EPOCH_S + start, end_s=end, row=k + 2)
         )

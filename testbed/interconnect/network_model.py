@@ -20,7 +20,7 @@ from topologies import Network, TopologyError
 from topologies.routing_tables import static_routing
 
 NONE = -1
-MOST_BUFFERS = 1 << 18
+MAX_BUFFERS = 1 << 18
 
 
 class Ports(NamedTuple):
@@ -108,9 +108,9 @@ def build_model(network: Network, parameters: SimulationParameters) -> NetworkMo
     tables, goal = _tables(network, parameters, paths)
     classes = _classes(network, parameters, tables, paths)
     ports = _number_ports(network, parameters, paths, tables, classes, goal)
-    if ports.queues >= MOST_BUFFERS:
+    if ports.queues >= MAX_BUFFERS:
         raise InputError(
-            f"{network.name}: {ports.queues} buffers; the simulator's keys hold {MOST_BUFFERS}: take a smaller network"
+            f"{network.name}: {ports.queues} buffers; the simulator's keys hold {MAX_BUFFERS}: take a smaller network"
         )
     shape = network.attributes.get("shape")
     sides = [int(s) for s in shape] if isinstance(shape, list) else [paths.diameter]

@@ -15,7 +15,7 @@ TICK_S = 1e-11
 """One tick of both engines: 10 ps. Times are whole ticks, so both engines order events alike."""
 TICKS_PER_S = 10**11
 PS_PER_TICK = 10
-LONGEST_S = 20.0
+MAX_S = 20.0
 """Event keys hold 41 bits of ticks: 21.9 s."""
 
 MODELS = ("booksim", "thesis")
@@ -157,10 +157,8 @@ class SimulationParameters:
         if self.hop.router_delay_s + self.hop.link_delay_s < TICK_S:
             raise InputError("simulation: a hop without any delay; give router_delay_s or link_delay_s above 0")
         for name in ("watchdog_s", "drain_s"):
-            if not 0 < getattr(self, name) <= LONGEST_S:
-                raise InputError(
-                    f"simulation: {name} {getattr(self, name)}; give seconds above 0, at most {LONGEST_S:g}"
-                )
+            if not 0 < getattr(self, name) <= MAX_S:
+                raise InputError(f"simulation: {name} {getattr(self, name)}; give seconds above 0, at most {MAX_S:g}")
 
     def _check_sizes(self) -> None:
         if not 1e3 <= self.link_bps <= 1e13:

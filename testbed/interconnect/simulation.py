@@ -41,7 +41,7 @@ from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NONE, NetworkModel, build_model, zero_load_ticks
 from testbed.interconnect.parameters import (
     ENGINES,
-    LONGEST_S,
+    MAX_S,
     PS_PER_TICK,
     TICKS_PER_S,
     SimulationParameters,
@@ -50,7 +50,7 @@ from testbed.interconnect.parameters import (
 from testbed.interconnect.results import Simulation, Stuck
 from topologies import Network
 
-LARGEST_POOL = 1 << 22
+MAX_POOL = 1 << 22
 
 
 def simulate(
@@ -85,9 +85,9 @@ def simulate(
         hook = None if drb is None else (model.paths, drb, _settings(model, parameters))
         _run(model, options, state, hook, plan)
         status = int(state.clock[STATUS])
-        if status == POOL_FULL and pool < LARGEST_POOL:
+        if status == POOL_FULL and pool < MAX_POOL:
             pool *= 4
-        elif status == HEAP_FULL and heap < LARGEST_POOL * 8:
+        elif status == HEAP_FULL and heap < MAX_POOL * 8:
             heap *= 4
         else:
             return _result(model, parameters, injections, state, drb)
@@ -156,9 +156,9 @@ def _check_messages(
     for name, ends in (("source", injections.source), ("destination", injections.destination)):
         if len(ends) and not (ends.min() >= 0 and ends.max() < hosts):
             raise InputError(f"messages: a {name} that is none of the hosts 0..{hosts - 1} of {model.network.name}")
-    if len(injections) and injections.time_ps[-1] / 1e12 + parameters.drain_s > LONGEST_S + 1:
+    if len(injections) and injections.time_ps[-1] / 1e12 + parameters.drain_s > MAX_S + 1:
         raise InputError(
-            f"messages: the last at {injections.time_ps[-1] / 1e12:g} s; give at most {LONGEST_S:g} s with drain_s"
+            f"messages: the last at {injections.time_ps[-1] / 1e12:g} s; give at most {MAX_S:g} s with drain_s"
         )
     if sizes_bytes is not None and len(sizes_bytes) != len(injections):
         raise InputError(f"messages: {len(sizes_bytes)} sizes for {len(injections)} messages")
@@ -224,7 +224,7 @@ def build_plan(model: NetworkModel, injections: Injections, faults: Sequence[Lin
     for fault in faults:
         number = between[frozenset((index[fault.first], index[fault.second]))]
         events.append((ticks(fault.down_s), number, 1))
-        if fault.up_s is not None and fault.up_s < LONGEST_S:
+        if fault.up_s is not None and fault.up_s < MAX_S:
             events.append((max(ticks(fault.up_s), ticks(fault.down_s) + 1), number, 0))
     events.sort()
     cables = int(cable.max()) + 1 if len(cable) else 0

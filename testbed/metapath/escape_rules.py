@@ -28,7 +28,7 @@ from testbed.openflow.rules import (
 )
 from topologies.network import LinkId
 
-MOST_INTERMEDIATES = 63
+MAX_INTERMEDIATES = 63
 _ESCAPED_PREFIX = (ESCAPED, LABELS - ESCAPED)
 
 
@@ -224,14 +224,14 @@ class _Builder:
     def _nameable(self, ways: Sequence[Escape]) -> bool:
         """Whether there are codes left for all second intermediates."""
         new = {way.second for way in ways if way.second is not None} - set(self.codes)
-        return len(self.codes) + len(new) <= MOST_INTERMEDIATES
+        return len(self.codes) + len(new) <= MAX_INTERMEDIATES
 
     def _code(self, second: str | None) -> int:
         if second is None:
             return 0
-        if second not in self.codes and len(self.codes) == MOST_INTERMEDIATES:
+        if second not in self.codes and len(self.codes) == MAX_INTERMEDIATES:
             raise InputError(
-                f"ft-drb: escapes from {self.known.source!r} to {self.known.sink!r} need more than {MOST_INTERMEDIATES} "
+                f"ft-drb: escapes from {self.known.source!r} to {self.known.sink!r} need more than {MAX_INTERMEDIATES} "
                 "second intermediate routers, which six bits of the header cannot name; choose a smaller network"
             )
         return self.codes.setdefault(second, len(self.codes) + 1)

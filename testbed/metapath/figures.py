@@ -20,7 +20,7 @@ COLOURS = {
     "capillary + FEC": "C3",
     "one path": "C4",
 }
-MOST_LOST_S = 0.05
+MAX_LOST_S = 0.05
 
 
 def metapath_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _draw(above: Axes, below: Axes, row: Mapping[str, Any], name: str, colour: s
 
 def _finish(above: Axes, below: Axes, row: Mapping[str, Any], lasts_s: float) -> None:
     rate = sum(row["timeline"]["sent"]) / (0.02 * len(row["timeline"]["sent"]))
-    above.axhline(MOST_LOST_S * rate, color="k", linestyle="--", linewidth=1, label="50 ms of packets")
+    above.axhline(MAX_LOST_S * rate, color="k", linestyle="--", linewidth=1, label="50 ms of packets")
     above.plot([], [], "o", color="grey", label="reconfigured")
     above.axvspan(0, lasts_s, color="0.92", zorder=0, label="fault in force")
     below.axvspan(0, lasts_s, color="0.92", zorder=0)

@@ -12,10 +12,10 @@ from testbed.stream.mobility import Movement, splits_of
 from topologies.network import LinkId
 from topologies.routing_tables import static_routing
 
-MOST_LOST_S = 0.05
+MAX_LOST_S = 0.05
 """Of packets, between a cut and the escape."""
-MOST_LAG_S = 0.1
-MOST_UNPLANNED = 1e-4
+MAX_LAG_S = 0.1
+MAX_UNPLANNED = 1e-4
 REPORT_S = 0.01
 SLACK_S = 0.05
 """Scheduling of the ends' processes, a few reports that come late: allowed over every predicted time of the source."""
@@ -50,7 +50,7 @@ def ft_drb_checks(plan: MetapathPlan, outcome: FaultOutcome, episode: Sequence[F
     if outcome.kind == "down":
         checks.append(
             _at_most(
-                f"packets lost until the escape, {outcome.link} down", MOST_LOST_S, outcome.lost_s, "s of the stream"
+                f"packets lost until the escape, {outcome.link} down", MAX_LOST_S, outcome.lost_s, "s of the stream"
             )
         )
     else:
@@ -161,10 +161,10 @@ def _link_of(plan: MetapathPlan, outcome: FaultOutcome) -> LinkId:
 def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> str | None:
     if not analysis.messages:
         return "no packet was sent"
-    if run.health.sender_lag_s > MOST_LAG_S:
+    if run.health.sender_lag_s > MAX_LAG_S:
         lag_ms = run.health.sender_lag_s * 1e3
-        return f"the sender lagged {lag_ms:.0f} ms behind its schedule (limit {MOST_LAG_S * 1e3:.0f} ms)"
-    if not plan.background_bps and analysis.lost_outside > MOST_UNPLANNED * analysis.messages:
+        return f"the sender lagged {lag_ms:.0f} ms behind its schedule (limit {MAX_LAG_S * 1e3:.0f} ms)"
+    if not plan.background_bps and analysis.lost_outside > MAX_UNPLANNED * analysis.messages:
         return f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
     if run.health.unplanned_drops:
         return f"{run.health.unplanned_drops} packets were dropped at a full socket"

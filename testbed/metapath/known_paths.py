@@ -17,7 +17,7 @@ from topologies.routing_tables import StaticRouting, static_routing
 ESCAPED = LABELS // 2
 """The escape bit: labels from here on belong to packets that have left their path; the other bits name the dead link."""
 PATH_LABELS = 1024
-MOST_PATHS = ESCAPED // PATH_LABELS
+MAX_PATHS = ESCAPED // PATH_LABELS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +81,14 @@ def cable_number(network: Network, link: LinkId) -> int:
     return own if back is None else min(own, back)
 
 
-def known_paths(network: Network, source: str, sink: str, *, most: int = MOST_PATHS) -> KnownPaths:
+def known_paths(network: Network, source: str, sink: str, *, most: int = MAX_PATHS) -> KnownPaths:
     """The minimal path and up to ``most`` - 1 others, by intermediates near the ends (one hop, then two), shortest first.
 
     The shortest path that shares no cable with the minimal one is kept whatever its length. No path comes to a switch twice.
     Raises InputError where the ends are the same or have no switches, NoPathError where the static routing finds no way.
     """
-    if not 1 <= most <= MOST_PATHS:
-        raise InputError(f"ft-drb: {most} paths; give 1 to {MOST_PATHS}")
+    if not 1 <= most <= MAX_PATHS:
+        raise InputError(f"ft-drb: {most} paths; give 1 to {MAX_PATHS}")
     if len(network.links) > ESCAPED:
         raise InputError(
             f"ft-drb: {network.name} has {len(network.links)} links; an escape label names {ESCAPED} at most"

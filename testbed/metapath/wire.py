@@ -15,7 +15,7 @@ _ENTRY = struct.Struct(">IIH")
 """packet number, latency in microseconds, dead link (0xFFFF: none)."""
 _PACKET_MAGIC, _REPORT_MAGIC, _NO_LINK = 0xFD, 0xFE, 0xFFFF
 PACKET_BYTES = _PACKET.size
-MOST_ENTRIES = 120
+MAX_ENTRIES = 120
 
 
 def encode_packet(number: int, path: int, sent_s: float, size_bytes: int) -> bytes:
@@ -33,7 +33,7 @@ def decode_packet(data: bytes) -> tuple[int, int, float] | None:
 
 
 def encode_report(number: int, made_s: float, acknowledged: Sequence[Acknowledged]) -> bytes:
-    """A report of at most MOST_ENTRIES packets."""
+    """A report of at most MAX_ENTRIES packets."""
     front = _REPORT.pack(_REPORT_MAGIC, len(acknowledged), 0, number, max(0, round(made_s * 1e6)))
     return front + b"".join(
         _ENTRY.pack(
@@ -83,7 +83,7 @@ class Acknowledger:
             return None
         following_s = self.next_s + self._interval_s
         self.next_s = following_s if following_s > now_s else now_s + self._interval_s
-        listed = self._listed[-MOST_ENTRIES:]
+        listed = self._listed[-MAX_ENTRIES:]
         data = encode_report(self._number, now_s, [one for _, one in listed])
         self._number += 1
         self._listed = [(left - 1, one) for left, one in listed if left > 1]

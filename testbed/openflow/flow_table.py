@@ -17,7 +17,7 @@ from topologies.network import LinkId
 
 Packet = Mapping[str, int | str]
 """Header fields in OpenFlow's names."""
-_MOST_HOPS = 256
+_MAX_HOPS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +150,7 @@ class RuleWalker:
     def _follow(self, device: str, port: int, packet: Packet) -> Walk:
         """The way of a packet that leaves the device through the port."""
         links: list[LinkId] = []
-        for _ in range(_MOST_HOPS):
+        for _ in range(_MAX_HOPS):
             device, link, entered = self._far[device, port]
             if link is not None:
                 links.append(link)
@@ -195,7 +195,7 @@ class RuleWalker:
         loads: dict[LinkId, int] = dict.fromkeys(first, LABELS)
         at = {device: np.ones(LABELS, dtype=bool)}
         arrived = 0
-        for _ in range(_MOST_HOPS):
+        for _ in range(_MAX_HOPS):
             nxt: dict[str, npt.NDArray[np.bool_]] = {}
             for name, labels in at.items():
                 if name not in self._switches:

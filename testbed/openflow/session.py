@@ -12,7 +12,7 @@ from typing import Any, Literal
 from testbed.errors import InputError
 from testbed.openflow.rules import FlowRule, by_switch
 
-MOST_PLANS = 1 << 31
+MAX_PLANS = 1 << 31
 DRAIN_S = 0.1
 """Time for packets under way to arrive: delays and queues of a path. Enough where links have no delay and no queue stands."""
 _ABOVE = 1
@@ -58,8 +58,8 @@ class PlanBook:
         """A plan that is not there yet. InputError where one of that id is."""
         if plan_id in self._plans:
             raise InputError(f"plan {plan_id} is installed; replace it, or remove it first")
-        if not 0 < plan_id < MOST_PLANS:
-            raise InputError(f"plan id {plan_id} lies outside 1..{MOST_PLANS - 1}")
+        if not 0 < plan_id < MAX_PLANS:
+            raise InputError(f"plan id {plan_id} lies outside 1..{MAX_PLANS - 1}")
         listed = by_switch(rules)
         self._plans[plan_id] = (0, frozenset(listed))
         return (_adding(listed, _cookie(plan_id, 0)),)

@@ -16,7 +16,7 @@ from testbed.openflow.rules import STREAM_PRIORITY, FlowRule, Match, stream_rule
 VERSIONS = 63
 """Values of the six-bit field (DSCP) that carries a version; 0 is a packet that has none yet."""
 _FIRST_PRIORITY = 1000
-_MOST_CHANGES = 60_000
+_MAX_CHANGES = 60_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ def versioned_rules(wiring: Wiring, split: LabelSplit, *, number: int, udp_port:
     Entry rules of a higher number win over those of a lower one. A version's rules must have gone before its mark comes
     again. The pair's other packets find no rule. Raises InputError where the split cannot be written as rules.
     """
-    if not 0 <= number < _MOST_CHANGES:
-        raise InputError(f"version {number} of a plan; a run has at most {_MOST_CHANGES}")
+    if not 0 <= number < _MAX_CHANGES:
+        raise InputError(f"version {number} of a plan; a run has at most {_MAX_CHANGES}")
     mark = number % VERSIONS + 1
     entries = _entries(wiring, split)
     entered = {wiring.network.links[i].target for i in split.loaded if wiring.network.links[i].source != split.source}

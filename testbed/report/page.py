@@ -17,7 +17,7 @@ from testbed.report.sections import PER_PATH, badge, checks_block, scrolling, se
 from testbed.report.wording import state_of, what_was_run, when, why
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-MOST_RAW_CHARACTERS = 60_000
+MAX_RAW_CHARACTERS = 60_000
 """Raw records are cut here on the page; the files beside it hold them whole."""
 
 
@@ -197,8 +197,8 @@ def _raw(title: str, document: Any) -> Markup | None:
     if not document:
         return None
     written = json.dumps(document, indent=1, ensure_ascii=False)
-    cut = len(written) > MOST_RAW_CHARACTERS
-    words = written[:MOST_RAW_CHARACTERS] + ("\n… cut here; the whole is in the files above" if cut else "")
+    cut = len(written) > MAX_RAW_CHARACTERS
+    words = written[:MAX_RAW_CHARACTERS] + ("\n… cut here; the whole is in the files above" if cut else "")
     return tag(
         "details",
         tag("summary", title, tag("span", " JSON", class_="soft")),

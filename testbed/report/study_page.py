@@ -15,9 +15,9 @@ from testbed.report.page import POLICY, fact_list, page_style
 from testbed.report.sections import badge, checks_block, scrolling
 from testbed.report.wording import counted, state_of, when, why
 
-MOST_ROWS = 500
+MAX_ROWS = 500
 """Rows beyond this number are left to the file beside the page."""
-MOST_CELL = 60
+MAX_CELL = 60
 
 
 def build_study_page(
@@ -80,7 +80,7 @@ def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     if not rows:
         return tag("p", "No point was measured.", class_="soft")
     columns: dict[str, bool] = {}
-    for row in rows[:MOST_ROWS]:
+    for row in rows[:MAX_ROWS]:
         for key, value in row.items():
             columns[key] = columns.get(key, True) and isinstance(value, (int, float, type(None)))
     head = tag(
@@ -88,9 +88,9 @@ def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     )
     body = [
         tag("tr", [tag("td", _cell(row.get(k)), class_="n" if n else None) for k, n in columns.items()])
-        for row in rows[:MOST_ROWS]
+        for row in rows[:MAX_ROWS]
     ]
-    more = f"{len(rows) - MOST_ROWS} more points are in points.jsonl beside this page." if len(rows) > MOST_ROWS else ""
+    more = f"{len(rows) - MAX_ROWS} more points are in points.jsonl beside this page." if len(rows) > MAX_ROWS else ""
     table = scrolling(tag("table", tag("thead", head), tag("tbody", body)), "Points")
     return join([table, tag("p", more, class_="soft") if more else None])
 
@@ -103,4 +103,4 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return words if len(words) <= MOST_CELL else words[: MOST_CELL - 1] + "…"
+    return words if len(words) <= MAX_CELL else words[: MAX_CELL - 1] + "…"

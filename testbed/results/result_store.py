@@ -33,7 +33,7 @@ from testbed.model.verdict import Verdict
 
 UNFINISHED = ".unfinished"
 MANIFEST, MEASUREMENTS, VERDICT, PAGE = "manifest.json", "measurements.jsonl", "verdict.json", "page.html"
-MOST_TRIES = 10_000
+MAX_TRIES = 10_000
 
 
 class ResultStore:
@@ -78,7 +78,7 @@ class ResultStore:
     def _claim(parent: Path, stem: str) -> str:
         """Make ``<run>.unfinished`` for the first free run id: mkdir succeeds for one of any number of writers only."""
         parent.mkdir(parents=True, exist_ok=True)
-        for count in range(1, MOST_TRIES):
+        for count in range(1, MAX_TRIES):
             run = stem if count == 1 else f"{stem}-{count}"
             draft = parent / (run + UNFINISHED)
             try:
@@ -88,7 +88,7 @@ class ResultStore:
             if not (parent / run).exists():  # looked at after the claim: a finished run never loses its name
                 return run
             draft.rmdir()
-        raise InputError(f"results in {parent}: {MOST_TRIES} runs named {stem}; remove some")
+        raise InputError(f"results in {parent}: {MAX_TRIES} runs named {stem}; remove some")
 
 
 class OpenRun:

@@ -15,7 +15,7 @@ ACCESSES: tuple[Access, ...] = get_args(Access)
 Integers = npt.NDArray[np.int64]
 ELEMENT_BYTES = 8
 """Of a matrix."""
-MOST_BLOCKS = 2_000_000
+MAX_BLOCKS = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +42,7 @@ def access_blocks(
     an order and to processes drawn by the seed, as many to each. matrix-columns: the file is a square matrix of 8-byte
     elements by rows, and each process has a band of its columns.
 
-    Raises InputError for an unknown access, no byte, and more blocks than MOST_BLOCKS.
+    Raises InputError for an unknown access, no byte, and more blocks than MAX_BLOCKS.
 
     >>> [b.offsets.tolist() for b in access_blocks("strided", 100, 2, block_bytes=25)]
     [[0, 50], [25, 75]]
@@ -126,5 +126,5 @@ def _blocks(offsets: Integers, sizes: Integers) -> Blocks:
 
 
 def _check_count(count: int, option: str) -> None:
-    if count > MOST_BLOCKS:
-        raise InputError(f"{option}: that makes {count} blocks; at most {MOST_BLOCKS}, so make them larger")
+    if count > MAX_BLOCKS:
+        raise InputError(f"{option}: that makes {count} blocks; at most {MAX_BLOCKS}, so make them larger")

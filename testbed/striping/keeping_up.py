@@ -11,11 +11,11 @@ from testbed.striping.planning import StripingPlan
 
 CIRCUIT_CHANGE_S = 0.008
 """Of a time frame: circuits into the switches, and the last answers on their way."""
-MOST_LATE_FRACTION = 0.12
+MAX_LATE_FRACTION = 0.12
 """Of an operation, spent in waiting for threads of this machine beyond what every time frame is allowed."""
 BUSY_FRACTION = 0.95
 """Of all processors, or of what the busiest task can do: nothing was left for the network."""
-MOST_STOLEN_FRACTION = 0.2
+MAX_STOLEN_FRACTION = 0.2
 """Of all processors, given to other machines by a hypervisor while this one wanted them."""
 
 
@@ -46,14 +46,14 @@ def why_invalid(plan: StripingPlan, run: StripingMeasurements) -> str | None:
     mend = "lower --link-rate, or leave the machine to this run"
     strains = [record.strain for record in timed if record.strain is not None]
     stolen = statistics.median(strain.stolen_fraction for strain in strains)
-    if stolen >= MOST_STOLEN_FRACTION:
-        limit = f"(limit {MOST_STOLEN_FRACTION:.0%})"
+    if stolen >= MAX_STOLEN_FRACTION:
+        limit = f"(limit {MAX_STOLEN_FRACTION:.0%})"
         return f"the machine could not keep up: other machines had {stolen:.0%} of its processors {limit}; {mend}"
     if plan.coordinated:
         late = statistics.median(_late_fraction(plan, record) for record in timed)
-        if late <= MOST_LATE_FRACTION:
+        if late <= MAX_LATE_FRACTION:
             return None
-        return f"the machine could not keep up: its threads were late for {late:.0%} of the time (limit {MOST_LATE_FRACTION:.0%}); {mend}"
+        return f"the machine could not keep up: its threads were late for {late:.0%} of the time (limit {MAX_LATE_FRACTION:.0%}); {mend}"
     found = (
         (statistics.median(x.cpu_fraction for x in strains), "its processors were busy for {:.0%}"),
         (statistics.median(x.busiest_task_fraction for x in strains), "its busiest task ran for {:.0%}"),

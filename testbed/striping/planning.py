@@ -10,7 +10,7 @@ from typing import Literal
 
 from testbed.bulk.frames import time_frames
 from testbed.bulk.plan import BulkPlan, BulkTransfer, Switching
-from testbed.bulk.planning import MOST_MESSAGE_BYTES, at_rate, bottleneck_load, transfers_of
+from testbed.bulk.planning import MAX_MESSAGE_BYTES, at_rate, bottleneck_load, transfers_of
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.striping.access import Access, Blocks, access_blocks, matrix_side, subfile_shares
@@ -19,7 +19,7 @@ from topologies.network import LinkId, Network
 
 Schedule = Literal["none", "liquid"]
 Operation = Literal["write", "read", "both"]
-MOST_FILE_BYTES = 1 << 31
+MAX_FILE_BYTES = 1 << 31
 HEADERS_BYTES = 52
 """IPv4 and TCP with time stamps."""
 FRAMING_BYTES = 14
@@ -157,8 +157,8 @@ def build_striping_plan(
     for source, own in zip(placement.compute, blocks, strict=True):
         shares = subfile_shares(own, options.stripe_unit, options.io_nodes)
         volumes |= {(source, sink): int(v) for sink, v in zip(placement.io, shares, strict=True) if v}
-    if max(volumes.values()) > MOST_MESSAGE_BYTES:
-        raise InputError(f"--file-size {options.file_bytes}: more than {MOST_MESSAGE_BYTES} bytes between two hosts")
+    if max(volumes.values()) > MAX_MESSAGE_BYTES:
+        raise InputError(f"--file-size {options.file_bytes}: more than {MAX_MESSAGE_BYTES} bytes between two hosts")
     transfers = _transfers(placement, volumes, options.routing)
     return StripingPlan(
         options=options,
@@ -206,10 +206,10 @@ def _frames(
 
 
 def _check(options: StripingOptions) -> None:
-    if not 1 <= options.stripe_unit <= MOST_FILE_BYTES:
-        raise InputError(f"--stripe-unit {options.stripe_unit}: give bytes, 1 to {MOST_FILE_BYTES}")
-    if not 1 <= options.file_bytes <= MOST_FILE_BYTES:
-        raise InputError(f"--file-size {options.file_bytes}: give bytes, 1 to {MOST_FILE_BYTES}")
+    if not 1 <= options.stripe_unit <= MAX_FILE_BYTES:
+        raise InputError(f"--stripe-unit {options.stripe_unit}: give bytes, 1 to {MAX_FILE_BYTES}")
+    if not 1 <= options.file_bytes <= MAX_FILE_BYTES:
+        raise InputError(f"--file-size {options.file_bytes}: give bytes, 1 to {MAX_FILE_BYTES}")
     if not options.link_rate_bps > 0:
         raise InputError(f"--link-rate {options.link_rate_bps:g}: give bits a second, more than 0")
     if options.schedule not in ("none", "liquid"):

@@ -13,7 +13,7 @@ from testbed.scheduling.packing.cp_sat import solve_packing
 from testbed.scheduling.packing.packing import pack
 from testbed.wavelengths.checker import check_wavelength_plan
 from testbed.wavelengths.greedy import GREEDY, greedy_rounds
-from testbed.wavelengths.plan import MOST_WAVELENGTHS, SWITCHINGS, Lightpath, LitPath, Switching, WavelengthPlan
+from testbed.wavelengths.plan import MAX_WAVELENGTHS, SWITCHINGS, Lightpath, LitPath, Switching, WavelengthPlan
 from topologies.network import LinkId, Network
 from topologies.routing_tables import static_routing
 
@@ -153,8 +153,8 @@ class _Found:
 
 
 def _check(lightpaths: Sequence[Lightpath], wavelengths: int, switching: str, method: str) -> None:
-    if not 1 <= wavelengths <= MOST_WAVELENGTHS:
-        raise InputError(f"wavelengths {wavelengths}: give 1 to {MOST_WAVELENGTHS}")
+    if not 1 <= wavelengths <= MAX_WAVELENGTHS:
+        raise InputError(f"wavelengths {wavelengths}: give 1 to {MAX_WAVELENGTHS}")
     if switching not in SWITCHINGS:
         raise InputError(f"switching {switching!r} is neither {SWITCHINGS[0]!r} nor {SWITCHINGS[1]!r}")
     if method not in METHODS:

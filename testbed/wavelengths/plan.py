@@ -17,7 +17,7 @@ Switching = Literal["wsxc", "wixc"]
 """Wavelength-selective cross-connects keep a lightpath's wavelength; wavelength-interchanging ones may change it at every switch."""
 
 SWITCHINGS: tuple[Switching, ...] = ("wsxc", "wixc")
-MOST_WAVELENGTHS = 10_000
+MAX_WAVELENGTHS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)

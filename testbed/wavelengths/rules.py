@@ -18,7 +18,7 @@ VLAN_PRESENT = 0x1000
 """OpenFlow 1.3 tells "VLAN 0" from "no VLAN" by this bit of ``vlan_vid``."""
 _ANY_WAVELENGTH = ("vlan_vid", (VLAN_PRESENT, VLAN_PRESENT))
 FIRST_VLAN, LAST_VLAN = 1, 4094
-MOST_FABRIC_WAVELENGTHS = LAST_VLAN - FIRST_VLAN
+MAX_FABRIC_WAVELENGTHS = LAST_VLAN - FIRST_VLAN
 """One VLAN id is left over: light outside the band, which no fibre carries."""
 
 
@@ -68,9 +68,9 @@ def round_rules(wiring: Wiring, plan: WavelengthPlan, number: int) -> tuple[Flow
     mistuned laser would, so that it is the cross-connect that refuses it. Raises InputError where the plan has more
     wavelengths than VLANs.
     """
-    if plan.wavelengths > MOST_FABRIC_WAVELENGTHS:
+    if plan.wavelengths > MAX_FABRIC_WAVELENGTHS:
         raise InputError(
-            f"{plan.wavelengths} wavelengths: a wavelength is a VLAN on the fabric; give at most {MOST_FABRIC_WAVELENGTHS}"
+            f"{plan.wavelengths} wavelengths: a wavelength is a VLAN on the fabric; give at most {MAX_FABRIC_WAVELENGTHS}"
         )
     rules: dict[FlowRule, None] = {}
     for lit in plan.rounds[number]:

@@ -10,17 +10,17 @@ from sfio_emu.listener.server import FileRange, ServerConnection
 from sfio_emu.wire import Kind
 
 LIMIT_BYTES = 1 << 14
-LARGEST_FILE_BYTES = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 
 
 class SmallSubfiles(RootedSubfiles):
     """Real files whose size stays testable: what ends far away is written (cut) near the start."""
 
     def truncate(self, file: int, size: int) -> None:
-        super().truncate(file, size % LARGEST_FILE_BYTES)
+        super().truncate(file, size % MAX_FILE_BYTES)
 
     def write(self, file: int, piece: memoryview, offset: int) -> int:
-        return super().write(file, piece, offset % LARGEST_FILE_BYTES)
+        return super().write(file, piece, offset % MAX_FILE_BYTES)
 
 
 def valid_message(draw: random.Random, sequence: int) -> bytes:

@@ -17,7 +17,7 @@ from testbed.model.wiring import Wiring, wire
 from topologies.network import LinkId
 
 MTU_BYTES = 9000
-_QUIET_S, _LONGEST_UNREST_S = 0.1, 3.0
+_QUIET_S, _MAX_UNREST_S = 0.1, 3.0
 """For the last acknowledgements to pass before counters are read; and how long that may take on a busy machine."""
 _INNER_HEADERS_BYTES = 20 + 32
 """IPv4, and TCP with time stamps."""
@@ -109,7 +109,7 @@ def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun
 def _counters_at_rest(net: EmulatedNetwork) -> Counters:
     """What they say when no packet has moved for a while; packets on their way have been counted where they left, but not
     where they will arrive."""
-    until = time.monotonic() + _LONGEST_UNREST_S
+    until = time.monotonic() + _MAX_UNREST_S
     time.sleep(_QUIET_S)
     counters, before = net.link_counters(), None
     while counters != before and time.monotonic() < until:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.bulk.calibration import ATTEMPTS, LEAST_TOGETHER, CalibrationJob, alone, together
+from testbed.bulk.calibration import ATTEMPTS, MIN_TOGETHER, CalibrationJob, alone, together
 from testbed.bulk.circuit_rules import Pair, shared_return_rules, standing_rules
 from testbed.bulk.coordinator import Action, BulkCoordinator, ChangeCircuits, Circuit, OnDeadlock, Send
 from testbed.bulk.emulated.agents import AgentProcess, Jobs, ReceivingAgent, SendingAgent
@@ -33,9 +33,9 @@ _FORGOTTEN_S = 1.5
 _CIRCUIT_SEND_BUFFER = 80 << 10
 _WINDOWS = 1 << 20
 """Bytes by which the block of pseudo-random content is longer than a message."""
-_LONGEST_WAIT_S = 0.1
+_MAX_WAIT_S = 0.1
 _CALIBRATION_S = 10.0
-_LEAST_STALL_S, _STALL_MESSAGES = 10.0, 25
+_MIN_STALL_S, _STALL_MESSAGES = 10.0, 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class BulkRun:
             stored=len(own),
         )
         self._message_s = plan.message_bytes * 8 / plan.link_rate_bps
-        stall_s = max(_LEAST_STALL_S, _STALL_MESSAGES * self._message_s)
+        stall_s = max(_MIN_STALL_S, _STALL_MESSAGES * self._message_s)
         self.coordinator = BulkCoordinator(plan, on_deadlock=options.on_deadlock, stall_s=stall_s)
         self._paths = {(t.source, t.sink): t.path for t in plan.transfers}
         self._stack = ExitStack()
@@ -151,7 +151,7 @@ class BulkRun:
         one = self._calibrate(self._alone)
         for _ in range(ATTEMPTS):
             found = self._together_beside(one)
-            if found.together_bps >= LEAST_TOGETHER * one:
+            if found.together_bps >= MIN_TOGETHER * one:
                 return found
         raise InvalidRunError(
             f"the machine could not keep up: {found.paths_together} disjoint paths at once got "
@@ -164,7 +164,7 @@ class BulkRun:
         if not self._options.calibrate or self.failure is not None or self._plan.faults:
             return first
         found = (self._together_beside(first.alone_bps) for _ in range(ATTEMPTS))
-        now = next((g for g in found if g.together_bps >= LEAST_TOGETHER * g.alone_bps), None)
+        now = next((g for g in found if g.together_bps >= MIN_TOGETHER * g.alone_bps), None)
         return first if now is not None else self._together_beside(first.alone_bps)
 
     def _together_beside(self, alone_bps: float) -> Goodput:
@@ -255,7 +255,7 @@ class BulkRun:
 
     def _wait_s(self) -> float:
         due = [self.coordinator.deadline_s(), *(k.at_s for k in self._to_kill[:1])]
-        return min(_LONGEST_WAIT_S, max(0.0, min(due) - self._now()))
+        return min(_MAX_WAIT_S, max(0.0, min(due) - self._now()))
 
     def _keep_time(self) -> None:
         now = self._now()

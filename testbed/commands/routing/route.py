@@ -16,7 +16,7 @@ DESCRIPTION = (
     "disjoint-all, max-flow, min-cost, capillary, capillary:K (the first K layers, the rest over the fewest links), "
     "thesis-loop, least-fec:T (least redundancy at tolerance T). Loads are exact fractions (--float: floats); utilisation is load over capacity relative to the network's largest capacity."
 )
-MOST_DIGITS = 24
+MAX_DIGITS = 24
 """Longer fractions (solvers make them) are shown by their float alone."""
 
 
@@ -194,7 +194,7 @@ def _print_table(document: dict[str, Any]) -> None:
         table.add_column("layer", justify="right")
     for entry in document["links"]:
         label = f"{entry['source']}->{entry['target']}" + (f"#{entry['key']}" if entry["key"] else "")
-        exact = entry["load"] if len(entry["load"]) <= MOST_DIGITS else "..."
+        exact = entry["load"] if len(entry["load"]) <= MAX_DIGITS else "..."
         cells = [label, exact, _short(entry["load_float"]), _short(entry["utilisation"])]
         if document["layers"]:
             cells.append(str(entry["layer"]) if entry["layer"] else "rest")

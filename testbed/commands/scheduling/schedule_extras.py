@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from testbed.scheduling.wormhole import WormholeRun
 
 PICTURES = (".svg", ".png", ".pdf")
-MOST_CARRIED = 200_000
-MOST_DRAWN = 20_000
+MAX_CARRIED = 200_000
+MAX_DRAWN = 20_000
 _KEYS = ("sizes_bytes", "capacities_bps", "chunk_bytes", "channel_bps")
 
 
@@ -115,8 +115,8 @@ def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: i
     """The schedule carried hop by hop, with a barrier between its frames and without."""
     from testbed.scheduling.wormhole import run_wormhole
 
-    if len(traffic) > MOST_CARRIED:
-        raise InputError(f"--wormhole: {len(traffic)} transfers are more than {MOST_CARRIED}; take a smaller network")
+    if len(traffic) > MAX_CARRIED:
+        raise InputError(f"--wormhole: {len(traffic)} transfers are more than {MAX_CARRIED}; take a smaller network")
     paths = traffic.paths()
     return {
         name: _run_document(
@@ -147,8 +147,8 @@ def draw(path: Path, traffic: Traffic, schedule: Schedule, network: str | None) 
     from testbed.report.drawing.frame_drawing import save_schedule
     from topologies import load_network
 
-    if len(traffic) > MOST_DRAWN:
-        raise InputError(f"--draw: {len(traffic)} transfers are more than {MOST_DRAWN}; draw a smaller network")
+    if len(traffic) > MAX_DRAWN:
+        raise InputError(f"--draw: {len(traffic)} transfers are more than {MAX_DRAWN}; draw a smaller network")
     transfers = [[traffic.links[link] for link in transfer] for transfer in traffic.paths()]
     title = f"{network or 'traffic'}: {len(traffic)} transfers in {schedule.length} time frames ({schedule.method})"
     found = None if network is None else load_network(network)

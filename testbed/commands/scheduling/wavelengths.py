@@ -134,11 +134,11 @@ def read_pattern(path: Path) -> tuple[tuple[str, str], ...]:
 
 def _run(args: argparse.Namespace, plan: WavelengthPlan) -> Sequence[RoundMeasurements]:
     """The rounds on the fabric that was asked for; enters the sandbox for emulation."""
-    from testbed.wavelengths.rules import MOST_FABRIC_WAVELENGTHS
+    from testbed.wavelengths.rules import MAX_FABRIC_WAVELENGTHS
 
-    if plan.wavelengths > MOST_FABRIC_WAVELENGTHS:
+    if plan.wavelengths > MAX_FABRIC_WAVELENGTHS:
         raise InputError(
-            f"--wavelengths {plan.wavelengths}: on a fabric give at most {MOST_FABRIC_WAVELENGTHS} (VLAN ids)"
+            f"--wavelengths {plan.wavelengths}: on a fabric give at most {MAX_FABRIC_WAVELENGTHS} (VLAN ids)"
         )
     if args.fabric == "simulator":
         from testbed.wavelengths.trial import simulate_plan

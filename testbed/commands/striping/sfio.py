@@ -21,7 +21,7 @@ DESCRIPTION = (
     "All compute nodes together write or read one file that is striped over the I/O nodes, through the network's links. "
     "The content is verified after every run, and the throughput held against what the network lets through."
 )
-_PAIR_BYTES, _LEAST_BYTES = 200_000, 4_000_000
+_PAIR_BYTES, _MIN_BYTES = 200_000, 4_000_000
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -156,7 +156,7 @@ def _options(args: argparse.Namespace) -> StripingOptions:
 
     if not 0 < args.time_limit <= 86_400:
         raise InputError(f"--time-limit {args.time_limit:g}: give seconds, more than 0 and at most a day")
-    size = max(_LEAST_BYTES, _PAIR_BYTES * max(args.compute_nodes, 1) * max(args.io_nodes, 1))
+    size = max(_MIN_BYTES, _PAIR_BYTES * max(args.compute_nodes, 1) * max(args.io_nodes, 1))
     return StripingOptions(
         compute_nodes=args.compute_nodes,
         io_nodes=args.io_nodes,

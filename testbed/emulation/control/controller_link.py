@@ -23,7 +23,7 @@ from testbed.openflow.rules import FlowRule
 from testbed.openflow.session import DRAIN_S, rules_to_json
 
 DEFAULT_PORT = 6653
-_MOST_WAITING = 1024
+_MAX_WAITING = 1024
 """Switches that may be waiting to be accepted: all of a large network connect in the same moment."""
 _START_S = 30.0
 
@@ -71,7 +71,7 @@ class ControllerLink:
         port is taken.
         """
         try:
-            listening = socket.create_server(("127.0.0.1", self.port), backlog=_MOST_WAITING)
+            listening = socket.create_server(("127.0.0.1", self.port), backlog=_MAX_WAITING)
         except OSError as error:
             raise CapabilityError(
                 f"OpenFlow controller: port {self.port} of 127.0.0.1 cannot be had ({error.strerror}); choose another"

@@ -31,7 +31,7 @@ from testbed.openflow.rules import DROP, FlowRule
 from testbed.openflow.session import Phase, PlanBook, SwitchStep, rules_from_json
 
 _ANSWER_S = 20.0
-_MOST_ERRORS = 5
+_MAX_ERRORS = 5
 
 
 class TestbedController(OSKenApp):  # type: ignore[misc]
@@ -151,7 +151,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
                 switch = self._switches[dpid]
                 self._send(dpid, switch.ofproto_parser.OFPBarrierRequest(switch), answered=True)
             self._await_answers()
-            return {"error": "; ".join(self._errors[:_MOST_ERRORS])} if self._errors else {}
+            return {"error": "; ".join(self._errors[:_MAX_ERRORS])} if self._errors else {}
 
     def _do_remove(self, request: dict[str, Any]) -> dict[str, Any]:
         return self._carry_out(self._book.remove(request["plan"]))
@@ -185,9 +185,9 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
                     self._send_step(step)
                 self._await_answers()
                 if self._errors:
-                    more = len(self._errors) - _MOST_ERRORS
+                    more = len(self._errors) - _MAX_ERRORS
                     rest = f" and {more} more" if more > 0 else ""
-                    return {"error": "; ".join(self._errors[:_MOST_ERRORS]) + rest}
+                    return {"error": "; ".join(self._errors[:_MAX_ERRORS]) + rest}
         return {"seconds": time.monotonic() - began}
 
     def _send_step(self, step: SwitchStep) -> None:

@@ -35,7 +35,7 @@ from testbed.faults.fault import Direction
 from topologies.network import Link, LinkId
 
 _QUEUE_S = 0.05
-_LEAST_QUEUE_PACKETS = 20
+_MIN_QUEUE_PACKETS = 20
 _BURST_S = 0.002
 _CARRIER_LIMIT_S = 1.0
 _NETEM_CHILD = 0x10001
@@ -224,7 +224,7 @@ def _bucket(end: CableEnd, link: Link, mtu: int, parent: int) -> Message:
         end.index,
         rate_bps=link.capacity_bps,
         burst_bytes=min(0x7FFFFFFF, max(2 * packet, round(bytes_per_s * _BURST_S))),
-        queue_bytes=min(0x7FFFFFFF, max(_LEAST_QUEUE_PACKETS * packet, round(bytes_per_s * _QUEUE_S))),
+        queue_bytes=min(0x7FFFFFFF, max(_MIN_QUEUE_PACKETS * packet, round(bytes_per_s * _QUEUE_S))),
         parent=parent,
     )
 

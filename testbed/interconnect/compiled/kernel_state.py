@@ -50,7 +50,7 @@ NAC_COUNTERS = (
     C_RETRIES,
     C_SIGNALS,
 ) = range(9)
-LONGEST_CYCLE = 256
+MAX_CYCLE = 256
 SIGNALS = 4096
 PROBES = 1 << ID_BITS
 
@@ -254,7 +254,7 @@ def build_state(
         down=np.zeros(max(cables, 1), dtype=np.uint8),
         free=np.arange(total - 1, messages - 1, -1, dtype=np.int32),
         noticed=np.zeros(PROBES if options.drb else 1, dtype=np.int32),
-        path=np.zeros((signals, LONGEST_CYCLE if options.nac else 1), dtype=np.int32),
+        path=np.zeros((signals, MAX_CYCLE if options.nac else 1), dtype=np.int32),
         counters=np.zeros(len(NAC_COUNTERS), dtype=np.int64),
         log=np.zeros((max(log, 1), 4), dtype=np.int64),
         told_host=np.zeros(told, dtype=np.uint8),

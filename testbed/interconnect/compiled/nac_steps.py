@@ -25,7 +25,7 @@ from testbed.interconnect.compiled.kernel_state import (
     IDENTIFICATION,
     IDENTIFIED,
     LOGGED,
-    LONGEST_CYCLE,
+    MAX_CYCLE,
     MOVED,
     NEVER,
     NEXT_PROBE,
@@ -124,7 +124,7 @@ def on_path(s: Any, probe: int, link: int) -> bool:
             return True
         probe = s.probes[probe].parent
         length += 1
-        if length >= LONGEST_CYCLE - 1:
+        if length >= MAX_CYCLE - 1:
             return True
     return False
 

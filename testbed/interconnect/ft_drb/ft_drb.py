@@ -36,7 +36,7 @@ from topologies.routing_tables import static_routing
 
 __all__ = ["FtDrbOptions", "Paths", "build_paths", "build_state", "count_events"]
 
-MOST_PATHS = 64
+MAX_PATHS = 64
 _TEMPI = {"request": BY_REQUEST, "ack": BY_REQUEST, "clock": BY_CLOCK, "hybrid": BY_EITHER}
 
 
@@ -76,7 +76,7 @@ class FtDrbOptions:
 
     def __post_init__(self) -> None:
         for name, least, most in (
-            ("paths", 1, MOST_PATHS),
+            ("paths", 1, MAX_PATHS),
             ("first_paths", 1, self.paths),
             ("notifications", 1, 255),
             ("probe_every", 1, 10**9),

@@ -14,7 +14,7 @@ from testbed.interconnect.compiled.kernel_state import (
     ID_MASK,
     IDENTIFICATION,
     IDENTIFIED,
-    LONGEST_CYCLE,
+    MAX_CYCLE,
     MOVED,
     NAC_COUNTERS,
     NEVER,
@@ -189,7 +189,7 @@ class Nac:
         for other in self.inputs_of(router):
             if self.wanted(other) == link and self.is_blocked(other):
                 free = not self.spare_of(other).held
-                looped = other in probe.path or len(probe.path) >= LONGEST_CYCLE - 1
+                looped = other in probe.path or len(probe.path) >= MAX_CYCLE - 1
                 if (free or self.options.repeat_when_full) and not looped:
                     self.send_probe(Probe(probe.origin, probe.out, (*probe.path, other)))
         return router

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from testbed.report.drawing.node_places import Point
     from topologies.network import Network
 
-MOST_PICTOGRAMS = 24
-MOST_ROWS = 64
-MOST_NAMED = 32
+MAX_PICTOGRAMS = 24
+MAX_ROWS = 64
+MAX_NAMED = 32
 BUSY, BOTTLENECK, IDLE = LIGHT["measured"], LIGHT["predicted"], LIGHT["faint"]
 
 
@@ -39,9 +39,9 @@ def draw_schedule(
     from matplotlib.figure import Figure
 
     loads = Counter(link for transfer in transfers for link in dict.fromkeys(transfer))
-    columns = min(6, max(2, math.ceil(math.sqrt(min(len(frames), MOST_PICTOGRAMS)))))
-    rows = math.ceil(min(len(frames), MOST_PICTOGRAMS) / columns) if network is not None else 0
-    strip = 0.9 + 0.16 * min(len(loads), MOST_ROWS)
+    columns = min(6, max(2, math.ceil(math.sqrt(min(len(frames), MAX_PICTOGRAMS)))))
+    rows = math.ceil(min(len(frames), MAX_PICTOGRAMS) / columns) if network is not None else 0
+    strip = 0.9 + 0.16 * min(len(loads), MAX_ROWS)
     figure = Figure(figsize=(11, 2.0 * rows + strip + (0.0 if rows else 0.6)))
     figure.suptitle(title or f"{len(transfers)} transfers in {len(frames)} time frames", y=0.995, fontsize=11)
     upper: Any = None
@@ -86,7 +86,7 @@ def draw_busy_links(axes: Any, transfers: Sequence[Sequence[str]], frames: Seque
 
     loads = Counter(link for transfer in transfers for link in dict.fromkeys(transfer))
     order = {link: at for at, link in enumerate(loads)}
-    shown = sorted(loads, key=lambda link: (-loads[link], order[link]))[:MOST_ROWS]
+    shown = sorted(loads, key=lambda link: (-loads[link], order[link]))[:MAX_ROWS]
     row = {link: at for at, link in enumerate(shown)}
     most = max(loads.values())
     cells = [[0] * len(frames) for _ in shown]
@@ -124,14 +124,14 @@ def _draw_pictograms(
 ) -> None:
     places = place_network(network)
     lanes = _lanes(network, places)
-    core = [node.id for node in network.switches][:MOST_NAMED]
+    core = [node.id for node in network.switches][:MAX_NAMED]
     most = max(loads.values())
     bottlenecks = {link for link, load in loads.items() if load == most}
     grid = figure.subplots(*shape, squeeze=False)
     figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=0.9, wspace=0.08, hspace=0.22)
     for at, axes in enumerate(grid.flat):
         axes.set_axis_off()
-        if at < min(len(frames), MOST_PICTOGRAMS):
+        if at < min(len(frames), MAX_PICTOGRAMS):
             busy = {link for i in frames[at] for link in transfers[i]}
             draw_pictogram(axes, lanes, busy, bottlenecks, [link for link in loads if link in lanes])
             for node in core:
@@ -146,9 +146,9 @@ def _draw_pictograms(
                     zorder=5,
                 )
             axes.set_title(f"frame {at + 1}: {len(frames[at])} transfers", fontsize=7, pad=2)
-    if len(frames) > MOST_PICTOGRAMS:
+    if len(frames) > MAX_PICTOGRAMS:
         grid.flat[-1].text(
-            1.0, -0.06, f"frames {MOST_PICTOGRAMS + 1} to {len(frames)}: below only",
+            1.0, -0.06, f"frames {MAX_PICTOGRAMS + 1} to {len(frames)}: below only",
             transform=grid.flat[-1].transAxes, ha="right", fontsize=7, color=LIGHT["soft"],
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 import networkx as nx
 
 Point = tuple[float, float]
-MOST_STRETCH = 4.0
+MAX_STRETCH = 4.0
 """How much wider than high (or the reverse) the drawing may be pulled to use the room that there is."""
 CHARACTER_WIDTH = 0.58
 """Mean width of a character over its font size, on the generous side."""
@@ -161,7 +161,7 @@ def _turned(places: Mapping[str, Point], source: str, sink: str) -> dict[str, Po
 
 
 def fit(places: Mapping[str, Point], width: float, height: float, margin: float) -> dict[str, Point]:
-    """Scaled into the box with y downwards; one axis is pulled at most ``MOST_STRETCH`` times more than the other."""
+    """Scaled into the box with y downwards; one axis is pulled at most ``MAX_STRETCH`` times more than the other."""
     if not places:
         return {}
     xs, ys = [p[0] for p in places.values()], [p[1] for p in places.values()]
@@ -172,7 +172,7 @@ def fit(places: Mapping[str, Point], width: float, height: float, margin: float)
     least = min(scales)
     if not math.isfinite(least):
         least = 1.0
-    across, down = (min(s, least * MOST_STRETCH) for s in scales)
+    across, down = (min(s, least * MAX_STRETCH) for s in scales)
     middle = ((max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2)
     return {
         i: (width / 2 + (x - middle[0]) * across, height / 2 - (y - middle[1]) * down) for i, (x, y) in places.items()

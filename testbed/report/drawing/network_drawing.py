@@ -15,9 +15,9 @@ from topologies.formats import write_whole
 from topologies.network import Link, Network, Node
 
 PLOT_FORMATS = (".svg", ".png", ".pdf")
-MOST_NODES = 20_000
-MOST_LABELS = 400
-MOST_OUTSIDE_LABELS = 120
+MAX_NODES = 20_000
+MAX_LABELS = 400
+MAX_OUTSIDE_LABELS = 120
 _SIDE_INCHES = 11.0
 
 
@@ -31,8 +31,8 @@ def draw_network(network: Network, path: str | Path) -> None:
     path = Path(path)
     if path.suffix.lower() not in PLOT_FORMATS:
         raise InputError(f"{path}: the ending {path.suffix!r} names no picture; use {', '.join(PLOT_FORMATS)}")
-    if not 0 < len(network.nodes) <= MOST_NODES:
-        raise InputError(f"{path}: a network of {len(network.nodes)} nodes cannot be drawn; 1 to {MOST_NODES} can")
+    if not 0 < len(network.nodes) <= MAX_NODES:
+        raise InputError(f"{path}: a network of {len(network.nodes)} nodes cannot be drawn; 1 to {MAX_NODES} can")
     write_whole(path, picture(network, path.suffix.lower()[1:]))
 
 
@@ -183,11 +183,9 @@ def _draw_nodes(axes: Any, network: Network, places: Mapping[str, Point], sides:
             xs, ys = zip(*(places[n.id] for n in nodes), strict=True)
             line = max(0.4, side / 24)
             axes.scatter(xs, ys, s=side**2, marker=marker, c=fill, edgecolors=edge, linewidths=line, zorder=order)
-    if len(network.nodes) <= MOST_LABELS:
+    if len(network.nodes) <= MAX_LABELS:
         for node in network.nodes:
-            _write_label(
-                axes, node, places[node.id], sides[node.kind], crowded=len(network.nodes) > MOST_OUTSIDE_LABELS
-            )
+            _write_label(axes, node, places[node.id], sides[node.kind], crowded=len(network.nodes) > MAX_OUTSIDE_LABELS)
 
 
 def _write_label(axes: Any, node: Node, place: Point, side: float, *, crowded: bool) -> None:

@@ -13,9 +13,9 @@ import networkx as nx
 from topologies.network import Network
 
 Point = tuple[float, float]
-MOST_BY_PATH_LENGTHS = 250
+MAX_BY_PATH_LENGTHS = 250
 """Above so many nodes springs take the place of Kamada-Kawai, which is cubic."""
-MOST_ON_CIRCLE = 12
+MAX_ON_CIRCLE = 12
 GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 
 
@@ -80,7 +80,7 @@ def _by_shape(network: Network) -> dict[str, Point]:
     graph.add_nodes_from(core)
     inside = set(core)
     graph.add_edges_from((k.source, k.target) for k in network.links if k.source in inside and k.target in inside)
-    if len(core) <= MOST_ON_CIRCLE and 2 * graph.number_of_edges() > len(core) * (len(core) - 1) * 0.7:
+    if len(core) <= MAX_ON_CIRCLE and 2 * graph.number_of_edges() > len(core) * (len(core) - 1) * 0.7:
         return _circle(core)
     places: dict[str, Point] = {}
     offset = 0.0
@@ -89,7 +89,7 @@ def _by_shape(network: Network) -> dict[str, Point]:
         piece = nx.Graph()
         piece.add_nodes_from(members)
         piece.add_edges_from((a, b) for a, b in graph.edges if a in part)
-        if len(members) > MOST_BY_PATH_LENGTHS:
+        if len(members) > MAX_BY_PATH_LENGTHS:
             raw = nx.spring_layout(piece, seed=1, iterations=60)
         else:
             raw = nx.kamada_kawai_layout(piece)

@@ -9,7 +9,7 @@ from testbed.model.run_records import FaultRecord, SessionRun, TimelineRecord
 from testbed.report.drawing.axes import Scale, largest, nice_top, percent, plain, ticks
 from testbed.report.markup import Markup, tag
 
-MOST_POINTS = 1200
+MAX_POINTS = 1200
 """Bins drawn at most; more are drawn together, weighted by the packets sent."""
 GAP_PX = 34
 TOP_PX = 42
@@ -41,7 +41,7 @@ def timeline_figure(run: SessionRun, *, width: int, height: int) -> Markup | Non
     timeline = run.timeline
     if timeline is None or not timeline.t_s:
         return None
-    series = gathered(timeline, MOST_POINTS)
+    series = gathered(timeline, MAX_POINTS)
     panels = _panels(run, series, width, height)
     loss, redundancy = panels
     faults = [(n, f) for n, f in enumerate(run.faults, start=1) if f.skipped is None]

@@ -31,7 +31,7 @@ from testbed.routing.flows.flow_steps import (
 
 DISCONNECTED = -1
 PUSH_TOLERANCE = 1e-13  # of a link's capacity: less than this is rounding, not room for flow
-LEAST_NEED = 1e-12  # of the piece's load: less than this is met
+MIN_NEED = 1e-12  # of the piece's load: less than this is met
 FINAL_TOLERANCE = 1e-9  # of a link's capacity: full or empty within this is taken for full or empty, then checked
 VANISHING = (
     1e-12  # of the level of the piece above: a demand below this is rounding (where the recursion keeps to floats)
@@ -81,7 +81,7 @@ def solve_piece(graph: Residual, low: Any, high: Any) -> Any:
         return DISCONNECTED, load
     while demand / weight > load:
         load = demand / weight
-        least = LEAST_NEED * load
+        least = MIN_NEED * load
         keep_flow(graph, low, high, load)
         found = spread_levels(graph, low, high, PUSH_TOLERANCE, least)
         while found == PUSHABLE:

@@ -13,9 +13,9 @@ import numpy as np
 from testbed.scheduling.fast.class_ejection import class_table, eject_classes, place_classes
 from testbed.scheduling.fast.steps import UNPLACED, colour_edges
 
-MOST_CLASS_FRAMES = 1 << 26
+MAX_CLASS_FRAMES = 1 << 26
 """Classes times frames that are searched: half a gigabyte."""
-MOST_SINGLES = 256
+MAX_SINGLES = 256
 """Larger traffics whose classes are single transfers are left to the search of transfers."""
 
 
@@ -155,7 +155,7 @@ def search_classes(
     good, _, sample, senders, receivers, table, table_at = amalgamate(
         offsets, indices, first_node, last_node, links, nodes
     )
-    if not good or (len(sample) == n and n > MOST_SINGLES):
+    if not good or (len(sample) == n and n > MAX_SINGLES):
         return -1, frame_of
     own, resources, cap = class_resources(
         offsets, indices, first_node, last_node, links, nodes, sample, senders, receivers
@@ -163,7 +163,7 @@ def search_classes(
     demand = np.zeros(len(sample), dtype=np.int64)
     for c in range(len(demand)):
         demand[c] = table_at[c + 1] - table_at[c]
-    if len(demand) * frames > MOST_CLASS_FRAMES:
+    if len(demand) * frames > MAX_CLASS_FRAMES:
         return -1, frame_of
     held = class_table(own, resources, cap, demand, frames)
     left = place_classes(held, class_order(own, resources, demand, cap), demand)

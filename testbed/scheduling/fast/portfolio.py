@@ -21,9 +21,9 @@ Clock = Callable[[], float]
 Frames = npt.NDArray[np.int32]
 PRICES_A_SECOND = 20_000_000
 """Positions weighed a second, roughly; what a time limit is counted in where no clock is given."""
-FIRST_STEPS, MOST_STEPS = 3_000, 400_000
-MOST_FOR_PROOF, MOST_FOR_EXACT = 60_000, 40
-MOST_HELD = 1 << 28
+FIRST_STEPS, MAX_STEPS = 3_000, 400_000
+MAX_FOR_PROOF, MAX_FOR_EXACT = 60_000, 40
+MAX_HELD = 1 << 28
 """Places (resources times frames) that weighted ejection is tried on: two gigabytes."""
 
 
@@ -90,7 +90,7 @@ def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule
     if traffic.symmetries:
         yield from _by_orbits(traffic, seed, budget)
     yield from _by_ejection(traffic, seed, budget, fits[-1])
-    if len(traffic) * bound <= MOST_FOR_PROOF:
+    if len(traffic) * bound <= MAX_FOR_PROOF:
         yield _proof(traffic, seed, budget)
     yield _open_first_fit(traffic, orders)
     yield from _lengthened(traffic, seed, budget)
@@ -101,7 +101,7 @@ def _by_classes(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None
     if traffic.first_node is None or traffic.last_node is None:
         return None
     nodes = 1 + int(max(traffic.first_node.max(), traffic.last_node.max()))
-    if (2 * nodes + len(traffic.links)) * traffic.bottleneck_load > MOST_HELD or nodes > 4000:
+    if (2 * nodes + len(traffic.links)) * traffic.bottleneck_load > MAX_HELD or nodes > 4000:
         return None
     ends = (traffic.first_node, traffic.last_node, len(traffic.links), nodes, traffic.bottleneck_load)
     return _by_pools(
@@ -112,7 +112,7 @@ def _by_classes(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None
 def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
     """By links that may change places: the classes of a traffic that is given as sets of links."""
     links, bound = len(traffic.links), traffic.bottleneck_load
-    if links * bound > MOST_HELD:
+    if links * bound > MAX_HELD:
         return None
     return _by_pools(
         traffic,
@@ -125,7 +125,7 @@ def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
 def _by_pools(traffic: Traffic, search: Callable[..., Any], seed: int, budget: _Budget) -> Schedule | None:
     bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
     until = budget.used_s() + max(0.0, budget.left_s()) / 4
-    while steps <= MOST_STEPS and (attempt == 0 or budget.used_s() < until):
+    while steps <= MAX_STEPS and (attempt == 0 or budget.used_s() < until):
         state, frame_of = search(steps, seed * 1000 + attempt)
         if state < 0:
             return None
@@ -228,10 +228,10 @@ class _Table:
 def _by_ejection(traffic: Traffic, seed: int, budget: _Budget, fitted: Frames) -> Iterator[Schedule | None]:
     """Weighted ejection of single transfers in as many frames as the bottleneck's load, begun from a first fit."""
     bound = traffic.bottleneck_load
-    if len(traffic.links) * bound > MOST_HELD:
+    if len(traffic.links) * bound > MAX_HELD:
         return
     until = budget.used_s() + max(0.0, budget.left_s()) / 2
-    if len(traffic) <= MOST_FOR_EXACT:
+    if len(traffic) <= MAX_FOR_EXACT:
         until = min(until, budget.used_s() + 0.2)  # an exhausted search answers sooner than this would give up
     table = _Table.begin(traffic.offsets, traffic.indices, fitted, _unmoved(traffic), bound, seed)
     if table.search(budget, until):
@@ -245,7 +245,7 @@ def _unmoved(traffic: Traffic) -> npt.NDArray[np.int64]:
 def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
     """Weighted ejection in a few frames more, ever fewer more, while time is left."""
     bound = traffic.bottleneck_load
-    if len(traffic.links) * bound > MOST_HELD:
+    if len(traffic.links) * bound > MAX_HELD:
         return
     order = list(_orders(traffic))[-1]
     more = max(1, bound // 10)
@@ -265,10 +265,10 @@ def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedul
     First in as many frames as the bottleneck's load, by the two largest groups; then in one base frame more, where that costs
     little; then by the other groups.
     """
-    from testbed.scheduling.fast.symmetry import MOST_WASTE, Orbits, subgroups
+    from testbed.scheduling.fast.symmetry import MAX_WASTE, Orbits, subgroups
 
     bound, groups = traffic.bottleneck_load, list(subgroups(traffic))
-    small = [group for group in groups if len(group) <= MOST_WASTE * bound]
+    small = [group for group in groups if len(group) <= MAX_WASTE * bound]
     for group, more in [(g, 0) for g in groups[:2]] + [(g, 1) for g in small[:2]] + [(g, 0) for g in groups[2:]]:
         if budget.left_s() <= 0:
             return
@@ -284,7 +284,7 @@ def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedul
 
 def _proof(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
     """Small traffics: exhausted search, else CP-SAT; a schedule of the least length, or none within the time."""
-    if len(traffic) <= MOST_FOR_EXACT:
+    if len(traffic) <= MAX_FOR_EXACT:
         from testbed.scheduling.exact.theory_methods import exact
 
         found = exact(traffic, seed=seed, time_limit_s=max(1.0, budget.left_s() / 2), now=budget.now)

@@ -12,7 +12,7 @@ import numpy as np
 UNPLACED = -1
 LARGE = 1 << 40
 TABU_STEPS = 1
-MOST_WEIGHED = 96
+MAX_WEIGHED = 96
 """Positions that a step weighs where there are more than five times as many: only those where fewest resources are taken."""
 
 
@@ -194,7 +194,7 @@ def eject(
         widest = max(widest, 1 + offsets[unit + 1] - offsets[unit])
     victims, best_victims = np.zeros(widest, dtype=np.int64), np.zeros(widest, dtype=np.int64)
     positions = frames * shifts
-    many = shifts == 1 and positions > 5 * MOST_WEIGHED
+    many = shifts == 1 and positions > 5 * MAX_WEIGHED
     taken = np.zeros(positions if many else 1, dtype=np.int32)
     for _ in range(steps):
         if waiting_count == 0:
@@ -217,7 +217,7 @@ def eject(
                 if taken[at] > fewest:
                     continue
                 weighed += 1
-                if weighed > MOST_WEIGHED:
+                if weighed > MAX_WEIGHED:
                     break
             cost = price(
                 unit,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from testbed.model.traffic import IntArray, Traffic
 
-MOST_WASTE = 0.03
+MAX_WASTE = 0.03
 """Groups are left out whose order does not divide the bottleneck's load nearly enough."""
 
 
@@ -84,7 +84,7 @@ def subgroups(traffic: Traffic) -> Iterator[tuple[IntArray, ...]]:
     for steps in itertools.product(*strides):
         order = math.prod(side // step for side, step in zip(shape, steps, strict=True))
         length = -(-bound // order) * order
-        if order > 1 and length <= bound * (1 + MOST_WASTE):
+        if order > 1 and length <= bound * (1 + MAX_WASTE):
             found.append((length, -order, steps))
     for _, _, steps in sorted(found):
         yield tuple(

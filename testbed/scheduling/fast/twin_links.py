@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from testbed.scheduling.fast.class_ejection import class_table, eject_classes, place_classes
-from testbed.scheduling.fast.class_steps import MOST_CLASS_FRAMES, ascending, class_order, list_units
+from testbed.scheduling.fast.class_steps import MAX_CLASS_FRAMES, ascending, class_order, list_units
 from testbed.scheduling.fast.steps import UNPLACED, colour_edges
 
-MOST_VERTICES = 1 << 26
+MAX_VERTICES = 1 << 26
 """Transfers times the largest pool's links: half a gigabyte for the colouring."""
 
 
@@ -134,10 +134,10 @@ def search_twins(offsets: Any, indices: Any, links: Any, frames: Any, steps: Any
     largest = 1
     for p in range(len(size)):
         largest = max(largest, size[p])
-    if largest == 1 or n * largest > MOST_VERTICES:
+    if largest == 1 or n * largest > MAX_VERTICES:
         return -1, frame_of
     good, own, resources, demand, transfers, begin = find_classes(offsets, indices, pool, size)
-    if not good or len(demand) * frames > MOST_CLASS_FRAMES:
+    if not good or len(demand) * frames > MAX_CLASS_FRAMES:
         return -1, frame_of
     table = class_table(own, resources, size, demand, frames)
     left = place_classes(table, class_order(own, resources, demand, size), demand)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from testbed.errors import InputError
 
 Name = Hashable
-MOST_CHUNKS = 1_000_000
+MAX_CHUNKS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,5 +124,5 @@ def _check(
         if unknown is not None:
             raise InputError(f"transfer {i}: link {unknown!r} has no capacity; give one above 0 bit/s")
     chunks = sum(-(-size // chunk_bytes) for size in sizes_bytes)
-    if chunks > MOST_CHUNKS:
-        raise InputError(f"{chunks} chunks of {chunk_bytes} bytes: more than {MOST_CHUNKS}; give larger chunks")
+    if chunks > MAX_CHUNKS:
+        raise InputError(f"{chunks} chunks of {chunk_bytes} bytes: more than {MAX_CHUNKS}; give larger chunks")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-MOST_VARIABLES = 60_000
+MAX_VARIABLES = 60_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ def solve_packing(
     crowded = max(users.values(), key=len, default=[])
     if bins < 1 or len(crowded) > bins * capacity:
         return PackingAnswer(state="impossible" if paths else "found")
-    if len(paths) * bins > MOST_VARIABLES:
+    if len(paths) * bins > MAX_VARIABLES:
         return PackingAnswer(state="unknown")
     from ortools.sat.python import cp_model
 

@@ -31,7 +31,7 @@ from testbed.stream.measurements import ReceivedPackets, SentPackets
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.in_force import RETURN_LABELS
 
-_LONGEST_TICK_S, _PORT_POLL_S = 0.01, 3e-5
+_MAX_TICK_S, _PORT_POLL_S = 0.01, 3e-5
 _WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
 _CLOCKS_WITHIN_S = 5e-5
 _SPARED_S = 0.05
@@ -224,7 +224,7 @@ def sending_tick_s(net: EmulatedNetwork, wiring: Wiring) -> float:
     """
     if net.datapath != "user":
         return 0.0
-    return min(_LONGEST_TICK_S, 2 * len(wiring.cables) * _PORT_POLL_S)
+    return min(_MAX_TICK_S, 2 * len(wiring.cables) * _PORT_POLL_S)
 
 
 def _prepare_sender(plan: StreamPlan, frames: FrameSender, reports: socket.socket, tick_s: float) -> Run:

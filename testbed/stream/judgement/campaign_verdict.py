@@ -6,9 +6,9 @@ from testbed.model.verdict import Check
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.packet_fates import CampaignResult
 
-MOST_WRONG = 1e-3
+MAX_WRONG = 1e-3
 """Share of packets of certain fate that may fare otherwise: clocks of switches, sender and faults agree to a few packets."""
-LONGEST_CHANGE_S = 1.0
+MAX_CHANGE_S = 1.0
 
 
 def campaign_checks(plan: StreamPlan, result: CampaignResult) -> list[Check]:
@@ -36,7 +36,7 @@ def campaign_checks(plan: StreamPlan, result: CampaignResult) -> list[Check]:
 
 def _fates(result: CampaignResult) -> Check:
     wrong = result.wrongly_lost + result.wrongly_arrived
-    allowed = max(2.0, MOST_WRONG * result.certain)
+    allowed = max(2.0, MAX_WRONG * result.certain)
     return Check(
         name="packets that fared otherwise than their labels say",
         predicted=0,
@@ -81,8 +81,8 @@ def _changes(plan: StreamPlan, result: CampaignResult) -> Check:
         name="longest change of the plan, s",
         predicted=None,
         measured=longest,
-        tolerance=LONGEST_CHANGE_S,
-        passed=made and longest <= LONGEST_CHANGE_S,
+        tolerance=MAX_CHANGE_S,
+        passed=made and longest <= MAX_CHANGE_S,
         detail=f"{len(plan.changes)} changes, from the links' change to the last switch that sends by the new split",
     )
 

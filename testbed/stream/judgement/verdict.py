@@ -6,16 +6,16 @@ import math
 
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import FaultResult, SessionAnalysis
-from testbed.stream.judgement.campaign_verdict import MOST_WRONG, campaign_checks
+from testbed.stream.judgement.campaign_verdict import MAX_WRONG, campaign_checks
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.policy import is_deterministic
 
-MOST_LAG = 0.25
+MAX_LAG = 0.25
 """Of the playback buffer (100 ms of the usual 400): a sender this far behind its own schedule measured the machine, not the
 network."""
 
-MOST_UNPLANNED = 1e-4
+MAX_UNPLANNED = 1e-4
 """Share of packets that may be lost in no fault: two orders below the precision of a loss."""
 
 
@@ -74,14 +74,14 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     """Why the run says nothing, or None: sender lag, packets lost in no fault, nothing sent."""
     if analysis.sent == 0:
         return "no packet was sent"
-    most = MOST_LAG * plan.stream.playback_s
+    most = MAX_LAG * plan.stream.playback_s
     if run.health.sender_lag_s > most:
         busy = f", processors {run.health.cpu_fraction:.0%} busy" if run.health.cpu_fraction is not None else ""
         return f"the sender lagged {run.health.sender_lag_s * 1000:.0f} ms behind its schedule (limit {most * 1000:.0f} ms{busy})"
     waited = float(run.counters.get("worst_receive_lag_s", 0.0))
     if waited > most:
         return f"packets lay {waited * 1000:.0f} ms at the receiver before it took them (limit {most * 1000:.0f} ms)"
-    most_lost = MOST_UNPLANNED if analysis.campaign is None else MOST_WRONG
+    most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
     if analysis.lost_outside > most_lost * analysis.sent:
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
     if run.health.unplanned_drops:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fec.protocol.wire import LARGEST_PATH
+from fec.protocol.wire import MAX_PATH
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -77,7 +77,7 @@ def number_paths(split: LabelSplit) -> tuple[NumberedPath, ...]:
     labels: dict[tuple[int, ...], int] = {}
     for path in split.paths:
         labels[path.links] = labels.get(path.links, 0) + path.stop - path.start
-    most = set(sorted(labels, key=lambda links: -labels[links])[:LARGEST_PATH])
+    most = set(sorted(labels, key=lambda links: -labels[links])[:MAX_PATH])
     chosen = [links for links in labels if links in most]
     found = [NumberedPath(number=k, links=links, labels=labels[links]) for k, links in enumerate(chosen, start=1)]
     rest = LABELS - sum(path.labels for path in found)

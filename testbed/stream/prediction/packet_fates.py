@@ -24,7 +24,7 @@ _EARLY_S = 0.01
 """A change may have been in force so long before it was noted."""
 _BIN_S, _BINS_AROUND = 0.25, 4
 """How long packets are under way is read off those sent within a second: a busy machine holds some up for long."""
-_LEAST_PACKETS = 20
+_MIN_PACKETS = 20
 """In an epoch, for its loss to count in the measured redundancy."""
 
 
@@ -284,7 +284,7 @@ def _redundancies(
         first, last = np.searchsorted(run.sent.time_s, (epoch.start_s, epoch.stop_s))
         sure = fates.certain[first:last]
         packets = int(sure.sum())
-        if packets < _LEAST_PACKETS or packets < (last - first) / 2:
+        if packets < _MIN_PACKETS or packets < (last - first) / 2:
             continue
         chance = float(fates.least[first:last][sure].mean())
         share = float(fates.lost[first:last][sure].mean())

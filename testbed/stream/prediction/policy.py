@@ -13,7 +13,7 @@ from testbed.model.label_split import LabelSplit
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.in_force import is_campaign
 
-MOST_SYMBOLS = 255
+MAX_SYMBOLS = 255
 """In one Reed-Solomon block over GF(2^8)."""
 _SEPARATE = 2
 """Packets that a few separate intervals need over one of their width (docs/streaming.md)."""
@@ -50,11 +50,11 @@ def largest_block(plan: StreamPlan) -> int:
     if stream.block_size is not None:
         return stream.block_size
     if stream.most_overhead is not None:
-        return min(MOST_SYMBOLS, max(m, int(m * (1 + stream.most_overhead))))
+        return min(MAX_SYMBOLS, max(m, int(m * (1 + stream.most_overhead))))
     loads = (split.load(i) for split in plan.splits for i in split.loaded)
     share = max((float(load) for load in loads if load < 1), default=0.0)
     worst = fec_block_size(m, round(min(share, 0.9), 4), stream.decoding_error_rate)
-    return min(MOST_SYMBOLS, max(2 * m, worst * 5 // 4))
+    return min(MAX_SYMBOLS, max(2 * m, worst * 5 // 4))
 
 
 def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:

@@ -25,7 +25,7 @@ from testbed.striping.access import Blocks
 from testbed.striping.measurements import ClientError, Direction
 
 Bytes = npt.NDArray[np.uint8]
-_LONGEST_COLLECTIVE_S = 60.0
+_MAX_COLLECTIVE_S = 60.0
 _FEW, _LITTLE = 300, 60_000
 
 
@@ -50,7 +50,7 @@ class ThreadGroup:
             items = self._rounds.setdefault(number, {})
             items[rank] = item
             self._changed.notify_all()
-            came = self._changed.wait_for(lambda: len(items) == self.size or self._aborted, _LONGEST_COLLECTIVE_S)
+            came = self._changed.wait_for(lambda: len(items) == self.size or self._aborted, _MAX_COLLECTIVE_S)
             if not came or len(items) < self.size:
                 raise PeerError(f"process {rank}", "another process did not come to a collective call")
             if min(self._at) > number:

@@ -29,11 +29,11 @@ from testbed.striping.oracle import data_of, file_content
 from testbed.striping.planning import StripingPlan
 
 _TURN_SEND_BUFFER = 80 << 10
-_QUEUE_BYTES, _LEAST_WINDOW = 150_000, 20_000
+_QUEUE_BYTES, _MIN_WINDOW = 150_000, 20_000
 _CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
 _QUIET_S = 0.05
 _SWITCH_INTERVAL_S = 0.0005
-_LEAST_STALL_S = 15.0
+_MIN_STALL_S = 15.0
 
 
 class EmulatedStriping:
@@ -150,9 +150,9 @@ class EmulatedStriping:
         if self._plan.coordinated:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _TURN_SEND_BUFFER)
         else:  # what is under way to and from all listeners finds room in the queue before this host's link
-            window = max(_LEAST_WINDOW, _QUEUE_BYTES // self._plan.options.io_nodes)
+            window = max(_MIN_WINDOW, _QUEUE_BYTES // self._plan.options.io_nodes)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(_LEAST_WINDOW, window // 2))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(_MIN_WINDOW, window // 2))
         return sock
 
     def _open(self, clients: list[Client]) -> None:
@@ -211,7 +211,7 @@ class EmulatedStriping:
         if self._circuits:
             self._board.change_rules(self._standing, "remove")
             self._board.forget_flows()
-        stall_s = max(_LEAST_STALL_S, 50 * plan.message_bytes * 8 / plan.link_rate_bps)
+        stall_s = max(_MIN_STALL_S, 50 * plan.message_bytes * 8 / plan.link_rate_bps)
         try:
             with TransferDesk(plan, self._board, stall_s=stall_s) as desk:
                 self._desk = desk

@@ -21,7 +21,7 @@ from testbed.errors import TestbedError
 from testbed.striping.placement import Pair
 from topologies.network import LinkId
 
-_LONGEST_WAIT_S = 0.2
+_MAX_WAIT_S = 0.2
 
 
 class TransferDesk:
@@ -106,7 +106,7 @@ class TransferDesk:
             self._coordinator.begin(0.0)
             self._obey()
             while not self._coordinator.over and not self._stopping:
-                left = max(0.0, min(_LONGEST_WAIT_S, self._coordinator.deadline_s() - self._now()))
+                left = max(0.0, min(_MAX_WAIT_S, self._coordinator.deadline_s() - self._now()))
                 for file, _ in poll.poll(left * 1000):
                     if file == self._wake_reader:
                         os.read(self._wake_reader, 4096)

@@ -21,7 +21,7 @@ from experiments.capillary import (
 from testbed.commands.studies.study import Study, drawn
 from testbed.model.json_fields import json_ready
 
-SMALLEST_GRAPH = 19
+MIN_GRAPH = 19
 """Of the twenty: the integer programme of the others takes seconds."""
 
 
@@ -34,7 +34,7 @@ def small_points(study: Study) -> list[dict[str, Any]]:
     if study is ror_layers.STUDY:
         return [{**points[0], "seed": 5}, {**points[-1], "seed": 1}]
     if study is ror_optimum.STUDY:
-        return [{"kind": "small", "graph": SMALLEST_GRAPH}, {"kind": "mobile", "graph": 1}]
+        return [{"kind": "small", "graph": MIN_GRAPH}, {"kind": "mobile", "graph": 1}]
     if study is bottleneck_hunting.STUDY:
         return points[:1]
     if study is ror_tolerance.STUDY:

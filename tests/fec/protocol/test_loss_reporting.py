@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 from fec.protocol.loss_reporting import LossReporter
-from fec.protocol.wire import BLOCK_NUMBERS, MOST_BLOCKS, LossReport, decode_report
+from fec.protocol.wire import BLOCK_NUMBERS, MAX_BLOCKS, LossReport, decode_report
 
 
 def _reporter() -> LossReporter:
@@ -57,12 +57,12 @@ def test_an_alarm_makes_reports_urgent_for_a_while() -> None:
 
 def test_only_the_latest_blocks_are_reported_by_number_on_the_wire() -> None:
     reporter, first = _reporter(), BLOCK_NUMBERS - 10
-    for block in range(first, first + 2 * MOST_BLOCKS):
+    for block in range(first, first + 2 * MAX_BLOCKS):
         reporter.note(block, 0b101, block - 1)
         reporter.note(block, 0b010, block)
-    reporter.note(first, 0b1, first + 2 * MOST_BLOCKS - 1)
-    last = first + 2 * MOST_BLOCKS - 1
-    expected = [(n % BLOCK_NUMBERS, 0b111) for n in range(last - MOST_BLOCKS + 1, last + 1)]
+    reporter.note(first, 0b1, first + 2 * MAX_BLOCKS - 1)
+    last = first + 2 * MAX_BLOCKS - 1
+    expected = [(n % BLOCK_NUMBERS, 0b111) for n in range(last - MAX_BLOCKS + 1, last + 1)]
     assert list(_send(reporter, 1.0, highest=last).blocks) == expected
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.path_counts import PathArrivals, PathNumbers, PathReports
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
-from fec.protocol.wire import MOST_PATHS, decode_header
+from fec.protocol.wire import MAX_PATHS, decode_header
 from fec.redundancy.labels import StratifiedLabels
 from tests.helpers.delay_loop import DelayLoop, build_receiver, payload
 
@@ -79,9 +79,9 @@ def test_every_path_has_its_turn_in_the_reports(paths: int) -> None:
     for path in range(1, paths + 1):
         arrivals.add(path, 0)
     seen: set[int] = set()
-    for _ in range(-(-paths // MOST_PATHS)):
+    for _ in range(-(-paths // MAX_PATHS)):
         entries = arrivals.entries()
-        assert len(entries) == min(paths, MOST_PATHS)
+        assert len(entries) == min(paths, MAX_PATHS)
         seen.update(path for path, _, _ in entries)
     assert seen == set(range(1, paths + 1))
 

@@ -21,9 +21,9 @@ from fec.errors import (
 )
 from fec.protocol.wire import (
     HEADER_BYTES,
-    LARGEST_REPORT_BYTES,
-    MOST_BLOCKS,
-    MOST_PATHS,
+    MAX_BLOCKS,
+    MAX_PATHS,
+    MAX_REPORT_BYTES,
     LossReport,
     PacketHeader,
     PacketType,
@@ -158,11 +158,11 @@ def test_protected_payload_keeps_its_length_through_padding() -> None:
 
 def test_largest_report_fits_into_one_ethernet_packet() -> None:
     bitmap = (1 << 255) - 1
-    blocks = tuple(((1 << 24) - 1 - i, bitmap) for i in range(MOST_BLOCKS))
-    paths = tuple((255 - i, (1 << 24) - 1, (1 << 32) - 1) for i in range(MOST_PATHS))
+    blocks = tuple(((1 << 24) - 1 - i, bitmap) for i in range(MAX_BLOCKS))
+    paths = tuple((255 - i, (1 << 24) - 1, (1 << 32) - 1) for i in range(MAX_PATHS))
     report = dataclasses.replace(REPORT, blocks=blocks, paths=paths, newest_age_us=2**32 - 1, received=2**32 - 1)
     data = report.encode()
-    assert len(data) == LARGEST_REPORT_BYTES <= 1500 - 20 - 8
+    assert len(data) == MAX_REPORT_BYTES <= 1500 - 20 - 8
     assert decode_report(data) == report
     with pytest.raises(FecError, match="at most 30"):
         dataclasses.replace(REPORT, blocks=(*blocks, (0, 0)))

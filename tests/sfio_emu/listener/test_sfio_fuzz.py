@@ -12,7 +12,7 @@ from pathlib import Path
 from sfio_emu import wire
 from sfio_emu.listener.server import BufferPool, ServerConnection, Tally
 from sfio_emu.wire import Kind
-from tests.helpers.mutated_messages import LARGEST_FILE_BYTES, LIMIT_BYTES, SmallSubfiles, feed, mutated, valid_message
+from tests.helpers.mutated_messages import LIMIT_BYTES, MAX_FILE_BYTES, SmallSubfiles, feed, mutated, valid_message
 
 MESSAGES = int(os.environ.get("SFIO_FUZZ_MESSAGES", "4000"))
 TRACED_MESSAGES = 1000
@@ -61,6 +61,6 @@ def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Pat
     assert {path.name: path.read_bytes() for path in outside.iterdir()} == {"kept": b"kept"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "root"]
     for path in root.rglob("*"):
-        assert path.is_symlink() or path.is_dir() or path.stat().st_size <= LARGEST_FILE_BYTES + LIMIT_BYTES
+        assert path.is_symlink() or path.is_dir() or path.stat().st_size <= MAX_FILE_BYTES + LIMIT_BYTES
     free = [pool.take() for _ in range(4)]
     assert all(buffer is not None for buffer in free), "every buffer is given back"

@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.paths import ROOT
 
 MESSAGES = int(os.environ.get("SFIO_FUZZ_MESSAGES", "8000"))
-MOST_GROWTH_BYTES = 1_000_000
+MAX_GROWTH_BYTES = 1_000_000
 PROGRAM = """
 import gc, random, sys, tempfile
 from pathlib import Path
@@ -64,9 +64,9 @@ def growth_bytes(messages: int, *words: str) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this kernel does not tell peaks")
 def test_memory_stays_bounded_through_all_mutated_messages() -> None:
-    assert growth_bytes(MESSAGES) < MOST_GROWTH_BYTES
+    assert growth_bytes(MESSAGES) < MAX_GROWTH_BYTES
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this kernel does not tell peaks")
 def test_a_listener_that_kept_its_messages_would_be_found_out() -> None:
-    assert growth_bytes(8000, "leak") > MOST_GROWTH_BYTES
+    assert growth_bytes(8000, "leak") > MAX_GROWTH_BYTES

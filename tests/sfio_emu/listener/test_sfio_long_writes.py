@@ -83,7 +83,7 @@ class Listener:
             self.connection.received(count)
         found = []
         while answers:
-            head = wire.decode_header(answers[: wire.HEADER_BYTES], wire.LARGEST_LIMIT)
+            head = wire.decode_header(answers[: wire.HEADER_BYTES], wire.MAX_LIMIT)
             end = wire.HEADER_BYTES + head.body_bytes
             found.append((head.kind, bytes(answers[wire.HEADER_BYTES : end])))
             del answers[: end + head.data_bytes]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfio_emu import wire
-from sfio_emu.listener.sieves import LARGEST_GAP_BYTES, LEAST_RUNS, WINDOW_BYTES, Window, parts_of
+from sfio_emu.listener.sieves import MAX_GAP_BYTES, MIN_RUNS, WINDOW_BYTES, Window, parts_of
 from sfio_emu.wire import Malformed
 
 Runs = list[tuple[int, int, int]]
@@ -30,7 +30,7 @@ def run_lists(draw: st.DrawFn) -> Runs:
         for size, gap in stretch:
             runs.append((handle, size, at))
             at += size + gap
-        at += draw(st.sampled_from([-60, 0, 3, LARGEST_GAP_BYTES + 1]))
+        at += draw(st.sampled_from([-60, 0, 3, MAX_GAP_BYTES + 1]))
         at = max(at, 0)
     return runs
 
@@ -79,7 +79,7 @@ def test_counts_end_where_the_subfile_ends(present: int) -> None:
 
 
 def test_windows_are_bounded_and_far_runs_stay_alone() -> None:
-    far = [(1, 4, i * (LARGEST_GAP_BYTES + 5)) for i in range(50)]
+    far = [(1, 4, i * (MAX_GAP_BYTES + 5)) for i in range(50)]
     assert all(window is None for *_, window in parts_of(body_of(far)))
     near = [(1, 4, i * 1000) for i in range(2000)]
     windows = [window for *_, window in parts_of(body_of(near)) if window is not None]
@@ -90,7 +90,7 @@ def test_windows_are_bounded_and_far_runs_stay_alone() -> None:
 
 
 def test_a_malformed_list_is_rejected() -> None:
-    runs = [(1, 4, i * 8) for i in range(LEAST_RUNS)]
+    runs = [(1, 4, i * 8) for i in range(MIN_RUNS)]
     with pytest.raises(Malformed, match="a list of runs of"):
         parts_of(body_of(runs)[:-1])
     with pytest.raises(Malformed, match="an offset beyond"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testbed.bulk.calibration import MESSAGES_TOGETHER, MOST_MESSAGES, alone, together
+from testbed.bulk.calibration import MAX_MESSAGES, MESSAGES_TOGETHER, alone, together
 from testbed.bulk.judgement import analyse, expected_bytes, judge
 from testbed.bulk.plan import BulkMeasurements, BulkPlan, LinkCount
 from testbed.bulk.planning import BulkOptions, build_bulk_plan
@@ -85,4 +85,4 @@ def test_two_strays_of_a_small_message_are_no_failure_and_three_are() -> None:
 def test_small_messages_are_calibrated_in_greater_number() -> None:
     assert together(plan_of(2_000_000)).count == MESSAGES_TOGETHER
     assert alone(plan_of(100_000)).count == together(plan_of(100_000)).count == 15  # 0.04 s each
-    assert together(plan_of(1000)).count == MOST_MESSAGES
+    assert together(plan_of(1000)).count == MAX_MESSAGES

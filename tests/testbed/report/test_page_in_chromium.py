@@ -21,7 +21,7 @@ FIGURES = """
           marks: s.querySelectorAll('.load, .steps, .point').length};
 })
 """
-SMALLEST_TEXT = """
+MIN_TEXT = """
 Math.min(...[...document.querySelectorAll('figure svg[role=img] text')].filter(t => t.checkVisibility() && t.textContent)
   .map(t => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().a))
 """
@@ -53,7 +53,7 @@ def test_page_fits_the_window_and_shows_every_figure(browser: Any, page: Path, w
     figures = browser.evaluate(FIGURES)
     assert [f["kind"] for f in figures] == ["network", "scatter", "scatter", "timeline"] * 3
     assert all(f["width"] >= 300 and f["height"] >= 250 and f["marks"] for f in figures), figures
-    assert browser.evaluate(SMALLEST_TEXT) >= 8
+    assert browser.evaluate(MIN_TEXT) >= 8
     assert browser.messages == []
 
 

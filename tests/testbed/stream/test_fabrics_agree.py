@@ -34,7 +34,7 @@ ORDERS = ("stratified", "random")
 FABRICS = ("simulator", pytest.param("emulation", marks=pytest.mark.emulation))
 SETTLED_S = 0.03
 """On each side of a fault's edges, or as long as a packet was on its way there: it may or may not be caught."""
-MOST_ON_THE_WAY_S = 0.1
+MAX_ON_THE_WAY_S = 0.1
 PLANNED = {
     "fixed": (
         Fault(link=("a", "b", 0), kind="down", start_s=0.3, stop_s=0.8),
@@ -88,7 +88,7 @@ def run_valid(plan: StreamPlan, fabric: StreamFabric) -> StreamMeasurements:
     if reason is not None:
         raise InvalidRunError(reason)
     held_s = longest_on_the_way_s(run)
-    if held_s > MOST_ON_THE_WAY_S:
+    if held_s > MAX_ON_THE_WAY_S:
         raise InvalidRunError(f"a packet near a fault's edge was on its way for {1000 * held_s:.0f} ms")
     return run
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from fec.protocol.wire import LARGEST_PATH
+from fec.protocol.wire import MAX_PATH
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS
 from testbed.model.run_records import LoadedRun, Manifest, SummaryRecord, group_sessions
@@ -50,10 +50,10 @@ def test_labels_on_one_sequence_of_links_are_one_path_however_many_intervals_the
 
 
 def test_of_more_paths_than_numbers_the_most_used_ones_have_one() -> None:
-    width = LARGEST_PATH + 5
+    width = MAX_PATH + 5
     split = paths_split(bundle(width), "a", "b", [((2 * k,), Fraction(1 + (k >= 5))) for k in range(width)])
     paths = number_paths(split)
-    assert [path.number for path in paths] == [*range(1, LARGEST_PATH + 1), 0]
+    assert [path.number for path in paths] == [*range(1, MAX_PATH + 1), 0]
     assert paths[0].links == (10,) and paths[-1].links == ()
     assert path_of_label(split)[0] == 0 and set(path_of_label(split)) == set(range(256))
 

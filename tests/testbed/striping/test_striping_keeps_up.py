@@ -9,7 +9,7 @@ import pytest
 
 from testbed.model.strain import Strain
 from testbed.striping.judgement import judge, predict
-from testbed.striping.keeping_up import MOST_LATE_FRACTION, change_allowance_s, lateness_s, why_invalid
+from testbed.striping.keeping_up import MAX_LATE_FRACTION, change_allowance_s, lateness_s, why_invalid
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
 from testbed.striping.planning import StripingOptions, StripingPlan, build_striping_plan
 from topologies import load_network
@@ -51,9 +51,9 @@ def test_the_same_slow_run_fails_on_a_machine_that_kept_up_and_is_invalid_on_one
     seconds = 2 * predict(chosen, 9000).seconds  # type: ignore[union-attr]
     allowed_s = change_allowance_s(chosen) * len(chosen.frames)
     assert judged(chosen, {"seconds": seconds})[0] == 1
-    kept_up_s = allowed_s + 0.9 * MOST_LATE_FRACTION * seconds
+    kept_up_s = allowed_s + 0.9 * MAX_LATE_FRACTION * seconds
     assert judged(chosen, {"seconds": seconds, "late_s": kept_up_s})[0] == 1
-    code, why = judged(chosen, {"seconds": seconds, "late_s": allowed_s + 1.1 * MOST_LATE_FRACTION * seconds})
+    code, why = judged(chosen, {"seconds": seconds, "late_s": allowed_s + 1.1 * MAX_LATE_FRACTION * seconds})
     assert code == 4 and why is not None and "threads were late for 13%" in why and "--link-rate" in why
 
 
