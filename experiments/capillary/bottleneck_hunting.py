@@ -62,22 +62,15 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """The loop ends at the true bottlenecks, the few that the thesis counts."""
     same, layers = sum(row["same"] for row in rows), sum(row["layers"] for row in rows)
     checks = [
-        Check(
-            name="layers whose bottlenecks and factor are those of the exact recursion",
-            predicted=float(layers),
-            measured=float(same),
-            tolerance=0.0,
-            passed=same == layers,
-        )
+        Check.equal("layers whose bottlenecks and factor are those of the exact recursion", float(layers), float(same))
     ]
     means = _mean_bottlenecks(rows)
     checks.append(
-        Check(
-            name="mean number of bottlenecks of a layer (least of the ten), against 5.9 to 9.9",
-            predicted=5.9,
-            measured=min(means),
+        Check.equal(
+            "mean number of bottlenecks of a layer (least of the ten), against 5.9 to 9.9",
+            5.9,
+            min(means),
             tolerance=3.0,
-            passed=abs(min(means) - 5.9) <= 3.0,
             detail="the thesis does not give its networks",
         )
     )
@@ -125,12 +118,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"figure-58": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="bottleneck_hunting",
     does="suspected bottlenecks per iteration of the thesis' hunting loop, layers 1 to 10, on random geometric networks",
     answers="000 figure 58: the loop finds the true bottlenecks in a few iterations",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

@@ -56,20 +56,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
     bottlenecks = sum(layer > 0 for *_, layer in ten["loaded"])
     sound = sum(not (row["certified"] and row["agrees"]) for row in rows)
     checks = (
-        Check(
-            name="routes whose layers differ from the certified full route's",
-            predicted=0.0,
-            measured=float(sound),
-            tolerance=0.0,
-            passed=sound == 0,
-        ),
-        Check(
-            name="layers beyond the tenth: tens of them",
-            predicted=20.0,
-            measured=float(ten["all_layers"] - LAYERS),
-            tolerance=None,
-            passed=ten["all_layers"] - LAYERS >= 20,
-            detail="20 or more",
+        Check.equal("routes whose layers differ from the certified full route's", 0.0, float(sound)),
+        Check.at_least(
+            "layers beyond the tenth: tens of them", 20.0, float(ten["all_layers"] - LAYERS), detail="20 or more"
         ),
     )
     rest = len(ten["loaded"]) - bottlenecks
@@ -149,12 +138,9 @@ def _drawing(row: Row) -> Any:
     return figure
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="capillary_drawing",
     does="draws the first layers of a capillary route over 180 nodes and 1374 links, coloured by load",
     answers="000 figure 47: layer 10 of capillary routing",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

@@ -75,13 +75,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 
 def _close(name: str, predicted: float, measured: float, tolerance: float) -> Check:
-    return Check(
-        name=name,
-        predicted=predicted,
-        measured=measured,
-        tolerance=tolerance,
-        passed=abs(measured - predicted) <= tolerance,
-    )
+    return Check.equal(name, predicted, measured, tolerance=tolerance)
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
@@ -120,12 +114,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"figure-67": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="failure_overlaps",
     does="overlap probability and k1 of Poisson failures, by formula and simulated, against the duration of a failure",
     answers="000 figure 67 and equations 35 to 44, with the misprinted example corrected",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

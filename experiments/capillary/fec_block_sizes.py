@@ -84,7 +84,7 @@ def _chosen(rows: Sequence[Row]) -> list[Row]:
 
 
 def _none(name: str, count: int) -> Check:
-    return Check(name=name, predicted=0.0, measured=float(count), tolerance=0.0, passed=count == 0)
+    return Check.equal(name, 0.0, float(count))
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
@@ -118,12 +118,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"figure-59": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="fec_block_sizes",
     does="exact block sizes N(M, p) against the loss, between their bounds",
     answers="000 figure 59 and equations 24 to 28",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

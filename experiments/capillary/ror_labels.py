@@ -59,15 +59,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
 def judge(rows: Sequence[Row]) -> Verdict:
     """No link asks for more with stratified labels, at rest or in a failure; what ROR makes of it is a note."""
     more = sum(a > b for row in rows for a, b in zip(row["stratified"]["sizes"], row["random"]["sizes"], strict=True))
-    checks = [
-        Check(
-            name="links whose stratified block is the longer one",
-            predicted=0,
-            measured=more,
-            tolerance=0,
-            passed=more == 0,
-        )
-    ]
+    checks = [Check.equal("links whose stratified block is the longer one", 0, more)]
     for m in BLOCKS:
         own = [row for row in rows if row["m"] == m]
         share = sum(r["stratified"]["extra"] for r in own) / sum(r["random"]["extra"] for r in own)
@@ -117,12 +109,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"labels": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="ror_labels",
     does="block sizes and ROR of capillary routes with stratified and with random packet labels",
     answers="beyond 000: labels spread evenly decode for certain with fewer packets",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

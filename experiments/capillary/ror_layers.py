@@ -58,12 +58,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
         for equation, title in EQUATIONS.items():
             first, last = statistics.fmean(means[equation][0]), statistics.fmean(means[equation][-1])
             checks.append(
-                Check(
-                    name=f"{nodes} nodes, {title}: fall of the mean ROR from layer 1 to full",
-                    predicted=MIN_FALL,
-                    measured=1 - last / first,
-                    tolerance=None,
-                    passed=1 - last / first >= MIN_FALL,
+                Check.at_least(
+                    f"{nodes} nodes, {title}: fall of the mean ROR from layer 1 to full",
+                    MIN_FALL,
+                    1 - last / first,
                     detail="a quarter or more",
                 )
             )
@@ -72,12 +70,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
             notes.append(f"{nodes} nodes, {title}: mean ROR at layers 1, 2, 3, 5, 10, full: {shown}")
         ratio = statistics.fmean(means["short"][9]) / statistics.fmean(means["large"][9])
         checks.append(
-            Check(
-                name=f"{nodes} nodes: ROR of short blocks over that of large ones at layer 10",
-                predicted=2.0,
-                measured=ratio,
+            Check.equal(
+                f"{nodes} nodes: ROR of short blocks over that of large ones at layer 10",
+                2.0,
+                ratio,
                 tolerance=0.6,
-                passed=abs(ratio - 2.0) <= 0.6,
                 detail="about twice",
             )
         )
@@ -140,12 +137,9 @@ def _figure(rows: Sequence[Row], nodes: int, equations: Sequence[str]) -> Any:
     return figure
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="ror_layers",
     does="ROR of capillary layers 1 to 10 and full, 15 tolerances, short and large blocks, on 46 mobile networks",
     answers="000 figures 60 and 61: path diversity lowers the redundancy requirement",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

@@ -162,12 +162,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
             continue
         if kind == "small":
             checks.append(
-                Check(
-                    name=f"{KINDS[kind]}, {EQUATIONS[equation]}: greatest ROR of capillary over the optimum",
-                    predicted=MOST,
-                    measured=max(own),
-                    tolerance=None,
-                    passed=max(own) <= MOST,
+                Check.at_most(
+                    f"{KINDS[kind]}, {EQUATIONS[equation]}: greatest ROR of capillary over the optimum",
+                    MOST,
+                    max(own),
                     detail=f"{MOST:g} at most; median {statistics.median(own):.3f} of {len(own)}",
                 )
             )
@@ -238,12 +236,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"distance-to-the-optimum": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="ror_optimum",
     does="ROR of every routing over that of the best route there is: small random graphs and mobile networks",
     answers="what 000 leaves open: how far capillary routing is from the least redundancy possible",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

@@ -108,12 +108,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"rising-ror": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="ror_tolerance",
     does="ROR of the first layer and of the full route against the static tolerance, from none to 7.8 percent",
     answers="000 section 4.4, which looks at 3.6 to 7.8 percent only: below, more layers cost more",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

@@ -128,12 +128,10 @@ def _measured(rows: Sequence[Row]) -> dict[tuple[str, int, float], list[float]]:
     return performances(rows, lambda row: (row["pattern"], row["faults"], row["rate"]))
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="interconnect_collectives",
     does="latency of scatter and gather on a 32x32 torus with up to 200 failed links",
     answers="003 Figure 5.31: less than 1 % lost",
-    points=points,
     measure=measure_run,
-    judge=judge,
-    figures=figures,
 )

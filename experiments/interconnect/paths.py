@@ -89,12 +89,10 @@ def _latencies(rows: Sequence[Row]) -> dict[str, dict[int, list[float]]]:
     return found
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="interconnect_paths",
     does="latency on a 16x16 torus with ten failed links and 1 to 5 alternative paths, six patterns",
     answers="003 Figure 5.39: flat; bit reversal and butterfly fall",
-    points=points,
     measure=measure_run,
-    judge=judge,
-    figures=figures,
 )

@@ -132,22 +132,13 @@ def _gradual(rows: Sequence[Row]) -> Check:
                 fall = (value - means[further]) / (further[2] - count)
                 if fall > steepest:
                     steepest, where = fall, f"{network} {pattern} from {count} to {further[2]}"
-    return Check(
-        name="performance falls gradually (percentage points a failed link)",
-        predicted=1.0,
-        measured=steepest,
-        tolerance=None,
-        passed=steepest <= 1.0,
-        detail=where,
-    )
+    return Check.at_most("performance falls gradually (percentage points a failed link)", 1.0, steepest, detail=where)
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="interconnect_permanent",
     does="latency under 0 to 10 % permanently failed links: 8x8 and 16x16 tori and the 4-ary 3-tree, six patterns",
     answers="003 Figures 5.25-5.28: lowest about 80 % (fat tree, uniform, 10 %), all others above 95 %, no abrupt fall",
-    points=points,
     measure=measure_run,
-    judge=judge,
-    figures=figures,
 )

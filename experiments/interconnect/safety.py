@@ -94,12 +94,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
             passed=abs(more) <= 0.1,
             detail="its ACKs share the links",
         ),
-        Check(
-            name="fault-free FT-DRB sends every packet over the dimension-order path (packets rerouted)",
-            predicted=0.0,
-            measured=float(rerouted),
-            tolerance=0.0,
-            passed=rerouted == 0,
+        Check.equal(
+            "fault-free FT-DRB sends every packet over the dimension-order path (packets rerouted)",
+            0.0,
+            float(rerouted),
         ),
         Check(
             name="without NAC, FT-DRB with failures deadlocks (runs of those made)",
@@ -162,12 +160,10 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="interconnect_safety",
     does="FT-DRB without failures against DOR, with failures without and with NAC, and its design alternatives",
     answers="003 section 5.3 and 5.6.7: sent = received, no cost without failures; chapter 4: NAC keeps it from deadlock",
-    points=points,
     measure=measure_run,
-    judge=judge,
-    figures=figures,
 )

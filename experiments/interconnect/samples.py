@@ -73,12 +73,10 @@ def delivery_check(rows: Sequence[Row]) -> Check:
 def livelock_check(rows: Sequence[Row]) -> Check:
     """No packet crossed more links than the cap (they travel on and arrive; a cap is no loss)."""
     circling = sum(row.get("livelocked", 0) for row in rows)
-    return Check(
-        name="packets beyond the hop cap of sixteen diameters",
-        predicted=0.0,
-        measured=float(circling),
-        tolerance=0.0,
-        passed=not circling,
+    return Check.equal(
+        "packets beyond the hop cap of sixteen diameters",
+        0.0,
+        float(circling),
         detail=f"{sum(bool(row.get('livelocked')) for row in rows)} of {len(rows)} runs, {sum(row['sent'] for row in rows)} packets",
     )
 
@@ -86,11 +84,9 @@ def livelock_check(rows: Sequence[Row]) -> Check:
 def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
     """A check that the mean is not below what is claimed; the detail tells the interval and the number of runs."""
     mean, half = spread(values)
-    return Check(
-        name=name,
-        predicted=claimed,
-        measured=mean,
-        tolerance=None,
-        passed=mean >= claimed,
+    return Check.at_least(
+        name,
+        claimed,
+        mean,
         detail=", ".join(filter(None, (f"95 % interval +- {half:.2g}, {len(values)} runs", detail))),
     )

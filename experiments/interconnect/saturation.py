@@ -103,12 +103,10 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="interconnect_saturation",
     does="latency over load on a 16x16 torus with three failed links and without, FT-DRB with NAC",
     answers="003 section 5.6.7: about 95 % at 90 % of the saturation load, against 82 % of a turn-model routing",
-    points=points,
     measure=measure_run,
-    judge=judge,
-    figures=figures,
 )

@@ -56,12 +56,10 @@ def _by_shape(rows: Sequence[Row]) -> dict[str, list[float]]:
     return {kind.split(":")[1]: values for kind, values in found.items() if kind != "none"}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="interconnect_shapes",
     does="latency on a 32x32 torus whose failed links form a line, square, L or U, uniform traffic",
     answers="003 Figures 5.29-5.30: above 98 % with each shape",
-    points=points,
     measure=measure_run,
-    judge=judge,
-    figures=figures,
 )

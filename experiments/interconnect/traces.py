@@ -110,17 +110,13 @@ def _measured(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[float]]:
 
 def _at_most(name: str, claimed: float, value: float, parts: Mapping[tuple[str, str], float]) -> Check:
     detail = ", ".join(f"{machine} {loss:.2f}" for (_, machine), loss in parts.items())
-    return Check(name=name, predicted=claimed, measured=value, tolerance=None, passed=value <= claimed, detail=detail)
+    return Check.at_most(name, claimed, value, detail=detail)
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="interconnect_traces",
     does="latency under the failures of LANL 12, 18, 19 and PNNL MPP2, their years scaled to the simulated time",
     answers="003 Figures 5.35-5.38: less than 2 % on average, about 3 % if all were permanent, LANL below 1 %",
-    points=points,
     measure=measure_run,
-    judge=judge,
-    figures=figures,
-    options=add_options,
-    configure=configure,
 )

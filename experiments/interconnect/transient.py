@@ -139,12 +139,10 @@ def _gains(found: Mapping[tuple[str, str, str, int], list[float]], network: str)
     }
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="interconnect_transient",
     does="latency under transient failures (up to a tenth of the run) beside permanent ones, three networks, six patterns",
     answers="003 Figures 5.32-5.34: 8x8 above 99.5 %, better than permanent by about 14, 8 and 12 %",
-    points=points,
     measure=measure_run,
-    judge=judge,
-    figures=figures,
 )

@@ -202,15 +202,10 @@ def throughput_figure(rows: Sequence[Row], method: str, title: str) -> Any:
     return figure
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="bulk_swiss_t1",
     does="round robin and liquid schedules on the emulated Swiss-T1, circuit and packet switching, 20 or all 362 patterns",
     answers="000 Figures 42 and 43: round robin stays far below the liquid throughput, liquid schedules come very close to it",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
     emulation=True,
-    options=add_options,
-    configure=configure,
 )

@@ -42,13 +42,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     networkx = _losses(rows, "networkx")
     return Verdict(
         checks=(
-            Check(
-                name="patterns with a liquid schedule",
-                predicted=len(rows),
-                measured=liquid,
-                tolerance=0,
-                passed=liquid == len(rows),
-            ),
+            Check.equal("patterns with a liquid schedule", len(rows), liquid),
             Check(
                 name="share of patterns on which DSATUR loses throughput",
                 predicted=THESIS_LOSING / THESIS_PATTERNS,
@@ -101,12 +95,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"dsatur-loss": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="liquid_dsatur",
     does="colour the congestion graphs of Swiss-T1's traffic patterns by DSATUR and compare with liquid schedules",
     answers="000, Figure 64: DSATUR loses up to 19 % on 26 % of the patterns",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

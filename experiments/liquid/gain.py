@@ -73,7 +73,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
             tolerance=1e-9,
             passed=worst >= 1 - 1e-9,
         ),
-        Check(name="deadlocks", predicted=0, measured=deadlocks, tolerance=0, passed=deadlocks == 0),
+        Check.equal("deadlocks", 0, deadlocks),
         Check(
             name=f"median gain over round robin, patterns of {LARGE} nodes and more",
             predicted=2.0,
@@ -137,12 +137,9 @@ def _shares(rows: Sequence[Row]) -> Any:
     return figure
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="liquid_gain",
     does="carry Swiss-T1's traffic patterns over a wormhole network by liquid schedules and by topology-unaware orders",
     answers="000, Figure 66: liquid schedules gain a factor of 1.5 to 2 over round robin",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

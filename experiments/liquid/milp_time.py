@@ -60,24 +60,14 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
 def judge(rows: Sequence[Row]) -> Verdict:
     """Ratios of times pattern by pattern, where integer programming found a liquid schedule or used up its time."""
     liquid = sum(row["liquid_liquid"] for row in rows)
-    checks = [
-        Check(
-            name="patterns with a liquid schedule by the fast method",
-            predicted=len(rows),
-            measured=liquid,
-            tolerance=0,
-            passed=liquid == len(rows),
-        )
-    ]
+    checks = [Check.equal("patterns with a liquid schedule by the fast method", len(rows), liquid)]
     for method, least in (("liquid", MIN_RATIO_FAST), ("exact", MIN_RATIO_EXACT)):
         ratio = statistics.median(row["milp_s"] / row[f"{method}_s"] for row in rows)
         checks.append(
-            Check(
-                name=f"median time of integer programming over that of {LOOKS[method][2]}",
-                predicted=least,
-                measured=ratio,
-                tolerance=None,
-                passed=ratio >= least,
+            Check.at_least(
+                f"median time of integer programming over that of {LOOKS[method][2]}",
+                least,
+                ratio,
                 detail=f"{least:g} or more (thesis: {THESIS_RATIO:g} on average, for CPLEX of its time)",
             )
         )
@@ -117,12 +107,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"computing-time": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="liquid_milp_time",
     does="time integer programming, the thesis' search and the fast method on the traffic patterns of Swiss-T1",
     answers="000, Figure 65: liquid scheduling is thousands of times faster than MILP",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

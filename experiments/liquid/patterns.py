@@ -54,12 +54,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
     ]
     if everything:
         checks.append(
-            Check(
-                name="mean share of transfers in the skeleton",
-                predicted=MEAN_SKELETON,
-                measured=mean,
+            Check.equal(
+                "mean share of transfers in the skeleton",
+                MEAN_SKELETON,
+                mean,
                 tolerance=0.05,
-                passed=abs(mean - MEAN_SKELETON) <= 0.05,
                 detail="which of the allocations with the same nodes and throughput stands for them moves it",
             )
         )
@@ -68,7 +67,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 
 def _exact(name: str, predicted: int, measured: int) -> Check:
-    return Check(name=name, predicted=predicted, measured=measured, tolerance=0, passed=predicted == measured)
+    return Check.equal(name, predicted, measured)
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
@@ -158,12 +157,9 @@ def _edges(rows: Sequence[Row]) -> Any:
     return figure
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="liquid_patterns",
     does="compute the liquid throughput, skeleton and congestion graph of the traffic patterns of Swiss-T1",
     answers="000, Figures 33, 40, 41 and 63: 362 patterns, skeletons of 31.5 %, 48,704 edges",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

@@ -59,13 +59,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     for name in ("blank", "idle", "skeleton"):
         mean = _mean(rows, name)
         checks.append(
-            Check(
-                name=f"search space {LABELS[name]}, % of all categories",
-                predicted=THESIS[name],
-                measured=mean,
-                tolerance=tolerance,
-                passed=abs(mean - THESIS[name]) <= tolerance,
-            )
+            Check.equal(f"search space {LABELS[name]}, % of all categories", THESIS[name], mean, tolerance=tolerance)
         )
     return Verdict(checks=tuple(checks), notes=(f"{len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes",))
 
@@ -112,12 +106,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"search-space": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="liquid_search_space",
     does="count the categories that the search for all full teams traverses, with each optimisation of the thesis",
     answers="000, Figure 34: 100, 28, 20 and 10.6 % of the search space on 23 patterns",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

@@ -66,13 +66,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     losses = [r["loss"] for r in kept if r["strategy"].startswith("liquid") and r["load"] <= LOSSLESS_UP_TO]
     high = [load for load in loads if load >= HIGH_LOAD]
     checks = [
-        Check(
-            name=f"bursts lost by liquid schedules at loads up to {LOSSLESS_UP_TO:g}",
-            predicted=0.0,
-            measured=max(losses),
-            tolerance=0.0,
-            passed=max(losses) == 0,
-        ),
+        Check.equal(f"bursts lost by liquid schedules at loads up to {LOSSLESS_UP_TO:g}", 0.0, max(losses)),
         _carried_check(kept, high, "greedy-drop", 1.1),
         _carried_check(kept, high, "greedy-defer", 1.0),
     ]
@@ -99,12 +93,10 @@ def _carried_check(rows: Sequence[Row], loads: Sequence[float], other: str, leas
 
 def _delay_check(rows: Sequence[Row], load: float) -> Check:
     ratio = _of(rows, load, "liquid-rolling", "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots")
-    return Check(
-        name=f"mean delay, liquid anew in every slot over first fit that waits, at load {load:g}",
-        predicted=1.0,
-        measured=ratio,
-        tolerance=None,
-        passed=ratio <= 1.0,
+    return Check.at_most(
+        f"mean delay, liquid anew in every slot over first fit that waits, at load {load:g}",
+        1.0,
+        ratio,
         detail="1 or less",
     )
 
@@ -176,12 +168,9 @@ def _figure(rows: Sequence[Row], title: str) -> Any:
     return figure
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="wavelength_bursts",
     does="optical burst switching over NSFNET: repeated liquid schedules against per-burst first fit, at several loads",
     answers="000 subsection 3.2.2 and its further work: edge buffers emptied by repeated liquid schedules",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

@@ -95,12 +95,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
         )
         if row["method"] == "liquid":
             checks.append(
-                Check(
-                    name=f"{name}: rounds against the bound",
-                    predicted=float(-(-row["bottleneck_load"] // row["wavelengths"])),
-                    measured=float(row["rounds"]),
-                    tolerance=0.0,
-                    passed=row["rounds"] == -(-row["bottleneck_load"] // row["wavelengths"]),
+                Check.equal(
+                    f"{name}: rounds against the bound",
+                    float(-(-row["bottleneck_load"] // row["wavelengths"])),
+                    float(row["rounds"]),
                 )
             )
     return Verdict(checks=tuple(checks))
@@ -185,13 +183,10 @@ def _colours_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="wavelength_rounds",
     does="rounds for all pairs of NSFNET, liquid and first fit, WSXC and WIXC, each run on real switches with wrong wavelengths",
     answers="000 subsection 3.2.2: liquid scheduling minimises the rounds whatever the number of wavelengths",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
     emulation=True,
 )

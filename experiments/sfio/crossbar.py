@@ -115,13 +115,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"crossbar": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="sfio_crossbar",
     does="writes a striped file from all to all nodes of a full crossbar, beside plain messages",
     answers="Figures 16 and 18: throughput grows linearly with the nodes",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
     emulation=True,
 )

@@ -103,13 +103,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"granularity": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="sfio_granularity",
     does="writes a striped file in stripe units of a few bytes to 64 kB, optimised and not",
     answers="Figure 13: optimised writes are as fast at 75 bytes as at 64 kB",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
     emulation=True,
 )

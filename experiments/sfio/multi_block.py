@@ -113,13 +113,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"multi-block": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="sfio_multi_block",
     does="writes blocks of a striped file in one multi-block call and one by one",
     answers="Figure 14: a multi-block write is not bounded by the stripe unit",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
     emulation=True,
 )

@@ -79,13 +79,7 @@ def transferred(network: str, *, message_bytes: int, link_rate_bps: float, seed:
 def content_check(rows: Sequence[Row]) -> Check:
     """Every point's content was verified."""
     whole = sum(bool(row["verified"]) for row in rows)
-    return Check(
-        name="runs whose content was verified",
-        predicted=len(rows),
-        measured=whole,
-        tolerance=0,
-        passed=whole == len(rows),
-    )
+    return Check.equal("runs whose content was verified", len(rows), whole)
 
 
 def judged(rows: Sequence[Row], checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:
@@ -97,14 +91,7 @@ def judged(rows: Sequence[Row], checks: Sequence[Check], notes: Sequence[str] = 
 
 def at_least(name: str, measured: float, least: float, detail: str = "") -> Check:
     """A claim that a figure reaches a threshold."""
-    return Check(
-        name=name,
-        predicted=least,
-        measured=measured,
-        tolerance=None,
-        passed=measured >= least,
-        detail=detail or f"at least {least:g}",
-    )
+    return Check.at_least(name, least, measured, detail=detail or f"at least {least:g}")
 
 
 def mark_invalid(axes: Any, rows: Sequence[Row], key: str) -> None:

@@ -131,13 +131,10 @@ def _gain_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="sfio_schedules",
     does="writes and reads a striped file on Swiss-T1 with and without a liquid schedule",
     answers="Section 2.8: network transfers of collective access, coordinated and scheduled",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
     emulation=True,
 )

@@ -124,12 +124,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
         worst = max(between, key=lambda pair: found[pair[1]]["throughput_bps"] / found[pair[0]]["throughput_bps"])
         growth = found[worst[1]]["throughput_bps"] / found[worst[0]]["throughput_bps"]
         checks.append(
-            Check(
-                name=f"scheduled striped file: greatest growth elsewhere, at {worst[1]} over {worst[0]} nodes",
-                predicted=MAX_BETWEEN,
-                measured=growth,
-                tolerance=None,
-                passed=growth <= MAX_BETWEEN,
+            Check.at_most(
+                f"scheduled striped file: greatest growth elsewhere, at {worst[1]} over {worst[0]} nodes",
+                MAX_BETWEEN,
+                growth,
                 detail=f"at most {MAX_BETWEEN}",
             )
         )
@@ -180,15 +178,10 @@ def _step_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="sfio_swiss_t1",
     does="writes a striped file from all to all nodes of Swiss-T1, two more at a time, in order and at random",
     answers="Figures 19 and 21: throughput rises from 8 to 10, 16 to 18 and 24 to 26 nodes",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
     emulation=True,
-    options=add_options,
-    configure=configure,
 )

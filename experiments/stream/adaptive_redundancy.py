@@ -147,13 +147,7 @@ def _foresight_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
     """Foresight under failures that a code can repair: nothing is lost."""
     own = [table[pattern, at, "clairvoyant"] for pattern, at in cases if pattern == "on and off"]
     worst = max(row["undecodable"] for row in own)
-    return Check(
-        name="blocks that foresight could not save, link on and off",
-        predicted=0.0,
-        measured=worst,
-        tolerance=0.0,
-        passed=worst == 0,
-    )
+    return Check.equal("blocks that foresight could not save, link on and off", 0.0, worst)
 
 
 def _losses_check(table: Table, pattern: str, values: Sequence[float]) -> Check:
@@ -222,12 +216,10 @@ def _notes(table: Table, cases: Sequence[tuple[str, float]]) -> list[str]:
     return notes
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="adaptive_redundancy",
     does="redundancy spent and packets lost under loss that changes: adaptive, fixed and clairvoyant senders, in virtual time",
     answers="000, section 4.3: redundancy added when a failure is heard of, against redundancy that is always there",
-    points=points,
-    measure=measure,
-    judge=judge,
     figures=lambda rows: fortune_figures(rows, PATTERNS, SENDERS),
 )

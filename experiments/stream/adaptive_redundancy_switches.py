@@ -52,12 +52,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
         tolerance = SLACK + (high - low) / row["virtual"]["m"]
         name = f"{row['sender']}, period {row['at']:g} s"
         checks.append(
-            Check(
-                name=f"overhead on switches against virtual time, {name}",
-                predicted=row["virtual"]["overhead"],
-                measured=row["overhead"],
+            Check.equal(
+                f"overhead on switches against virtual time, {name}",
+                row["virtual"]["overhead"],
+                row["overhead"],
                 tolerance=tolerance,
-                passed=abs(row["overhead"] - row["virtual"]["overhead"]) <= tolerance,
                 detail=f"the losses it cannot tell apart call for N from {low} to {high}; " * (row["sender"] in HOLDS_S)
                 + f"late {100 * row['late']:.2f} %, in virtual time {100 * row['virtual']['late']:.2f} %",
             )
@@ -90,13 +89,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="adaptive_redundancy_switches",
     does="redundancy spent and packets lost while a link goes and comes back, adaptive and fixed senders, on real switches",
     answers="the study of adaptive redundancy on the fabric, held against virtual time",
-    points=points,
-    measure=measure,
-    judge=judge,
     figures=lambda rows: fortune_figures(rows, PATTERNS, SENDERS),
     emulation=True,
 )

@@ -100,12 +100,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
         )
         slack = 1 + math.ceil(2.5 * math.sqrt(m * p) / (1 - p) * math.sqrt(RATE / row["blocks"]) / 0.027)
         checks.append(
-            Check(
-                name=f"{name}: packets that all but 1 % of blocks need",
-                predicted=float(row["expected_quantile"]),
-                measured=float(row["quantile"]),
+            Check.equal(
+                f"{name}: packets that all but 1 % of blocks need",
+                float(row["expected_quantile"]),
+                float(row["quantile"]),
                 tolerance=float(slack),
-                passed=abs(row["quantile"] - row["expected_quantile"]) <= slack,
             )
         )
     large = [row for row in rows if row["m"] >= 200]
@@ -157,12 +156,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"packets_a_block": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="coding_blocks",
     does="packets until blocks decode, Reed-Solomon and RaptorQ on one route with its most loaded link dead",
     answers="000, equations 25 and 29: what large blocks save, measured with real decoders",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

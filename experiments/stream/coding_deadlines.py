@@ -73,12 +73,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
         )
         late = [row["transient_late"] for row in own]
         checks.append(
-            Check(
-                name=f"M = {m}: packets late before the answer, the longest buffer against the shortest",
-                predicted=float(late[0]),
-                measured=float(late[-1]),
-                tolerance=None,
-                passed=late[-1] <= late[0],
+            Check.at_most(
+                f"M = {m}: packets late before the answer, the longest buffer against the shortest",
+                float(late[0]),
+                float(late[-1]),
                 detail="no more",
             )
         )
@@ -113,12 +111,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"deadlines": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="coding_deadlines",
     does="late packets and the sender's reaction for several block lengths and playback buffers, in virtual time",
     answers="000, section 4.3: a restricted playback buffer limits the block, and what a failure costs before the sender answers",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
 )

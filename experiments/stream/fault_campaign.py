@@ -91,12 +91,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
         )
         slack = DEVIATIONS * row["spread"] + 0.01
         checks.append(
-            Check(
-                name=f"redundancy called for, {name}",
-                predicted=row["expected"],
-                measured=row["measured"],
+            Check.equal(
+                f"redundancy called for, {name}",
+                row["expected"],
+                row["measured"],
                 tolerance=slack,
-                passed=abs(row["measured"] - row["expected"]) <= slack,
                 detail=f"equation 45 as corrected (at most two failures at once): {row['equation_45']:.3f}; single failures "
                 f"alone: {row['singles_only']:.3f}",
             )
@@ -129,13 +128,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     return {"redundancy": figure}
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="fault_campaign",
     does="hundreds of random failures, overlapping ones too, on one running network of real switches",
     answers="000 appendix G: equation 45 as corrected, overlaps exact from the label intervals",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
     emulation=True,
 )

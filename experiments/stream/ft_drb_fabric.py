@@ -260,7 +260,7 @@ def _bound(name: str, measured: float | None, limit: float) -> Check:
 
 
 def _count(name: str, measured: int) -> Check:
-    return Check(name=name, predicted=0, measured=measured, tolerance=0, passed=measured == 0)
+    return Check.equal(name, 0, measured)
 
 
 def _near(name: str, predicted: float, measured: float, tolerance: float) -> Check:
@@ -342,13 +342,10 @@ def _lost_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="ft_drb_fabric",
     does="FT-DRB on the switches of an emulated 4x4 torus under a cut and a silent blackhole, beside three alternatives",
     answers="003 chapter 3 beside 000 chapter 4: packets lost, time to reconfigure, latency; equations 3.5 to 3.8 beside TCP",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
     emulation=True,
 )

@@ -79,7 +79,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
         )
         if row["handover"] == "before" and not row["faults"]:
             lost = max(frame["measured_loss"] for frame in row["frames_measured"])
-            checks.append(Check(name=f"loss, {name}", predicted=0, measured=lost, tolerance=0, passed=lost == 0))
+            checks.append(Check.equal(f"loss, {name}", 0, lost))
     reasons = [row["invalid"] for row in rows if row["invalid"]]
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
 
@@ -120,13 +120,10 @@ def _name(row: Row) -> str:
     return f"plan replaced {row['handover']} links vanish{failing}"
 
 
-STUDY = Study(
+STUDY = Study.of_module(
+    __name__,
     name="mobility_manet",
     does="a mobile network walks on real switches; routes, label splits and rules follow frame by frame",
     answers="000 section 4.4, on frames that follow one another: losses between the change of links and the new plan",
-    points=points,
-    measure=measure,
-    judge=judge,
-    figures=figures,
     emulation=True,
 )

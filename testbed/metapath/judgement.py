@@ -32,9 +32,7 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnal
             if plan.routing == "recomputed" and outcome.kind == "down":
                 checks.append(_no_more(outcome))
     outside = analysis.lost_outside
-    checks.append(
-        Check(name="packets lost outside faults", predicted=0, measured=outside, tolerance=0, passed=outside == 0)
-    )
+    checks.append(Check.equal("packets lost outside faults", 0, outside))
     return Verdict(checks=tuple(checks), invalid=_invalid(plan, run, analysis))
 
 

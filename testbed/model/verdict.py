@@ -18,6 +18,24 @@ class Check:
     passed: bool
     detail: str = ""
 
+    @classmethod
+    def equal(cls, name: str, predicted: float, measured: float, *, tolerance: float = 0, detail: str = "") -> Check:
+        """Passes where the two differ by ``tolerance`` at most."""
+        passed = bool(abs(measured - predicted) <= tolerance)
+        return cls(name=name, predicted=predicted, measured=measured, tolerance=tolerance, passed=passed, detail=detail)
+
+    @classmethod
+    def at_least(cls, name: str, least: float, measured: float, *, detail: str = "") -> Check:
+        """Passes where ``measured`` is ``least`` or more."""
+        passed = bool(measured >= least)
+        return cls(name=name, predicted=least, measured=measured, tolerance=None, passed=passed, detail=detail)
+
+    @classmethod
+    def at_most(cls, name: str, most: float, measured: float, *, detail: str = "") -> Check:
+        """Passes where ``measured`` is ``most`` or less."""
+        passed = bool(measured <= most)
+        return cls(name=name, predicted=most, measured=measured, tolerance=None, passed=passed, detail=detail)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:

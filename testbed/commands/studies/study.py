@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.errors import InputError
@@ -48,6 +48,18 @@ class Study:
     emulation: bool = False
     options: Callable[[argparse.ArgumentParser], None] | None = None
     configure: Callable[[argparse.Namespace], None] | None = None
+
+    @classmethod
+    def of_module(cls, module: str, **values: Any) -> Self:
+        """The study whose functions are those of a module (its ``__name__``): ``points``, ``measure``, ``judge``, ``figures``
+        and, where it has them, ``add_options`` (for ``options``) and ``configure``. ``values`` are the other fields, or
+        a function that has another name. Raises TypeError where one is missing.
+        """
+        own = vars(sys.modules[module])
+        names = {name: name for name in ("points", "measure", "judge", "figures", "configure")} | {
+            "options": "add_options"
+        }
+        return cls(**{field: own[name] for field, name in names.items() if name in own} | values)
 
     def main(self, argv: Sequence[str] | None = None, program: str | None = None) -> int:
         """Parse options, measure what is missing, judge, draw; returns the exit code."""
