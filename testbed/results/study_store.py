@@ -16,12 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from testbed.results.result_store import MANIFEST, PAGE, UNFINISHED, VERDICT, ResultStore, write_whole
 from testbed.errors import InputError
 from testbed.model.json_fields import json_ready
 from testbed.model.record_json import manifest_from_json, verdict_from_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
+from testbed.results.result_store import MANIFEST, PAGE, UNFINISHED, VERDICT, ResultStore, write_whole
 
 POINTS = "points.jsonl"
 Row = dict[str, Any]

@@ -1,7 +1,6 @@
 """The result store: whole runs, names of their own, unfinished ones that say so."""
 
 from __future__ import annotations
-from tests.helpers import sample_runs
 
 import json
 import os
@@ -14,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.paths import ROOT
-
 from testbed.emulation.machine.provenance import describe_run
-from testbed.results.result_store import UNFINISHED, ResultStore, load_run, redraw
 from testbed.errors import InputError
 from testbed.model.run_records import LoadedRun, Manifest
 from testbed.model.verdict import Check, Verdict
+from testbed.results.result_store import UNFINISHED, ResultStore, load_run, redraw
+from tests.helpers import sample_runs
+from tests.helpers.paths import ROOT
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 MANIFEST = Manifest(command="testbed demo", seed=7)
