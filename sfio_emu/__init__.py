@@ -1,6 +1,8 @@
 """The striped-file emulator of Chapter 2: files striped over I/O nodes in units of a few bytes, and its interface.
 The functions of the thesis' Appendix A, `StripedFile`, and the errors; how to set a session up: docs/sfio.md."""
 
+from sfio_emu.client.current_session import use
+from sfio_emu.client.session import Session
 from sfio_emu.errors import ListenerLost, PeerError, ProtocolError, RemoteFailure, SfioError, UsageError
 from sfio_emu.interface import (
     mchsize,
@@ -19,11 +21,9 @@ from sfio_emu.interface import (
     prioerrora,
     rank,
     size,
-    use,
 )
 from sfio_emu.layout.striping import Layout
 from sfio_emu.ports import FreeTurns, SoloGroup
-from sfio_emu.session import Session
 from sfio_emu.settings import Settings
 from sfio_emu.striped_file import StripedFile
 

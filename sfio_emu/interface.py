@@ -1,5 +1,4 @@
-"""The functions of the thesis (Appendix A) over the session of the process, which `use` sets.
-Without one it is made on first use from the environment that `testbed run` gives a program."""
+"""The functions of SFIO as a program calls them (Gabrielyan 2007, Appendix A), over the session of the process."""
 
 from __future__ import annotations
 
@@ -8,35 +7,15 @@ from typing import TYPE_CHECKING
 
 from sfio_emu.client.buffers import first_bytes
 from sfio_emu.client.connection import Message
+from sfio_emu.client.current_session import current_session
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
-from sfio_emu.session import Session
 from sfio_emu.settings import CALLS
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.wire import Kind
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-_session: Session | None = None
-
-
-def use(session: Session | None) -> None:
-    """Set the session of this process (`None`: make it anew from the environment when next needed)."""
-    global _session
-    _session = session
-
-
-def current_session() -> Session:
-    """The session of this process; raises `UsageError` where the environment describes none."""
-    global _session
-    if _session is None:
-        from importlib import import_module
-
-        made = import_module("sfio_emu.adapters.environment").session_from_environment()
-        assert isinstance(made, Session)
-        _session = made
-    return _session
 
 
 def rank() -> int:
@@ -171,6 +150,6 @@ def prioerrora(write: Callable[[str], object] = print) -> None:
 
 
 __all__ = [
-    "current_session", "mchsize", "mclose", "mcreate", "mdelete", "merror", "merrora", "mopen", "mread", "mreadb",
-    "mreadc", "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size", "use",
+    "mchsize", "mclose", "mcreate", "mdelete", "merror", "merrora", "mopen", "mread", "mreadb",
+    "mreadc", "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size",
 ]  # fmt: skip

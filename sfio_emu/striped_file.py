@@ -14,12 +14,13 @@ from sfio_emu import wire
 from sfio_emu.client.access import NO_END, Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
 from sfio_emu.client.connection import Message
+from sfio_emu.client.current_session import current_session
+from sfio_emu.client.session import Session
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.layout.pieces import Bytes
 from sfio_emu.layout.requests import Requests, make_requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName, parse_file_name
-from sfio_emu.session import Session
 from sfio_emu.settings import Counters
 from sfio_emu.wire import Kind
 
@@ -56,8 +57,6 @@ class StripedFile:
         process with another unit), `ListenerLost`, `RemoteFailure`.
         """
         if session is None:
-            from sfio_emu.interface import current_session
-
             session = current_session()
         fault: SfioError | None = None
         file: StripedFile | None = None
@@ -285,4 +284,4 @@ def _counts(missing: int, offsets: Sequence[int], sizes: Sequence[int]) -> list[
     return [max(0, min(size, missing - offset)) for offset, size in zip(offsets, sizes, strict=True)]
 
 
-__all__ = ["Session", "StripedFile"]
+__all__ = ["StripedFile"]

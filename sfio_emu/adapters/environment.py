@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 
 from sfio_emu.adapters.sockets import DEFAULT_TIMEOUT_S, TcpConnections
+from sfio_emu.client.session import Session
 from sfio_emu.errors import UsageError
 from sfio_emu.ports import ProcessGroup, SoloGroup
-from sfio_emu.session import Session
 
 MIN_JOIN_S = 30.0  # processes of one program may start seconds apart on a busy machine
 

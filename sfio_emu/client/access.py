@@ -9,6 +9,7 @@ import numpy as np
 
 from sfio_emu import wire
 from sfio_emu.client.connection import Message
+from sfio_emu.client.session import Session
 from sfio_emu.client.transfer import Stage, TransferOptions, pack, read_message, write_message
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
@@ -17,7 +18,6 @@ from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Direction
-from sfio_emu.session import Session
 from sfio_emu.settings import Counters, Settings
 
 CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar
 
+from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, SfioError, UsageError
 from sfio_emu.ports import ProcessGroup, SoloGroup
-from sfio_emu.striped_file import Session, StripedFile
+from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers
 from sfio_emu.views.file_views import PairedRuns, View, memory_runs, pair_runs
 

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, SfioError
 from sfio_emu.ports import Turns
-from sfio_emu.session import Session
 from sfio_emu.settings import Settings
 from sfio_emu.striped_file import StripedFile
 from testbed.striping.access import Blocks

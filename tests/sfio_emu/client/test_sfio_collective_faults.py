@@ -42,7 +42,7 @@ def in_every_rank(
 COUNTING = """
 import sys
 from sfio_emu import SfioError, mchsize, mclose, mcreate, mdelete, merror, merrora, mopen, mwritec, prioerrora, rank
-from sfio_emu.interface import current_session
+from sfio_emu.client.current_session import current_session
 
 def fails(call, *words):
     try:

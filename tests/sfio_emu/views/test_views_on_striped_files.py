@@ -14,8 +14,8 @@ import pytest
 from sfio_emu.adapters.listener import Listener, open_door
 from sfio_emu.adapters.process_group import GroupServer, SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, UsageError
-from sfio_emu.session import Session
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.datatypes import BYTE, INT32, hindexed, indexed_block, resized, subarray, vector
 from sfio_emu.views.mpi_file import MpiFile

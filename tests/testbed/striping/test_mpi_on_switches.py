@@ -50,7 +50,7 @@ from sfio_emu.adapters.mpi_datatypes import datatype_by_pack
 from sfio_emu.adapters.mpi_group import MpiGroup
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.views.datatypes import INT32
-from sfio_emu.session import Session
+from sfio_emu.client.session import Session
 from sfio_emu.views.mpi_file import MpiFile
 
 world = MPI.COMM_WORLD

@@ -57,7 +57,7 @@ def test_ranks_are_told_apart_and_the_first_that_fails_ends_the_program(tmp_path
         textwrap.dedent("""
             import socket, sys, time
             from sfio_emu import rank, size
-            from sfio_emu.interface import current_session
+            from sfio_emu.client.current_session import current_session
             print(f"rank {rank()} of {size()}", flush=True)
             current_session().group.barrier()
             if rank() == 1:
