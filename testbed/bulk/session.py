@@ -13,7 +13,7 @@ from testbed.bulk.judgement import BulkAnalysis, analyse, judge
 from testbed.bulk.plan import SWITCHINGS, BulkMeasurements, BulkPlan, Switching
 from testbed.bulk.planning import BulkOptions, build_bulk_plan
 from testbed.bulk.simulated import SimulatedBulkFabric
-from testbed.model.progress import Tell
+from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 from topologies import load_network
 from topologies.network import LinkId
@@ -24,7 +24,7 @@ class BulkFabric(Protocol):
 
     name: str
 
-    def run(self, plan: BulkPlan, progress: Tell | None = None) -> BulkMeasurements: ...
+    def run(self, plan: BulkPlan, progress: ReportProgress | None = None) -> BulkMeasurements: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ def open_bulk_fabric(
     return stack.enter_context(EmulatedBulkFabric(on_deadlock=on_deadlock, store=store, calibrate=calibrate))
 
 
-def run_side(fabric: BulkFabric, plan: BulkPlan, tell: Tell | None = None) -> BulkSession:
+def run_side(fabric: BulkFabric, plan: BulkPlan, tell: ReportProgress | None = None) -> BulkSession:
     """Run, analyse, judge."""
     quiet = replace(plan, faults=(), killed=(), injected=0)
     predicted = SimulatedBulkFabric().run(quiet).seconds

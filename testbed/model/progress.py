@@ -1,4 +1,4 @@
-"""Where a run is: what a fabric tells whoever shows progress, whatever the workload."""
+"""Where a run is: what a fabric reports to whoever shows progress, whatever the workload."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class Progress:
     doing: str
 
 
-Tell = Callable[[Progress], None]
+ReportProgress = Callable[[Progress], None]
 """Called by a fabric whenever there is something new to show."""

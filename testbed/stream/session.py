@@ -10,7 +10,7 @@ from typing import Any
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_schedules import PoissonFaults
-from testbed.model.progress import Tell
+from testbed.model.progress import ReportProgress
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import Record
 from testbed.model.verdict import Verdict
@@ -97,7 +97,7 @@ def run_session(
     plan: StreamPlan,
     route: SplitRoute,
     fabric: StreamFabric,
-    tell: Tell | None = None,
+    tell: ReportProgress | None = None,
     *,
     repeats_if_invalid: int = 0,
 ) -> Session:
@@ -113,7 +113,7 @@ def run_session(
 
 
 def run_sessions_together(
-    plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: Any, tell: Tell | None = None
+    plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: Any, tell: ReportProgress | None = None
 ) -> tuple[Session, ...]:
     """All streams at once on one network; each has its own analysis and verdict."""
     runs = fabric.run_together([plan for plan, _ in plans], tell)

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import CapabilityError, InvalidRunError
-from testbed.model.progress import Progress, Tell
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
 from testbed.wavelengths.assignment import fibres
@@ -47,7 +47,7 @@ _VLAN_VALID = 1 << 4
 
 
 def run_wavelengths(
-    plan: WavelengthPlan, *, packets: int, wrong: int, seed: int = 1, tell: Tell | None = None
+    plan: WavelengthPlan, *, packets: int, wrong: int, seed: int = 1, tell: ReportProgress | None = None
 ) -> tuple[RoundMeasurements, ...]:
     """Every round of the plan on a network of its own, inside the sandbox only.
 

@@ -6,11 +6,11 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import CapabilityError, InputError
+from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:
     from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -85,7 +85,7 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
     wiring = wire(network, ends)
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
-        with _telling(f"building {network.name}"):
+        with spinner(f"building {network.name}"):
             rules = _route_rules(args, network, wiring)
             controller = _controller(stack) if rules else None
             net = stack.enter_context(
@@ -148,15 +148,3 @@ def _prompt(net: EmulatedNetwork) -> int:
     typed = sys.stdin.isatty()
     prompt = Prompt(net)
     return 2 if prompt.wrong and not typed else 0
-
-
-@contextlib.contextmanager
-def _telling(doing: str) -> Iterator[None]:
-    """A spinner on a terminal; nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(doing):
-        yield

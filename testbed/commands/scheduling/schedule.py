@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +18,7 @@ from testbed.commands.scheduling.schedule_extras import (
     wormhole_document,
 )
 from testbed.errors import InputError
+from testbed.report.progress_bar import spinner
 from testbed.scheduling.methods import SCHEDULING_METHODS
 
 if TYPE_CHECKING:
@@ -143,21 +142,10 @@ def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffi
     if args.unequal is not None:
         traffic, chunks = split_traffic(read_json(args.unequal), str(args.unequal), traffic, args.network)
         extras["chunks"] = chunks_document(chunks)
-    return traffic, _with_status(
-        f"{args.method}: {len(traffic)} transfers, bottleneck load {traffic.bottleneck_load}",
-        lambda: schedule_by_name(
+    with spinner(f"{args.method}: {len(traffic)} transfers, bottleneck load {traffic.bottleneck_load}"):
+        return traffic, schedule_by_name(
             traffic, args.method, seed=args.seed, time_limit_s=args.time_limit, now=time.perf_counter
-        ),
-    )
-
-
-def _with_status(words: str, action: Callable[[], Schedule]) -> Schedule:
-    if not sys.stderr.isatty():
-        return action()
-    from rich.console import Console
-
-    with Console(stderr=True).status(words):
-        return action()
+        )
 
 
 def _show(traffic: Traffic, schedule: Schedule) -> None:

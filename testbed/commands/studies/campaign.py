@@ -6,10 +6,8 @@ import argparse
 import difflib
 import hashlib
 import json
-import sys
 import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,9 +62,10 @@ def run(args: argparse.Namespace) -> int:
     from testbed.campaigns.figures import campaign_figures
     from testbed.campaigns.summary import judge_claims, summarise
     from testbed.commands.studies.study import rendered
+    from testbed.report.progress_bar import points_bar
 
-    with _open(args, campaign) as store, _progress(campaign.name) as tell:
-        rows = run_campaign(campaign, store, workers=args.workers, scheduler=args.scheduler, tell=tell)
+    with _open(args, campaign) as store, points_bar(campaign.name) as show_points:
+        rows = run_campaign(campaign, store, workers=args.workers, scheduler=args.scheduler, tell=show_points)
         summary, verdict = summarise(rows), judge_claims(campaign, rows)
         write_rows(rows, store.draft / RESULTS)
         figures = rendered(store.manifest.name, campaign_figures(summary))
@@ -151,33 +150,6 @@ def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
             f"--resume: no unfinished run of this very campaign in {args.results / name}; leave --resume out"
         )
     return StudyRun.resume(unfinished[-1], name, 1)
-
-
-@contextmanager
-def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _show(

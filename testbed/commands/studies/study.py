@@ -8,11 +8,9 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +19,7 @@ from testbed.commands.parsing import OneLineParser, reported
 from testbed.errors import InputError
 from testbed.model.json_fields import json_ready
 from testbed.model.verdict import Verdict
+from testbed.report.progress_bar import points_bar
 from testbed.results.study_store import Row, StudyRun
 
 Points = Sequence[Mapping[str, Any]]
@@ -114,12 +113,13 @@ class Study:
         names = {frozenset(point) for point in points}
         known = {_key({k: row[k] for k in keys}): row for row in run.rows for keys in names if keys <= row.keys()}
         missing = [point for point in points if _key(point) not in known]
-        with _progress(self.name, len(points), len(points) - len(missing)) as tell:
-            for point, results in _measured(self.measure, missing, workers):
+        with points_bar(self.name) as show_points:
+            show_points(len(points) - len(missing), len(points))
+            for count, (point, results) in enumerate(_measured(self.measure, missing, workers), start=1):
                 row = {**point, **json_ready(results)}
                 known[_key(point)] = row
                 run.add(row)
-                tell()
+                show_points(len(points) - len(missing) + count, len(points))
         return [known[_key(point)] for point in points]
 
     def _show(self, args: argparse.Namespace, rows: Sequence[Row], verdict: Verdict, directory: Path) -> None:
@@ -189,20 +189,6 @@ def _measured(measure: Measure, points: Sequence[Row], workers: int) -> Iterator
                 yield futures[future], future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-@contextmanager
-def _progress(title: str, total: int, done: int) -> Iterator[Callable[[], None]]:
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total, completed=done)
-        yield lambda: bar.advance(task)
 
 
 def _key(point: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
 from testbed.metapath.escape_walks import check_overlaps
 from testbed.metapath.known_paths import KnownPaths, cable_number, known_paths, path_label
 from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
-from testbed.model.progress import Progress, Tell
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import stream_rules
 from testbed.routing import route_by_name
@@ -80,7 +80,7 @@ def check_escapes(plan: MetapathPlan) -> None:
         check_overlaps(wiring, directions, plan.faults)
 
 
-def run_metapath_stream(plan: MetapathPlan, tell: Tell | None = None) -> MetapathRun:
+def run_metapath_stream(plan: MetapathPlan, tell: ReportProgress | None = None) -> MetapathRun:
     """One plan on a network of its own. CapabilityError where this machine cannot, InvalidRunError where an end dies."""
     tell = tell or (lambda _: None)
     check_escapes(plan)
@@ -127,7 +127,7 @@ def _stream(
     ways: Ways,
     routes: RecomputedRoutes | None,
     warm: Sequence[int],
-    tell: Tell,
+    tell: ReportProgress,
 ) -> MetapathRun:
     before = processor_times()
     with ExitStack() as stack:
@@ -178,7 +178,7 @@ def _while_it_runs(
     plan: MetapathPlan,
     start: float,
     ends: Sequence[EndpointProcess],
-    tell: Tell,
+    tell: ReportProgress,
 ) -> dict[str, Any]:
     """Wait for the stream's end, TCP beside it if asked for; what that carried."""
     if plan.background_bps:
@@ -208,7 +208,7 @@ def _run_of(
     )
 
 
-def _wait(plan: MetapathPlan, start: float, ends: Sequence[EndpointProcess], tell: Tell) -> None:
+def _wait(plan: MetapathPlan, start: float, ends: Sequence[EndpointProcess], tell: ReportProgress) -> None:
     while (now := time.monotonic() - start) < plan.duration_s:
         for end in ends:
             if not end.alive and not end.finished:

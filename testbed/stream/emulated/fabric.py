@@ -18,7 +18,7 @@ from testbed.emulation.control.fault_injection import CableBreaker, FaultSchedul
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InvalidRunError
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
-from testbed.model.progress import Progress, Tell
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule, stream_rules
 from testbed.stream.emulated.background_traffic import background_tcp
@@ -64,11 +64,13 @@ class EmulatedStreamFabric:
         self.background_bps = background_bps
         self.pcap = pcap or {}
 
-    def run(self, plan: StreamPlan, progress: Tell | None = None) -> StreamMeasurements:
+    def run(self, plan: StreamPlan, progress: ReportProgress | None = None) -> StreamMeasurements:
         """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks."""
         return self.run_together((plan,), progress)[0]
 
-    def run_together(self, plans: Sequence[StreamPlan], progress: Tell | None = None) -> tuple[StreamMeasurements, ...]:
+    def run_together(
+        self, plans: Sequence[StreamPlan], progress: ReportProgress | None = None
+    ) -> tuple[StreamMeasurements, ...]:
         """Several streams at once on one network under the same faults, background TCP beside them if asked for.
 
         InputError where the plans do not fit together. Route changes are played for a single stream only.
@@ -113,7 +115,7 @@ def streams_over(
     controller: ControllerLink,
     wiring: Wiring,
     plans: Sequence[StreamPlan],
-    tell: Tell,
+    tell: ReportProgress,
     breaker: CableBreaker,
     movement: MobileRoutes | None = None,
 ) -> tuple[StreamMeasurements, ...]:
@@ -187,7 +189,7 @@ def _measurements(
     )
 
 
-def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], tell: Tell) -> None:
+def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], tell: ReportProgress) -> None:
     """Show progress until the stream's end; an end point that dies ends the run as invalid."""
     while (now := time.monotonic() - start) < plan.duration_s:
         for end in ends:

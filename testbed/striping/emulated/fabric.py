@@ -17,7 +17,7 @@ from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.machine_strain import StrainGauge
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.model.progress import Progress, Tell
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
 from testbed.striping.emulated.clients import Client, ThreadGroup, all_at_once, operate
 from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerKiller, ListenerProcess
@@ -42,7 +42,9 @@ class EmulatedStriping:
     ``root``: where the subfiles lie, a directory for each I/O node; ``timeout_s``: until a silent listener is given up. Raises CapabilityError where this machine cannot build it.
     """
 
-    def __init__(self, plan: StripingPlan, root: Path, *, mtu: int, timeout_s: float, tell: Tell | None = None) -> None:
+    def __init__(
+        self, plan: StripingPlan, root: Path, *, mtu: int, timeout_s: float, tell: ReportProgress | None = None
+    ) -> None:
         self._plan, self._root, self._mtu, self._timeout_s = plan, root, mtu, timeout_s
         self._tell = tell or (lambda _: None)
         self._circuits = plan.options.switching == "circuit" and bool(plan.transfers)
