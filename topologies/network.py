@@ -22,6 +22,17 @@ LinkId = tuple[str, str, int]
 
 DEFAULT_CAPACITY_BPS = 1e7
 
+
+def reverse_of(link: LinkId) -> LinkId:
+    """The id of the other direction of the link's cable; a network need not have it (see ``Network.link_index``).
+
+    >>> reverse_of(("a", "b", 1))
+    ('b', 'a', 1)
+    """
+    source, target, key = link
+    return target, source, key
+
+
 _NODE_FIELDS = frozenset({"id", "kind", "position"})
 _LINK_FIELDS = frozenset({"source", "target", "key", "capacity_bps", "delay_s"})
 _NETWORK_FIELDS = frozenset({"name"})

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from testbed.errors import InputError
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import ETH_IPV4, FlowRule, Match
-from topologies.network import LinkId
+from topologies.network import LinkId, reverse_of
 
 PROTOCOL_TCP = 6
 BULK_PORT = 7117
@@ -46,13 +46,12 @@ def return_rules(
 
     Raises InputError where a link of the path has no link back.
     """
-    back = []
-    for source, target, key in reversed(path):
-        if (target, source, key) not in wiring.network.link_index:
+    for link in reversed(path):
+        if reverse_of(link) not in wiring.network.link_index:
             raise InputError(
-                f"link {source}->{target}: no link leads back, so no acknowledgement of {pair[0]} to {pair[1]} can; add it"
+                f"link {link[0]}->{link[1]}: no link leads back, so no acknowledgement of {pair[0]} to {pair[1]} can; add it"
             )
-        back.append((target, source, key))
+    back = [reverse_of(link) for link in reversed(path)]
     source_host, sink_host = wiring.host_at(pair[0]), wiring.host_at(pair[1])
     match: Match = (
         ("eth_type", ETH_IPV4),

@@ -13,7 +13,7 @@ from typing import Literal
 
 from testbed.bulk.arbiter import CircuitArbiter, Deadlock, Outcome
 from testbed.bulk.plan import BulkPlan, Path, TransferRecord
-from topologies.network import LinkId
+from topologies.network import LinkId, reverse_of
 
 MAX_ATTEMPTS = 5
 
@@ -317,7 +317,7 @@ class BulkCoordinator:
             self._left_of_frame[number] -= 1
 
     def _is_cut(self, path: Path) -> bool:
-        return any(link in self._dead_links or (link[1], link[0], link[2]) in self._dead_links for link in path)
+        return any(link in self._dead_links or reverse_of(link) in self._dead_links for link in path)
 
     def _end_if_done(self) -> None:
         if self._open or self._frames_left() or self._over:

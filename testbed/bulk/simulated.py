@@ -14,7 +14,7 @@ from testbed.bulk.coordinator import BulkCoordinator, ChangeCircuits, Finished, 
 from testbed.bulk.plan import BulkMeasurements, BulkPlan, Goodput, LinkCount, Path
 from testbed.errors import InputError
 from testbed.model.progress import Progress
-from topologies.network import LinkId
+from topologies.network import LinkId, reverse_of
 
 _PACKET_BYTES = 1500
 
@@ -78,7 +78,7 @@ class _Run:
                 self._coordinator.circuits_changed(at)
             elif not self._arrive():
                 _, link = self._cuts.pop(0)
-                self._coordinator.link_lost([link, (link[1], link[0], link[2])], at)
+                self._coordinator.link_lost([link, reverse_of(link)], at)
             self._obey()
         rate = min(self._capacity.values())
         return BulkMeasurements(

@@ -25,7 +25,7 @@ from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
-from topologies.network import Link, LinkId, Network, Node
+from topologies.network import Link, LinkId, Network, Node, reverse_of
 
 FRAME_OVERHEAD_BYTES = 14 + 20 + 8 + HEADER.size
 FILL = 0.95
@@ -203,7 +203,7 @@ def _extended(split: LabelSplit, whole: Network, last: LinkId) -> LabelSplit:
 
 
 def _begun(split: LabelSplit, whole: Network, last: LinkId) -> LabelSplit:
-    index = whole.link_index[(last[1], last[0], 0)]
+    index = whole.link_index[reverse_of(last)]
     paths = tuple(replace(path, links=(index, *path.links)) for path in split.paths)
     return LabelSplit(network=whole, source=last[1], sink=split.sink, paths=paths)
 

@@ -9,7 +9,7 @@ from testbed.metapath.known_paths import cable_number
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.mobility import Movement, splits_of
-from topologies.network import LinkId
+from topologies.network import LinkId, reverse_of
 from topologies.routing_tables import static_routing
 
 MAX_LOST_S = 0.05
@@ -135,7 +135,7 @@ def _share_check(plan: MetapathPlan, outcome: FaultOutcome, link: LinkId) -> Che
 
 def lost_share(plan: MetapathPlan, link: LinkId) -> float:
     """Share of the stream that a cut of the link's cable takes while the first rules are in force."""
-    back = (link[1], link[0], link[2])
+    back = reverse_of(link)
     if plan.routing == "recomputed":
         _, forward, _ = splits_of(plan.network, plan.source, plan.sink, Movement(layers=None))
         numbers = [plan.network.link_index[i] for i in (link, back) if i in plan.network.link_index]

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from testbed.errors import InputError
 from testbed.model.label_split import LABELS, Interval
-from topologies.network import LinkId, Network
+from topologies.network import LinkId, Network, reverse_of
 from topologies.routing_tables import StaticRouting, static_routing
 
 ESCAPED = LABELS // 2
@@ -76,7 +76,7 @@ def dead_link_of(label: int) -> int | None:
 
 def cable_number(network: Network, link: LinkId) -> int:
     """One number for both directions of a cable: the lower of the links' indices."""
-    back = network.link_index.get((link[1], link[0], link[2]))
+    back = network.link_index.get(reverse_of(link))
     own = network.link_index[link]
     return own if back is None else min(own, back)
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 from testbed.errors import InputError
 from testbed.metapath.known_paths import KnownPaths
+from topologies.network import reverse_of
 
 Notify = Literal["both", "controller", "header"]
 LinkUp = Literal["probe", "controller"]
@@ -221,7 +222,7 @@ class MetapathSource:
     def _hear_escape(self, dead_link: int, sent_s: float, now_s: float) -> None:
         """The header flag of a packet that has escaped (3.6.1, destination-based notification)."""
         link = self._known.network.links[dead_link].id
-        back = self._known.network.link_index.get((link[1], link[0], link[2]), dead_link)
+        back = self._known.network.link_index.get(reverse_of(link), dead_link)
         cable = min(dead_link, back)
         if self._options.notify != "controller" and cable in self._cables:
             self._notify(cable, "header", sent_s, now_s)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from topologies.network import LinkId, Network
+from topologies.network import LinkId, Network, reverse_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
         if link.id in out_ports:
             continue
         a, b = device[link.source], device[link.target]
-        back: LinkId | None = (link.target, link.source, link.key)
+        back: LinkId | None = reverse_of(link.id)
         if back not in network.link_index:
             back = None
         cable = Cable(a=a, b=b, a_port=take(a), b_port=take(b), forward=link.id, backward=back)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from testbed.errors import InputError
-from topologies.network import LinkId, Network
+from topologies.network import LinkId, Network, reverse_of
 from topologies.routing_tables import static_routing
 
 Pair = tuple[str, str]
@@ -110,8 +110,8 @@ def _check_count(option: str, count: int, most: int, network: Network) -> None:
 
 
 def _check_way_back(network: Network, pair: Pair, path: Path) -> None:
-    for source, target, key in path:
-        if (target, source, key) not in network.link_index:
+    for link in path:
+        if reverse_of(link) not in network.link_index:
             raise InputError(
-                f"link {source}->{target}: no link leads back, so no answer of {pair[1]} to {pair[0]} can; add it"
+                f"link {link[0]}->{link[1]}: no link leads back, so no answer of {pair[1]} to {pair[0]} can; add it"
             )

@@ -9,7 +9,7 @@ from typing import Any
 
 from topologies import catalogue, load_network
 from topologies.catalog import COMMON
-from topologies.network import Network
+from topologies.network import Network, reverse_of
 
 
 def add_parser(subparsers: Any) -> None:
@@ -105,7 +105,7 @@ def summary(network: Network) -> list[tuple[str, str]]:
     """(name, value) lines that describe a network for people."""
     switches = {node.id for node in network.switches}
     core = [k for k in network.links if k.source in switches and k.target in switches]
-    one_way = [k for k in network.links if (k.target, k.source, k.key) not in network.link_index]
+    one_way = [k for k in network.links if reverse_of(k.id) not in network.link_index]
     lines = [
         ("network", network.name),
         ("switches", f"{len(switches)}{_examples([n.id for n in network.switches])}"),

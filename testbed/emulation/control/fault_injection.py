@@ -15,7 +15,7 @@ from testbed.errors import TestbedError
 from testbed.faults.fault import Direction, Fault
 from testbed.faults.fault_schedules import cables_of
 from testbed.faults.fault_times import FaultTimes
-from topologies.network import LinkId
+from topologies.network import LinkId, reverse_of
 
 
 class BreakableNetwork(Protocol):
@@ -104,7 +104,7 @@ class CableBreaker:
         for fault in there:
             if fault.kind == "down" and fault.direction == "both":
                 continue
-            for side, link in enumerate((cable, (cable[1], cable[0], cable[2]))):
+            for side, link in enumerate((cable, reverse_of(cable))):
                 if fault.direction == "both" or fault.link == link:
                     kept[side] *= 1 - (fault.loss_fraction if fault.kind == "loss" else 1.0)
         return whole, 1 - kept[0], 1 - kept[1]
@@ -116,7 +116,7 @@ class CableBreaker:
         if now[1:] != before[1:] and now[1] == now[2]:
             at_s = self._network.set_loss(cable, now[1], "both")
         elif now[1:] != before[1:]:
-            back = (cable[1], cable[0], cable[2])
+            back = reverse_of(cable)
             for link, was, wanted in ((cable, before[1], now[1]), (back, before[2], now[2])):
                 if was != wanted:
                     at_s = self._network.set_loss(link, wanted, "forward")

@@ -12,7 +12,7 @@ from testbed.errors import InputError
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.node_places import Point, close_distance, place_network
 from topologies.formats import write_whole
-from topologies.network import Link, Network, Node
+from topologies.network import Link, Network, Node, reverse_of
 
 PLOT_FORMATS = (".svg", ".png", ".pdf")
 MAX_NODES = 20_000
@@ -127,7 +127,7 @@ def _bends(network: Network, places: Mapping[str, Point]) -> list[tuple[Link, bo
     cables: dict[tuple[str, str], list[tuple[Link, bool]]] = {}
     shown: set[tuple[str, str, int]] = set()
     for link in network.links:
-        back = (link.target, link.source, link.key)
+        back = reverse_of(link.id)
         if back in shown:
             continue
         shown.add(link.id)
@@ -212,7 +212,7 @@ def _write_title(figure: Any, network: Network, size: tuple[float, float]) -> No
     inset = 0.25 / size[0]
     most = int(size[0] * 8.5)
     name = network.name if len(network.name) <= most else network.name[: most - 1] + "…"
-    one_way = sum((k.target, k.source, k.key) not in network.link_index for k in network.links)
+    one_way = sum(reverse_of(k.id) not in network.link_index for k in network.links)
     cables = (len(network.links) - one_way) // 2
     parts = [_count(len(network.switches), "switch", "switches"), _count(len(network.hosts), "host", "hosts")]
     parts += [_count(cables, "two-way cable", "two-way cables")] if cables or not one_way else []

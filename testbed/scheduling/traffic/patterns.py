@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from testbed.errors import InputError
 from testbed.model.traffic import IntArray, Traffic
-from topologies.network import LinkId, Network
+from topologies.network import LinkId, Network, reverse_of
 from topologies.routing_tables import static_routing
 
 Route = Callable[[str, str], Sequence[LinkId]]
@@ -85,7 +85,7 @@ def traffic_of(network: Network, pairs: Sequence[tuple[str, str]], route: Route 
         if source != sink:
             return static(source, sink)
         out = network.links[network.out_links(source)[0]]
-        return out.id, (out.target, source, out.key)
+        return out.id, reverse_of(out.id)
 
     traffic = Traffic.from_paths(pairs, path, link_name)
     return with_translations(network, traffic)
