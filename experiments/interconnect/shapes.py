@@ -13,7 +13,7 @@ from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances, spread
 from experiments.interconnect.traffic import STRIDE, drb_point, shape_drawing
 from testbed.commands.studies.study import Study
-from testbed.faults.fault_shapes import SHAPES
+from testbed.faults.shapes import SHAPES
 from testbed.model.verdict import Verdict
 
 LEG = 5  # links a leg of each shape

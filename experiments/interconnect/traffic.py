@@ -7,9 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from testbed.faults.cable_faults import faults_from_trace, random_faults
 from testbed.faults.failure_traces import FailureTrace
-from testbed.faults.fault_shapes import SHAPES, shape_faults, shape_walk
-from testbed.faults.link_faults import LinkFault, faults_from_trace, random_faults
+from testbed.faults.fault import Fault
+from testbed.faults.shapes import SHAPES, shape_faults, shape_walk
 from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at, merge
 from testbed.interconnect.patterns import (
@@ -114,7 +115,7 @@ def traffic_of(point: Point) -> Injections:
     return build_injections(pattern, process, duration_s=point["seconds"], seed=point["seed"])
 
 
-def faults_of(point: Point) -> tuple[LinkFault, ...]:
+def faults_of(point: Point) -> tuple[Fault, ...]:
     """The failures of an FT-DRB run."""
     network, seconds, seed = network_of(point["network"]), point["seconds"], [point["seed"], 7]
     kind, _, rest = point["fault_kind"].partition(":")

@@ -14,7 +14,7 @@ from typing import Any
 from experiments.stream.adaptive_figures import fortune_figures
 from testbed.commands.studies.study import Study
 from testbed.faults.fault import Fault
-from testbed.faults.fault_schedules import PoissonFaults
+from testbed.faults.schedules import PoissonFaults
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.analysis import size_range

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.commands.studies.study import Study
-from testbed.faults.fault_schedules import PoissonFaults
+from testbed.faults.schedules import PoissonFaults
 from testbed.model.verdict import Check, Verdict
 from testbed.results.study_store import Row
 from testbed.stream.plan import StreamParameters

@@ -1,7 +1,14 @@
-"""A fault: one link of a network fails in one of three ways for a while. The value that plans, fabrics and verdicts share."""
+"""What a fault is: one link of a network fails, in one of three ways, for a while or for ever.
+
+Every workload plans, carries out and judges this one value. What fails in a richer way expands to several of it: a node that is
+down, a flapping link, failures in Poisson streams (``schedules.py``), shapes of neighbouring cables and the failures of a
+machine's trace (``shapes.py``, ``cable_faults.py``). ``grammar.py`` says how faults are written. Faults may overlap, on one link
+too: a link is broken as long as any of its faults is in force.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,28 +21,44 @@ Direction = Literal["both", "forward"]
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One failure of one link from ``start_s`` to ``stop_s`` after the stream's start.
+    """One failure of one link, in force from ``start_s`` until ``stop_s``, seconds after the run's start.
 
-    down: the carrier goes; blackhole: packets vanish, the carrier stays; loss: each packet is lost with probability
-    ``loss_fraction``. ``direction`` both: the whole cable; forward: only the named direction.
+    ``stop_s`` is infinite for a permanent fault. ``kind`` down: the carrier goes; blackhole: packets vanish, the carrier stays;
+    loss: each packet is lost with probability ``loss_fraction``. ``direction`` both: the whole cable fails, whichever of its two
+    links is named; forward: only the named one. Raises InputError for anything else.
     """
 
     link: LinkId
     kind: FaultKind = "down"
-    start_s: float
-    stop_s: float
+    start_s: float = 0.0
+    stop_s: float = math.inf
     direction: Direction = "both"
     loss_fraction: float = 1.0
 
     def __post_init__(self) -> None:
         where = f"fault on {self.link[0]}->{self.link[1]}"
-        if self.kind not in ("down", "blackhole", "loss"):
-            raise InputError(f"{where}: kind {self.kind!r} is none of down, blackhole, loss")
-        if self.direction not in ("both", "forward"):
-            raise InputError(f"{where}: direction {self.direction!r} is neither both nor forward")
+        check_manner(where, self.kind, self.direction, self.loss_fraction)
         if not 0 <= self.start_s < self.stop_s:
             raise InputError(
                 f"{where}: start {self.start_s} s and stop {self.stop_s} s; start must be 0 or more and before stop"
             )
-        if not 0 < self.loss_fraction <= 1:
-            raise InputError(f"{where}: loss_fraction {self.loss_fraction} lies outside (0, 1]")
+
+    @property
+    def permanent(self) -> bool:
+        """Whether it is never mended."""
+        return self.stop_s == math.inf
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The two nodes that the failing link joins, as the fault names them."""
+        return self.link[0], self.link[1]
+
+
+def check_manner(where: str, kind: str, direction: str, loss_fraction: float) -> None:
+    """Raise InputError, which begins with ``where``, unless a link can fail in this manner."""
+    if kind not in ("down", "blackhole", "loss"):
+        raise InputError(f"{where}: kind {kind!r} is none of down, blackhole, loss")
+    if direction not in ("both", "forward"):
+        raise InputError(f"{where}: direction {direction!r} is neither both nor forward")
+    if not 0 < loss_fraction <= 1:
+        raise InputError(f"{where}: loss_fraction {loss_fraction} lies outside (0, 1]")

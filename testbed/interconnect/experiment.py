@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from testbed.faults.cable_faults import check_faults, faults_from_trace
 from testbed.faults.failure_traces import FailureTrace
-from testbed.faults.link_faults import LinkFault, check_faults, faults_from_trace
+from testbed.faults.fault import Fault
+from testbed.faults.grammar import parse_cable_faults
 from testbed.interconnect.compiled.kernel_state import NAC_EVENTS
-from testbed.interconnect.fault_words import parse_faults
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.network_model import zero_load_ticks
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
@@ -26,7 +27,7 @@ from topologies import Network
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """``rate_per_s``: messages a second of every sender. ``faults``: in the words of fault_words.py, or None; ``trace``: failures
+    """``rate_per_s``: messages a second of every sender. ``faults``: in the grammar of testbed/faults/grammar.py, or None; ``trace``: failures
     of a machine besides, its span scaled to ``duration_s`` (``trace_permanent``: none is mended). ``traffic``: a document of
     messages instead of a pattern. ``timeline``: rows carry so many of NAC's events. Messages are made for ``duration_s``; those after ``warm_up_s`` (and before the last
     twentieth) are measured."""
@@ -95,10 +96,10 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
     }
 
 
-def faults_of(experiment: Experiment, seed: int) -> tuple[LinkFault, ...]:
+def faults_of(experiment: Experiment, seed: int) -> tuple[Fault, ...]:
     """Failures in words and of the trace; InputError as they raise it."""
     network, trace, lasting = experiment.network, experiment.trace, experiment.duration_s
-    found = parse_faults(network, experiment.faults, seed=seed, duration_s=lasting)
+    found = parse_cable_faults(experiment.faults, network, seed=seed, duration_s=lasting)
     if trace is None:
         return found
     of_trace = faults_from_trace(

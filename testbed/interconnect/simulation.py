@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from testbed.errors import InputError
-from testbed.faults.link_faults import LinkFault, check_faults
+from testbed.faults.cable_faults import check_faults
+from testbed.faults.fault import Fault
 from testbed.interconnect.compiled.kernel_loop import Plan
 from testbed.interconnect.compiled.kernel_state import (
     ACKS,
@@ -57,7 +58,7 @@ def simulate(
     network: Network | NetworkModel,
     injections: Injections,
     parameters: SimulationParameters,
-    faults: Sequence[LinkFault] = (),
+    faults: Sequence[Fault] = (),
     *,
     engine: str = "compiled",
     sizes_bytes: Sequence[int] | None = None,
@@ -211,7 +212,7 @@ def _settings(model: NetworkModel, parameters: SimulationParameters) -> Any:
     )
 
 
-def build_plan(model: NetworkModel, injections: Injections, faults: Sequence[LinkFault]) -> Plan:
+def build_plan(model: NetworkModel, injections: Injections, faults: Sequence[Fault]) -> Plan:
     """Messages and cable events in ticks, and the links of each cable."""
     index = {switch.id: i for i, switch in enumerate(model.network.switches)}
     cable = np.asarray(model.paths.cable)
@@ -222,10 +223,10 @@ def build_plan(model: NetworkModel, injections: Injections, faults: Sequence[Lin
     }
     events = []
     for fault in faults:
-        number = between[frozenset((index[fault.first], index[fault.second]))]
-        events.append((ticks(fault.down_s), number, 1))
-        if fault.up_s is not None and fault.up_s < MAX_S:
-            events.append((max(ticks(fault.up_s), ticks(fault.down_s) + 1), number, 0))
+        number = between[frozenset(index[end] for end in fault.ends)]
+        events.append((ticks(fault.start_s), number, 1))
+        if fault.stop_s < MAX_S:
+            events.append((max(ticks(fault.stop_s), ticks(fault.start_s) + 1), number, 0))
     events.sort()
     cables = int(cable.max()) + 1 if len(cable) else 0
     order = [link for link in np.argsort(cable, kind="stable").tolist() if cable[link] >= 0]

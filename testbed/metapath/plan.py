@@ -10,8 +10,8 @@ import numpy as np
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault, FaultKind
-from testbed.faults.fault_schedules import overlapping
 from testbed.faults.fault_times import FaultTimes
+from testbed.faults.schedules import overlapping
 from testbed.metapath.metapaths import MetapathOptions, SourceEvent
 from testbed.metapath.wire import PACKET_BYTES
 from testbed.stream.measurements import FloatArray, IntArray, RunHealth

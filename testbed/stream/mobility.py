@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.faults.fault_schedules import PoissonFaults, cables_of
+from testbed.faults.schedules import PoissonFaults, cables_of
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fec.redundancy.block_size import binomial_window_for, stratified_window_for
 from testbed.errors import InputError
 from testbed.faults.fault import Direction, Fault, FaultKind
-from testbed.faults.fault_schedules import PoissonFaults, poisson_faults
+from testbed.faults.schedules import PoissonFaults, poisson_faults
 from testbed.model.label_split import LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, replace
 
 from testbed.errors import InputError
-from testbed.faults.link_names import parse_link
+from testbed.faults.grammar import parse_link
 from testbed.model.verdict import Verdict
 from testbed.report.progress_bar import progress_bar
 from testbed.stream.judgement.analysis import analyse

@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Fault
-from testbed.faults.fault_schedules import PoissonFaults
+from testbed.faults.schedules import PoissonFaults
 from testbed.model.progress import ReportProgress
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import Record

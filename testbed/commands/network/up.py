@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _captures(words: list[str], network: Network) -> dict[LinkId, Path]:
-    from testbed.faults.link_names import parse_link
+    from testbed.faults.grammar import parse_link
 
     captures = {}
     for word in words:

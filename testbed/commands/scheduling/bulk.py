@@ -235,7 +235,7 @@ def _pattern(word: str) -> str | tuple[tuple[str, str], ...]:
 
 
 def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
-    from testbed.faults.fault_files import parse_faults
+    from testbed.faults.grammar import parse_fault_document
     from topologies import load_network
 
     if args.faults is None:
@@ -246,13 +246,12 @@ def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
         raise InputError(f"--faults {args.faults}: {error.strerror}; give a JSON file") from None
     except ValueError as error:
         raise InputError(f"--faults {args.faults}: no JSON ({error})") from None
-    return parse_faults(text, load_network(args.network), f"--faults {args.faults}")
+    return parse_fault_document(text, load_network(args.network), f"--faults {args.faults}")
 
 
 def _killed(word: str) -> Any:
     from testbed.bulk.plan import KilledReceiver
+    from testbed.faults.grammar import parse_moment
 
-    node, separator, seconds = word.partition("@")
-    if not separator or re.fullmatch(r"\d+(\.\d+)?", seconds) is None:
-        raise InputError(f"--kill {word!r}: give NODE@SECONDS, as in r5@2.5")
-    return KilledReceiver(node=node, at_s=float(seconds))
+    node, at_s = parse_moment(word, "--kill")
+    return KilledReceiver(node=node, at_s=at_s)

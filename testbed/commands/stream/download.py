@@ -68,11 +68,11 @@ def _plan(args: argparse.Namespace) -> DownloadPlan:
     from fec.errors import FecError
     from testbed.commands.scheduling.schedule import read_json
     from testbed.download.plan import build_download
-    from testbed.faults.fault_files import parse_faults
+    from testbed.faults.grammar import parse_fault_document
     from topologies.catalog import load_network
 
     network = load_network(args.network)
-    faults = None if args.faults is None else parse_faults(read_json(args.faults), network, str(args.faults))
+    faults = None if args.faults is None else parse_fault_document(read_json(args.faults), network, str(args.faults))
     if not args.last_rate > 0:
         raise InputError(f"--last-rate {args.last_rate:g}: give bit/s above 0")
     try:

@@ -11,10 +11,10 @@ from typing import Any
 from testbed.commands.stream.stream_options import (
     add_fabric_options,
     add_stream_options,
-    poisson_faults_of,
     stream_parameters,
 )
 from testbed.errors import InputError
+from testbed.faults.grammar import parse_poisson
 
 USUAL_RATE_PPS = 1000.0
 """At this rate the playback buffer and the hold are the stream's usual ones; they are told in blocks, and grow as it falls."""
@@ -88,7 +88,7 @@ def mobility_request(args: argparse.Namespace) -> Any:
         sink=args.sink,
         movement=Movement(method=args.method, layers=args.layers or None, frame_s=args.frame_s, handover=args.handover),
         stream=replace(stream, late_pps=LATE_PER_SOURCE * args.rate_pps),
-        faults=() if args.faults == "none" else poisson_faults_of(args.faults),
+        faults=() if args.faults == "none" else parse_poisson(args.faults),
         seed=args.seed,
     )
 

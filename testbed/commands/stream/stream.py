@@ -17,7 +17,7 @@ from testbed.commands.stream.stream_options import (
 )
 from testbed.commands.stream.stream_routing import REACTIVE, add_routing_options, check_reactive, run_reactive
 from testbed.errors import CapabilityError, InputError
-from testbed.faults.link_names import parse_link
+from testbed.faults.grammar import parse_link
 from topologies import load_network
 from topologies.network import LinkId
 

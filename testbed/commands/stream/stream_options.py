@@ -9,8 +9,8 @@ from typing import Any
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.faults.fault_files import parse_faults
-from testbed.faults.fault_schedules import PoissonFaults
+from testbed.faults.grammar import parse_fault_document, parse_poisson
+from testbed.faults.schedules import PoissonFaults
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import EachLink
 from testbed.stream.profiles import PROFILES
@@ -21,14 +21,6 @@ FABRICS = ("emulation", "simulator")
 FAULTS_HELP = (
     "default each-link; poisson:rate=R,lasts=S: every loaded cable fails R times a second for S s, overlaps included"
 )
-_POISSON = {
-    "rate": "rate_per_s",
-    "lasts": "lasts_s",
-    "start": "start_s",
-    "lengths": "lengths",
-    "kind": "kind",
-    "loss": "loss_fraction",
-}
 
 
 def add_fabric_options(parser: argparse.ArgumentParser) -> None:
@@ -109,30 +101,11 @@ def session_request(args: argparse.Namespace) -> SessionRequest:
     )
 
 
-def poisson_faults_of(text: str) -> PoissonFaults:
-    """``poisson:rate=0.01,lasts=1`` with start, lengths (fixed, exponential), kind and loss; InputError naming the wrong word."""
-    values: dict[str, Any] = {}
-    for word in text.partition(":")[2].split(","):
-        name, _, value = word.partition("=")
-        if name not in _POISSON:
-            raise InputError(f"faults {text!r}: {word!r} is none of {', '.join(f'{key}=' for key in _POISSON)}")
-        try:
-            values[_POISSON[name]] = value if name in ("lengths", "kind") else float(value)
-        except ValueError:
-            raise InputError(f"faults {text!r}: {value!r} is no number") from None
-    missing = [key for key in ("rate", "lasts") if _POISSON[key] not in values]
-    if missing:
-        raise InputError(f"faults {text!r}: {missing[0]}= is missing; write poisson:rate=0.01,lasts=1")
-    faults = PoissonFaults(**values)
-    Fault(link=("a", "b", 0), start_s=0, stop_s=1, kind=faults.kind, loss_fraction=faults.loss_fraction)
-    return faults
-
-
 def _faults(args: argparse.Namespace) -> EachLink | PoissonFaults | tuple[Fault, ...]:
     if args.faults == "none":
         return ()
     if args.faults.startswith("poisson:"):
-        return poisson_faults_of(args.faults)
+        return parse_poisson(args.faults)
     if args.faults == "each-link":
         if args.links is not None and args.links < 1:
             raise InputError(f"--links {args.links}: give 1 or more")
@@ -149,4 +122,4 @@ def _faults(args: argparse.Namespace) -> EachLink | PoissonFaults | tuple[Fault,
         raise InputError(f"faults {args.faults!r}: {error.strerror}; give each-link, none or a JSON file") from None
     except ValueError as error:
         raise InputError(f"faults {args.faults!r}: not JSON ({error})") from None
-    return parse_faults(document, load_network(args.network), f"faults {args.faults!r}")
+    return parse_fault_document(document, load_network(args.network), f"faults {args.faults!r}")

@@ -126,7 +126,7 @@ def metapath_plan(args: argparse.Namespace) -> MetapathPlan:
 
 
 def _faults(args: argparse.Namespace, network: Network) -> Any:
-    from testbed.faults.fault_files import parse_faults
+    from testbed.faults.grammar import parse_fault_document
 
     if args.faults == "none":
         return ()
@@ -139,7 +139,7 @@ def _faults(args: argparse.Namespace, network: Network) -> Any:
             raise InputError(f"faults {args.faults!r}: {error.strerror}; give each-link, none or a JSON file") from None
         except ValueError as error:
             raise InputError(f"faults {args.faults!r}: not JSON ({error})") from None
-        return parse_faults(document, network, f"faults {args.faults!r}")
+        return parse_fault_document(document, network, f"faults {args.faults!r}")
     return each_cable_faults(network, args.source, args.sink, kind=args.fault_kind, most=args.links)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -180,27 +179,22 @@ def _options(args: argparse.Namespace) -> StripingOptions:
 
 
 def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
-    from testbed.faults.fault import Fault
-    from testbed.faults.link_names import parse_link
+    from testbed.faults.grammar import parse_fault
     from topologies import load_network
 
     if not args.fault:
         return ()
     network = load_network(args.network)
-    faults = []
-    for word in args.fault:
-        link, _, times = word.rpartition("@")
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)", times)
-        if not link or found is None:
+    faults = tuple(parse_fault(word, network) for word in args.fault)
+    for word, fault in zip(args.fault, faults, strict=True):
+        if fault.permanent or fault.kind != "down" or fault.direction != "both":
             raise InputError(f"--fault {word!r}: give LINK@START-STOP in seconds, as in s1->s2@0.2-3")
-        faults.append(Fault(link=parse_link(link, network), start_s=float(found[1]), stop_s=float(found[2])))
-    return tuple(faults)
+    return faults
 
 
 def _killed(word: str) -> Any:
+    from testbed.faults.grammar import parse_moment
     from testbed.striping.planning import KilledListener
 
-    node, _, seconds = word.rpartition("@")
-    if not node or re.fullmatch(r"\d+(\.\d+)?", seconds) is None:
-        raise InputError(f"--kill {word!r}: give NODE@SECONDS, as in r5@2.5")
-    return KilledListener(node=node, at_s=float(seconds))
+    node, at_s = parse_moment(word, "--kill")
+    return KilledListener(node=node, at_s=at_s)

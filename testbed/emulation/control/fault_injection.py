@@ -13,8 +13,8 @@ from typing import Protocol
 
 from testbed.errors import TestbedError
 from testbed.faults.fault import Direction, Fault
-from testbed.faults.fault_schedules import cables_of
 from testbed.faults.fault_times import FaultTimes
+from testbed.faults.schedules import cables_of
 from topologies.network import LinkId, reverse_of
 
 
@@ -133,14 +133,14 @@ class FaultStep:
 
 
 def fault_steps(faults: Sequence[Fault]) -> tuple[FaultStep, ...]:
-    """The moments of all faults in order; at one moment, ends come before beginnings.
+    """The moments of all faults in order; at one moment, ends come before beginnings. A permanent fault has no end.
 
     >>> one = Fault(link=("a", "b", 0), start_s=1.0, stop_s=2.0)
     >>> [(s.at_s, s.begins) for s in fault_steps([one])]
     [(1.0, True), (2.0, False)]
     """
     steps = [FaultStep(at_s=f.start_s, begins=True, fault=i) for i, f in enumerate(faults)]
-    steps += [FaultStep(at_s=f.stop_s, begins=False, fault=i) for i, f in enumerate(faults)]
+    steps += [FaultStep(at_s=f.stop_s, begins=False, fault=i) for i, f in enumerate(faults) if not f.permanent]
     return tuple(sorted(steps))
 
 

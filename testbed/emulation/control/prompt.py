@@ -13,12 +13,11 @@ from mininet.log import lg
 
 from testbed.emulation.control.fault_injection import begin_fault, end_fault
 from testbed.errors import InputError, TestbedError
-from testbed.faults.fault import Fault, FaultKind
+from testbed.faults.fault import Fault
+from testbed.faults.grammar import parse_fault, parse_link
 
 if TYPE_CHECKING:
     from testbed.emulation.network.emulated_network import EmulatedNetwork
-
-_KINDS: tuple[FaultKind, ...] = ("down", "blackhole", "loss")
 
 
 class Prompt(CLI):  # type: ignore[misc]
@@ -124,31 +123,14 @@ class Prompt(CLI):  # type: ignore[misc]
         return path
 
     def _break(self, words: list[str]) -> None:
-        one_way = "one-way" in words
-        rest = [w for w in words[1:] if w != "one-way"]
-        kind = rest[0] if rest else "down"
-        found = next((k for k in _KINDS if k == kind), None)
-        if found is None or len(rest) != (2 if found == "loss" else min(len(rest), 1)):
-            raise InputError(f"fault {' '.join(words)!r}: write LINK, then down, blackhole or loss FRACTION")
-        fraction = 1.0
-        if found == "loss":
-            try:
-                fraction = float(rest[1])
-            except ValueError:
-                raise InputError(f"fault {words[0]}: loss {rest[1]!r} is no number; give 0 to 1") from None
-        fault = Fault(
-            link=self._link(words[0]),
-            kind=found,
-            start_s=0.0,
-            stop_s=1e9,
-            direction="forward" if one_way else "both",
-            loss_fraction=fraction,
-        )
+        fault = parse_fault(" ".join(words), self.network.wiring.network)
+        if fault.start_s or not fault.permanent:
+            raise InputError(f"fault {words[0]}: it begins now and stands until it is restored; leave the times out")
         if words[0] in self._standing:
             self._mend(words[0])
         begin_fault(self.network, fault)
         self._standing[words[0]] = fault
-        print(f"{words[0]} {kind}{' one way' if one_way else ''}")
+        print(f"{words[0]} {fault.kind}{' one way' if fault.direction == 'forward' else ''}")
 
     def _mend(self, name: str) -> None:
         fault = self._standing.pop(name, None)
@@ -159,8 +141,6 @@ class Prompt(CLI):  # type: ignore[misc]
         print(f"{name} restored")
 
     def _link(self, text: str) -> Any:
-        from testbed.faults.link_names import parse_link
-
         return parse_link(text, self.network.wiring.network)
 
     def _obey(self, action: Any) -> None:

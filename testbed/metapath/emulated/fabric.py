@@ -14,8 +14,8 @@ from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.control.port_watch import PortWatch
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InvalidRunError
-from testbed.faults.fault_schedules import overlapping
 from testbed.faults.fault_times import FaultTimes
+from testbed.faults.schedules import overlapping
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
 from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes

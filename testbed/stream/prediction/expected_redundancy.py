@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from testbed.faults.fault_schedules import PoissonFaults, cables_of
+from testbed.faults.schedules import PoissonFaults, cables_of
 from testbed.model.label_split import LABELS
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.policy import block_size_policy

@@ -207,6 +207,6 @@ def fault_intervals(plan: StreamPlan, fault: Fault) -> tuple[Interval, ...]:
 
 def is_campaign(plan: StreamPlan) -> bool:
     """Whether faults overlap or nodes move: then single failures cannot be told apart, and epochs are judged instead."""
-    from testbed.faults.fault_schedules import overlapping
+    from testbed.faults.schedules import overlapping
 
     return bool(plan.changes) or overlapping(plan.faults)

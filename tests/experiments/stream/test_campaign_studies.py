@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.stream import fault_campaign, mobility_manet
-from testbed.faults.fault_schedules import PoissonFaults
+from testbed.faults.schedules import PoissonFaults
 from testbed.stream.planning import build_plan
 from testbed.stream.prediction.expected_redundancy import expected_redundancy
 from topologies import load_network

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from testbed.errors import InputError
-from testbed.faults.failure_traces import parse_fta_events, parse_lanl_table, parse_pnnl_table
-from testbed.faults.fault_shapes import SHAPES, shape_faults, shape_walk
-from testbed.faults.link_faults import (
-    LinkFault,
+from testbed.faults.cable_faults import (
+    cable_fault,
     check_faults,
     faults_from_trace,
     leaves_whole,
     random_faults,
     switch_cables,
 )
+from testbed.faults.failure_traces import parse_fta_events, parse_lanl_table, parse_pnnl_table
+from testbed.faults.shapes import SHAPES, shape_faults, shape_walk
 from testbed.faults.trace_generator import (
     KNOWN_STATISTICS,
     generate_trace,
@@ -175,19 +176,19 @@ def test_the_sample_is_a_table_that_the_parser_reads() -> None:
 def test_a_trace_is_scaled_to_simulated_time_on_cables_of_the_network() -> None:
     network, trace = load_network("torus:8x8"), sample_trace()
     faults = faults_from_trace(network, trace, simulated_s=2.0, seed=1)
-    assert len(faults) == 20 and {f.cable for f in faults} <= set(switch_cables(network))
-    assert all(f.up_s is not None and 0 <= f.down_s < f.up_s for f in faults)
+    assert len(faults) == 20 and {f.ends for f in faults} <= set(switch_cables(network))
+    assert all(0 <= f.start_s < f.stop_s < math.inf for f in faults)
     first = trace.failures[0]
     assert first.end_s is not None
     length = (first.end_s - first.start_s) / trace.span_s * 2.0
-    assert (faults[0].up_s or 0) - faults[0].down_s == pytest.approx(length)
+    assert faults[0].stop_s - faults[0].start_s == pytest.approx(length)
 
 
 def test_permanent_faults_of_a_trace_leave_the_network_whole_or_are_refused() -> None:
     network = load_network("torus:8x8")
     trace = generate_trace(KNOWN_STATISTICS["lanl-19"], seed=1)
     faults = faults_from_trace(network, trace, simulated_s=1.0, seed=3, permanent=True)
-    assert all(f.up_s is None for f in faults) and leaves_whole(network, [f.cable for f in faults])
+    assert all(f.permanent for f in faults) and leaves_whole(network, [f.ends for f in faults])
     with pytest.raises(InputError, match="take a larger network"):
         faults_from_trace(load_network("torus:3x3"), trace, simulated_s=1.0, seed=3, permanent=True)
 
@@ -196,16 +197,16 @@ def test_random_faults_are_different_cables_that_leave_the_switches_joined() -> 
     for name, count in (("torus:8x8", 12), ("fat-tree:4,3", 12), ("ring:8", 1)):
         network = load_network(name)
         faults = random_faults(network, count, seed=5)
-        assert len({f.cable for f in faults}) == count
-        assert leaves_whole(network, [f.cable for f in faults])
-        assert all("h" not in f.first + f.second for f in faults)
+        assert len({f.ends for f in faults}) == count
+        assert leaves_whole(network, [f.ends for f in faults])
+        assert all("h" not in "".join(f.ends) for f in faults)
     with pytest.raises(InputError, match="no draw in 1000"):
         random_faults(load_network("ring:8"), 2, seed=1)
 
 
 def test_transient_faults_begin_and_last_within_what_was_asked() -> None:
     faults = random_faults(load_network("torus:8x8"), 10, seed=2, start_s=(0.0, 2.0), duration_s=(0.0, 0.2))
-    assert all(0 <= f.down_s < 2 and f.up_s is not None and f.up_s - f.down_s <= 0.2 for f in faults)
+    assert all(0 <= f.start_s < 2 and f.stop_s - f.start_s <= 0.2 for f in faults)
 
 
 def test_a_fault_on_a_link_that_does_not_exist_is_refused() -> None:
@@ -216,7 +217,7 @@ def test_a_fault_on_a_link_that_does_not_exist_is_refused() -> None:
         ("s0_0", "s9_9", "has no node 's9_9'"),
     ):
         with pytest.raises(InputError, match=words):
-            check_faults(network, [LinkFault(first=first, second=second)])
+            check_faults(network, [cable_fault((first, second))])
 
 
 def test_overlapping_faults_of_one_cable_are_one() -> None:
@@ -224,12 +225,12 @@ def test_overlapping_faults_of_one_cable_are_one() -> None:
     faults = check_faults(
         network,
         [
-            LinkFault(first="s0_1", second="s0_0", down_s=1.0, up_s=2.0),
-            LinkFault(first="s0_0", second="s0_1", down_s=1.5, up_s=3.0),
-            LinkFault(first="s0_0", second="s0_1", down_s=4.0),
+            cable_fault(("s0_1", "s0_0"), start_s=1.0, stop_s=2.0),
+            cable_fault(("s0_0", "s0_1"), start_s=1.5, stop_s=3.0),
+            cable_fault(("s0_0", "s0_1"), start_s=4.0),
         ],
     )
-    assert [(f.first, f.down_s, f.up_s) for f in faults] == [("s0_0", 1.0, 3.0), ("s0_0", 4.0, None)]
+    assert [(f.ends[0], f.start_s, f.stop_s) for f in faults] == [("s0_0", 1.0, 3.0), ("s0_0", 4.0, math.inf)]
 
 
 @pytest.mark.parametrize(("shape", "links"), [("line", 4), ("square", 16), ("L", 8), ("U", 12)])
@@ -237,7 +238,7 @@ def test_a_shape_fails_the_cables_along_its_walk_and_cuts_nobody_off(shape: str,
     network = load_network("torus:8x8")
     for seed in range(5):
         faults = shape_faults(network, shape, size=4, seed=seed)
-        assert len(faults) == links and leaves_whole(network, [f.cable for f in faults])
+        assert len(faults) == links and leaves_whole(network, [f.ends for f in faults])
     assert len(shape_walk(shape, 4)) == links + 1
     assert set(SHAPES) == {"line", "square", "L", "U"}
 

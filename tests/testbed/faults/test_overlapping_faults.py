@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from testbed.emulation.control.fault_injection import CableBreaker
 from testbed.errors import InputError
 from testbed.faults.fault import Direction, Fault, FaultKind
-from testbed.faults.fault_schedules import (
+from testbed.faults.schedules import (
     PoissonFaults,
     cables_of,
     flapping_faults,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.faults.link_faults import random_faults
+from testbed.faults.cable_faults import random_faults
 from testbed.interconnect.ft_drb.escape_steps import escape_path, measure_path
 from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions, build_paths, build_state, count_events
 from testbed.interconnect.ft_drb.ft_drb_arrays import NONE, FtDrbSettings, FtDrbState, Paths
@@ -180,9 +180,9 @@ def test_escapes_lead_every_packet_home_while_the_switches_are_joined(
     down = np.zeros(int(paths.cable.max()) + 1, dtype=np.uint8)
     names = [switch.id for switch in network.switches]
     for fault in faults:
-        link = network.link_index[fault.first, fault.second, 0]
+        link = network.link_index[fault.link]
         down[paths.cable[link]] = 1
-    assert names[int(paths.link_source[link])] == fault.first
+    assert names[int(paths.link_source[link])] == fault.ends[0]
     source, goal = data.draw(st.integers(0, len(network.hosts) - 1)), data.draw(st.integers(0, len(network.hosts) - 1))
     counters = np.zeros(12, dtype=np.int64)
     at, target, came = int(paths.host_router[source]), paths.routers + goal, NONE

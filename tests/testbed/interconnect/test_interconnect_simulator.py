@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from testbed.errors import InputError
-from testbed.faults.link_faults import LinkFault
-from testbed.interconnect.fault_words import parse_faults
+from testbed.faults.cable_faults import cable_fault
+from testbed.faults.grammar import parse_cable_faults
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at, merge
 from testbed.interconnect.parameters import NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
@@ -164,8 +164,8 @@ def test_ft_drb_brings_every_packet_round_a_dead_link() -> None:
     pattern = build_pattern("uniform", 16)
     injections = build_injections(pattern, InjectionProcess(rate_per_s=5000.0), duration_s=0.02, seed=1)
     faults = [
-        LinkFault(first="s0_0", second="s0_1", down_s=0.005),
-        LinkFault(first="s1_1", second="s2_1", down_s=0.004, up_s=0.01),
+        cable_fault(("s0_0", "s0_1"), start_s=0.005),
+        cable_fault(("s1_1", "s2_1"), start_s=0.004, stop_s=0.01),
     ]
     parameters = replace(THESIS, routing="ft-drb", deadlock="nac")
     run = simulate(network, injections, parameters, faults)
@@ -230,7 +230,7 @@ def test_a_network_without_dimension_order_or_dateline_is_refused() -> None:
 def test_a_fault_on_a_link_that_is_not_there_is_refused() -> None:
     network = load_network("torus:4x4")
     with pytest.raises(InputError, match="no such link"):
-        parse_faults(network, "s0_0-s2_2", seed=1)
+        parse_cable_faults("s0_0-s2_2", network, seed=1)
     with pytest.raises(InputError, match="seconds"):
-        parse_faults(network, "s0_0-s0_1@soon", seed=1)
-    assert len(parse_faults(network, "random:3", seed=1)) == 3
+        parse_cable_faults("s0_0-s0_1@soon", network, seed=1)
+    assert len(parse_cable_faults("random:3", network, seed=1)) == 3

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testbed.faults.link_faults import random_faults
+from testbed.faults.cable_faults import random_faults
 from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.parameters import NacOptions, SimulationParameters

@@ -10,8 +10,8 @@ import pytest
 from fec.redundancy.block_size import stratified_block_size
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.faults.fault_schedules import PoissonFaults
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
+from testbed.faults.schedules import PoissonFaults
 from testbed.model.label_split import LABELS, LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.emulation
 def streamed(handover: str, rate: float) -> dict[str, Any]:
     """One short valid run of a small mobile network on switches; what the verdict says, in JSON-ready values."""
     from testbed.errors import InvalidRunError
-    from testbed.faults.fault_schedules import PoissonFaults
+    from testbed.faults.schedules import PoissonFaults
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
     from testbed.stream.mobility import Movement
     from testbed.stream.plan import StreamParameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.errors import InputError
-from testbed.faults.link_names import parse_link
+from testbed.faults.grammar import parse_link
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import EachLink, build_plan, choose_links
 from topologies import load_network

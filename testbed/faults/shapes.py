@@ -1,6 +1,7 @@
-"""Spatial fault patterns on a 2-D torus (document 003, 5.6.2): line and square (convex), L and U (concave).
+"""Shapes of neighbouring cables that fail together on a 2-D torus: line and square (convex), L and U (concave).
 
-A shape is a walk over neighbouring switches; the cables along the walk fail, so no switch is ever cut off.
+A shape is a walk over neighbouring switches, and the cables along the walk fail, so that no switch is ever cut off
+(Zarza 2011, 5.6.2).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.errors import InputError
-from testbed.faults.link_faults import LinkFault, check_faults
+from testbed.faults.cable_faults import cable_fault, check_faults
+from testbed.faults.fault import Fault
 from topologies import Network
 
 SHAPES = ("line", "square", "L", "U")
@@ -40,17 +42,8 @@ def shape_walk(shape: str, size: int) -> tuple[tuple[int, int], ...]:
     return tuple(points)
 
 
-def shape_faults(
-    network: Network,
-    shape: str,
-    *,
-    size: int,
-    corner: tuple[int, int] | None = None,
-    seed: int | Sequence[int] = 1,
-    down_s: float = 0.0,
-    up_s: float | None = None,
-) -> tuple[LinkFault, ...]:
-    """The faults of a shape whose walk starts at ``corner`` (None: drawn from the seed).
+def shape_faults(network: Network, shape: str, *, size: int, seed: int | Sequence[int] = 1) -> tuple[Fault, ...]:
+    """The permanent faults of a shape whose walk starts at a place that the seed draws.
 
     Raises InputError for a network that is no 2-D torus, and a shape that does not fit in it.
     """
@@ -60,7 +53,6 @@ def shape_faults(
     if size >= min(sizes):
         raise InputError(f"fault shape {shape}: legs of {size} links do not fit in {network.name}; give fewer")
     chance = np.random.default_rng(seed)
-    x0, y0 = corner if corner is not None else (int(chance.integers(sizes[0])), int(chance.integers(sizes[1])))
+    x0, y0 = int(chance.integers(sizes[0])), int(chance.integers(sizes[1]))
     walk = [f"s{(x0 + x) % sizes[0]}_{(y0 + y) % sizes[1]}" for x, y in shape_walk(shape, size)]
-    faults = [LinkFault(first=a, second=b, down_s=down_s, up_s=up_s) for a, b in itertools.pairwise(walk)]
-    return check_faults(network, faults)
+    return check_faults(network, [cable_fault(pair) for pair in itertools.pairwise(walk)])

@@ -1,47 +1,30 @@
-"""Failures of cables between switches: permanent or transient, scheduled, random, or from an availability trace.
+"""Failures of whole cables between switches: permanent or transient, drawn at random, or of a machine's trace.
 
-A cable fails in both directions; the cables of hosts never do.
+A cable is both links between two switches (with their parallels), and it fails in both directions; the cables of hosts never do.
+The interconnect simulator takes its failures from here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from testbed.errors import InputError
 from testbed.faults.failure_traces import FailureTrace
+from testbed.faults.fault import Fault
 from topologies import Network
 
 Cable = tuple[str, str]
 """Two switches, the one that comes first in the network's order first."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkFault:
-    """Both directions between two switches are down from ``down_s`` until ``up_s`` (None: for ever), simulated seconds."""
-
-    first: str
-    second: str
-    down_s: float = 0.0
-    up_s: float | None = None
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.down_s) and self.down_s >= 0):
-            raise InputError(f"fault on {self.label}: it begins at {self.down_s} s; give 0 or later")
-        if self.up_s is not None and not self.up_s > self.down_s:
-            raise InputError(f"fault on {self.label}: it ends at {self.up_s} s, not after it began at {self.down_s} s")
-
-    @property
-    def cable(self) -> Cable:
-        return self.first, self.second
-
-    @property
-    def label(self) -> str:
-        return f"{self.first}-{self.second}"
+def cable_fault(cable: Cable, *, start_s: float = 0.0, stop_s: float = math.inf) -> Fault:
+    """The cable goes down, both ways; for ever, where no end is given."""
+    return Fault(link=(*cable, 0), start_s=start_s, stop_s=stop_s)
 
 
 def switch_cables(network: Network) -> tuple[Cable, ...]:
@@ -53,27 +36,31 @@ def switch_cables(network: Network) -> tuple[Cable, ...]:
     return tuple(sorted(cables, key=lambda cable: (order[cable[0]], order[cable[1]])))
 
 
-def check_faults(network: Network, faults: Iterable[LinkFault]) -> tuple[LinkFault, ...]:
+def check_faults(network: Network, faults: Iterable[Fault]) -> tuple[Fault, ...]:
     """The faults by start, each on a cable of the network, overlapping faults of one cable joined into one.
 
-    Raises InputError for a fault on a link that does not exist, or one that belongs to a host.
+    Raises InputError for a fault on a link that does not exist or belongs to a host, and for one that is not of the whole cable.
     """
     cables, order = set(switch_cables(network)), network.node_index
-    by_cable: dict[Cable, list[LinkFault]] = {}
+    by_cable: dict[Cable, list[Fault]] = {}
     for fault in faults:
-        for end in fault.cable:
+        first, second = fault.ends
+        where = f"fault on {first}-{second}"
+        for end in fault.ends:
             if end not in order:
-                raise InputError(f"fault on {fault.label}: {network.name} has no node {end!r}")
-        cable = fault.cable if order[fault.first] < order[fault.second] else (fault.second, fault.first)
+                raise InputError(f"{where}: {network.name} has no node {end!r}")
+        cable = (first, second) if order[first] < order[second] else (second, first)
         if cable not in cables:
-            near = [other for pair in cables if fault.first in pair for other in pair if other != fault.first]
+            near = [other for pair in cables if first in pair for other in pair if other != first]
             raise InputError(
-                f"fault on {fault.label}: {network.name} has no such link between switches; "
-                f"{fault.first} is joined to {', '.join(sorted(near)) or 'no other switch'}"
+                f"{where}: {network.name} has no such link between switches; "
+                f"{first} is joined to {', '.join(sorted(near)) or 'no other switch'}"
             )
+        if (fault.kind, fault.direction) != ("down", "both"):
+            raise InputError(f"{where}: {fault.kind} {fault.direction}; here only whole cables go down")
         by_cable.setdefault(cable, []).append(fault)
     joined = [fault for cable, several in by_cable.items() for fault in _joined(cable, several)]
-    return tuple(sorted(joined, key=lambda f: (f.down_s, order[f.first], order[f.second])))
+    return tuple(sorted(joined, key=lambda f: (f.start_s, *(order[end] for end in f.ends))))
 
 
 def random_faults(
@@ -83,7 +70,7 @@ def random_faults(
     seed: int | Sequence[int],
     start_s: tuple[float, float] = (0.0, 0.0),
     duration_s: tuple[float, float] | None = None,
-) -> tuple[LinkFault, ...]:
+) -> tuple[Fault, ...]:
     """So many different cables, drawn evenly; each starts evenly within ``start_s`` and lasts evenly within ``duration_s``
     (None: permanent). A set that would cut the switches apart if all were down at once is drawn anew.
 
@@ -108,7 +95,7 @@ def faults_from_trace(
     seed: int | Sequence[int],
     permanent: bool = False,
     shortest_s: float = 1e-6,
-) -> tuple[LinkFault, ...]:
+) -> tuple[Fault, ...]:
     """A trace's failures on links of the network, its whole span scaled to ``simulated_s``.
 
     A component keeps its cable throughout: the components share out the cables in a drawn order, round and round if they
@@ -123,17 +110,18 @@ def faults_from_trace(
     components = list(dict.fromkeys(failure.component for failure in trace.failures))
     place = {component: k % len(order) for k, component in enumerate(components)}
     scale = simulated_s / trace.span_s
-    faults: list[LinkFault] = []
+    faults: list[Fault] = []
     gone: set[Cable] = set()
     for failure in trace.failures:
-        down = (failure.start_s - trace.start_s) * scale
-        lasting = permanent or failure.end_s is None
-        up = None if lasting else max((failure.end_s or 0.0) * scale - trace.start_s * scale, down + shortest_s)
+        start = (failure.start_s - trace.start_s) * scale
+        stop = math.inf
+        if not permanent and failure.end_s is not None:
+            stop = max(failure.end_s * scale - trace.start_s * scale, start + shortest_s)
         k = place[failure.component]
-        if lasting and order[k] not in gone:
+        if stop == math.inf and order[k] not in gone:
             k = _next_that_may_go(network, order, gone, k)
             gone.add(order[k])
-        faults.append(LinkFault(first=order[k][0], second=order[k][1], down_s=down, up_s=up))
+        faults.append(cable_fault(order[k], start_s=start, stop_s=stop))
     return check_faults(network, faults)
 
 
@@ -170,22 +158,18 @@ def _next_that_may_go(network: Network, order: Sequence[Cable], gone: set[Cable]
     )
 
 
-def _drawn(
-    cable: Cable, start_s: tuple[float, float], duration_s: tuple[float, float] | None, chance: Any
-) -> LinkFault:
-    down = float(chance.uniform(*start_s))
-    up = None if duration_s is None else down + max(float(chance.uniform(*duration_s)), 1e-9)
-    return LinkFault(first=cable[0], second=cable[1], down_s=down, up_s=up)
+def _drawn(cable: Cable, start_s: tuple[float, float], duration_s: tuple[float, float] | None, chance: Any) -> Fault:
+    start = float(chance.uniform(*start_s))
+    stop = math.inf if duration_s is None else start + max(float(chance.uniform(*duration_s)), 1e-9)
+    return cable_fault(cable, start_s=start, stop_s=stop)
 
 
-def _joined(cable: Cable, faults: list[LinkFault]) -> list[LinkFault]:
+def _joined(cable: Cable, faults: list[Fault]) -> list[Fault]:
     """The faults of one cable, with those that overlap or touch made one."""
-    whole: list[LinkFault] = []
-    for fault in sorted(faults, key=lambda f: f.down_s):
-        down, up = fault.down_s, fault.up_s
-        if whole and (whole[-1].up_s is None or down <= (whole[-1].up_s or 0.0)):
-            last = whole.pop()
-            down = last.down_s
-            up = None if up is None or last.up_s is None else max(up, last.up_s)
-        whole.append(LinkFault(first=cable[0], second=cable[1], down_s=down, up_s=up))
+    whole: list[Fault] = []
+    for fault in sorted(faults, key=lambda f: f.start_s):
+        if whole and fault.start_s <= whole[-1].stop_s:
+            whole[-1] = replace(whole[-1], stop_s=max(whole[-1].stop_s, fault.stop_s))
+        else:
+            whole.append(replace(fault, link=(*cable, 0)))
     return whole

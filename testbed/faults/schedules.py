@@ -1,6 +1,6 @@
-"""Schedules of link faults: random ones in Poisson streams, a link that flaps, a node that is down; pure, from a seed.
+"""Faults in time: Poisson streams of random ones, a link that flaps, a node that is down.
 
-Faults may overlap, on one link too: a link is broken as long as any of its faults is in force.
+Each expands to plain faults, by a seed where chance has a part. Faults may overlap, on one link too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.errors import InputError
-from testbed.faults.fault import Direction, Fault, FaultKind
+from testbed.faults.fault import Direction, Fault, FaultKind, check_manner
 from topologies.network import LinkId, Network
 
 Lengths = Literal["fixed", "exponential"]
@@ -20,8 +20,11 @@ Lengths = Literal["fixed", "exponential"]
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonFaults:
-    """Every cable fails by itself, ``rate_per_s`` times a second on average, each time for ``lasts_s`` (its mean where
-    ``lengths`` is exponential). ``start_s``: when the first may come. ``most`` bounds the schedule's length."""
+    """Every cable fails independently, ``rate_per_s`` times a second on average, each time for ``lasts_s`` seconds (the mean,
+    where ``lengths`` is exponential). The first failure comes at ``start_s`` or later; ``most`` bounds their number.
+
+    Raises InputError for a rate or length that is not above 0, and for a manner in which links do not fail.
+    """
 
     rate_per_s: float
     lasts_s: float
@@ -41,17 +44,19 @@ class PoissonFaults:
             raise InputError(f"random faults: start_s {self.start_s}; give 0 or more")
         if self.lengths not in ("fixed", "exponential"):
             raise InputError(f"random faults: lengths {self.lengths!r}; give fixed or exponential")
+        check_manner("random faults", self.kind, self.direction, self.loss_fraction)
 
     @property
     def unavailability(self) -> float:
-        """Share of time in which one cable has a fault in force: 1 - exp(-rate * length), overlaps on it counted once."""
+        """Share of time in which a cable has a fault in force: 1 - exp(-rate x length), as in a queue with infinitely many servers."""
         return -math.expm1(-self.rate_per_s * self.lasts_s)
 
 
 def poisson_faults(links: Iterable[LinkId], faults: PoissonFaults, *, until_s: float, seed: int) -> tuple[Fault, ...]:
-    """The schedule for these cables (either direction names one), all ended by ``until_s``; one stream of chance a cable.
+    """The faults of these cables (either direction names one), all ended by ``until_s``, by start.
 
-    A cable's faults do not depend on which other cables there are. Raises InputError where there would be more than ``most``.
+    Each cable draws from a stream of chance of its own, so that its faults do not depend on which other cables there are.
+    Raises InputError where there would be more than ``faults.most``.
 
     >>> spec = PoissonFaults(rate_per_s=0.5, lasts_s=1.0)
     >>> some = poisson_faults([("a", "b", 0)], spec, until_s=60.0, seed=1)
@@ -77,7 +82,9 @@ def poisson_faults(links: Iterable[LinkId], faults: PoissonFaults, *, until_s: f
 def flapping_faults(
     link: LinkId, *, period_s: float, down_s: float, start_s: float, stop_s: float, kind: FaultKind = "down"
 ) -> tuple[Fault, ...]:
-    """A link that goes down for ``down_s`` at the beginning of every period.
+    """A link that fails for ``down_s`` at the beginning of every whole period between ``start_s`` and ``stop_s``.
+
+    Raises InputError unless 0 < down < period and there are 1 to 10000 periods.
 
     >>> [(f.start_s, f.stop_s) for f in flapping_faults(("a", "b", 0), period_s=1, down_s=0.3, start_s=2, stop_s=4)]
     [(2.0, 2.3), (3.0, 3.3)]
@@ -94,8 +101,8 @@ def flapping_faults(
 
 
 def node_faults(network: Network, node: str, *, start_s: float, stop_s: float) -> tuple[Fault, ...]:
-    """A node that is down: all of its cables at once."""
-    if node not in network.node_index:
+    """A node that is down: all of its cables fail at once. Raises InputError for a node that is not there or has no cables."""
+    if not isinstance(node, str) or node not in network.node_index:
         raise InputError(f"fault on node {node!r}: {network.name!r} has no such node")
     touching = [link.id for link in network.links if node in (link.source, link.target)]
     if not touching:
