@@ -22,8 +22,8 @@ from pathlib import Path
 
 from sfio_emu import Session, Settings, StripedFile
 from sfio_emu.adapters import listener
+from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.adapters.sockets import TcpConnections
-from sfio_emu.adapters.subfiles import RootedSubfiles
 
 STRIPE_UNIT = 75
 MESSAGE_BYTES = 1 << 17
@@ -53,7 +53,7 @@ def serve(pipe: Connection, root: Path, bytes_per_s: float | None) -> None:
             return super().write(file, piece, offset)
 
     listener.RootedSubfiles = SlowSubfiles  # type: ignore[misc]
-    door = listener.open_door("127.0.0.1", 0)
+    door = listener.open_listening_socket("127.0.0.1", 0)
     pipe.send(door.getsockname()[1])
     listener.Listener([(door, root)]).serve_forever()
 

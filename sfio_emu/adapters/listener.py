@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 
+from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.adapters.sockets import VECTORS, watch_peer
-from sfio_emu.adapters.subfiles import RootedSubfiles
-from sfio_emu.listener.server import BufferPool, FileRange, ServerConnection, Tally
+from sfio_emu.listener.connection import ServerConnection
+from sfio_emu.listener.operations import FileRange, Rejections
+from sfio_emu.listener.pool import BufferPool
 
 DEFAULT_MEMORY_BYTES = 32 << 20
 DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096
@@ -27,7 +29,7 @@ MAX_SILENCE_S = 5.0
 @dataclass(kw_only=True)
 class _Client:
     stream: socket.socket
-    talk: ServerConnection
+    connection: ServerConnection
     events: int
     active_s: float
 
@@ -52,13 +54,13 @@ class Listener:
         self._pool = BufferPool(memory_bytes, min(message_bytes, memory_bytes))
         self._silence_s, self._sieve = silence_s, sieve
         self._poll = select.poll()
-        self._doors: dict[int, tuple[socket.socket, RootedSubfiles, Tally]] = {}
+        self._listening: dict[int, tuple[socket.socket, RootedSubfiles, Rejections]] = {}
         self._clients: dict[int, _Client] = {}
         self._starving: list[int] = []
-        for door, directory in sockets:
-            door.setblocking(False)
-            self._doors[door.fileno()] = (door, RootedSubfiles(directory), Tally())
-            self._poll.register(door.fileno(), select.POLLIN)
+        for listening, directory in sockets:
+            listening.setblocking(False)
+            self._listening[listening.fileno()] = (listening, RootedSubfiles(directory), Rejections())
+            self._poll.register(listening.fileno(), select.POLLIN)
         self._wake_reader, self._wake_writer = os.pipe()
         self._poll.register(self._wake_reader, select.POLLIN)
         self._stopping = False
@@ -67,15 +69,15 @@ class Listener:
         """Serve until `close` is called (from any thread); then everything is closed."""
         while not self._stopping:
             for number, _ in self._poll.poll(1000 if self._starving else None):
-                if number in self._doors:
-                    self._welcome(*self._doors[number])
+                if number in self._listening:
+                    self._accept(*self._listening[number])
                 elif number in self._clients:
                     self._serve(number)
-            self._feed()
+            self._serve_starving()
         for number in list(self._clients):
             self._drop(number)
-        for door, subfiles, _ in self._doors.values():
-            door.close()
+        for listening, subfiles, _ in self._listening.values():
+            listening.close()
             subfiles.dispose()
         os.close(self._wake_reader)
         os.close(self._wake_writer)
@@ -85,16 +87,16 @@ class Listener:
         self._stopping = True
         os.write(self._wake_writer, b"x")
 
-    def _welcome(self, door: socket.socket, subfiles: RootedSubfiles, tally: Tally) -> None:
+    def _accept(self, listening: socket.socket, subfiles: RootedSubfiles, rejections: Rejections) -> None:
         try:
-            stream, _ = door.accept()
+            stream, _ = listening.accept()
         except OSError:  # the client is gone again, or no descriptor is left: the others are served on
             return
         stream.setblocking(False)
         watch_peer(stream, 4 * self._silence_s)
-        talk = ServerConnection(subfiles, self._pool, tally, sieve=self._sieve)
+        connection = ServerConnection(subfiles, self._pool, rejections, sieve=self._sieve)
         self._clients[stream.fileno()] = _Client(
-            stream=stream, talk=talk, events=select.POLLIN, active_s=time.monotonic()
+            stream=stream, connection=connection, events=select.POLLIN, active_s=time.monotonic()
         )
         self._poll.register(stream.fileno(), select.POLLIN)
 
@@ -102,19 +104,19 @@ class Listener:
         client = self._clients[number]
         client.active_s = time.monotonic()
         try:
-            events = _move(client.stream, client.talk)
+            events = _move(client.stream, client.connection)
         except OSError:
             events = 0
-        if not events and not client.talk.starved:
+        if not events and not client.connection.starved:
             self._drop(number)
             return
-        if client.talk.starved:
+        if client.connection.starved:
             self._starving.append(number)
         if events != client.events:
             client.events = events
             self._poll.modify(number, events)
 
-    def _feed(self) -> None:
+    def _serve_starving(self) -> None:
         """Let clients that wait for a buffer try again, the longest waiting first; drop who blocks them silently."""
         waiting, self._starving = self._starving, []
         for place, number in enumerate(waiting):
@@ -127,28 +129,28 @@ class Listener:
         if self._starving:
             now_s = time.monotonic()
             for number, client in list(self._clients.items()):
-                if client.talk.holds_buffer and now_s - client.active_s > self._silence_s:
+                if client.connection.holds_buffer and now_s - client.active_s > self._silence_s:
                     self._drop(number)
 
     def _drop(self, number: int) -> None:
         client = self._clients.pop(number)
         self._poll.unregister(number)
-        client.talk.abandon()
+        client.connection.abandon()
         client.stream.close()
 
 
-def _move(stream: socket.socket, talk: ServerConnection) -> int:
+def _move(stream: socket.socket, connection: ServerConnection) -> int:
     """Receive, serve and answer what can be now; the events to wait for, 0 at the end or where a buffer lacks.
 
     After one message the others have their turn.
     """
     for _ in range(4):
-        while pieces := talk.outgoing():
+        while pieces := connection.outgoing():
             try:
-                talk.sent(_send(stream, pieces))
+                connection.sent(_send(stream, pieces))
             except BlockingIOError:
                 return select.POLLOUT
-        places = talk.incoming()
+        places = connection.incoming()
         if not places:
             return 0
         try:
@@ -157,8 +159,8 @@ def _move(stream: socket.socket, talk: ServerConnection) -> int:
             return select.POLLIN
         if not count:
             return 0
-        talk.received(count)
-    return select.POLLOUT if talk.outgoing() else select.POLLIN
+        connection.received(count)
+    return select.POLLOUT if connection.outgoing() else select.POLLIN
 
 
 def _send(stream: socket.socket, pieces: Sequence[memoryview | FileRange]) -> int:
@@ -174,17 +176,17 @@ def _send(stream: socket.socket, pieces: Sequence[memoryview | FileRange]) -> in
     return stream.sendmsg(views, (), socket.MSG_MORE if more else 0)  # type: ignore[arg-type]
 
 
-def open_door(address: str, port: int) -> socket.socket:
+def open_listening_socket(address: str, port: int) -> socket.socket:
     """A listening TCP socket."""
-    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        door.bind((address, port))
-        door.listen(256)
+        listening.bind((address, port))
+        listening.listen(256)
     except OSError:
-        door.close()
+        listening.close()
         raise
-    return door
+    return listening
 
 
 def _work_in_batches() -> None:
@@ -215,13 +217,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="move each run by a call of its own, also many small ones near one another")  # fmt: skip
     options = parser.parse_args(arguments)
     try:
-        doors = [(open_door(address, port), options.root / name) for name, address, port in options.listen]
-        listener = Listener(doors, memory_bytes=options.memory, message_bytes=options.message, sieve=options.sieve)
+        sockets = [
+            (open_listening_socket(address, port), options.root / name) for name, address, port in options.listen
+        ]
+        listener = Listener(sockets, memory_bytes=options.memory, message_bytes=options.message, sieve=options.sieve)
     except (OSError, ValueError) as fault:
         print(f"the listener cannot start: {fault}", file=sys.stderr)
         return 2
-    for (name, address, _), (door, _) in zip(options.listen, doors, strict=True):
-        print(f"listening {name + '@' if name else ''}{address}:{door.getsockname()[1]}", flush=True)
+    for (name, address, _), (listening, _) in zip(options.listen, sockets, strict=True):
+        print(f"listening {name + '@' if name else ''}{address}:{listening.getsockname()[1]}", flush=True)
     _work_in_batches()
     try:
         listener.serve_forever()

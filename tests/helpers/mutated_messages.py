@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 from sfio_emu import wire
-from sfio_emu.adapters.subfiles import RootedSubfiles
-from sfio_emu.listener.server import FileRange, ServerConnection
+from sfio_emu.adapters.listener_disk import RootedSubfiles
+from sfio_emu.listener.connection import ServerConnection
+from sfio_emu.listener.operations import FileRange
 from sfio_emu.wire import Kind
 
 LIMIT_BYTES = 1 << 14

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from sfio_emu.adapters.listener import Listener, open_door
+from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.settings import Settings
 from testbed.errors import InputError
 from testbed.striping.emulated.clients import Client, ThreadGroup, all_at_once, operate
@@ -30,7 +30,7 @@ def run_over_loopback(plan: StripingPlan, root: Path, *, mtu: int) -> StripingMe
     prediction = predict(plan, mtu)
     if prediction is None:
         raise InputError("the simulated fabric cannot time this run; use --optimise and more than one host")
-    doors = {node: open_door("127.0.0.1", 0) for node in plan.placement.io}
+    doors = {node: open_listening_socket("127.0.0.1", 0) for node in plan.placement.io}
     listener = Listener([(door, root / node) for node, door in doors.items()])
     thread = threading.Thread(target=listener.serve_forever, daemon=True)
     addresses = {node: ("127.0.0.1", door.getsockname()[1]) for node, door in doors.items()}

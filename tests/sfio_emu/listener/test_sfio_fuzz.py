@@ -10,7 +10,9 @@ import tracemalloc
 from pathlib import Path
 
 from sfio_emu import wire
-from sfio_emu.listener.server import BufferPool, ServerConnection, Tally
+from sfio_emu.listener.connection import ServerConnection
+from sfio_emu.listener.operations import Rejections
+from sfio_emu.listener.pool import BufferPool
 from sfio_emu.wire import Kind
 from tests.helpers.mutated_messages import LIMIT_BYTES, MAX_FILE_BYTES, SmallSubfiles, feed, mutated, valid_message
 
@@ -26,19 +28,19 @@ def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Pat
     root = tmp_path / "root"
     root.mkdir()
     (root / "link").symlink_to(outside)
-    subfiles, tally = SmallSubfiles(root), Tally()
+    subfiles, rejections = SmallSubfiles(root), Rejections()
     pool = BufferPool(4 * LIMIT_BYTES, LIMIT_BYTES)
     gc.collect()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     rejected = answered = connections = most_bytes = 0
-    connection = ServerConnection(subfiles, pool, tally)
+    connection = ServerConnection(subfiles, pool, rejections)
     tracemalloc.start()
     try:
         for number in range(MESSAGES):
             if connection.closed or draw.random() < 0.02:
                 connection.abandon()
                 connections += 1
-                connection = ServerConnection(subfiles, pool, tally)
+                connection = ServerConnection(subfiles, pool, rejections)
                 feed(
                     connection,
                     wire.encode_header(Kind.OPEN, 0, b"\x01a") + wire.encode_header(Kind.OPEN, 1, b"\x01b/c"),
@@ -46,7 +48,7 @@ def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Pat
             message = valid_message(draw, number)
             feed(connection, mutated(draw, message) if draw.random() < 0.85 else message)
             answered += 1
-            rejected += tally.take()
+            rejected += rejections.take()
             if number == TRACED_MESSAGES:
                 most_bytes = tracemalloc.get_traced_memory()[1]
                 tracemalloc.stop()
@@ -62,5 +64,5 @@ def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "root"]
     for path in root.rglob("*"):
         assert path.is_symlink() or path.is_dir() or path.stat().st_size <= MAX_FILE_BYTES + LIMIT_BYTES
-    free = [pool.take() for _ in range(4)]
+    free = [pool.acquire() for _ in range(4)]
     assert all(buffer is not None for buffer in free), "every buffer is given back"

@@ -19,7 +19,9 @@ import gc, random, sys, tempfile
 from pathlib import Path
 from tests.helpers.mutated_messages import LIMIT_BYTES, SmallSubfiles, feed, mutated, valid_message
 from sfio_emu import wire
-from sfio_emu.listener.server import BufferPool, ServerConnection, Tally
+from sfio_emu.listener.connection import ServerConnection
+from sfio_emu.listener.operations import Rejections
+from sfio_emu.listener.pool import BufferPool
 
 def resident_bytes(key):
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -27,7 +29,7 @@ def resident_bytes(key):
             return int(line.split()[1]) * 1024
 
 def connected():
-    connection = ServerConnection(subfiles, pool, tally)
+    connection = ServerConnection(subfiles, pool, rejections)
     opens = (wire.encode_header(wire.Kind.OPEN, n, b"\\x01" + path) for n, path in enumerate((b"a", b"b/c")))
     feed(connection, b"".join(opens))
     return connection
@@ -35,7 +37,7 @@ def connected():
 messages, leaked = int(sys.argv[1]), []
 draw = random.Random(21)
 with tempfile.TemporaryDirectory() as root:
-    subfiles, tally, limit = SmallSubfiles(Path(root)), Tally(), LIMIT_BYTES
+    subfiles, rejections, limit = SmallSubfiles(Path(root)), Rejections(), LIMIT_BYTES
     pool = BufferPool(4 * limit, limit)
     connection = connected()
     for number in range(messages + 1000):

@@ -12,50 +12,15 @@ from sfio_emu import wire
 from sfio_emu.client.transfer import pack
 from sfio_emu.layout.pieces import StripedPiece
 from sfio_emu.layout.striping import Layout
-from sfio_emu.listener.server import BufferPool, CallFailed, FileRange, ServerConnection, Tally
+from sfio_emu.listener.connection import ServerConnection
+from sfio_emu.listener.operations import FileRange, Rejections
+from sfio_emu.listener.pool import BufferPool
 from sfio_emu.settings import CALLS
 from sfio_emu.wire import Kind
+from tests.helpers.memory_files import MemoryFiles
 
 LIMIT_BYTES = 8192 + 100
 CHUNK_BYTES = 8192
-
-
-class MemoryFiles:
-    """Files in memory; `full_at`: no byte from there on can be written."""
-
-    def __init__(self, full_at: int = 2**62) -> None:
-        self.files: dict[int, bytearray] = {}
-        self.calls: list[tuple[int, int]] = []
-        self.full_at = full_at
-
-    def open(self, path: str, *, create: bool) -> int:
-        self.files[len(self.files) + 10] = bytearray()
-        return len(self.files) + 9
-
-    def write(self, file: int, piece: memoryview, offset: int) -> int:
-        self.calls.append((offset, len(piece)))
-        if offset + len(piece) > self.full_at:
-            raise CallFailed("write", errno.ENOSPC)
-        self.truncate(file, max(len(self.files[file]), offset))
-        self.files[file][offset : offset + len(piece)] = piece
-        return len(piece)
-
-    def truncate(self, file: int, size: int) -> None:
-        self.files[file] = (self.files[file] + bytes(max(0, size - len(self.files[file]))))[:size]
-
-    def size(self, file: int) -> int:
-        return len(self.files[file])
-
-    def read(self, file: int, piece: memoryview, offset: int) -> int:
-        there = self.files[file][offset : offset + len(piece)]
-        piece[: len(there)] = there
-        return len(there)
-
-    def close(self, file: int) -> None: ...
-    def create(self, path: str) -> None: ...
-    def unlink(self, path: str) -> None: ...
-    def take_errors(self) -> list[int]:
-        return [0] * len(CALLS)
 
 
 class Listener:
@@ -63,7 +28,7 @@ class Listener:
 
     def __init__(self, files: MemoryFiles, step: int = 1 << 20) -> None:
         self.files, self.step, self.pool = files, step, BufferPool(LIMIT_BYTES, LIMIT_BYTES)
-        self.connection = ServerConnection(files, self.pool, Tally())
+        self.connection = ServerConnection(files, self.pool, Rejections())
         self.say(wire.encode_header(Kind.OPEN, 0, b"\x01a"))
 
     def say(self, stream: bytes) -> list[tuple[int, bytes]]:
@@ -108,8 +73,7 @@ def test_a_long_run_is_written_in_chunks_that_end_at_pages(step: int) -> None:
     assert bytes(files.files[10]) == bytes(100) + DATA + bytes(60_000 - 50_100)
     assert all(size <= CHUNK_BYTES for _, size in files.calls)
     assert all((offset + size) % 4096 == 0 for offset, size in files.calls[:-1])
-    assert not listener.connection.in_message
-    assert listener.pool.take() is not None, "the only buffer is free again"
+    assert listener.pool.acquire() is not None, "the only buffer is free again"
 
 
 def test_messages_behind_a_long_write_are_understood() -> None:
@@ -153,9 +117,9 @@ def test_a_long_write_that_is_not_one_run_is_refused_and_nothing_written(
 def test_a_client_that_dies_in_a_long_write_gives_its_buffer_back() -> None:
     listener = Listener(MemoryFiles())
     assert listener.say(write([(1, 50_000, 0)], DATA)[:30_000]) == []
-    assert listener.connection.in_message
+    assert listener.connection.holds_buffer
     listener.connection.abandon()
-    assert listener.pool.take() is not None
+    assert listener.pool.acquire() is not None
     assert bytes(listener.files.files[10]) == DATA[:24576], "chunks that were there whole"
 
 
@@ -177,7 +141,7 @@ def test_a_long_read_is_answered_from_the_file_and_a_checked_one_refused() -> No
     assert refused == Kind.REFUSED
 
 
-def test_a_long_run_goes_alone_in_messages_of_the_longest_size() -> None:
+def test_a_long_run_goes_alone_holds_buffers_of_the_longest_size() -> None:
     layout = Layout(stripe_unit=50, subfiles=2)
     long, short = StripedPiece(layout, 0, 300, 100_000, 0), StripedPiece(layout, 1, 0, 200, 0)
     messages = list(pack([short, long, short], 8192, combine=True, longest_run=40_000))

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sfio_emu import Session, Settings, StripedFile
-from sfio_emu.adapters.listener import Listener, open_door
+from sfio_emu.adapters.listener import Listener, open_listening_socket
+from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.adapters.sockets import TcpConnections
-from sfio_emu.adapters.subfiles import RootedSubfiles
 from tests.helpers.listeners import proxy
 
 MESSAGE_BYTES, MESSAGES = 32_768, 12
@@ -50,7 +50,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 def counted_way(root: Path) -> Iterator[tuple[dict[str, tuple[str, int]], list[int]]]:
     """A listener of p1 in a thread, and a way to it that counts what the client has sent."""
     root.mkdir(exist_ok=True)
-    door = open_door("127.0.0.1", 0)
+    door = open_listening_socket("127.0.0.1", 0)
     listener = Listener([(door, root)])
     thread = threading.Thread(target=listener.serve_forever)
     thread.start()

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfio_emu.adapters.listener import Listener, open_door
+from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.adapters.process_group import GroupServer, SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client.session import Session
@@ -25,7 +25,7 @@ Open = Callable[[str, int, str], MpiFile]
 
 @contextmanager
 def listeners(root: Path, hosts: list[str]) -> Iterator[dict[str, tuple[str, int]]]:
-    doors = [open_door("127.0.0.1", 0) for _ in hosts]
+    doors = [open_listening_socket("127.0.0.1", 0) for _ in hosts]
     addresses = {host: ("127.0.0.1", int(door.getsockname()[1])) for host, door in zip(hosts, doors, strict=True)}
     places = [(door, root / host) for host, door in zip(hosts, doors, strict=True)]
     for _, place in places:

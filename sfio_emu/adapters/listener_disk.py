@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sfio_emu.listener.server import CallFailed
+from sfio_emu.listener.operations import CallFailed
 from sfio_emu.settings import CALLS
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

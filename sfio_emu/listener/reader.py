@@ -1,0 +1,176 @@
+"""The bytes of one client cut into requests: heads checked, bodies and data put into a buffer of the pool, checksums compared.
+It says where the next bytes shall go and is told how many came; it opens no socket and touches no subfile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sfio_emu import wire
+from sfio_emu.listener.pool import BufferPool
+from sfio_emu.wire import Header, Malformed
+
+CHUNK_BYTES = 256 << 10
+PAGE_BYTES = 4096
+NOTHING = memoryview(b"")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """A message that has arrived whole. `buffer` is the memory it lies in; its answer may take it over."""
+
+    header: Header
+    body: memoryview
+    data: memoryview
+    buffer: memoryview
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LongWrite:
+    """The beginning of a WRITE of one run that no buffer holds: its data follow as `Chunk`s.
+
+    `ensured`: (handle, size) of the subfiles that shall be at least so long afterwards.
+    """
+
+    handle: int
+    ensured: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chunk:
+    """The next bytes of a `LongWrite`, for `offset` of its subfile; `last`: nothing follows."""
+
+    data: memoryview
+    offset: int
+    last: bool
+
+
+class Reader:
+    """The reading side of one connection.
+
+    `place` is where the next bytes go (None: no buffer is free, `starved`), `received` says how many came and gives what
+    they completed. After the request has been carried out and answered, `release` gives the buffer back.
+    """
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        self._chunk_bytes = min(CHUNK_BYTES, pool.buffer_bytes // PAGE_BYTES * PAGE_BYTES)
+        self._head = memoryview(bytearray(wire.HEADER_BYTES))
+        self._header: Header | None = None
+        self._buffer: memoryview | None = None
+        self._arrived = 0
+        self._due = wire.HEADER_BYTES  # bytes of the head, of the message, of the body of a long write, of its chunk
+        self._sum = wire.Checksum()
+        self._summed = 0
+        self._long_offset = self._long_end = 0
+        self.sequence = 0
+        self.starved = False
+
+    @property
+    def holds_buffer(self) -> bool:
+        """Whether a buffer of the pool is held."""
+        return self._buffer is not None
+
+    def place(self) -> memoryview | None:
+        """Where the next bytes go; None while no buffer of the pool is free."""
+        self.starved = False
+        if self._header is None and self._long_offset == self._long_end:
+            return self._head[self._arrived :]
+        if self._buffer is None:
+            self._buffer = self._pool.acquire()
+            if self._buffer is None:
+                self.starved = True
+                return None
+        return self._buffer[self._arrived : self._due]
+
+    def received(self, count: int) -> Request | LongWrite | Chunk | None:
+        """Take `count` more bytes that were put at `place`; what they completed.
+
+        Raises `Malformed` for a message that breaks the protocol; `sequence` is its number (0: its head is no head).
+        """
+        self._arrived += count
+        header = self._header
+        if header is not None and header.checked and header.data_bytes:
+            self._sum_arrived(header)
+        if self._arrived < self._due:
+            return None
+        if self._long_offset < self._long_end:
+            return self._next_chunk()
+        if header is None:
+            header = self._read_head()
+            if self._due:
+                return None
+        self._header = None
+        self._arrived, self._due = 0, wire.HEADER_BYTES
+        buffer = NOTHING if self._buffer is None else self._buffer
+        body = buffer[: header.body_bytes]
+        if header.total_bytes > self._pool.buffer_bytes:
+            return self._begin_long_write(header, body)
+        wire.check_body(header, body)
+        self._check_data(header, buffer)
+        data = buffer[header.body_bytes : header.body_bytes + header.data_bytes]
+        return Request(header=header, body=body, data=data, buffer=buffer)
+
+    def release(self) -> None:
+        """Give the buffer back to the pool."""
+        if self._buffer is not None:
+            self._pool.release(self._buffer)
+            self._buffer = None
+
+    def _read_head(self) -> Header:
+        self.sequence = 0
+        header = self._header = wire.decode_header(self._head, self._pool.buffer_bytes)
+        self.sequence = header.sequence
+        self._sum = wire.Checksum()
+        self._arrived = self._summed = 0
+        held = header.total_bytes <= self._pool.buffer_bytes
+        self._due = header.total_bytes if held else header.body_bytes
+        if not held and not header.body_bytes:
+            raise Malformed("a write without runs", fatal=True)
+        return header
+
+    def _begin_long_write(self, header: Header, body: memoryview) -> LongWrite:
+        """A WRITE that no buffer holds must be one run, beside runs of no bytes."""
+        try:
+            wire.check_body(header, body)
+            (handle, size, offset), *others = wire.decode_runs(body)
+        except Malformed as fault:
+            raise Malformed(str(fault), fatal=True) from None
+        if size != header.data_bytes or any(size for _, size, _ in others):
+            raise Malformed(
+                f"a write of {header.data_bytes} bytes in several runs, more than a message holds", fatal=True
+            )
+        self._long_offset, self._long_end = offset, offset + size
+        self._due = self._next_chunk_bytes()
+        return LongWrite(handle=handle, ensured=[(other, end) for other, _, end in others])
+
+    def _next_chunk(self) -> Chunk:
+        assert self._buffer is not None
+        offset, self._long_offset = self._long_offset, self._long_offset + self._arrived
+        last = self._long_offset == self._long_end
+        chunk = Chunk(data=self._buffer[: self._arrived], offset=offset, last=last)
+        self._arrived, self._due = 0, wire.HEADER_BYTES if last else self._next_chunk_bytes()
+        return chunk
+
+    def _next_chunk_bytes(self) -> int:
+        """How much of a long write to take before it is written: up to a border of pages."""
+        return min(self._chunk_bytes - self._long_offset % PAGE_BYTES, self._long_end - self._long_offset)
+
+    def _sum_arrived(self, header: Header) -> None:
+        """Add to the checksum what has arrived, while it is in the cache of the processor."""
+        assert self._buffer is not None
+        start = header.body_bytes + self._summed
+        end = min(self._arrived, header.body_bytes + header.data_bytes)
+        if self._arrived < header.total_bytes:
+            end -= max(end - start, 0) % wire.FOLD_BYTES
+        if end > start:
+            self._sum.add(self._buffer[start:end])
+            self._summed += end - start
+
+    def _check_data(self, header: Header, buffer: memoryview) -> None:
+        trailer = buffer[header.total_bytes - header.trailer_bytes : header.total_bytes]
+        if len(trailer) and trailer != self._sum.trailer():
+            raise Malformed("the data of a message are corrupted", fatal=False)
+
+
+__all__ = ["Chunk", "LongWrite", "Reader", "Request"]

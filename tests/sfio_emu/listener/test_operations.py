@@ -1,0 +1,119 @@
+"""What requests do to subfiles in memory, without a stream: each kind, its answer, what is refused."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from sfio_emu import wire
+from sfio_emu.listener.operations import Answer, FileRange, Operations, Rejections
+from sfio_emu.listener.pool import BufferPool
+from sfio_emu.listener.reader import Chunk, LongWrite, Request
+from sfio_emu.settings import CALLS
+from sfio_emu.wire import Header, Kind, Malformed
+from tests.helpers.memory_files import MemoryFiles
+
+LIMIT_BYTES = 1 << 16
+
+
+class Client:
+    """Operations on files in memory, one of them open with handle 1."""
+
+    def __init__(self, full_at: int = 2**62) -> None:
+        self.files, self.rejections = MemoryFiles(full_at), Rejections()
+        self.operations = Operations(self.files, BufferPool(1 << 20, LIMIT_BYTES), self.rejections, sieve=True)
+        self.ask(Kind.OPEN, b"\1a")
+
+    @property
+    def content(self) -> bytes:
+        return bytes(self.files.files[10])
+
+    def ask(self, kind: int, body: bytes = b"", data: bytes = b"", *, checked: bool = False) -> Answer:
+        header = Header(
+            kind=kind, sequence=1, body_bytes=len(body), data_bytes=len(data), body_check=0, checked=checked
+        )
+        buffer = memoryview(bytearray(LIMIT_BYTES))
+        return self.operations.execute(
+            Request(header=header, body=memoryview(body), data=memoryview(data), buffer=buffer)
+        )
+
+
+def runs(*items: tuple[int, int, int]) -> bytes:
+    handles, sizes, offsets = zip(*items, strict=True)
+    return wire.encode_runs(handles, offsets, sizes)
+
+
+def test_runs_are_written_and_read_and_counted() -> None:
+    client = Client()
+    assert wire.WRITTEN.unpack(client.ask(Kind.WRITE, runs((1, 3, 0), (1, 2, 10)), b"abcde").body) == (5, 2)
+    assert client.content == b"abc" + bytes(7) + b"de"
+    answer = client.ask(Kind.READ, runs((1, 2, 10), (1, 5, 1)))
+    assert b"".join(bytes(part) for part in answer.data if isinstance(part, memoryview)) == b"debc" + bytes(3)
+    assert wire.decode_counts(memoryview(answer.body), 2)[1] == (2, 5)
+
+
+def test_a_run_of_no_bytes_makes_a_subfile_as_long_as_its_offset_and_never_shorter() -> None:
+    client = Client()
+    client.ask(Kind.WRITE, runs((1, 0, 50)))
+    client.ask(Kind.WRITE, runs((1, 0, 20)))
+    assert client.content == bytes(50)
+
+
+def test_long_runs_are_answered_from_the_file_unless_a_checksum_is_asked_for() -> None:
+    client = Client()
+    client.ask(Kind.RESIZE, wire.SIZED.pack(1, 30_000))
+    assert client.ask(Kind.READ, runs((1, 40_000, 100))).data == [FileRange(10, 100, 29_900)]
+    answer = client.ask(Kind.READ, runs((1, 40_000, 100)), checked=True)
+    assert answer.checked and [len(part) for part in answer.data] == [29_900]
+
+
+def test_a_failed_call_is_answered_with_its_name_and_the_bytes_done() -> None:
+    client = Client(full_at=100)
+    body = client.ask(Kind.WRITE, runs((1, 50, 0), (1, 50, 80)), bytes(100)).body
+    number, call, handle, done_bytes = wire.FAILURE.unpack(body)
+    assert (number, CALLS[call], handle, done_bytes) == (errno.ENOSPC, "write", 1, 50)
+    answer = client.ask(Kind.OPEN, b"\0missing")
+    assert (answer.kind, wire.FAILURE.unpack(answer.body)[:2]) == (Kind.FAILED, (errno.ENOENT, CALLS.index("open")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "data", "why"),
+    [
+        (Kind.WRITE, runs((1, 3, 0)), b"ab", "do not add up"),
+        (Kind.WRITE, runs((9, 2, 0)), b"ab", "handle 9 is not open"),
+        (Kind.READ, runs((1, 9000, 0)) * 8, b"", "more than a message holds"),
+        (Kind.READ, b"short", b"", "a list of runs of 5 bytes"),
+        (Kind.SIZE, b"", b"", "a body of 0 bytes where 4 are due"),
+        (Kind.CREATE, b"a", b"data", "no listener takes"),
+        (Kind.DONE, b"", b"", "no listener takes"),
+        (Kind.OPEN, b"", b"", "an open without a path"),
+    ],
+)
+def test_requests_that_make_no_sense_are_refused_and_change_nothing(
+    kind: Kind, body: bytes, data: bytes, why: str
+) -> None:
+    client = Client()
+    with pytest.raises(Malformed, match=why) as caught:
+        client.ask(kind, body, data)
+    assert not caught.value.fatal
+    assert client.content == b"" and client.files.calls == []
+
+
+def test_chunks_of_a_long_write_are_written_and_answered_when_the_last_is_there() -> None:
+    client = Client()
+    client.operations.begin_long_write(LongWrite(handle=1, ensured=[(1, 500)]))
+    assert client.operations.write_chunk(Chunk(data=memoryview(b"abc"), offset=4, last=False)) is None
+    answer = client.operations.write_chunk(Chunk(data=memoryview(b"de"), offset=7, last=True))
+    assert answer is not None and wire.WRITTEN.unpack(answer.body) == (5, 3)
+    assert client.content == bytes(4) + b"abcde" + bytes(491)
+    with pytest.raises(Malformed, match="handle 9") as caught:
+        client.operations.begin_long_write(LongWrite(handle=9, ensured=[]))
+    assert caught.value.fatal
+
+
+def test_errors_are_reported_with_what_was_refused_and_begin_anew() -> None:
+    client = Client()
+    client.rejections.count = 3
+    assert wire.ERRORS.unpack(client.ask(Kind.ERRORS).body)[-1] == 3
+    assert wire.ERRORS.unpack(client.ask(Kind.ERRORS).body)[-1] == 0
