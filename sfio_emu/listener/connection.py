@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sfio_emu import wire
 from sfio_emu.listener.operations import Answer, FileRange, Operations, Rejections, Subfiles
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.reader import Chunk, LongWrite, Reader, Request
+from sfio_emu.listener.reader import LongWrite, Reader, Request
 from sfio_emu.wire import Kind, Malformed
 
 
@@ -47,12 +47,14 @@ class ServerConnection:
         """Take `count` more bytes that were put where `incoming` said."""
         try:
             part = self._reader.received(count)
+            if part is None:
+                return
             if isinstance(part, Request):
                 self._answer(self._operations.execute(part))
             elif isinstance(part, LongWrite):
                 self._operations.begin_long_write(part)
                 self._reader.release()
-            elif isinstance(part, Chunk):
+            else:
                 answer = self._operations.write_chunk(part)
                 self._reader.release()
                 if answer is not None:

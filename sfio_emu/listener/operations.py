@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sfio_emu import wire
 from sfio_emu.listener.pool import BufferPool
@@ -58,8 +58,7 @@ class FileRange:
         return FileRange(self.file, self.offset + count, self.size - count)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if `checked`."""
 
     kind: Kind = Kind.DONE

@@ -4,7 +4,7 @@ It says where the next bytes shall go and is told how many came; it opens no soc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sfio_emu import wire
 from sfio_emu.listener.pool import BufferPool
@@ -15,8 +15,7 @@ PAGE_BYTES = 4096
 NOTHING = memoryview(b"")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A message that has arrived whole. `buffer` is the memory it lies in; its answer may take it over."""
 
     header: Header
@@ -25,8 +24,7 @@ class Request:
     buffer: memoryview
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LongWrite:
+class LongWrite(NamedTuple):
     """The beginning of a WRITE of one run that no buffer holds: its data follow as `Chunk`s.
 
     `ensured`: (handle, size) of the subfiles that shall be at least so long afterwards.
@@ -36,8 +34,7 @@ class LongWrite:
     ensured: Sequence[tuple[int, int]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """The next bytes of a `LongWrite`, for `offset` of its subfile; `last`: nothing follows."""
 
     data: memoryview
