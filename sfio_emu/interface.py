@@ -122,12 +122,12 @@ def _blocks(count: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes
 
 
 def merror() -> dict[str, int]:
-    """Failed calls of the operating system on the I/O nodes this process used, by name; reading resets them."""
+    """Failed calls of the operating system on all I/O nodes, whichever process made them, by name; reading resets them."""
     return {call: count for call, count in current_session().take_errors().items() if call in CALLS}
 
 
 def merrora() -> dict[str, int]:
-    """The same over all processes of the group, the sum on each: collective."""
+    """What `merror` counts, asked for by all processes of the group at once, the sum on each: collective."""
     session = current_session()
     session.group.barrier()
     fault: SfioError | None = None

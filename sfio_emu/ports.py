@@ -39,6 +39,11 @@ class Connection(Protocol):
 class Connections(Protocol):
     """Makes connections and moves the bytes of several conversations at the same time."""
 
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The names of all I/O nodes, sorted."""
+        ...
+
     def connect(self, host: str) -> Connection:
         """A connection to the listener of `host`; raises `ListenerLost` within the time limit, `UsageError` if unknown."""
         ...

@@ -54,11 +54,16 @@ class TcpConnections:
         self._stall_s = STALL_FACTOR * timeout_s if stall_s is None else stall_s
         self._open_socket = open_socket or (lambda host: socket.socket(socket.AF_INET, socket.SOCK_STREAM))
 
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The names of all I/O nodes, sorted."""
+        return sorted(self._addresses)
+
     def connect(self, host: str) -> TcpConnection:
         """Raises `ListenerLost` within the time limit, `UsageError` where no listener of that name is known."""
         address = self._addresses.get(host)
         if address is None:
-            known = ", ".join(sorted(self._addresses)) or "none"
+            known = ", ".join(self.hosts) or "none"
             raise UsageError(f"no listener is known for the host {host!r} of the file name: known are {known}")
         stream = self._open_socket(host)
         try:

@@ -50,7 +50,7 @@ class Session:
         self.counters = Counters()
         self.block_room = Stage()
         self._links: dict[str, Link] = {}
-        self._known: set[str] = set()
+        self._errors = [0] * (len(CALLS) + 1)
         self._units: dict[tuple[SubfileName, ...], list[int]] = {}
 
     def claim(self, subfiles: tuple[SubfileName, ...], stripe_unit: int) -> None:
@@ -76,7 +76,6 @@ class Session:
         if link is None:
             link = Link(connection=self.connections.connect(host))
             self._links[host] = link
-            self._known.add(host)
 
             def limit(body: memoryview) -> None:
                 if len(body) != wire.HANDLE.size:
@@ -192,25 +191,27 @@ class Session:
             link.connection.close()
 
     def take_errors(self) -> dict[str, int]:
-        """Failed calls on the I/O nodes this process has talked to, by name; reset there. `rejected`: messages."""
-        totals = [0] * (len(CALLS) + 1)
+        """Failed calls on all I/O nodes, whoever made them, by name; reset there. `rejected`: messages refused.
 
-        def add(body: memoryview) -> None:
-            if len(body) != wire.ERRORS.size:
-                raise wire.Malformed("counters that say nothing", fatal=True)
-            for place, count in enumerate(wire.ERRORS.unpack(body)):
-                totals[place] += count
-
-        faults: list[SfioError] = []
-        for host in sorted(self._known):
+        Raises `PeerError` where a node cannot be asked; what the others said is kept for the next call.
+        """
+        faults: list[PeerError] = []
+        for host in self.connections.hosts:
             try:
                 self.link(host)
-                self.ask({host: [Message(Kind.ERRORS, b"", finish=add)]})
+                self.ask({host: [Message(Kind.ERRORS, b"", finish=self._add_errors)]})
             except PeerError as fault:
                 faults.append(fault)
         if faults:
             raise faults[0]
-        return dict(zip((*CALLS, "rejected"), totals, strict=True))
+        counts = dict(zip((*CALLS, "rejected"), self._errors, strict=True))
+        self._errors = [0] * len(self._errors)
+        return counts
+
+    def _add_errors(self, body: memoryview) -> None:
+        if len(body) != wire.ERRORS.size:
+            raise wire.Malformed("counters that say nothing", fatal=True)
+        self._errors = [before + more for before, more in zip(self._errors, wire.ERRORS.unpack(body), strict=True)]
 
     def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> list[bytes]:
         """A collective step: all processes come here; raises on all if one failed or they do not mean the same."""

@@ -19,23 +19,16 @@ Addresses = dict[str, tuple[str, int]]
 
 @contextmanager
 def listener(
-    root: Path, host: str, *options: str, limit_bytes: int | None = None, before: tuple[str, ...] = ()
+    root: Path, host: str, *options: str, port: int = 0, limit_bytes: int | None = None, before: tuple[str, ...] = ()
 ) -> Iterator[tuple[subprocess.Popen[str], Addresses]]:
-    """One listener in a process, its files no longer than `limit_bytes`."""
+    """One listener in a process (at any free port unless told otherwise), its files no longer than `limit_bytes`."""
 
     def limit() -> None:
         if limit_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
 
-    command = [
-        sys.executable,
-        "-m",
-        "sfio_emu.adapters.listener",
-        "--root",
-        str(root),
-        "--listen",
-        f"{host}@127.0.0.1:0",
-    ]
+    module = [sys.executable, "-m", "sfio_emu.adapters.listener"]
+    command = [*module, "--root", str(root), "--listen", f"{host}@127.0.0.1:{port}"]
     with subprocess.Popen(
         [*before, *command, *options], stdout=subprocess.PIPE, text=True, preexec_fn=limit
     ) as process:

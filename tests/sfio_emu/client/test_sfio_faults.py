@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfio_emu import ListenerLost, ProtocolError, RemoteFailure, Settings, StripedFile, UsageError
+from sfio_emu import ListenerLost, ProtocolError, RemoteFailure, Settings, StripedFile, UsageError, merror, use
 from sfio_emu.wire import HEADER_BYTES
 from tests.helpers.listeners import listener, proxy, session_of
 
@@ -52,20 +52,11 @@ def test_a_call_after_the_listener_is_back_succeeds(tmp_path: Path) -> None:
             file.pwrite(b"during", 0)
         with pytest.raises(ListenerLost, match="p1"):
             file.pread(6, 0)
-        port = addresses["p1"][1]
-        command = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(tmp_path)]
-        with subprocess.Popen(
-            [*command, "--listen", f"p1@127.0.0.1:{port}"], stdout=subprocess.PIPE, text=True
-        ) as again:
-            assert again.stdout is not None
-            again.stdout.readline()
-            try:
-                assert file.pread(6, 0) == b"before"
-                file.pwrite(b"after!", 0)
-                assert file.pread(6, 0) == b"after!"
-                file.close()
-            finally:
-                again.kill()
+        with listener(tmp_path, "p1", port=addresses["p1"][1]):
+            assert file.pread(6, 0) == b"before"
+            file.pwrite(b"after!", 0)
+            assert file.pread(6, 0) == b"after!"
+            file.close()
 
 
 def test_a_client_killed_in_the_middle_of_its_writes_disturbs_nobody(tmp_path: Path) -> None:
@@ -125,6 +116,35 @@ def test_a_file_at_its_limit_is_reported_by_the_call_and_by_merror_and_others_ar
         assert not any(session.take_errors().values()), "reading resets the counters"
         file.pwrite(b"small", 0)
         assert file.pread(5, 0) == b"small"
+
+
+def test_merror_asks_every_io_node_also_those_this_process_has_not_used(tmp_path: Path) -> None:
+    for host in ("p1", "p2"):
+        (tmp_path / host / "taken").mkdir(parents=True)
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
+        for host, place in {**first, **second}.items():
+            with pytest.raises(RemoteFailure, match="open of taken"):
+                StripedFile.open(f"{host}/taken", 5, session=session_of({host: place}))
+        use(session_of(first, second))
+        try:
+            assert merror()["open"] == 2, "Appendix A: statistics accumulated on all I/O nodes"
+            assert not any(merror().values()), "reading resets the counters"
+        finally:
+            use(None)
+
+
+def test_counts_are_kept_while_an_io_node_cannot_be_asked(tmp_path: Path) -> None:
+    (tmp_path / "p1/taken").mkdir(parents=True)
+    with listener(tmp_path, "p1") as (_, first):
+        with listener(tmp_path, "p2") as (_, second):
+            pass
+        session = session_of(first, second)
+        with pytest.raises(RemoteFailure, match="open of taken"):
+            StripedFile.open("p1/taken", 5, session=session)
+        with pytest.raises(ListenerLost, match="p2"):
+            session.take_errors()
+        with listener(tmp_path, "p2", port=second["p2"][1]):
+            assert session.take_errors()["open"] == 1
 
 
 def test_a_full_disk_is_reported_with_its_reason(tmp_path: Path) -> None:
