@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterator
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender
-from fec.adapters.scapy_layer import frame_template
+from fec.adapters.scapy_layer import FrameTemplate
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.receiver import ReceiverParameters, StreamReceiver
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
 from fec.protocol.wire import STREAM_UDP_PORT
+from fec.redundancy.block_size_control import fixed_block_size
 from fec.redundancy.labels import StratifiedLabels
 
 M, N = 20, 22
@@ -31,8 +32,10 @@ SO_RCVBUFFORCE = 33
 
 def build_sender(symbol_bytes: int) -> StreamSender:
     payloads = [bytes([i]) * (symbol_bytes - 2) for i in range(251)]
-    parameters = SenderParameters(source_packets=M, symbol_bytes=symbol_bytes, rate_pps=1e6, base_block_size=N)
-    return StreamSender(parameters, ReedSolomonCode(M), StratifiedLabels(), lambda loss: N, lambda i: payloads[i % 251])
+    parameters = SenderParameters(source_packets=M, symbol_bytes=symbol_bytes, rate_pps=1e6)
+    return StreamSender(
+        parameters, ReedSolomonCode(M), StratifiedLabels(), fixed_block_size(N), lambda i: payloads[i % 251]
+    )
 
 
 def batches(symbol_bytes: int, packets: int) -> Iterator[list[OutgoingPacket]]:
@@ -93,7 +96,7 @@ class Wire:
     which the kernel walks within the sender's call; the socket is emptied between the rounds."""
 
     def __init__(self, symbol_bytes: int, packets: int) -> None:
-        template = frame_template(src_mac=MACS[0], dst_mac=MACS[1], src_ip=ADDRESSES[0], dst_ip=ADDRESSES[1])
+        template = FrameTemplate(src_mac=MACS[0], dst_mac=MACS[1], src_ip=ADDRESSES[0], dst_ip=ADDRESSES[1])
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         raw.bind(("bench0", 0))
         self.stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -20,8 +20,8 @@ from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.analysis import size_range
 from testbed.stream.plan import LabelOrder, StreamParameters, StreamPlan
 from testbed.stream.planning import build_plan
-from testbed.stream.prediction.foresight import foreseen_sizes, needed_size, stream_fortune
-from testbed.stream.prediction.in_force import planned_epochs
+from testbed.stream.prediction.active_faults import planned_epochs
+from testbed.stream.prediction.foresight import foreseen_sizes, needed_size, stream_outcome
 from testbed.stream.prediction.policy import block_size_policy
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
@@ -110,9 +110,9 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     build = build_sender
     if point["sender"] == "clairvoyant":
         build = partial(build_sender, foreseen=foreseen_sizes(plan))
-    fortune = stream_fortune(plan, SimulatedStreamFabric(build).run(plan))
+    outcome = stream_outcome(plan, SimulatedStreamFabric(build).run(plan))
     m, answers = plan.stream.source_packets, answer_range(plan)
-    return {**asdict(fortune), "base": base, "worst": worst, "answers": answers, "m": m}
+    return {**asdict(outcome), "base": base, "worst": worst, "answers": answers, "m": m}
 
 
 def answer_range(plan: StreamPlan) -> tuple[int, int]:
@@ -220,6 +220,6 @@ STUDY = Study.of_module(
     __name__,
     name="adaptive_redundancy",
     does="redundancy spent and packets lost under loss that changes: adaptive, fixed and clairvoyant senders, in virtual time",
-    answers="000, section 4.3: redundancy added when a failure is heard of, against redundancy that is always there",
+    answers="Gabrielyan 2007, section 4.3: redundancy added when a failure is heard of, against redundancy that is always there",
     figures=lambda rows: fortune_figures(rows, PATTERNS, SENDERS),
 )

@@ -32,7 +32,7 @@ def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, An
     """One run on switches, repeated up to twice where the machine could not keep up, and the same in virtual time."""
     from testbed.stream.judgement.analysis import analyse
     from testbed.stream.judgement.verdict import invalid_reason
-    from testbed.stream.prediction.foresight import stream_fortune
+    from testbed.stream.prediction.foresight import stream_outcome
     from testbed.stream.session import open_fabric
 
     plan, _, _ = sender_plan(point)
@@ -41,7 +41,7 @@ def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, An
         invalid = invalid_reason(plan, run, analyse(plan, run))
         if invalid is None:
             break
-    return {**asdict(stream_fortune(plan, run)), "invalid": invalid, "virtual": measure_simulated(point)}
+    return {**asdict(stream_outcome(plan, run)), "invalid": invalid, "virtual": measure_simulated(point)}
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

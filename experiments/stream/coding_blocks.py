@@ -160,5 +160,5 @@ STUDY = Study.of_module(
     __name__,
     name="coding_blocks",
     does="packets until blocks decode, Reed-Solomon and RaptorQ on one route with its most loaded link dead",
-    answers="000, equations 25 and 29: what large blocks save, measured with real decoders",
+    answers="Gabrielyan 2007, eq. 25 and 29: what large blocks save, measured with real decoders",
 )

@@ -115,5 +115,5 @@ STUDY = Study.of_module(
     __name__,
     name="coding_deadlines",
     does="late packets and the sender's reaction for several block lengths and playback buffers, in virtual time",
-    answers="000, section 4.3: a restricted playback buffer limits the block, and what a failure costs before the sender answers",
+    answers="Gabrielyan 2007, section 4.3: a restricted playback buffer limits the block, and what a failure costs before the sender answers",
 )

@@ -346,6 +346,6 @@ STUDY = Study.of_module(
     __name__,
     name="ft_drb_fabric",
     does="FT-DRB on the switches of an emulated 4x4 torus under a cut and a silent blackhole, beside three alternatives",
-    answers="003 chapter 3 beside 000 chapter 4: packets lost, time to reconfigure, latency; equations 3.5 to 3.8 beside TCP",
+    answers="Zarza 2011, chapter 3, beside Gabrielyan 2007, chapter 4: packets lost, time to reconfigure, latency; equations 3.5 to 3.8 beside TCP",
     emulation=True,
 )

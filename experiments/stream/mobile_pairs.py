@@ -6,7 +6,7 @@ from testbed.campaigns.rows import drawn_pair
 from topologies import Network, load_network
 
 TOLERANCES = tuple(round(0.036 + 0.003 * k, 3) for k in range(15))
-"""The fifteen static tolerances of 000, Section 4.4: 3.6 % to 7.8 %."""
+"""The fifteen static tolerances of Gabrielyan 2007, section 4.4: 3.6 % to 7.8 %."""
 
 
 def mobile_pair(nodes: int, seed: int) -> tuple[Network, str, str]:

@@ -124,6 +124,6 @@ STUDY = Study.of_module(
     __name__,
     name="mobility_manet",
     does="a mobile network walks on real switches; routes, label splits and rules follow frame by frame",
-    answers="000 section 4.4, on frames that follow one another: losses between the change of links and the new plan",
+    answers="Gabrielyan 2007, section 4.4, on frames that follow one another: losses between the change of links and the new plan",
     emulation=True,
 )

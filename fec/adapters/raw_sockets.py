@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fec.adapters.message_vectors import REFUSALS, MessageVector, receive_many, send_many
+from fec.adapters.scapy_layer import FrameTemplate
 from fec.errors import FecError
-from fec.protocol.framing import FrameTemplate
 from fec.protocol.sender import OutgoingPacket
 
 _LABEL = struct.Struct(">H")
@@ -25,8 +25,7 @@ _SO_TIMESTAMPNS = 35
 class FrameSender:
     """Sends datagrams from one host to another as frames, each with a label as its UDP source port.
 
-    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface; ``template`` from
-    ``fec.adapters.scapy_layer.frame_template``; ``most``: frames handed to the kernel in one call of ``send_batch``.
+    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface; ``most``: frames handed to the kernel in one call of ``send_batch``.
     ``refused`` counts frames that the interface did not take: its queue was full, it dropped them (a fault on the host's
     own cable), or it was down. They are lost like any other; a UDP socket would not even tell.
     """
@@ -58,7 +57,7 @@ class FrameSender:
     def _send_some(self, packets: Sequence[OutgoingPacket]) -> None:
         size = len(packets[0].data)
         vector = self._batches.get(size) or self._batch_for(size)
-        front, stride, buffer = len(self._template.headers), vector.stride, vector.buffer
+        front, stride, buffer = self._template.header_bytes, vector.stride, vector.buffer
         label_at, at, write_label = self._template.label_offset - front, front, _LABEL.pack_into
         for _, label, data, _, _, _ in packets:
             if len(data) != size:

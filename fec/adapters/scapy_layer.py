@@ -1,4 +1,4 @@
-"""The stream's packets as Scapy layers: to design, dissect and print them, and to build the template the data path patches.
+"""The stream's packets as Scapy layers: to design, dissect and print them, and to build the headers that the data path patches.
 
 Same bytes as ``fec.protocol.wire``; importing this module binds both layers to the stream's UDP port.
 """
@@ -6,8 +6,8 @@ Same bytes as ``fec.protocol.wire``; importing this module binds both layers to 
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from scapy.fields import (
     BitEnumField,
@@ -25,10 +25,10 @@ from scapy.fields import (
 )
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
-from scapy.packet import Packet, bind_bottom_up, bind_layers, bind_top_down
+from scapy.packet import Packet, bind_layers, bind_top_down
 
-from fec.protocol.framing import FrameTemplate
-from fec.protocol.wire import CRC_OFFSET, HEADER_BYTES, STREAM_UDP_PORT, VERSION, PacketType
+from fec.errors import FecError
+from fec.protocol.wire import CRC_OFFSET, STREAM_UDP_PORT, VERSION, PacketType
 
 _KINDS = {int(kind): kind.name.lower() for kind in PacketType}
 _KIND_MASK = 0x0F
@@ -150,44 +150,41 @@ bind_layers(UDP, StreamPacket, dport=STREAM_UDP_PORT)
 bind_top_down(UDP, StreamReport, dport=STREAM_UDP_PORT)
 
 
-def bind_port(udp_port: int) -> None:
-    """Dissect streams on another UDP destination port as well."""
-    bind_bottom_up(UDP, StreamPacket, dport=udp_port)
+MAX_UDP_PAYLOAD = 65507
 
 
-def frame_template(
-    *,
-    src_mac: str,
-    dst_mac: str,
-    src_ip: str,
-    dst_ip: str,
-    udp_port: int = STREAM_UDP_PORT,
-    symbol_bytes: int | None = None,
-) -> FrameTemplate:
-    """The frame of a stream's packets from one host to another, ready to be patched (label, lengths).
+@dataclass(frozen=True, kw_only=True)
+class FrameTemplate:
+    """The frames of a stream from one host to another: Ethernet, IPv4 and UDP, with the packet's label as UDP source port.
 
-    ``symbol_bytes``: the size that most packets' symbols have; ``headers`` then carries the lengths of such a packet
-    already, and only the label is to be written.
+    The data path asks once a size for ``headers_for``, and writes each label (2 bytes, big endian) at ``label_offset``. The UDP
+    checksum is 0 (allowed in IPv4), so that a new label or payload needs no sum over the packet.
 
-    >>> template = frame_template(src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1",
-    ...                           dst_ip="10.0.0.2")
+    >>> template = FrameTemplate(src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1",
+    ...                          dst_ip="10.0.0.2")
     >>> frame = Ether(template.frame(40503, b"payload"))
     >>> frame[UDP].sport, frame[UDP].len, frame[IP].len
     (40503, 15, 35)
     """
-    ethernet = Ether(src=src_mac, dst=dst_mac)
-    ip = IP(src=src_ip, dst=dst_ip, flags="DF", id=0, ttl=64)
-    headers = bytes(ethernet / ip / UDP(sport=0, dport=udp_port, chksum=0))
-    ip_at = len(bytes(ethernet))
-    udp_at = len(headers) - len(bytes(UDP(chksum=0)))
-    template = FrameTemplate(
-        headers=headers,
-        label_offset=udp_at,
-        ip_offset=ip_at,
-        ip_length_offset=ip_at + 2,
-        ip_checksum_offset=ip_at + 10,
-        udp_length_offset=udp_at + 4,
-    )
-    if symbol_bytes is None:
-        return template
-    return replace(template, headers=template.headers_for(HEADER_BYTES + symbol_bytes))
+
+    src_mac: str
+    dst_mac: str
+    src_ip: str
+    dst_ip: str
+    label_offset: ClassVar[int] = 14 + 20
+    header_bytes: ClassVar[int] = 14 + 20 + 8
+
+    def headers_for(self, payload_bytes: int) -> bytes:
+        """The 42 bytes in front of a payload of that size; the label is 0. FecError for a payload that no datagram holds."""
+        if not 0 <= payload_bytes <= MAX_UDP_PAYLOAD:
+            raise FecError(f"payload of {payload_bytes} bytes: a UDP datagram holds 0..{MAX_UDP_PAYLOAD}")
+        ip = IP(src=self.src_ip, dst=self.dst_ip, flags="DF", id=0, ttl=64, len=28 + payload_bytes)
+        udp = UDP(sport=0, dport=STREAM_UDP_PORT, len=8 + payload_bytes, chksum=0)
+        return bytes(Ether(src=self.src_mac, dst=self.dst_mac) / ip / udp)
+
+    def frame(self, label: int, payload: bytes) -> bytes:
+        """One whole frame with this label (0..65535), as the data path puts it together."""
+        if not 0 <= label <= 0xFFFF:
+            raise FecError(f"label {label} does not fit into a UDP port: give 0..65535")
+        headers, at = self.headers_for(len(payload)), self.label_offset
+        return b"".join((headers[:at], label.to_bytes(2, "big"), headers[at + 2 :], payload))

@@ -88,18 +88,6 @@ class ReedSolomonCode:
         recovered = dict(zip(missing, self._rows(known, missing, source), strict=True))
         return [recovered[i] if i in recovered else bytes(symbols[i]) for i in self._own]
 
-    def encode_into(self, source: Symbols, parity: Symbols, first: int | None = None) -> None:
-        """``encode`` without a copy: symbols first, first + 1, ... (default M) into the rows of ``parity``.
-
-        ``source`` is uint8 (M, length), ``parity`` uint8 (symbols wanted, length), both C-contiguous.
-        """
-        start = self.source_packets if first is None else first
-        self.bind(self._own, range(start, start + len(parity)), source, parity)()
-
-    def recover_into(self, known: Sequence[int], received: Symbols, wanted: Sequence[int], recovered: Symbols) -> None:
-        """``decode`` without a copy: the ``wanted`` symbols from M ``known`` ones, row by row in the orders given."""
-        self.bind(known, wanted, received, recovered)()
-
     def bind(self, known: Sequence[int], wanted: Sequence[int], source: Symbols, out: Symbols) -> Callable[[], None]:
         """A call that computes the ``wanted`` symbols (rows of ``out``) from M ``known`` ones (rows of ``source``).
 

@@ -1,4 +1,4 @@
-"""A file in large coded blocks, sent until it has arrived (000, 4.3.3 and equation 29): sender and receiver as state machines.
+"""A file in large coded blocks, sent until it has arrived (Gabrielyan 2007, section 4.3.3 and eq. 29): sender and receiver as state machines.
 
 Sans-I/O: bytes and a time in seconds in, packets and a due time out. The code of a block is given (RaptorQ, Reed-Solomon).
 """
@@ -36,7 +36,6 @@ LARGE_SYMBOL, LARGE_ACKNOWLEDGEMENT = 4, 5
 MAX_BLOCKS = 256
 MAX_SYMBOLS = 56403
 """Source symbols in one block of RFC 6330."""
-SYMBOL_IDS = 1 << 24
 _PREAMBLE = struct.Struct(">Q32s")
 """In front of the file inside its first block: its length and SHA-256."""
 PREAMBLE_BYTES = _PREAMBLE.size
@@ -116,7 +115,7 @@ class LargeBlockSender:
     """Sends a file block after block, each until the receiver says that it is decoded.
 
     Of each block as many symbols as should suffice at the loss measured from the acknowledgements; what turns out to be
-    missing is sent when nothing new is left. The rate follows the loss, so that ``arrival_pps`` arrive (000, 4.3.3).
+    missing is sent when nothing new is left. The rate follows the loss, so that ``arrival_pps`` arrive (Gabrielyan 2007, section 4.3.3).
     """
 
     def __init__(

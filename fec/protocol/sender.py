@@ -17,15 +17,13 @@ from fec.code.erasure_code import ErasureCode
 from fec.errors import FecError, MalformedPacket
 from fec.protocol.path_counts import PathNumbers, PathReports
 from fec.protocol.wire import BLOCK_NUMBERS, CRC_OFFSET, HEADER, VERSION, LossReport, PacketType, decode_report, protect
-from fec.redundancy.adaptation import MAX_BLOCK, AdaptationParameters, BlockSizeController
+from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PacketFate
 from fec.redundancy.labels import LabelOrder
 
 _REORDERING_S = 0.005
 """A packet counts as lost when one sent this much later has arrived; doubled whenever that turns out wrong."""
 _LATE_PER_SOURCE, _MAX_LATE_STEP_S = 8, 0.001
 """Late parity leaves at so many times the rate of source packets, or one packet a millisecond where that is quicker."""
-_OUTAGE = 128
-"""So many packets lost one after another are an outage, which no block size answers: they do not count as a loss to code for."""
 _MAX_BLOCKS = 8192
 _MAX_UNJUDGED = 1 << 17
 _STAMPS = 1 << 32
@@ -38,22 +36,14 @@ _DATA, _PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARIT
 class SenderParameters:
     """How a stream is coded and paced. FecError for values that cannot be used.
 
-    ``rate_pps``: source packets a second; ``source_packets``: M; ``base_block_size``: N at rest; ``block_size``: N fixed
-    for good (no adaptation, no late parity), or None; ``playback_s``: late parity is sent only for blocks younger than
-    this; ``hold_s``, ``report_timeout_s``, ``deterministic``: see ``AdaptationParameters``.
-    ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
+    ``rate_pps``: source packets a second; ``source_packets``: M; ``playback_s``: late parity is sent only for blocks younger
+    than this. ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
     """
 
     source_packets: int
     symbol_bytes: int
     rate_pps: float
-    base_block_size: int
     playback_s: float = 0.4
-    hold_s: float = 2.0
-    report_timeout_s: float = 1.0
-    block_size: int | None = None
-    largest_block: int = MAX_BLOCK
-    deterministic: bool = True
     stream_id: int = 1
     late_pps: float | None = None
 
@@ -64,11 +54,8 @@ class SenderParameters:
             raise FecError(f"rate {self.rate_pps} packets/s, playback {self.playback_s} s: both must be above 0")
         if not 3 <= self.symbol_bytes <= 65535 or not 0 <= self.stream_id < 1 << 16:
             raise FecError(f"symbols of {self.symbol_bytes} bytes (3..65535), stream id {self.stream_id} (16 bits)")
-        for size in (self.base_block_size, self.block_size or self.base_block_size):
-            if not 1 <= self.source_packets <= size <= self.largest_block <= MAX_BLOCK:
-                raise FecError(
-                    f"M = {self.source_packets}, N = {size}, largest {self.largest_block}: give 1 <= M <= N <= largest <= 255"
-                )
+        if not 1 <= self.source_packets <= MAX_BLOCK:
+            raise FecError(f"M = {self.source_packets} source packets a block; give 1 to {MAX_BLOCK}")
 
 
 class OutgoingPacket(NamedTuple):
@@ -100,18 +87,19 @@ class _Block:
 class StreamSender:
     """Paces source packets at ``rate_pps`` and each block's parity evenly over the next block's time.
 
-    ``source(i)`` gives the payload of source packet i (at most ``symbol_bytes - 2`` bytes); ``policy`` maps a loss to N.
+    ``source(i)`` gives the payload of source packet i (at most ``symbol_bytes - 2`` bytes); ``control`` decides N.
     Packet e of block b carries the label of index base(b) + e with base(b + 1) = base(b) + N(b), N as it was when the block
     began: a block is a window of consecutive labels, also when late parity makes it longer.
 
     Times are seconds of stream time: source packet i is due at i / rate_pps. ``path_of_label`` (65,536 bytes, see
-    ``PathNumbers``) has every header name its path and its number on it; without it both stay 0. ``foreseen`` maps the time at
-    which a block begins to its N: what a sender would take that knew the future; reports then change nothing.
+    ``PathNumbers``) has every header name its path and its number on it; without it both stay 0.
 
     >>> from fec.redundancy.labels import StratifiedLabels
     >>> from fec.code.reed_solomon import ReedSolomonCode
-    >>> parameters = SenderParameters(source_packets=2, symbol_bytes=8, rate_pps=100, base_block_size=3)
-    >>> sender = StreamSender(parameters, ReedSolomonCode(2, "reedsolo"), StratifiedLabels(), lambda loss: 3, lambda i: b"x")
+    >>> from fec.redundancy.block_size_control import fixed_block_size
+    >>> parameters = SenderParameters(source_packets=2, symbol_bytes=8, rate_pps=100)
+    >>> code = ReedSolomonCode(2, "reedsolo")
+    >>> sender = StreamSender(parameters, code, StratifiedLabels(), fixed_block_size(3), lambda i: b"x")
     >>> [(p.block, p.symbol) for p in sender.packets_due(0.03)]
     [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     """
@@ -121,28 +109,22 @@ class StreamSender:
         parameters: SenderParameters,
         code: ErasureCode,
         labels: LabelOrder,
-        policy: Callable[[float], int],
+        control: BlockSizeControl,
         source: Callable[[int], bytes],
         path_of_label: bytes | None = None,
-        foreseen: Callable[[float], int] | None = None,
     ) -> None:
-        self._foreseen = foreseen
+        size = control.block_size_at(0.0)
+        if not parameters.source_packets <= size <= control.largest:
+            raise FecError(
+                f"M = {parameters.source_packets}, N = {size}, largest {control.largest}: give M <= N <= largest"
+            )
         self.parameters = parameters
         self._numbers = PathNumbers(path_of_label) if path_of_label is not None else None
         self._path_reports = PathReports()
         self._counts = {"late_parity_blocks": 0, "reports": 0, "repeated_reports": 0, "bad_reports": 0, "misjudged": 0}
         self._parity_sent = self._late_sent = 0
         self._code, self._label_of, self._source, self._m = code, labels.label, source, parameters.source_packets
-        self._control = BlockSizeController(
-            AdaptationParameters(
-                base=parameters.base_block_size,
-                largest=min(parameters.largest_block, code.largest_block),
-                hold_s=parameters.hold_s,
-                report_timeout_s=parameters.report_timeout_s,
-                deterministic=parameters.deterministic,
-            ),
-            policy,
-        )
+        self._control, self._largest = control, min(control.largest, code.largest_block)
         self._interval, self._symbol_bytes, self._stream_id = (
             1 / parameters.rate_pps,
             parameters.symbol_bytes,
@@ -181,7 +163,7 @@ class StreamSender:
     @property
     def block_size(self) -> int:
         """N of the blocks begun from now on."""
-        return self.parameters.block_size or self._control.block_size
+        return min(self._largest, self._control.block_size_at(self._next_source * self._interval))
 
     @property
     def loss_estimate(self) -> float:
@@ -275,7 +257,7 @@ class StreamSender:
         return block, symbol
 
     def _begin_block(self, number: int, due_s: float) -> _Block:
-        size = self.block_size if self._foreseen is None else self._foreseen(due_s)
+        size = min(self._largest, self._control.block_size_at(due_s))
         block = _Block(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
         self._next_label += block.size
         self._blocks[number] = self._filling = block
@@ -309,19 +291,17 @@ class StreamSender:
         self._forgive(arrived)
         now_us = int(now_s * 1e6)
         newest_s = (now_us - (now_us - report.newest_us) % _STAMPS) / 1e6
-        lost: list[bool] = []
-        sent_s: list[float] = []
+        fates: list[PacketFate] = []
         while self._unjudged and self._unjudged[0][0] <= newest_s - self._reordering_s:
             at_s, block, symbol = self._unjudged.popleft()
             if block.number < oldest:
                 continue  # too old for the report: its fate is not known
             gone = not arrived.get(block.number, 0) >> symbol & 1
-            lost.append(gone)
-            sent_s.append(at_s)
+            fates.append(PacketFate(self._label_of(block.first_label + symbol), gone, at_s))
             block.judged += 1
             block.judged_lost |= gone << symbol
-        self._control.add(*_without_outages(lost, sent_s), now_s)
-        if self.parameters.block_size is None and self._foreseen is None:
+        self._control.learn(fates, now_s)
+        if self._control.late_parity:
             recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
             for block in reversed(list(recent)):
                 count = arrived.get(block.number, 0).bit_count()
@@ -348,7 +328,7 @@ class StreamSender:
         if block.sent == block.judged == block.size:
             lacking = math.ceil((self._m - arrived) / max(0.1, 1 - self._control.loss))
             stop = max(stop, block.size + lacking)
-        stop = min(stop, self.parameters.largest_block, self._code.largest_block)
+        stop = min(stop, self._largest)
         if stop <= block.size:
             return
         first, block.size = block.size, stop
@@ -359,18 +339,6 @@ class StreamSender:
         step = self._late_step_s
         start = max(now_s, self._late[-1][0] + step) if self._late else now_s
         self._late.extend((start + k * step, block, symbol) for k, symbol in enumerate(range(first, stop)))
-
-
-def _without_outages(lost: list[bool], sent_s: list[float]) -> tuple[list[bool], list[float]]:
-    """Fates and times but for runs of ``_OUTAGE`` or more losses."""
-    if sum(lost) < _OUTAGE:
-        return lost, sent_s
-    kept: list[int] = []
-    for gone, run in itertools.groupby(range(len(lost)), key=lost.__getitem__):
-        places = list(run)
-        if not gone or len(places) < _OUTAGE:
-            kept += places
-    return [lost[i] for i in kept], [sent_s[i] for i in kept]
 
 
 def _near(number: int, reference: int) -> int:

@@ -5,6 +5,7 @@ The estimate restarts where the loss changes, so that after a failure only packe
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.errors import FecError
+from fec.redundancy.block_size_control import MAX_BLOCK, PacketFate
 
-MAX_BLOCK = 255
 MAX_MEMORY = 2048
 """Packets that an estimate rests on at most."""
 CONVERGING = 1024
@@ -25,6 +26,8 @@ _SURE_OF_FIRST, _SURE_OF_OTHER = 7.0, 10.0
 """Log likelihood ratios at which a change of a stratified share is believed: after no loss at all, and between two losses.
 Stratified labels vary less than chance does; over 25 random placements of 1 to 8 intervals each, shares from 0.06 to 0.7 and
 3,000 packets, the second gave no false alarm but with eight intervals (one in ten runs)."""
+_OUTAGE = 128
+"""So many packets lost one after another are an outage, which no block size answers: they do not count as a loss to code for."""
 _SURE = 12.0
 """Log likelihood ratio at which chance no longer explains a change of a random loss (e^-12, for some 10^3 places)."""
 
@@ -153,13 +156,26 @@ class BlockSizeController:
         self._estimator = LossEstimator(deterministic=parameters.deterministic)
         self._hold_until_s, self._held = 0.0, parameters.base
         self._needed_s = 0.0
-        self._heard_s: float | None = None
+        self._last_report_s: float | None = None
         self.block_size = parameters.base
+        self.late_parity = True
+
+    @property
+    def largest(self) -> int:
+        return self._parameters.largest
 
     @property
     def loss(self) -> float:
         """Present estimate of the loss, a fraction."""
         return self._estimator.loss
+
+    def block_size_at(self, begins_s: float) -> int:
+        """N as it is now, whenever the block begins."""
+        return self.block_size
+
+    def learn(self, fates: Sequence[PacketFate], now_s: float) -> None:
+        """One report's news in the order of sending, but for outages, which no block size answers."""
+        self.add(*_without_outages([fate.lost for fate in fates], [fate.sent_s for fate in fates]), now_s)
 
     def restart_estimate(self) -> None:
         """Losses that were reported were none; N is kept until something else is known."""
@@ -167,9 +183,9 @@ class BlockSizeController:
 
     def add(self, lost: Sequence[bool], sent_s: Sequence[float], now_s: float) -> bool:
         """One report's news in the order of sending; True where N rose."""
-        if self._heard_s is not None and now_s - self._heard_s > self._parameters.report_timeout_s:
+        if self._last_report_s is not None and now_s - self._last_report_s > self._parameters.report_timeout_s:
             self._hold_until_s, self._held = now_s + self._parameters.hold_s, self.block_size
-        self._heard_s = now_s
+        self._last_report_s = now_s
         if not len(lost):
             return False
         changed_s = self._estimator.add(lost, sent_s)
@@ -200,3 +216,15 @@ class BlockSizeController:
     def _bounded(self, loss: float) -> int:
         # No block size answers a loss of everything, so no policy is asked for it.
         return min(self._parameters.largest, max(self._parameters.base, self._policy(min(loss, 0.99))))
+
+
+def _without_outages(lost: list[bool], sent_s: list[float]) -> tuple[list[bool], list[float]]:
+    """Fates and times but for runs of ``_OUTAGE`` or more losses."""
+    if sum(lost) < _OUTAGE:
+        return lost, sent_s
+    kept: list[int] = []
+    for gone, run in itertools.groupby(range(len(lost)), key=lost.__getitem__):
+        places = list(run)
+        if not gone or len(places) < _OUTAGE:
+            kept += places
+    return [lost[i] for i in kept], [sent_s[i] for i in kept]

@@ -1,6 +1,19 @@
-"""How many packets a block needs: exactly for random loss (000, equation 25), as a deterministic bound for stratified labels.
+"""How many packets a block needs: FEC_p of the thesis for random losses, and an exact bound for stratified labels.
 
-And the reverse question, how many packets tell a loss to a given precision.
+Theory of operation. A block of M source packets is sent as N packets and decodes from any M of them. There are two answers
+to the question how large N has to be when a fraction p of the packets is lost.
+
+*Random losses.* Each packet is lost with probability p by itself, so that n of N are lost with the binomial probability of
+Gabrielyan 2007, eq. 24. A block fails when fewer than M arrive: delta, the sum over n > N - M (eq. 25). FEC_p is the
+smallest N at which delta is at most the decoding error rate DER. Equations 26 and 27 (M = 1: p^N = DER) and equation 28
+(N/M tends to 1/(1 - p) as M grows) are its limits; the tests hold ``fec_block_size`` against both.
+
+*Stratified labels.* Where the sender chooses its labels in an order that covers the label space evenly
+(``fec.redundancy.labels``) and a broken link takes certain intervals of labels, nothing is random: which packets of a block
+are lost follows from the index of its first label. ``stratified_block_size`` is the smallest N of which M arrive in every
+window of N consecutive labels, so that no block ever fails. It lies between ceil(M / (1 - p)) and FEC_p as a rule.
+
+The reverse question is answered here as well: after how many packets a loss is known to a given precision.
 """
 
 from __future__ import annotations
@@ -37,7 +50,8 @@ def as_fraction(value: float | Fraction | str, what: str) -> Fraction:
 def fec_block_size(
     source_packets: int, loss: float | Fraction | str, decoding_error_rate: float | Fraction | str
 ) -> int:
-    """FEC_p: the smallest block size N at which M of N packets arrive but for the decoding error rate (000, equation 25).
+    """FEC_p: the smallest block size N at which M of N packets arrive but for the decoding error rate
+    (Gabrielyan 2007, eq. 24 and 25).
 
     Exact: decided in integers wherever floating point is near the boundary. ``loss`` is the probability p of losing a
     packet, 0 <= p < 1; FecError for p >= 1 (no N suffices), an error rate outside (0, 1), or M < 1.
@@ -50,7 +64,7 @@ def fec_block_size(
 
 
 def decoding_failure_probability(source_packets: int, block_size: int, loss: float | Fraction | str) -> Fraction:
-    """Exact probability that fewer than M of N packets arrive at independent loss p (000, equation 25's delta).
+    """Exact probability that fewer than M of N packets arrive at independent loss p: delta of Gabrielyan 2007, eq. 25.
 
     >>> decoding_failure_probability(1, 2, 0.1)
     Fraction(1, 100)
@@ -205,7 +219,7 @@ def _block_size(m: int, lost: int, whole: int, rate: Fraction) -> int:
 
 
 def _fails_too_often(m: int, n: int, lost: int, whole: int, rate: Fraction) -> bool:
-    """Equation 25's delta > DER: by logarithms where that is clear, else in integers."""
+    """Whether delta of Gabrielyan 2007, eq. 25, is above DER: by logarithms where that is clear, else in integers."""
     if lost == 0:
         return False
     gap = _log_failure(m, n, lost, whole) - (math.log(rate.numerator) - math.log(rate.denominator))

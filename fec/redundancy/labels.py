@@ -1,7 +1,7 @@
 """The order in which a sender gives its packets the 65,536 labels that switches split traffic by.
 
 Stratified: every run of labels covers the label space evenly, so a link's share of each block is exact to a packet
-or two. Random: independent labels, the binomial losses of the thesis (000, equation 24).
+or two. Random: independent labels, so that what a broken link takes of a block is binomial, as the thesis assumes.
 """
 
 from __future__ import annotations

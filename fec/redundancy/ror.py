@@ -1,6 +1,16 @@
 """Redundancy overall requirement (ROR): what a route asks of its sender over all single link failures.
 
-Computed from the loads of the route's links only (000, equations 20 to 29).
+Theory of operation. At rest the sender transmits P packets in some time; while link l is down it has to transmit P_l in the
+same time, so that as much arrives. ROR is the sum of P_l / P - 1 over the links (Gabrielyan 2007, eq. 20). If each link is
+down for D seconds of a long communication, D P ROR is the number of packets that the sender really adds (eq. 21 and 22): ROR
+rates a route by what its failures cost. With blocks of M source packets, P is FEC_t, the block size that tolerates a loss t at
+rest, and P_l is FEC_r(l), the one that answers the loss of the labels on link l, a share r(l) of all. That is equation 23:
+
+    ROR = sum over links with t <= r(l) < 1 of FEC_r(l) / FEC_t - 1
+
+Links that carry everything are left out of equation 23 as it is printed; here they make ROR infinite, as the text says that
+their failure does. FEC_p is ``fec.redundancy.block_size.fec_block_size`` (eq. 24 and 25); for large blocks it is M / (1 - p),
+which gives equation 29. Only the loads of a route's links are needed.
 """
 
 from __future__ import annotations
@@ -42,7 +52,7 @@ class RorBreakdown:
 
     @property
     def ror(self) -> float:
-        """Sum of the overheads; infinite where a load is 1 (equation 23 as printed would skip that link)."""
+        """Sum of the overheads; infinite where a load is 1 (Gabrielyan 2007, eq. 23, as printed would skip that link)."""
         if self.infinite:
             return math.inf
         return float(sum((term.overhead or Fraction(0) for term in self.per_load), Fraction(0)))
@@ -56,7 +66,7 @@ def ror(
     decoding_error_rate: Number,
     large_blocks: bool = False,
 ) -> float:
-    """Redundancy overall requirement of a route (000, equation 23; with ``large_blocks`` equation 29).
+    """Redundancy overall requirement of a route (Gabrielyan 2007, eq. 23; with ``large_blocks`` eq. 29).
 
     ``loads``: the fraction of the flow on each link, 0..1, in any order; ``tolerance``: the static tolerance t, 0 <= t < 1.
     Links below t cost nothing; a link with load 1 makes it ``math.inf``. FecError for values outside their ranges.

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from fec.adapters.raw_sockets import FrameSender, socket_drops, waiting_datagrams
-from fec.adapters.scapy_layer import frame_template
+from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.download.judgement import DownloadMeasurements
 from testbed.download.plan import RETURN_LABELS, DownloadPlan
@@ -87,7 +87,7 @@ class _end:  # noqa: N801 - used as a function
         self._datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
         self._datagrams.bind(("0.0.0.0", STREAM_UDP_PORT))
         self._datagrams.setblocking(False)
-        template = frame_template(src_mac=own.mac, dst_mac=other.mac, src_ip=own.ip, dst_ip=other.ip)
+        template = FrameTemplate(src_mac=own.mac, dst_mac=other.mac, src_ip=own.ip, dst_ip=other.ip)
         frames = FrameSender(self._raw, template)
         self._process = EndpointProcess(role, lambda: prepare(frames, self._datagrams))
 

@@ -8,6 +8,8 @@ from typing import Any
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.receiver import Event, ReceiverParameters, SourceDelivered, StreamReceiver
 from fec.protocol.sender import SenderParameters, StreamSender
+from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
+from fec.redundancy.block_size_control import BlockSizeControl, PlannedBlockSize, fixed_block_size
 from fec.redundancy.labels import LabelOrder, RandomLabels, StratifiedLabels
 from testbed.stream.payload import payload_source
 from testbed.stream.plan import StreamPlan
@@ -21,23 +23,33 @@ def label_sequence(plan: StreamPlan) -> LabelOrder:
 
 def build_sender(plan: StreamPlan, foreseen: Callable[[float], int] | None = None) -> StreamSender:
     """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins."""
-    stream, policy = plan.stream, block_size_policy(plan)
+    stream = plan.stream
     parameters = SenderParameters(
         source_packets=stream.source_packets,
         symbol_bytes=stream.symbol_bytes,
         rate_pps=stream.rate_pps,
-        base_block_size=policy.base,
         playback_s=stream.playback_s,
-        hold_s=stream.hold_s,
-        block_size=stream.block_size,
-        largest_block=max(policy.largest, policy.base),
-        deterministic=is_deterministic(plan),
         late_pps=stream.late_pps,
     )
+    control = PlannedBlockSize(foreseen) if foreseen is not None else block_size_control(plan)
     code = ReedSolomonCode(source_packets=stream.source_packets)
     content = payload_source(plan.seed, stream.symbol_bytes)
     paths = path_of_label(plan.forward) if is_numbered(plan) else None
-    return StreamSender(parameters, code, label_sequence(plan), policy, content, paths, foreseen)
+    return StreamSender(parameters, code, label_sequence(plan), control, content, paths)
+
+
+def block_size_control(plan: StreamPlan) -> BlockSizeControl:
+    """What decides N during the plan's stream: nothing where it is fixed, else the losses that are reported."""
+    stream, policy = plan.stream, block_size_policy(plan)
+    if stream.block_size is not None:
+        return fixed_block_size(stream.block_size)
+    parameters = AdaptationParameters(
+        base=policy.base,
+        largest=max(policy.largest, policy.base),
+        hold_s=stream.hold_s,
+        deterministic=is_deterministic(plan),
+    )
+    return BlockSizeController(parameters, policy)
 
 
 def build_receiver(plan: StreamPlan) -> StreamReceiver:

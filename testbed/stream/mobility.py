@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.faults.schedules import PoissonFaults, cables_of
+from testbed.faults.schedules import PoissonFaults
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
@@ -170,7 +170,7 @@ def _in_order(network: Network, links: frozenset[LinkId]) -> tuple[LinkId, ...]:
 
 
 def recomputed(plan: StreamPlan, change: int) -> tuple[LabelSplit, LabelSplit]:
-    """What a controller that hears of change number ``change`` (from 0) routes and splits anew: the plan's own splits."""
+    """What a controller notified of change number ``change`` (from 0) routes and splits anew: the plan's own splits."""
     movement = Movement(method=plan.method, layers=plan.layers)
     _, there, back = splits_of(frame_network(plan, change), plan.source, plan.sink, movement)
     return on_network(there, plan.network), on_network(back, plan.network)
@@ -182,9 +182,3 @@ def frame_network(plan: StreamPlan, change: int) -> Network:
     for one in plan.changes[: change + 1]:
         gone = (gone - set(one.appeared)) | set(one.vanished)
     return _only(plan.network, frozenset(plan.network.link_index) - gone)
-
-
-def cable_count(plan: StreamPlan) -> tuple[int, int]:
-    """(least, most) cables that are in reach in any frame."""
-    counts = [len(cables_of(link.id for link in frame_network(plan, k).links)) for k in range(-1, len(plan.changes))]
-    return min(counts), max(counts)

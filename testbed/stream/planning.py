@@ -16,7 +16,7 @@ from testbed.model.label_split import LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.prediction.in_force import is_campaign
+from testbed.stream.prediction.active_faults import is_campaign
 from testbed.stream.prediction.policy import block_size_policy
 from topologies.network import Network
 

@@ -54,8 +54,8 @@ def probe(
     for size in probe_sizes(plan, probed):
         step_plan = probe_plan(plan, probed, size, blocks)
         check_rates(step_plan)
-        with progress_bar(f"{blocks} blocks of {size}") as tell:
-            run = fabric.run(step_plan, tell)
+        with progress_bar(f"{blocks} blocks of {size}") as report_progress:
+            run = fabric.run(step_plan, report_progress)
         steps.append(probe_step(step_plan, run))
         invalid = invalid or invalid_reason(step_plan, run, analyse(step_plan, run))
     return tuple(steps), judge_probe(plan, tuple(steps), invalid), network.link(*probed).label, fabric_name

@@ -97,26 +97,26 @@ def run_session(
     plan: StreamPlan,
     route: SplitRoute,
     fabric: StreamFabric,
-    tell: ReportProgress | None = None,
+    report_progress: ReportProgress | None = None,
     *,
     repeats_if_invalid: int = 0,
 ) -> Session:
     """Run, analyse, judge. An invalid run (the machine could not keep up) is repeated at most so many times."""
-    attempt, run = 1, fabric.run(plan, tell)
+    attempt, run = 1, fabric.run(plan, report_progress)
     analysis = analyse(plan, run)
     verdict = judge(plan, run, analysis)
     while verdict.invalid is not None and attempt <= repeats_if_invalid:
-        attempt, run = attempt + 1, fabric.run(plan, tell)
+        attempt, run = attempt + 1, fabric.run(plan, report_progress)
         analysis = analyse(plan, run)
         verdict = judge(plan, run, analysis)
     return Session(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict, attempts=attempt)
 
 
 def run_sessions_together(
-    plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: Any, tell: ReportProgress | None = None
+    plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: Any, report_progress: ReportProgress | None = None
 ) -> tuple[Session, ...]:
     """All streams at once on one network; each has its own analysis and verdict."""
-    runs = fabric.run_together([plan for plan, _ in plans], tell)
+    runs = fabric.run_together([plan for plan, _ in plans], report_progress)
     sessions = []
     for (plan, route), run in zip(plans, runs, strict=True):
         analysis = analyse(plan, run)

@@ -24,7 +24,7 @@ from testbed.stream.judgement.recording import ReceivedLog, SentLog, block_outco
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_together
-from testbed.stream.prediction.in_force import RETURN_LABELS, faulty_links
+from testbed.stream.prediction.active_faults import RETURN_LABELS, faulty_links
 
 CHANGE_S = 0.3
 """From the moment at which nodes have moved to the first packet under the new split: what a controller takes on this scale."""

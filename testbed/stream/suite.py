@@ -88,12 +88,12 @@ def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: A
 
 def _sessions(suite: Suite, plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: StreamFabric) -> Iterator[Session]:
     if suite.together:
-        with progress_bar(f"{len(plans)} streams at once") as tell:
-            yield from run_sessions_together(plans, fabric, tell)
+        with progress_bar(f"{len(plans)} streams at once") as report_progress:
+            yield from run_sessions_together(plans, fabric, report_progress)
         return
     for index, ((plan, route), title) in enumerate(zip(plans, suite.titles, strict=True)):
-        with progress_bar(f"{index + 1}/{len(suite.requests)} {title}") as tell:
-            session = run_session(plan, route, fabric, tell, repeats_if_invalid=suite.repeats_if_invalid)
+        with progress_bar(f"{index + 1}/{len(suite.requests)} {title}") as report_progress:
+            session = run_session(plan, route, fabric, report_progress, repeats_if_invalid=suite.repeats_if_invalid)
         yield session
 
 

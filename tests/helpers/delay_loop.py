@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.receiver import Event, ReceiverParameters, StreamReceiver
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
+from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
+from fec.redundancy.block_size_control import fixed_block_size
 from fec.redundancy.labels import LabelOrder, StratifiedLabels
 
 Forward = Callable[[OutgoingPacket, float], Sequence[float]]
@@ -24,10 +26,15 @@ def payload(index: int) -> bytes:
 def build_sender(
     policy: Callable[[float], int] = lambda loss: 0, labels: LabelOrder | None = None, **changes: object
 ) -> StreamSender:
-    values: dict[str, object] = {"source_packets": 20, "symbol_bytes": 24, "rate_pps": 1000.0, "base_block_size": 22}
-    parameters = SenderParameters(**(values | changes))  # type: ignore[arg-type]
+    """``changes``: of the sender's parameters and of the control's alike; ``block_size``: N for good."""
+    values: dict[str, object] = {"source_packets": 20, "symbol_bytes": 24, "rate_pps": 1000.0, "base": 22} | changes
+    fixed = values.pop("block_size", None)
+    own = {field.name for field in fields(AdaptationParameters)}
+    adaptation = AdaptationParameters(**{name: value for name, value in values.items() if name in own})  # type: ignore[arg-type]
+    parameters = SenderParameters(**{name: value for name, value in values.items() if name not in own})  # type: ignore[arg-type]
     code = ReedSolomonCode(parameters.source_packets)
-    return StreamSender(parameters, code, labels or StratifiedLabels(), policy, payload)
+    control = BlockSizeController(adaptation, policy) if fixed is None else fixed_block_size(fixed)  # type: ignore[arg-type]
+    return StreamSender(parameters, code, labels or StratifiedLabels(), control, payload)
 
 
 def build_receiver(**changes: object) -> StreamReceiver:
@@ -38,7 +45,7 @@ def build_receiver(**changes: object) -> StreamReceiver:
 
 @dataclass
 class DelayLoop:
-    """``run_until`` moves both ends to a time; ``sent``, ``events`` and ``heard_s`` (reports' arrivals) tell what happened."""
+    """``run_until`` moves both ends to a time; ``sent``, ``events`` and ``reported_s`` (reports' arrivals) record what happened."""
 
     sender: StreamSender
     receiver: StreamReceiver
@@ -46,7 +53,7 @@ class DelayLoop:
     backward: Backward = lambda way, number, at: (0.002,)
     sent: list[tuple[float, OutgoingPacket]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    heard_s: list[float] = field(default_factory=list)
+    reported_s: list[float] = field(default_factory=list)
     now_s: float = 0.0
     _flying: list[tuple[float, int, bool, bytes]] = field(default_factory=list)
     _count: int = 0
@@ -76,7 +83,7 @@ class DelayLoop:
             if to_receiver:
                 self.events += self.receiver.receive(data, at)
             else:
-                self.heard_s.append(at)
+                self.reported_s.append(at)
                 self.sender.receive(data, at)
         for packet in self.sender.packets_due(now):
             self.sent.append((now, packet))

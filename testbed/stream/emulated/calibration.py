@@ -7,6 +7,7 @@ import time
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.receiver import ReceiverParameters, StreamReceiver
 from fec.protocol.sender import SenderParameters, StreamSender
+from fec.redundancy.block_size_control import fixed_block_size
 from fec.redundancy.labels import StratifiedLabels
 
 SHARE = 0.04
@@ -28,10 +29,10 @@ def _seconds_per_source_packet() -> float:
     code = ReedSolomonCode(source_packets=_M)
     payload = bytes(_SYMBOL_BYTES - 2)
     sender = StreamSender(
-        SenderParameters(source_packets=_M, symbol_bytes=_SYMBOL_BYTES, rate_pps=1000.0, base_block_size=_M + 8),
+        SenderParameters(source_packets=_M, symbol_bytes=_SYMBOL_BYTES, rate_pps=1000.0),
         code,
         StratifiedLabels(),
-        lambda loss: _M + 8,
+        fixed_block_size(_M + 8),
         lambda index: payload,
     )
     receiver = StreamReceiver(ReceiverParameters(source_packets=_M, symbol_bytes=_SYMBOL_BYTES), code)

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
-from fec.adapters.scapy_layer import frame_template
+from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import HEADER_BYTES, STREAM_UDP_PORT
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InvalidRunError
@@ -29,7 +29,7 @@ from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender,
 from testbed.stream.judgement.recording import ReceivedLog, SentLog
 from testbed.stream.measurements import ReceivedPackets, SentPackets
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.in_force import RETURN_LABELS
+from testbed.stream.prediction.active_faults import RETURN_LABELS
 
 _MAX_TICK_S, _PORT_POLL_S = 0.01, 3e-5
 _WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
@@ -181,7 +181,7 @@ def receiver_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> 
 
 def frame_sender(sock: socket.socket, sender: WiredHost, receiver: WiredHost) -> FrameSender:
     """Sends labelled datagrams from one host to another."""
-    template = frame_template(src_mac=sender.mac, dst_mac=receiver.mac, src_ip=sender.ip, dst_ip=receiver.ip)
+    template = FrameTemplate(src_mac=sender.mac, dst_mac=receiver.mac, src_ip=sender.ip, dst_ip=receiver.ip)
     return FrameSender(sock, template)
 
 

@@ -76,8 +76,8 @@ class EmulatedStreamFabric:
         InputError where the plans do not fit together. Route changes are played for a single stream only.
         """
         check_together(plans)
-        plan, tell = plans[0], progress or (lambda _: None)
-        tell(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
+        plan, report_progress = plans[0], progress or (lambda _: None)
+        report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
         with running_network(*plans, mtu=self.mtu) as (net, controller, wiring):
             breaker = CableBreaker(net)
             movement = MobileRoutes(breaker, controller, wiring, plan) if plan.changes or plan.absent else None
@@ -89,7 +89,7 @@ class EmulatedStreamFabric:
             for link, path in self.pcap.items():
                 net.start_capture(link, path)
             with background_tcp(net, wiring, plan, self.background_bps) as carried:
-                found = streams_over(net, controller, wiring, plans, tell, breaker, movement)
+                found = streams_over(net, controller, wiring, plans, report_progress, breaker, movement)
             return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
 
 
@@ -115,7 +115,7 @@ def streams_over(
     controller: ControllerLink,
     wiring: Wiring,
     plans: Sequence[StreamPlan],
-    tell: ReportProgress,
+    report_progress: ReportProgress,
     breaker: CableBreaker,
     movement: MobileRoutes | None = None,
 ) -> tuple[StreamMeasurements, ...]:
@@ -136,13 +136,13 @@ def streams_over(
         if movement is not None:
             stack.callback(movement.stop)
             movement.start(start)
-        _watch(plan, start, (*senders, *receivers), tell)
+        _watch(plan, start, (*senders, *receivers), report_progress)
         results = [(sender.result(), receiver.result()) for sender, receiver in zip(senders, receivers, strict=True)]
         schedule.join()
         if movement is not None:
             movement.join()
-    heard, busy = controller.port_events(), busy_share(before, processor_times())
-    faults = tuple(with_port_status(t, heard, wiring, start) for t in schedule.times())
+    port_events, busy = controller.port_events(), busy_share(before, processor_times())
+    faults = tuple(with_port_status(t, port_events, wiring, start) for t in schedule.times())
     changes = movement.times() if movement is not None else ()
     return tuple(
         _measurements(one, *ends, faults, changes, busy, net.datapath) for one, ends in zip(plans, results, strict=True)
@@ -189,7 +189,7 @@ def _measurements(
     )
 
 
-def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], tell: ReportProgress) -> None:
+def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], report_progress: ReportProgress) -> None:
     """Show progress until the stream's end; an end point that dies ends the run as invalid."""
     while (now := time.monotonic() - start) < plan.duration_s:
         for end in ends:
@@ -197,12 +197,12 @@ def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], te
                 raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
         failing = [f for f in plan.faults if f.start_s <= now < f.stop_s]
         doing = f"{failing[0].link[0]}->{failing[0].link[1]} {failing[0].kind}" if failing else "streaming"
-        tell(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing=doing))
+        report_progress(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing=doing))
         time.sleep(min(0.1, max(0.0, plan.duration_s - now)))
 
 
 def with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float) -> FaultTimes:
-    """Add when the controller heard of the failure from a switch (None: no port changed state)."""
+    """Add when a switch notified the controller of the failure (None: no port changed state)."""
     cable = wiring.cable_of(times.fault.link)
     ports = {
         (s.dpid, p)
@@ -210,12 +210,12 @@ def with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: W
         for n, p in ((cable.a, cable.a_port), (cable.b, cable.b_port))
         if s.name == n
     }
-    heard = [
+    notified = [
         e.at_s - start
         for e in events
         if (e.dpid, e.port) in ports and not e.up and e.at_s - start >= times.start_s - 0.05
     ]
-    first = min(heard, default=None)
+    first = min(notified, default=None)
     return times if first is None or first > times.stop_s else replace(times, port_status_s=first)
 
 

@@ -17,7 +17,7 @@ from testbed.model.run_records import TimelineRecord
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import predicted_loss
-from testbed.stream.prediction.in_force import fault_intervals, is_campaign
+from testbed.stream.prediction.active_faults import fault_intervals, is_campaign
 from testbed.stream.prediction.loss_by_path import PathResult, path_results
 from testbed.stream.prediction.packet_fates import CampaignResult, Fates, analyse_campaign, run_fates
 from testbed.stream.prediction.policy import BlockSizePolicy, block_size_policy, is_deterministic, link_block_size

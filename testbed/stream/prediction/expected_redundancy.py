@@ -1,4 +1,4 @@
-"""The redundancy that random failures call for, before any happens: equation 45 of 000 as corrected, and without its truncation.
+"""The redundancy that random failures call for, before any happens: Gabrielyan 2007, eq. 45 as corrected, and without its truncation.
 
 Failures of cables are independent; each is broken for a share u of the time. Losses of several are the union of their labels.
 """

@@ -10,7 +10,7 @@ import numpy as np
 
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.in_force import NEVER, planned_epochs
+from testbed.stream.prediction.active_faults import NEVER, planned_epochs
 from testbed.stream.prediction.policy import BlockSizePolicy, block_size_policy, is_deterministic
 
 _MARGIN_S = 0.002
@@ -44,7 +44,7 @@ def needed_size(plan: StreamPlan, policy: BlockSizePolicy, loss: float, needed: 
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamFortune:
+class StreamOutcome:
     """How one stream fared. Fractions are of the source packets but for ``undecodable`` (of the blocks).
 
     ``overhead``: packets sent beyond the source packets; ``wasted``: parity that came and was not needed; ``late``: source
@@ -60,13 +60,13 @@ class StreamFortune:
     first_decode_s: tuple[float | None, ...]
 
 
-def stream_fortune(plan: StreamPlan, run: StreamMeasurements) -> StreamFortune:
+def stream_outcome(plan: StreamPlan, run: StreamMeasurements) -> StreamOutcome:
     """From the logs of both ends; failures that begin while another is in force on the same links count for themselves."""
     m, blocks = plan.stream.source_packets, run.blocks
     source = int((run.sent.symbol < m).sum())
     late = int(blocks.late_source_packets.sum())
     decoded = ~np.isnan(blocks.complete_s)
-    return StreamFortune(
+    return StreamOutcome(
         overhead=len(run.sent.symbol) / source - 1,
         wasted=float(run.counters["unused_parity"]) / source,
         late=late / source,

@@ -1,6 +1,6 @@
 """Many failures at once, nodes that move: every packet's fate predicted from the labels, held against what arrived; pure.
 
-Single failures cannot be told apart there, so epochs (testbed.stream.prediction.in_force) are compared instead of faults.
+Single failures cannot be told apart there, so epochs (testbed.stream.prediction.active_faults) are compared instead of faults.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from testbed.faults.fault_times import FaultTimes
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.in_force import NEVER, Epoch, epochs, path_losses
+from testbed.stream.prediction.active_faults import NEVER, Epoch, epochs, path_losses
 from testbed.stream.prediction.policy import BlockSizePolicy
 
 FloatArray = npt.NDArray[np.float64]

@@ -1,6 +1,6 @@
 """Which block size N the sender answers a measured loss with, and which one theory predicts for each link's failure.
 
-Two policies: equation 25 of 000 (random labels, random loss) and the exact worst window of the route's label intervals.
+Two policies: FEC_p of Gabrielyan 2007, eq. 25 (random labels, random loss) and the exact worst window of the route's label intervals.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fec.redundancy.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
 from testbed.model.label_split import LabelSplit
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.in_force import is_campaign
+from testbed.stream.prediction.active_faults import is_campaign
 
 MAX_SYMBOLS = 255
 """In one Reed-Solomon block over GF(2^8)."""

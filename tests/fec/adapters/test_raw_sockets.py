@@ -10,9 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
-from fec.adapters.scapy_layer import frame_template
+from fec.adapters.scapy_layer import FrameTemplate
 from fec.errors import FecError
-from fec.protocol.framing import FrameTemplate
 from fec.protocol.sender import OutgoingPacket
 
 
@@ -26,9 +25,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 @pytest.fixture(scope="module")
 def template() -> FrameTemplate:
-    return frame_template(
-        src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2"
-    )
+    return FrameTemplate(src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2")
 
 
 def packets(count: int, size: int = 300) -> list[OutgoingPacket]:

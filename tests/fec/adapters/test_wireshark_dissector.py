@@ -12,7 +12,7 @@ import pytest
 from scapy.utils import wrpcap
 
 from fec.adapters import scapy_layer
-from fec.adapters.scapy_layer import frame_template
+from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import LossReport, PacketHeader, protect
 
 DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(TSHARK is None, reason="tshark is not installed"
 
 def dissect(packets: list[bytes], folder: Path) -> list[dict[str, Any]]:
     """The dissector's fields of each packet, as tshark's JSON gives them (flat, by their full names)."""
-    template = frame_template(
+    template = FrameTemplate(
         src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2"
     )
     file = folder / "crafted.pcap"
@@ -149,7 +149,7 @@ def test_labels_that_are_ports_of_other_protocols_do_not_hide_a_packet(tmp_path:
     header = PacketHeader(
         stream_id=1, source_block_number=1, encoding_symbol_id=0, source_packets=2, block_size=3, symbol_length=40
     )
-    template = frame_template(
+    template = FrameTemplate(
         src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2"
     )
     labels = [53, 67, 123, 161, 500, 1812, 2152, 4789, 5060, 5353, 6081, 47000, *range(0, 65536, 97)]

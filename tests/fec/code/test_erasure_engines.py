@@ -111,7 +111,7 @@ def test_bound_calls_follow_the_buffers(engine: str) -> None:
         assert [row.tobytes() for row in parity] == code.encode([row.tobytes() for row in source], 7)[4:]
     received = np.concatenate([parity, source[3:]])
     recovered = np.empty((2, 8), dtype=np.uint8)
-    code.recover_into([4, 5, 6, 3], received, [2, 0], recovered)
+    code.bind([4, 5, 6, 3], [2, 0], received, recovered)()
     assert np.array_equal(recovered, source[[2, 0]])
 
 
@@ -120,7 +120,7 @@ def test_read_only_and_oddly_placed_arrays_are_taken(engine: str) -> None:
     raw = bytes(range(1, 18))
     source = np.frombuffer(raw, dtype=np.uint8)[1:].reshape(2, 8)
     parity = np.empty((1, 8), dtype=np.uint8)
-    code.encode_into(source, parity)
+    code.bind([0, 1], [2], source, parity)()
     assert parity.tobytes() == code.encode([raw[1:9], raw[9:17]], 3)[2]
 
 

@@ -11,16 +11,16 @@ from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.path_counts import PathArrivals, PathNumbers, PathReports
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
 from fec.protocol.wire import MAX_PATHS, decode_header
+from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.labels import StratifiedLabels
 from tests.helpers.delay_loop import DelayLoop, build_receiver, payload
 
 
 def numbered_sender(path_of_label: bytes, policy: int = 40) -> StreamSender:
-    parameters = SenderParameters(source_packets=20, symbol_bytes=24, rate_pps=1000.0, base_block_size=22)
+    parameters = SenderParameters(source_packets=20, symbol_bytes=24, rate_pps=1000.0)
     code = ReedSolomonCode(20)
-    return StreamSender(
-        parameters, code, StratifiedLabels(), lambda loss: 22 if loss < 0.05 else policy, payload, path_of_label
-    )
+    control = BlockSizeController(AdaptationParameters(base=22), lambda loss: 22 if loss < 0.05 else policy)
+    return StreamSender(parameters, code, StratifiedLabels(), control, payload, path_of_label)
 
 
 @given(

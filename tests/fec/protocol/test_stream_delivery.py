@@ -40,7 +40,7 @@ def test_any_loss_that_leaves_m_symbols_of_each_block_delivers_everything_in_tim
     def forward(packet, at):
         return (0.001 + chance.random() * jitter_ms / 1000,) if packet.symbol in kept[packet.block] else ()
 
-    sender = build_sender(source_packets=M, block_size=size, base_block_size=size)
+    sender = build_sender(source_packets=M, block_size=size, base=size)
     loop = DelayLoop(sender, build_receiver(source_packets=M), forward=forward)
     loop.run_until(0.2)
     loop.finish()
@@ -65,7 +65,7 @@ def test_what_was_generated_is_delivered_or_given_up_explicitly(
             return ()
         return [chance.random() * 0.2 for _ in range(1 + (chance.random() < twice))]
 
-    sender = build_sender(policy=lambda p: 9, source_packets=M, base_block_size=7)
+    sender = build_sender(policy=lambda p: 9, source_packets=M, base=7)
     loop = DelayLoop(sender, build_receiver(source_packets=M, playback_s=0.15), forward=forward)
     loop.run_until(0.7)
     loop.finish()
@@ -91,7 +91,7 @@ def test_reports_lost_repeated_overtaken_or_damaged_never_raise_n_above_its_cap(
     def backward(way, number, at):
         return [] if chance.random() < report_loss else [chance.random() * 0.4 for _ in range(chance.randint(1, 3))]
 
-    sender = build_sender(policy=lambda p: int(20 / (1 - p)) + 3, largest_block=cap)
+    sender = build_sender(policy=lambda p: int(20 / (1 - p)) + 3, largest=cap)
     loop = DelayLoop(sender, build_receiver(), backward=backward)
     loop.forward = lambda packet, at: () if chance.random() < loss else (chance.random() * 0.02,)
     for step in range(8):
@@ -137,9 +137,7 @@ def test_n_follows_a_random_loss_to_equation_25(share: float) -> None:
         return fec_block_size(20, round(loss, 4), 1e-5)
 
     chance = random.Random(5)
-    sender = build_sender(
-        policy=policy, labels=RandomLabels(3), base_block_size=policy(0.05), deterministic=False, hold_s=1.0
-    )
+    sender = build_sender(policy=policy, labels=RandomLabels(3), base=policy(0.05), deterministic=False, hold_s=1.0)
     loop = DelayLoop(sender, build_receiver())
     loop.forward = lambda packet, at: () if 1.0 <= at < 6.0 and chance.random() < share else (0.002,)
     loop.run_until(5.9)
@@ -155,7 +153,7 @@ def test_cutting_one_return_path_does_not_silence_reports_and_cutting_both_holds
     loop = DelayLoop(sender, build_receiver(), forward=cut(0, 16384, 0.5, 2.5))
     loop.backward = lambda way, number, at: () if at >= 2.0 or (way == 0 and at >= 0.4) else (0.002,)
     loop.run_until(2.0)
-    assert max(b - a for a, b in zip(loop.heard_s, loop.heard_s[1:], strict=False)) < 0.105
+    assert max(b - a for a, b in zip(loop.reported_s, loop.reported_s[1:], strict=False)) < 0.105
     held = sender.block_size
     assert held >= 30
     loop.run_until(8.0)
@@ -180,7 +178,7 @@ def test_a_stream_that_was_wholly_silent_goes_on_afterwards() -> None:
 def test_a_hundred_thousand_mutated_packets_are_each_accepted_or_counted_by_reason() -> None:
     chance = random.Random(7)
     sender, receiver = (
-        build_sender(source_packets=M, base_block_size=8, symbol_bytes=24),
+        build_sender(source_packets=M, base=8, symbol_bytes=24),
         build_receiver(source_packets=M),
     )
     genuine = [p.data for _ in range(5) for p in sender.packets_due(0.3)]

@@ -18,7 +18,7 @@ from testbed.stream.judgement.verdict import judge
 from testbed.stream.mobility import Movement, frame_network, mobility_plan, recomputed
 from testbed.stream.plan import RouteChange, StreamParameters, StreamPlan
 from testbed.stream.plan_json import plan_from_json, plan_to_json
-from testbed.stream.prediction.in_force import NEVER, epochs, is_campaign, lost_intervals, planned_epochs
+from testbed.stream.prediction.active_faults import NEVER, epochs, is_campaign, lost_intervals, planned_epochs
 from testbed.stream.prediction.packet_fates import beyond_reach, packet_fates
 from testbed.stream.prediction.policy import block_size_policy
 from testbed.stream.simulated import SimulatedStreamFabric

@@ -18,7 +18,7 @@ from testbed.model.json_fields import json_ready
 from testbed.stream.endpoints import build_sender
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import build_plan
-from testbed.stream.prediction.foresight import foreseen_sizes, stream_fortune
+from testbed.stream.prediction.foresight import foreseen_sizes, stream_outcome
 from testbed.stream.prediction.policy import block_size_policy
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
@@ -44,9 +44,9 @@ def test_foresight_raises_n_from_two_blocks_before_a_failure_to_its_end() -> Non
 def test_foresight_loses_nothing_and_spends_less_than_always_being_prepared() -> None:
     plan = swiss_plan(DEAD)
     size_at = foreseen_sizes(plan)
-    knowing = stream_fortune(plan, SimulatedStreamFabric(partial(build_sender, foreseen=size_at)).run(plan))
+    knowing = stream_outcome(plan, SimulatedStreamFabric(partial(build_sender, foreseen=size_at)).run(plan))
     prepared = swiss_plan(DEAD, block_size=size_at(1.5))
-    always = stream_fortune(prepared, SimulatedStreamFabric().run(prepared))
+    always = stream_outcome(prepared, SimulatedStreamFabric().run(prepared))
     assert knowing.late == always.late == 0 and knowing.undecodable == 0
     assert knowing.overhead < 0.7 * always.overhead and knowing.wasted < always.wasted
     assert knowing.first_decode_s[0] is not None and knowing.first_decode_s[0] < 0.11
@@ -54,9 +54,9 @@ def test_foresight_loses_nothing_and_spends_less_than_always_being_prepared() ->
 
 def test_a_fixed_block_that_is_too_small_never_decodes_during_the_failure() -> None:
     plan = swiss_plan(DEAD, block_size=22)
-    fortune = stream_fortune(plan, SimulatedStreamFabric().run(plan))
-    assert fortune.first_decode_s == (None,)
-    assert fortune.late > 0.05 and fortune.overhead == pytest.approx(0.1, abs=0.01)
+    outcome = stream_outcome(plan, SimulatedStreamFabric().run(plan))
+    assert outcome.first_decode_s == (None,)
+    assert outcome.late > 0.05 and outcome.overhead == pytest.approx(0.1, abs=0.01)
 
 
 def test_random_losses_are_foreseen_by_equation_25() -> None:

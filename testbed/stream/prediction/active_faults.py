@@ -97,22 +97,22 @@ def epochs(plan: StreamPlan, faults: Iterable[FaultTimes], changes: Sequence[Cha
 
     Each costs one pass over the paths, and one over the labels where something is lost; equal ones are computed once.
     """
-    book = _Book(plan)
+    ledger = _Ledger(plan)
     moments: list[tuple[float, int, Callable[[], None]]] = []
     for times in faults:
-        moments.append((times.start_s, 2, lambda f=times.fault: book.fault(f, 1)))  # type: ignore[misc]
-        moments.append((times.stop_s, 1, lambda f=times.fault: book.fault(f, -1)))  # type: ignore[misc]
+        moments.append((times.start_s, 2, lambda f=times.fault: ledger.fault(f, 1)))  # type: ignore[misc]
+        moments.append((times.stop_s, 1, lambda f=times.fault: ledger.fault(f, -1)))  # type: ignore[misc]
     for number, (change, when) in enumerate(zip(plan.changes, changes, strict=False)):
-        moments.append((when.links_s, 0, lambda c=change.vanished: book.absent(c, 1)))  # type: ignore[misc]
-        moments.append((when.began_s, 0, lambda c=change.appeared: book.absent(c, -1)))  # type: ignore[misc]
-        moments.append((when.switch_stop_s, 3, lambda n=number + 1: book.switch(n)))  # type: ignore[misc]
+        moments.append((when.links_s, 0, lambda c=change.vanished: ledger.absent(c, 1)))  # type: ignore[misc]
+        moments.append((when.began_s, 0, lambda c=change.appeared: ledger.absent(c, -1)))  # type: ignore[misc]
+        moments.append((when.switch_stop_s, 3, lambda n=number + 1: ledger.switch(n)))  # type: ignore[misc]
     moments.sort(key=lambda moment: moment[:2])
     found: list[Epoch] = []
     at_s = 0.0
     for time_s, _, act in [*moments, (plan.duration_s, 4, lambda: None)]:
         until = min(max(time_s, 0.0), plan.duration_s)
         if until > at_s:
-            new = book.epoch(at_s, until)
+            new = ledger.epoch(at_s, until)
             if found and replace(new, start_s=found[-1].start_s) == replace(found[-1], stop_s=until):
                 new = replace(new, start_s=found.pop().start_s)
             found.append(new)
@@ -121,8 +121,8 @@ def epochs(plan: StreamPlan, faults: Iterable[FaultTimes], changes: Sequence[Cha
     return tuple(found)
 
 
-class _Book:
-    """What is broken at the moment."""
+class _Ledger:
+    """Faults and absent links that are in force at the moment, counted, so that those that overlap end one by one."""
 
     def __init__(self, plan: StreamPlan) -> None:
         self._plan = plan

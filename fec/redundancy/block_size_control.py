@@ -1,0 +1,81 @@
+"""Who decides N, the block size: the port that a sender asks and hands the fates of its packets to, and the two simplest answers.
+
+``fec.redundancy.adaptation`` estimates a loss, ``fec.redundancy.diagnosis`` finds out which links failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from fec.errors import FecError
+
+MAX_BLOCK = 255
+"""Symbols in one block over GF(2^8)."""
+
+
+class PacketFate(NamedTuple):
+    """What became of one packet: its label, whether it was lost, and when it was sent (seconds of stream time)."""
+
+    label: int
+    lost: bool
+    sent_s: float
+
+
+class BlockSizeControl(Protocol):
+    """Decides N. ``largest``: N is never above it; ``late_parity``: whether blocks that lack packets are helped with more."""
+
+    @property
+    def largest(self) -> int: ...
+
+    @property
+    def late_parity(self) -> bool: ...
+
+    @property
+    def loss(self) -> float:
+        """Present estimate of the loss, a fraction."""
+        ...
+
+    def block_size_at(self, begins_s: float) -> int:
+        """N of a block that begins then."""
+        ...
+
+    def learn(self, fates: Sequence[PacketFate], now_s: float) -> None:
+        """What a report told, in the order in which the packets were sent."""
+        ...
+
+    def restart_estimate(self) -> None:
+        """Losses that were reported were none: packets had overtaken each other."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlannedBlockSize:
+    """N by the time at which a block begins and by nothing else, without late parity: fixed for good, or what a sender would
+    take that knew the future. Reports change nothing."""
+
+    size_at: Callable[[float], int]
+    largest: int = MAX_BLOCK
+    late_parity: bool = False
+    loss: float = 0.0
+
+    def block_size_at(self, begins_s: float) -> int:
+        return self.size_at(begins_s)
+
+    def learn(self, fates: Sequence[PacketFate], now_s: float) -> None:
+        """Nothing is learnt."""
+
+    def restart_estimate(self) -> None:
+        """There is no estimate."""
+
+
+def fixed_block_size(size: int) -> PlannedBlockSize:
+    """N for good. FecError for one that no block has.
+
+    >>> fixed_block_size(25).block_size_at(3.0)
+    25
+    """
+    if not 1 <= size <= MAX_BLOCK:
+        raise FecError(f"block size {size}: give 1 to {MAX_BLOCK}")
+    return PlannedBlockSize(lambda _: size)
