@@ -19,7 +19,7 @@ from testbed.model.verdict import Check, Verdict
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.analysis import size_range
 from testbed.stream.plan import LabelOrder, StreamParameters, StreamPlan
-from testbed.stream.planning import build_plan
+from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.active_faults import planned_epochs
 from testbed.stream.prediction.foresight import foreseen_sizes, needed_size, stream_outcome
 from testbed.stream.prediction.policy import block_size_policy
@@ -93,10 +93,12 @@ def sender_plan(point: Mapping[str, Any]) -> tuple[StreamPlan, int, int]:
         load_network(NETWORK),
         SOURCE,
         SINK,
-        stream=stream,
-        faults=changing_faults(point["pattern"], point["at"], point["lasts_s"]),
-        duration_s=point["lasts_s"],
-        seed=point["seed"],
+        PlanOptions(
+            stream=stream,
+            faults=changing_faults(point["pattern"], point["at"], point["lasts_s"]),
+            duration_s=point["lasts_s"],
+            seed=point["seed"],
+        ),
     )
     policy = block_size_policy(plan)
     worst = max(needed_size(plan, policy, epoch.loss, epoch.needed) for epoch in planned_epochs(plan))

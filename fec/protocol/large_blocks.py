@@ -180,9 +180,8 @@ class LargeBlockSender:
         esi = block.sent
         block.sent += 1
         stamp = int(now_s * 1e6) & 0xFFFFFFFF
-        data = encode_symbol(
-            self.parameters.stream_id, number, esi, block.symbols, self.blocks, block.encoder.symbol(esi), stamp
-        )
+        symbol = LargeSymbol(number, esi, block.symbols, self.blocks, stamp, block.encoder.symbol(esi))
+        data = encode_symbol(self.parameters.stream_id, symbol)
         label = self._labels(self.sent)
         self.sent += 1
         self._stamps.append((stamp, self.sent))
@@ -290,10 +289,21 @@ class LargeBlockReceiver:
         self.file = None if self.corrupted else file
 
 
-def encode_symbol(
-    stream_id: int, block: int, symbol_id: int, symbols: int, blocks: int, symbol: bytes, stamp_us: int
-) -> bytes:
+class LargeSymbol(NamedTuple):
+    """One coded symbol of a file: symbol ``symbol_id`` of block ``block``, which has ``symbols`` source symbols; the file has
+    ``blocks``. ``stamp_us``: the sender's time stamp, modulo 2^32."""
+
+    block: int
+    symbol_id: int
+    symbols: int
+    blocks: int
+    stamp_us: int
+    symbol: bytes
+
+
+def encode_symbol(stream_id: int, packet: LargeSymbol) -> bytes:
     """One packet: 24 bytes of header, then the symbol; the CRC covers both."""
+    block, symbol_id, symbols, blocks, stamp_us, symbol = packet
     front = HEADER.pack(
         VERSION << 4 | LARGE_SYMBOL, 0, stream_id, block << 24 | symbol_id, symbols, blocks, len(symbol), 0, stamp_us, 0
     )
@@ -301,8 +311,8 @@ def encode_symbol(
     return b"".join((front[:_CRC_OFFSET], crc.to_bytes(4, "big"), symbol))
 
 
-def decode_symbol(data: bytes, stream_id: int) -> tuple[int, int, int, int, int, bytes]:
-    """Block, symbol id, symbols a block, blocks, time stamp, symbol; raises a MalformedPacket that names its reason."""
+def decode_symbol(data: bytes, stream_id: int) -> LargeSymbol:
+    """The symbol in a packet; raises a MalformedPacket that names its reason."""
     _check_kind(data, LARGE_SYMBOL, HEADER.size)
     _, flags, stream, payload_id, symbols, blocks, length, spare, stamp, crc = HEADER.unpack_from(data)
     if len(data) != HEADER.size + length:
@@ -314,7 +324,7 @@ def decode_symbol(data: bytes, stream_id: int) -> tuple[int, int, int, int, int,
     block = payload_id >> 24
     if not 1 <= blocks <= MAX_BLOCKS or block >= blocks or not 1 <= symbols <= MAX_SYMBOLS or length % 8 or not length:
         raise ImpossibleBlock(f"block {block} of {blocks} with {symbols} symbols of {length} bytes")
-    return block, payload_id & 0xFFFFFF, symbols, blocks, stamp, data[HEADER.size :]
+    return LargeSymbol(block, payload_id & 0xFFFFFF, symbols, blocks, stamp, data[HEADER.size :])
 
 
 def encode_acknowledgement(stream_id: int, newest_us: int, received: int, decoded: dict[int, bytes]) -> bytes:

@@ -9,6 +9,7 @@ import math
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fec.code.erasure_code import ErasureCode
 from fec.errors import FecError, MalformedPacket
@@ -83,6 +84,22 @@ class _Block:
     complete: bool = False
 
 
+class _Packet(NamedTuple):
+    """The fields of a packet of this stream; ``block`` counts on beyond 2^24."""
+
+    block: int
+    symbol: int
+    block_size: int
+    stamp_us: int
+    body: bytes
+    path: int
+    path_sequence: int
+
+
+_new_packet = tuple.__new__
+"""A named tuple's own constructor takes twice the time, and this runs for every packet."""
+
+
 class StreamReceiver:
     """Decodes one stream; ``receive`` and ``advance`` return what happened, in order.
 
@@ -153,10 +170,10 @@ class StreamReceiver:
     def receive(self, data: bytes, now_s: float) -> list[Event]:
         """One datagram. Whatever its bytes are, it is accepted or counted; nothing is raised."""
         events: list[Event] = self.advance(now_s) if now_s >= self._closing_s else []
-        fields = self._parsed(data)
-        if fields is None:
+        packet = self._parsed(data)
+        if packet is None:
             return events
-        number, symbol, size, stamp, body, path, sequence = fields
+        number, stamp = packet.block, packet.stamp_us
         newest = self._newest_us
         sent_us = stamp if newest is None else newest + (stamp - newest + STAMPS // 2) % STAMPS - STAMPS // 2
         if number > self._highest + FARTHEST_AHEAD and not self._agreed(number):
@@ -186,8 +203,8 @@ class StreamReceiver:
         elif not 0 <= now_s - self._window_s < _CLOCK_WINDOW_S:
             self._offset_s, self._least_s, self._window_s = self._least_s, transit_s, now_s
             self._plan_closing()
-        if self._take(number, symbol, size, sent_us, body, now_s, events) and path:
-            self._reporter.paths.add(path, sequence)
+        if self._accept(packet, sent_us, now_s, events) and packet.path:
+            self._reporter.paths.add(packet.path, packet.path_sequence)
         return events
 
     def advance(self, now_s: float) -> list[Event]:
@@ -216,10 +233,9 @@ class StreamReceiver:
         )
         return [report]
 
-    def _take(
-        self, number: int, symbol: int, size: int, sent_us: int, body: bytes, now_s: float, events: list[Event]
-    ) -> bool:
+    def _accept(self, packet: _Packet, sent_us: int, now_s: float, events: list[Event]) -> bool:
         """A packet of this stream, into its block; False where it came before."""
+        number, symbol = packet.block, packet.symbol
         block = self._blocks.get(number)
         if block is None:
             self._counts["late"] += 1
@@ -232,15 +248,15 @@ class StreamReceiver:
         block.bitmap |= 1 << symbol
         if number in self._recent:
             self._recent[number] = block.bitmap
-        if size > block.size:
-            block.size = size
+        if packet.block_size > block.size:
+            block.size = packet.block_size
         if sent_us < block.start_us:
             self._began(number, sent_us)
-        self._use(block, symbol, body, now_s, events)
+        self._use(block, symbol, packet.body, now_s, events)
         return True
 
-    def _parsed(self, data: bytes) -> tuple[int, int, int, int, bytes, int, int] | None:
-        """(block number, symbol, N, time stamp, the symbol's bytes, path, number on it) of a packet of this stream; anything else is counted by reason."""
+    def _parsed(self, data: bytes) -> _Packet | None:
+        """A packet of this stream; anything else is counted by reason."""
         if len(data) == self._packet_bytes:
             first, flags, stream, ids, k, n, path, sequence, length, stamp, crc = HEADER.unpack_from(data)
             body = data[HEADER_BYTES:]
@@ -257,7 +273,7 @@ class StreamReceiver:
                 number = ids >> 8
                 if not -_HALF_BLOCKS <= number - self._highest < _HALF_BLOCKS and self._highest >= 0:
                     number = self._highest + signed(number - self._highest, BLOCK_NUMBERS)
-                return number, symbol, n, stamp, body, path, sequence
+                return _new_packet(_Packet, (number, symbol, n, stamp, body, path, sequence))
         self.rejected[self._reason(data)] += 1
         return None
 

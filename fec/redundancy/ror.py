@@ -94,32 +94,45 @@ def ror_breakdown(
     source_packets: int,
     decoding_error_rate: Number,
     large_blocks: bool = False,
-    block_sizes: Sequence[int | None] | None = None,
-    base_block_size: int | None = None,
 ) -> RorBreakdown:
-    """ROR with the block size and overhead of every load, in the order given.
+    """ROR with the block size (Gabrielyan 2007, eq. 25) and overhead of every load, in the order given.
 
-    ``block_sizes`` and ``base_block_size``, given together, replace equation 25: the deterministic ones of stratified
-    labels (None where a load is 1 or too small to count). A size below the base counts as the base: the sender never
-    sends less than at rest.
+    The arguments are those of ``ror``; with ``large_blocks`` there are no block sizes (eq. 29). FecError for values outside
+    their ranges.
     """
-    fractions = [_checked_load(i, load) for i, load in enumerate(loads)]
+    fractions, t = _checked_loads(loads, tolerance)
+    if large_blocks:
+        return RorBreakdown(base_block_size=None, per_load=tuple(_large_block_term(r, t) for r in fractions))
+    base = fec_block_size(source_packets, t, decoding_error_rate)
+    sizes = [fec_block_size(source_packets, r, decoding_error_rate) if t <= r < 1 else None for r in fractions]
+    terms = tuple(_block_term(r, t, size, base) for r, size in zip(fractions, sizes, strict=True))
+    return RorBreakdown(base_block_size=base, per_load=terms)
+
+
+def ror_of_block_sizes(
+    loads: Iterable[Number],
+    block_sizes: Sequence[int | None],
+    base_block_size: int,
+    *,
+    tolerance: Number,
+    source_packets: int,
+) -> RorBreakdown:
+    """``ror_breakdown`` with given block sizes in place of eq. 25: the deterministic ones of stratified labels.
+
+    One size for each load, None where a load is 1 or too small to count. A size below the base counts as the base: the
+    sender never sends less than at rest. FecError where sizes and loads do not fit together.
+    """
+    fractions, t = _checked_loads(loads, tolerance)
+    base, sizes = _checked_sizes(fractions, t, block_sizes, base_block_size, source_packets)
+    terms = tuple(_block_term(r, t, size, base) for r, size in zip(fractions, sizes, strict=True))
+    return RorBreakdown(base_block_size=base, per_load=terms)
+
+
+def _checked_loads(loads: Iterable[Number], tolerance: Number) -> tuple[list[Fraction], Fraction]:
     t = as_fraction(tolerance, "tolerance")
     if not 0 <= t < 1:
         raise FecError(f"tolerance {tolerance!r}: give a fraction of the packets, from 0 to below 1")
-    if large_blocks:
-        if block_sizes is not None or base_block_size is not None:
-            raise FecError("large_blocks has no block sizes (equation 29): leave block_sizes and base_block_size out")
-        return RorBreakdown(base_block_size=None, per_load=tuple(_large_block_term(r, t) for r in fractions))
-    if (block_sizes is None) != (base_block_size is None):
-        raise FecError("give block_sizes and base_block_size together, or neither for equation 25")
-    if block_sizes is None:
-        base = fec_block_size(source_packets, t, decoding_error_rate)
-        sizes = [fec_block_size(source_packets, r, decoding_error_rate) if t <= r < 1 else None for r in fractions]
-    else:
-        base, sizes = _checked_sizes(fractions, t, block_sizes, base_block_size or 0, source_packets)
-    terms = tuple(_block_term(r, t, size, base) for r, size in zip(fractions, sizes, strict=True))
-    return RorBreakdown(base_block_size=base, per_load=terms)
+    return [_checked_load(i, load) for i, load in enumerate(loads)], t
 
 
 def _checked_load(index: int, load: Number) -> Fraction:

@@ -6,7 +6,7 @@ Pure: the controller's part, routing and splitting anew, is ``splits_of``; a fab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from testbed.errors import InputError
@@ -52,22 +52,26 @@ def splits_of(
     return route, spray(route, budget=SEARCH), disjoint_return_split(network, source, sink)
 
 
+@dataclass(frozen=True, kw_only=True)
+class MobilityOptions:
+    """How a stream is routed and coded while nodes move, and what fails besides."""
+
+    movement: Movement = field(default_factory=Movement)
+    stream: StreamParameters = field(default_factory=StreamParameters)
+    faults: PoissonFaults | Sequence[Fault] = ()
+    seed: int = 1
+
+
 def mobility_plan(
-    frames: Sequence[Network],
-    source: str,
-    sink: str,
-    *,
-    movement: Movement | None = None,
-    stream: StreamParameters | None = None,
-    faults: PoissonFaults | Sequence[Fault] = (),
-    seed: int = 1,
+    frames: Sequence[Network], source: str, sink: str, options: MobilityOptions | None = None
 ) -> tuple[StreamPlan, SplitRoute]:
     """The plan of a stream during which nodes move through the frames (networks of the same nodes), and the first route.
 
     Hosts are left out: the two ends get their own. Random faults come on the cables that some frame's route loads. Raises
     InputError naming the frame where the sink is out of reach, or what else cannot be streamed.
     """
-    movement = movement or Movement()
+    options = options or MobilityOptions()
+    movement, stream, faults = options.movement, options.stream, options.faults
     if not frames:
         raise InputError("mobility: no frame; give one at least")
     switched = [switches_only(frame) for frame in frames]
@@ -75,7 +79,7 @@ def mobility_plan(
     present = [frozenset(link.id for link in frame.links) for frame in switched]
     routed = [_routed(k, _only(union, there), source, sink, movement) for k, there in enumerate(present)]
     moved = [(on_network(there, union), on_network(back, union)) for _, there, back in routed]
-    begin, stream = movement.warm_up_s, stream or StreamParameters()
+    begin = movement.warm_up_s
     changes = tuple(
         RouteChange(
             at_s=round(begin + k * movement.frame_s, 4),
@@ -97,7 +101,7 @@ def mobility_plan(
         changes=changes,
         handover=movement.handover,
         duration_s=round(begin + len(frames) * movement.frame_s + stream.playback_s, 4),
-        seed=seed,
+        seed=options.seed,
     )
     scheduled = random_faults(plan, faults) if isinstance(faults, PoissonFaults) else tuple(faults)
     plan = replace(plan, faults=scheduled)

@@ -6,7 +6,7 @@ Pure: the same arguments and seed give the same plan on every machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fec.redundancy.block_size import binomial_window_for, stratified_window_for
 from testbed.errors import InputError
@@ -44,17 +44,23 @@ class EachLink:
     most: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """How a stream is routed, coded and disturbed. ``layers``: of capillary routing, the first so many (None: all).
+
+    ``duration_s``: None for as long as the faults take.
+    """
+
+    method: str = "capillary"
+    layers: int | None = None
+    stream: StreamParameters = field(default_factory=StreamParameters)
+    faults: EachLink | PoissonFaults | Sequence[Fault] = ()
+    duration_s: float | None = None
+    seed: int = 1
+
+
 def build_plan(
-    network: Network,
-    source: str,
-    sink: str,
-    *,
-    method: str = "capillary",
-    layers: int | None = None,
-    stream: StreamParameters | None = None,
-    faults: EachLink | PoissonFaults | Sequence[Fault] = (),
-    duration_s: float | None = None,
-    seed: int = 1,
+    network: Network, source: str, sink: str, options: PlanOptions | None = None
 ) -> tuple[StreamPlan, SplitRoute]:
     """Route, split and schedule; returns the plan and the exact route that its predictions come from.
 
@@ -62,11 +68,18 @@ def build_plan(
     """
     from testbed.routing import route_by_name  # networks that only carry given splits never need the solvers
 
-    parameters = stream or StreamParameters()
-    route = route_by_name(network, source, sink, method, layers=layers)
+    options = options or PlanOptions()
+    parameters, faults, duration_s = options.stream, options.faults, options.duration_s
+    route = route_by_name(network, source, sink, options.method, layers=options.layers)
     forward, backward = spray(route), disjoint_return_split(network, source, sink)
     plan = StreamPlan(
-        network=network, method=method, forward=forward, backward=backward, stream=parameters, duration_s=1.0, seed=seed
+        network=network,
+        method=options.method,
+        forward=forward,
+        backward=backward,
+        stream=parameters,
+        duration_s=1.0,
+        seed=options.seed,
     )
     if isinstance(faults, PoissonFaults):
         scheduled = random_faults(replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults)

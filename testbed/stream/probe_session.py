@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from testbed.errors import InputError
 from testbed.faults.grammar import parse_link
@@ -14,24 +13,6 @@ from testbed.stream.judgement.verdict import invalid_reason
 from testbed.stream.planning import check_rates, choose_links
 from testbed.stream.probe import ProbeStep, judge_probe, probe_plan, probe_sizes, probe_step
 from testbed.stream.session import SessionRequest, open_fabric, plan_session
-
-
-def run_probe(request: SessionRequest, fabric_name: str, *, blocks: int, link: str | None, as_json: bool) -> int:
-    """Run both steps, print them with the verdict; returns the exit code."""
-    if blocks < 100:
-        raise InputError(f"--blocks {blocks}: give 100 or more, 10000 for a verdict at an error rate of 1e-2")
-    steps, verdict, probed, fabric = probe(request, fabric_name, blocks=blocks, link=link)
-    if as_json:
-        listed = [asdict(step) for step in steps]
-        print(json.dumps({"fabric": fabric, "link": probed, "steps": listed, "verdict": verdict.to_json()}))
-        return verdict.exit_code
-    for check in verdict.checks:
-        print(
-            f"{'ok    ' if check.passed else 'FAILED'} {check.name}: predicted {check.predicted:g}, measured {check.measured:g}; {check.detail}"
-        )
-    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
-    print(f"verdict: {state} ({probed} down, {fabric})")
-    return verdict.exit_code
 
 
 def probe(

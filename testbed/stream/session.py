@@ -2,95 +2,60 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from testbed.errors import CapabilityError
-from testbed.faults.fault import Fault
-from testbed.faults.schedules import PoissonFaults
 from testbed.model.progress import ReportProgress
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import Record
-from testbed.model.verdict import Verdict
 from testbed.stream.fabric import StreamFabric
-from testbed.stream.judgement.analysis import SessionAnalysis, analyse
-from testbed.stream.judgement.records import session_records
+from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.records import JudgedRun, session_records
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
-from testbed.stream.mobility import Movement, mobility_plan
-from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import EachLink, build_plan, check_together
+from testbed.stream.mobility import MobilityOptions, mobility_plan
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import PlanOptions, build_plan, check_together
 from topologies import load_network
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionRequest:
+class SessionRequest(PlanOptions):
     """What a user asks of one stream; ``network`` is a catalogue name or a file."""
 
     network: str
     source: str
     sink: str
-    method: str = "capillary"
-    layers: int | None = None
-    stream: StreamParameters = field(default_factory=StreamParameters)
-    faults: EachLink | PoissonFaults | Sequence[Fault] = ()
-    duration_s: float | None = None
-    seed: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class MobilityRequest:
+class MobilityRequest(MobilityOptions):
     """One stream while nodes move: ``networks`` are the frames in order, catalogue names or files of the same nodes."""
 
     networks: tuple[str, ...]
     source: str
     sink: str
-    movement: Movement = field(default_factory=Movement)
-    stream: StreamParameters = field(default_factory=StreamParameters)
-    faults: PoissonFaults | Sequence[Fault] = ()
-    seed: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Session:
+class Session(JudgedRun):
     """A finished session. ``attempts`` counts runs, the invalid ones that were repeated included."""
 
-    plan: StreamPlan
-    route: SplitRoute
-    run: StreamMeasurements
-    analysis: SessionAnalysis
-    verdict: Verdict
     attempts: int = 1
 
     def records(self, index: int, title: str) -> list[Record]:
-        return session_records(index, title, self.plan, self.route, self.run, self.analysis, self.verdict)
+        return session_records(index, title, self)
 
 
 def plan_session(request: SessionRequest | MobilityRequest) -> tuple[StreamPlan, SplitRoute]:
     """The plan and the route that its predictions come from. Raises InputError or TopologyError before anything is done."""
     if isinstance(request, MobilityRequest):
-        return mobility_plan(
-            [load_network(name) for name in request.networks],
-            request.source,
-            request.sink,
-            movement=request.movement,
-            stream=request.stream,
-            faults=request.faults,
-            seed=request.seed,
-        )
-    return build_plan(
-        load_network(request.network),
-        request.source,
-        request.sink,
-        method=request.method,
-        layers=request.layers,
-        stream=request.stream,
-        faults=request.faults,
-        duration_s=request.duration_s,
-        seed=request.seed,
-    )
+        return mobility_plan([load_network(name) for name in request.networks], request.source, request.sink, request)
+    return build_plan(load_network(request.network), request.source, request.sink, request)
 
 
 def run_session(
@@ -102,13 +67,17 @@ def run_session(
     repeats_if_invalid: int = 0,
 ) -> Session:
     """Run, analyse, judge. An invalid run (the machine could not keep up) is repeated at most so many times."""
-    attempt, run = 1, fabric.run(plan, report_progress)
+    for attempt in itertools.count(1):
+        session = judged_session(plan, route, fabric.run(plan, report_progress), attempt)
+        if session.verdict.invalid is None or attempt > repeats_if_invalid:
+            break
+    return session
+
+
+def judged_session(plan: StreamPlan, route: SplitRoute, run: StreamMeasurements, attempt: int = 1) -> Session:
+    """A run with its analysis and verdict."""
     analysis = analyse(plan, run)
     verdict = judge(plan, run, analysis)
-    while verdict.invalid is not None and attempt <= repeats_if_invalid:
-        attempt, run = attempt + 1, fabric.run(plan, report_progress)
-        analysis = analyse(plan, run)
-        verdict = judge(plan, run, analysis)
     return Session(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict, attempts=attempt)
 
 
@@ -117,12 +86,7 @@ def run_sessions_together(
 ) -> tuple[Session, ...]:
     """All streams at once on one network; each has its own analysis and verdict."""
     runs = fabric.run_together([plan for plan, _ in plans], report_progress)
-    sessions = []
-    for (plan, route), run in zip(plans, runs, strict=True):
-        analysis = analyse(plan, run)
-        verdict = judge(plan, run, analysis)
-        sessions.append(Session(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict))
-    return tuple(sessions)
+    return tuple(judged_session(plan, route, run) for (plan, route), run in zip(plans, runs, strict=True))
 
 
 def plans_together(requests: Sequence[SessionRequest]) -> list[tuple[StreamPlan, SplitRoute]]:

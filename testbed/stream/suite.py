@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from testbed.stream.fabric import StreamFabric
 from testbed.stream.judgement.records import stream_document
 from testbed.stream.plan import StreamPlan
 from testbed.stream.plan_json import plan_to_json
-from testbed.stream.prediction.packet_fates import CampaignResult
 from testbed.stream.session import (
     MobilityRequest,
     Session,
@@ -95,50 +93,3 @@ def _sessions(suite: Suite, plans: Sequence[tuple[StreamPlan, SplitRoute]], fabr
         with progress_bar(f"{index + 1}/{len(suite.requests)} {title}") as report_progress:
             session = run_session(plan, route, fabric, report_progress, repeats_if_invalid=suite.repeats_if_invalid)
         yield session
-
-
-def campaign_lines(campaign: CampaignResult) -> list[str]:
-    """Frames and outages in words and figures, one a line."""
-    lines = []
-    if len(campaign.frames) > 1:
-        lines.append("frame   from s   packets  predicted %  measured %  links gone  change ms")
-    for part in campaign.frames if len(campaign.frames) > 1 else ():
-        change = "" if part.change_s is None else f"{1000 * part.change_s:.0f}"
-        lines.append(
-            f"{part.frame:5d} {part.start_s:8.1f} {part.packets:9d} {100 * part.predicted_loss:12.2f} "
-            f"{100 * part.measured_loss:11.2f} {part.lost_links:11d} {change:>10s}"
-        )
-    lines.append(
-        f"{campaign.faults} faults, up to {campaign.most_at_once} at once; {campaign.failing_s:.1f} s with failures, "
-        f"{campaign.overlapping_s:.1f} s of that with several"
-    )
-    for one in campaign.outages:
-        needed = "no N" if one.needed is None else f"N = {one.needed}"
-        lines.append(
-            f"beyond reach ({one.reason}): {one.start_s:.2f} to {one.stop_s:.2f} s, loss {100 * one.loss:.1f} %, {needed} would "
-            f"help; of {one.blocks} open blocks {one.predicted} to {one.predicted_most} predicted undecodable, {one.measured} were"
-        )
-    return lines
-
-
-def show_result(result: SuiteResult) -> None:
-    """The closing table and where the page lies, for a reader at a terminal (or in a log)."""
-    from rich.console import Console
-
-    from testbed.report.tables import closing_table
-
-    console = Console()
-    for part, session in zip(result.run.sessions, result.sessions, strict=True):
-        console.print(closing_table(part))
-        if session.analysis.campaign is not None:
-            for line in campaign_lines(session.analysis.campaign):
-                print(line)
-    verdict = result.verdict
-    for check in verdict.checks:
-        if not check.passed:
-            print(f"failed: {check.name}: predicted {check.predicted}, measured {check.measured}; {check.detail}")
-    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
-    print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
-    print(f"results: {result.directory}")
-    print(f"page:    {result.directory / 'page.html'}")
-    sys.stdout.flush()

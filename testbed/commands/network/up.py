@@ -113,9 +113,9 @@ def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> 
         return ()
     from fec.protocol.wire import STREAM_UDP_PORT
     from testbed.openflow.rules import stream_rules
-    from testbed.stream.planning import build_plan
+    from testbed.stream.planning import PlanOptions, build_plan
 
-    plan, _ = build_plan(network, args.source, args.sink, method=args.route, duration_s=1.0)
+    plan, _ = build_plan(network, args.source, args.sink, PlanOptions(method=args.route, duration_s=1.0))
     return tuple(
         rule
         for split in (plan.forward, plan.backward)

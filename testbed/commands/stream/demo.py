@@ -21,9 +21,10 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
+    from testbed.commands.stream.closing import show_result
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.stream.session import choose_fabric
-    from testbed.stream.suite import Suite, run_suite, show_result
+    from testbed.stream.suite import Suite, run_suite
 
     fabric = choose_fabric(args.fabric)
     if fabric == "emulation" and not in_sandbox():

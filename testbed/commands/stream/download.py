@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from testbed.download.plan import DownloadPlan
 
 DESCRIPTION = (
-    "Send a file in large coded blocks from one node to a host behind a last kilometre of the given rate (000, 4.3.3). The sender "
+    "Send a file in large coded blocks from one node to a host behind a last kilometre of the given rate (Gabrielyan 2007, section 4.3.3). The sender "
     "raises its rate by what the failing links lose, so that the last kilometre stays full wherever a path is left. By default the "
     "most loaded link is down for the middle half of the download."
 )
@@ -104,8 +104,8 @@ def _run(plan: DownloadPlan, fabric: str) -> DownloadMeasurements:
     from testbed.download.emulated import emulate_download
 
     action: Callable[..., DownloadMeasurements] = emulate_download
-    with progress_bar(f"{plan.method}, {plan.code}") as tell:
-        return action(plan, tell)
+    with progress_bar(f"{plan.method}, {plan.code}") as report_progress:
+        return action(plan, report_progress)
 
 
 def _show(document: dict[str, Any]) -> None:

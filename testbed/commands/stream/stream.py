@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +69,33 @@ def run(args: argparse.Namespace) -> int:
         return run_reactive(args)
     request = session_request(args)
     if args.probe_block_size:
-        from testbed.stream.probe_session import run_probe
-
-        return run_probe(request, fabric, blocks=args.blocks, link=args.probe_link, as_json=args.json)
+        return _probe(args, request, fabric)
     return _stream(args, request, fabric)
 
 
+def _probe(args: argparse.Namespace, request: Any, fabric_name: str) -> int:
+    """Two runs at fixed block sizes, decoding failures counted against theory, printed with the verdict."""
+    from testbed.stream.probe_session import probe
+
+    if args.blocks < 100:
+        raise InputError(f"--blocks {args.blocks}: give 100 or more, 10000 for a verdict at an error rate of 1e-2")
+    steps, verdict, probed, fabric = probe(request, fabric_name, blocks=args.blocks, link=args.probe_link)
+    if args.json:
+        listed = [asdict(step) for step in steps]
+        print(json.dumps({"fabric": fabric, "link": probed, "steps": listed, "verdict": verdict.to_json()}))
+        return verdict.exit_code
+    for check in verdict.checks:
+        print(
+            f"{'ok    ' if check.passed else 'FAILED'} {check.name}: predicted {check.predicted:g}, measured {check.measured:g}; {check.detail}"
+        )
+    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
+    print(f"verdict: {state} ({probed} down, {fabric})")
+    return verdict.exit_code
+
+
 def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
-    from testbed.stream.suite import Suite, run_suite, show_result
+    from testbed.commands.stream.closing import show_result
+    from testbed.stream.suite import Suite, run_suite
 
     if not 0 <= args.background_mbps <= 1000:
         raise InputError(f"--background-mbps {args.background_mbps:g}: give 0 to 1000")

@@ -31,7 +31,7 @@ _CODED = {
 
 
 def add_routing_options(parser: argparse.ArgumentParser) -> None:
-    """--routing, and FT-DRB's parameters (document 003; defaults in docs/ft_drb.md)."""
+    """--routing, and FT-DRB's parameters (Zarza 2011, chapter 3; defaults in docs/workloads/ft_drb.md)."""
     usual = MetapathOptions()
     parser.add_argument(
         "--routing",
@@ -69,8 +69,8 @@ def run_reactive(args: argparse.Namespace) -> int:
     from testbed.report.progress_bar import progress_bar
 
     plan = metapath_plan(args)
-    with progress_bar(f"{args.routing} {args.network} {args.source} to {args.sink}") as tell:
-        session = run_metapath_session(plan, tell, repeats_if_invalid=_REPEATS)
+    with progress_bar(f"{args.routing} {args.network} {args.source} to {args.sink}") as report_progress:
+        session = run_metapath_session(plan, report_progress, repeats_if_invalid=_REPEATS)
     directory = _store(args, session)
     if args.json:
         from testbed.metapath.records import metapath_document

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.commands.parsing import OneLineParser, reported
+from testbed.commands.stream.closing import show_result
 from testbed.commands.stream.stream_options import add_fabric_options
 from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 from testbed.stream.session import SessionRequest, choose_fabric
-from testbed.stream.suite import Suite, SuiteResult, run_suite, show_result
+from testbed.stream.suite import Suite, SuiteResult, run_suite
 
 Sessions = Sequence[tuple[str, SessionRequest]]
 

@@ -19,7 +19,7 @@ from fec.redundancy.block_size import (
     stratified_block_size,
     stratified_tolerance_block_size,
 )
-from fec.redundancy.ror import RorBreakdown, ror_breakdown
+from fec.redundancy.ror import RorBreakdown, ror_breakdown, ror_of_block_sizes
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import spray
@@ -193,14 +193,7 @@ def _stratified_breakdown(route: SplitRoute, coding: Coding) -> RorBreakdown:
     t = as_fraction(coding.tolerance, "tolerance")
     tolerated = [size for size, load in zip(sizes, loads, strict=True) if size is not None and load < t]
     base = max([stratified_tolerance_block_size(t, m), *tolerated])
-    return ror_breakdown(
-        loads,
-        tolerance=coding.tolerance,
-        source_packets=m,
-        decoding_error_rate=coding.decoding_error_rate,
-        block_sizes=sizes,
-        base_block_size=base,
-    )
+    return ror_of_block_sizes(loads, sizes, base, tolerance=coding.tolerance, source_packets=m)
 
 
 def beyond_reed_solomon(terms: RorBreakdown) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
@@ -78,7 +79,8 @@ class EmulatedStreamFabric:
         check_together(plans)
         plan, report_progress = plans[0], progress or (lambda _: None)
         report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
-        with running_network(*plans, mtu=self.mtu) as (net, controller, wiring):
+        with running_network(*plans, mtu=self.mtu) as network:
+            net, controller, wiring = network
             breaker = CableBreaker(net)
             movement = MobileRoutes(breaker, controller, wiring, plan) if plan.changes or plan.absent else None
             if movement is None:
@@ -89,12 +91,20 @@ class EmulatedStreamFabric:
             for link, path in self.pcap.items():
                 net.start_capture(link, path)
             with background_tcp(net, wiring, plan, self.background_bps) as carried:
-                found = streams_over(net, controller, wiring, plans, report_progress, breaker, movement)
+                found = streams_over(network, plans, report_progress, breaker, movement)
             return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
 
 
+class RunningNetwork(NamedTuple):
+    """A network that is up, its controller and how it is wired."""
+
+    net: EmulatedNetwork
+    controller: ControllerLink
+    wiring: Wiring
+
+
 @contextmanager
-def running_network(*plans: StreamPlan, mtu: int = 1500) -> Iterator[tuple[EmulatedNetwork, ControllerLink, Wiring]]:
+def running_network(*plans: StreamPlan, mtu: int = 1500) -> Iterator[RunningNetwork]:
     """The plans' network, up, with every switch connected to its controller."""
     wiring = wire(plans[0].network, [end for plan in plans for end in (plan.source, plan.sink)])
     with ExitStack() as stack:
@@ -107,19 +117,18 @@ def running_network(*plans: StreamPlan, mtu: int = 1500) -> Iterator[tuple[Emula
             )
         )
         controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
-        yield net, controller, wiring
+        yield RunningNetwork(net, controller, wiring)
 
 
 def streams_over(
-    net: EmulatedNetwork,
-    controller: ControllerLink,
-    wiring: Wiring,
+    network: RunningNetwork,
     plans: Sequence[StreamPlan],
     report_progress: ReportProgress,
     breaker: CableBreaker,
     movement: MobileRoutes | None = None,
 ) -> tuple[StreamMeasurements, ...]:
     """Run the plans' streams, their common faults and route changes on a network whose first rules are installed."""
+    net, controller, wiring = network
     before, plan = processor_times(), plans[0]
     with ExitStack() as stack:
         stack.enter_context(going_first(controller.pid))
@@ -144,9 +153,17 @@ def streams_over(
     port_events, busy = controller.port_events(), busy_share(before, processor_times())
     faults = tuple(with_port_status(t, port_events, wiring, start) for t in schedule.times())
     changes = movement.times() if movement is not None else ()
-    return tuple(
-        _measurements(one, *ends, faults, changes, busy, net.datapath) for one, ends in zip(plans, results, strict=True)
-    )
+    conditions = _Conditions(faults, changes, busy, net.datapath)
+    return tuple(_measurements(one, *ends, conditions) for one, ends in zip(plans, results, strict=True))
+
+
+class _Conditions(NamedTuple):
+    """What all streams of a run have in common."""
+
+    faults: tuple[FaultTimes, ...]
+    changes: tuple[ChangeTimes, ...]
+    busy: float
+    datapath: str
 
 
 @contextmanager
@@ -164,13 +181,7 @@ def going_first(controller_pid: int) -> Iterator[None]:
 
 
 def _measurements(
-    plan: StreamPlan,
-    sent: SenderResult,
-    received: ReceiverResult,
-    faults: tuple[FaultTimes, ...],
-    changes: tuple[ChangeTimes, ...],
-    busy: float,
-    datapath: str,
+    plan: StreamPlan, sent: SenderResult, received: ReceiverResult, conditions: _Conditions
 ) -> StreamMeasurements:
     packets, arrivals = sent.log, received.log
     return StreamMeasurements(
@@ -178,14 +189,14 @@ def _measurements(
         sent=packets,
         received=arrivals,
         blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
-        faults=faults,
-        changes=changes,
+        faults=conditions.faults,
+        changes=conditions.changes,
         health=RunHealth(
             sender_lag_s=sent.worst_lag_s,
             unplanned_drops=received.socket_drops,
-            cpu_fraction=busy,
+            cpu_fraction=conditions.busy,
         ),
-        counters={**sent.counters, **received.counters, "datapath": datapath},
+        counters={**sent.counters, **received.counters, "datapath": conditions.datapath},
     )
 
 

@@ -103,7 +103,8 @@ def block_outcomes(
     if enough.any():
         complete[enough] = arrival[(lead + source_packets - 1)[enough]]
     complete[complete > started + playback_s] = np.nan
-    late = _late_sources(sent, ids, complete, block_of, symbol, arrival, source_packets, playback_s)
+    arrived = ReceivedPackets(time_s=arrival, block=block_of, symbol=symbol)
+    late = _late_sources(sent, ids, complete, arrived, (source_packets, playback_s))
     return BlockOutcomes(
         block=ids.astype(np.int64),
         started_s=started,
@@ -117,22 +118,21 @@ def _late_sources(
     sent: SentPackets,
     ids: IntArray,
     complete: FloatArray,
-    block_of: IntArray,
-    symbol: IntArray,
-    arrival: FloatArray,
-    source_packets: int,
-    playback_s: float,
+    arrived: ReceivedPackets,
+    limits: tuple[int, float],
 ) -> IntArray:
+    """Late source packets of each block; ``arrived``: each packet's first arrival; ``limits``: M and the playback buffer."""
+    source_packets, playback_s = limits
     chosen = sent.symbol < source_packets
     key = sent.block[chosen] * 256 + sent.symbol[chosen]
     due = sent.time_s[chosen] + playback_s
-    arrived_key = block_of * 256 + symbol
+    arrived_key = arrived.block * 256 + arrived.symbol
     order = np.argsort(arrived_key, kind="stable")
     place = np.searchsorted(arrived_key[order], key)
     there = place < len(order)
     there[there] = arrived_key[order][place[there]] == key[there]
     at = np.full(len(key), np.inf)
-    at[there] = arrival[order][place[there]]
+    at[there] = arrived.time_s[order][place[there]]
     where = np.searchsorted(ids, sent.block[chosen])
     decoded = np.where(np.isnan(complete[where]), np.inf, complete[where])
     late = np.minimum(at, decoded) > due

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.model.json_fields import json_ready
@@ -16,18 +16,22 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.loss_by_path import REPORTS
 
 
-def session_records(
-    index: int,
-    title: str,
-    plan: StreamPlan,
-    route: SplitRoute,
-    run: StreamMeasurements,
-    analysis: SessionAnalysis,
-    verdict: Verdict,
-) -> list[Record]:
-    """The session, each of its faults, its timeline and its summary; ``index`` tells the sessions of a run apart."""
+@dataclass(frozen=True, kw_only=True)
+class JudgedRun:
+    """One run of one plan, what was found in it and what it proves; ``route``: where the plan's predictions come from."""
+
+    plan: StreamPlan
+    route: SplitRoute
+    run: StreamMeasurements
+    analysis: SessionAnalysis
+    verdict: Verdict
+
+
+def session_records(index: int, title: str, judged: JudgedRun) -> list[Record]:
+    """The session, each of its faults, its timeline and its summary; ``index`` numbers the sessions of a run."""
+    plan, run, analysis, verdict = judged.plan, judged.run, judged.analysis, judged.verdict
     session = session_record(
-        route,
+        judged.route,
         session=index,
         fabric=run.fabric,
         intervals={i: plan.forward.intervals(i) for i in plan.forward.loaded},

@@ -15,6 +15,7 @@ from fec.protocol.large_blocks import (
     LargeBlockParameters,
     LargeBlockReceiver,
     LargeBlockSender,
+    LargeSymbol,
     decode_symbol,
     encode_symbol,
 )
@@ -67,18 +68,18 @@ def test_an_outage_is_survived_and_paid_for_in_time_only() -> None:
 
 def test_damaged_and_foreign_packets_are_counted_and_change_nothing() -> None:
     receiver = LargeBlockReceiver(1, RaptorQBlocks())
-    good = encode_symbol(1, 0, 0, 10, 2, bytes(64), 5)
+    good = encode_symbol(1, LargeSymbol(0, 0, 10, 2, 5, bytes(64)))
     assert decode_symbol(good, 1) == (0, 0, 10, 2, 5, bytes(64))
     chance = random.Random(3)
     for _ in range(3000):
         bad = bytearray(good)
         bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
         receiver.receive(bytes(bad[: chance.choice((len(bad), len(bad), chance.randrange(len(bad))))]), 0.0)
-    receiver.receive(encode_symbol(2, 0, 0, 10, 2, bytes(64), 5), 0.0)
-    receiver.receive(encode_symbol(1, 2, 0, 10, 2, bytes(64), 5), 0.0)
+    receiver.receive(encode_symbol(2, LargeSymbol(0, 0, 10, 2, 5, bytes(64))), 0.0)
+    receiver.receive(encode_symbol(1, LargeSymbol(2, 0, 10, 2, 5, bytes(64))), 0.0)
     assert receiver.received == 0 and sum(receiver.counters.values()) == 3002
     receiver.receive(good, 0.0)
-    receiver.receive(encode_symbol(1, 0, 1, 11, 2, bytes(64), 5), 0.0)
+    receiver.receive(encode_symbol(1, LargeSymbol(0, 1, 11, 2, 5, bytes(64))), 0.0)
     assert receiver.received == 1
 
 

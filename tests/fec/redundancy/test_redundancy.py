@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fec import FecError, ror, ror_breakdown
+from fec.redundancy.ror import ror_of_block_sizes
 
 KEYS: dict[str, Any] = {"source_packets": 20, "decoding_error_rate": 1e-5}
 
@@ -44,13 +45,8 @@ def test_large_blocks_follow_equation_29_exactly() -> None:
 
 
 def test_given_block_sizes_replace_equation_25() -> None:
-    breakdown = ror_breakdown(
-        [0.5, 0.25, 1, 0.01, 0.06],
-        tolerance=0.05,
-        block_sizes=[42, 28, None, None, 21],
-        base_block_size=22,
-        **KEYS,
-    )
+    sizes = [42, 28, None, None, 21]
+    breakdown = ror_of_block_sizes([0.5, 0.25, 1, 0.01, 0.06], sizes, 22, tolerance=0.05, source_packets=20)
     assert breakdown.infinite == (2,)
     finite = [term.overhead for term in breakdown.per_load if term.overhead is not None]
     assert finite == [Fraction(42, 22) - 1, Fraction(28, 22) - 1, 0, 0]
@@ -66,13 +62,16 @@ def test_no_loads_need_nothing() -> None:
         ({"loads": [1.2], "tolerance": 0.05}, "load 0"),
         ({"loads": [0.5, -0.1], "tolerance": 0.05}, "load 1"),
         ({"loads": [0.5], "tolerance": 1}, "tolerance"),
-        ({"loads": [0.5], "tolerance": 0.05, "block_sizes": [42]}, "together"),
-        ({"loads": [0.5], "tolerance": 0.05, "block_sizes": [42, 1], "base_block_size": 22}, "one each"),
-        ({"loads": [0.5], "tolerance": 0.05, "block_sizes": [None], "base_block_size": 22}, "load 0"),
-        ({"loads": [0.5], "tolerance": 0.05, "block_sizes": [42], "base_block_size": 2}, "below"),
-        ({"loads": [0.5], "tolerance": 0.05, "large_blocks": True, "base_block_size": 22}, "large_blocks"),
     ],
 )
 def test_ror_names_what_is_wrong(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(FecError, match=says):
         ror_breakdown(arguments.pop("loads"), **arguments, **KEYS)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "base", "says"), [([42, 1], 22, "one each"), ([None], 22, "load 0"), ([42], 2, "below source_packets")]
+)
+def test_block_sizes_that_do_not_fit_the_loads_are_refused(sizes: list[int | None], base: int, says: str) -> None:
+    with pytest.raises(FecError, match=says):
+        ror_of_block_sizes([0.5], sizes, base, tolerance=0.05, source_packets=20)

@@ -183,11 +183,11 @@ def test_probe_agrees_with_theory(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 
 def test_probe_of_a_shifted_table_fails() -> None:
-    from testbed.stream.planning import build_plan
+    from testbed.stream.planning import PlanOptions, build_plan
     from testbed.stream.probe import ProbeStep, judge_probe
     from topologies import load_network
 
-    plan, _ = build_plan(load_network("swiss-t1"), "s1", "s6", seed=1)
+    plan, _ = build_plan(load_network("swiss-t1"), "s1", "s6", PlanOptions(seed=1))
     random_plan = plan.__class__(**{**vars(plan), "stream": plan.stream.__class__(labels="random")})
     steps = (
         ProbeStep(block_size=33, predicted_failure=0.004, blocks=10_000, failures=160, interval=(0.012, 0.021)),
@@ -200,7 +200,7 @@ def test_probe_of_a_shifted_table_fails() -> None:
 def test_experiments_are_listed_with_what_they_answer(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _plain(capsys, ["experiment", "list", "--json"])
     listed = {e["name"]: e["answers"] for e in json.loads(out)["experiments"]}
-    assert code == 0 and "equation 23" in listed["ror_validation"] and "r(l)" in listed["fault_injection_streaming"]
+    assert code == 0 and "eq. 23" in listed["ror_validation"] and "r(l)" in listed["fault_injection_streaming"]
 
 
 def test_a_routing_that_needs_switches_says_so_on_the_simulated_fabric(

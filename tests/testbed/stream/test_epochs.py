@@ -15,7 +15,7 @@ from testbed.faults.schedules import PoissonFaults
 from testbed.model.label_split import LABELS, LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
-from testbed.stream.mobility import Movement, frame_network, mobility_plan, recomputed
+from testbed.stream.mobility import MobilityOptions, Movement, frame_network, mobility_plan, recomputed
 from testbed.stream.plan import RouteChange, StreamParameters, StreamPlan
 from testbed.stream.plan_json import plan_from_json, plan_to_json
 from testbed.stream.prediction.active_faults import NEVER, epochs, is_campaign, lost_intervals, planned_epochs
@@ -123,7 +123,9 @@ def test_walk_under_random_failures_is_predicted_packet_by_packet() -> None:
     frames = [f.network for f in manet_frames(Walk(nodes=30, degree=5.8, step=0.01, seed=1), count=4)]
     spec = PoissonFaults(rate_per_s=0.05, lasts_s=1.0)
     stream = StreamParameters(rate_pps=200, playback_s=2.0, hold_s=2.0)
-    plan, route = mobility_plan(frames, "n0", "n29", movement=Movement(frame_s=3.0), stream=stream, faults=spec)
+    plan, route = mobility_plan(
+        frames, "n0", "n29", MobilityOptions(movement=Movement(frame_s=3.0), stream=stream, faults=spec)
+    )
     assert len(plan.changes) == 3 and plan.duration_s == 14.8 and len(plan.faults) >= 10
     assert all(recomputed(plan, k) == (c.forward, c.backward) for k, c in enumerate(plan.changes))
     present = {link.id for link in frame_network(plan, 2).links}

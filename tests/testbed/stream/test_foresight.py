@@ -17,7 +17,7 @@ from testbed.faults.fault import Fault
 from testbed.model.json_fields import json_ready
 from testbed.stream.endpoints import build_sender
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import build_plan
+from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.foresight import foreseen_sizes, stream_outcome
 from testbed.stream.prediction.policy import block_size_policy
 from testbed.stream.simulated import SimulatedStreamFabric
@@ -28,7 +28,9 @@ DEAD = Fault(link=("s1", "s2", 0), start_s=1.0, stop_s=2.0)
 
 def swiss_plan(*faults: Fault, **changes: Any) -> StreamPlan:
     stream = replace(StreamParameters(rate_pps=400.0), **changes)
-    plan, _ = build_plan(load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, duration_s=3.4)
+    plan, _ = build_plan(
+        load_network("swiss-t1"), "s1", "s6", PlanOptions(stream=stream, faults=faults, duration_s=3.4)
+    )
     return plan
 
 

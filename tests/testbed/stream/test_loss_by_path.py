@@ -14,11 +14,11 @@ from testbed.model.run_records import LoadedRun, Manifest, SummaryRecord, group_
 from testbed.report.page import build_page
 from testbed.routing.label_split.spraying import disjoint_return_split, paths_split
 from testbed.stream.judgement.analysis import analyse
-from testbed.stream.judgement.records import session_records, stream_document
+from testbed.stream.judgement.records import JudgedRun, session_records, stream_document
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import build_plan
+from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.loss_by_path import number_paths, path_of_label
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
@@ -27,7 +27,7 @@ from topologies.network import Link, Network, Node
 
 def ring_plan(*faults: Fault, **changes: object) -> tuple[StreamPlan, StreamMeasurements]:
     stream = replace(StreamParameters(rate_pps=500, hold_s=0.5), **changes)  # type: ignore[arg-type]
-    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", stream=stream, faults=faults, duration_s=4.0)
+    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", PlanOptions(stream=stream, faults=faults, duration_s=4.0))
     return plan, SimulatedStreamFabric().run(plan)
 
 
@@ -90,13 +90,13 @@ def test_random_losses_of_a_path_agree_within_four_deviations() -> None:
 
 def test_document_and_page_show_every_path() -> None:
     plan, run = ring_plan(Fault(link=("s0", "s1", 0), start_s=1.0, stop_s=2.0))
-    _, route = build_plan(plan.network, "s0", "s2", stream=plan.stream, duration_s=4.0)
+    _, route = build_plan(plan.network, "s0", "s2", PlanOptions(stream=plan.stream, duration_s=4.0))
     analysis = analyse(plan, run)
     verdict = judge(plan, run, analysis)
     document = stream_document(plan, run, analysis, verdict)
     assert [path["path"] for path in document["per_path"]] == [1, 2]
     assert "path_reports" not in document["figures"]
-    records = session_records(0, "Ring", plan, route, run, analysis, verdict)
+    records = session_records(0, "Ring", JudgedRun(plan=plan, route=route, run=run, analysis=analysis, verdict=verdict))
     assert isinstance(records[-1], SummaryRecord)
     sessions = group_sessions(records)
     page = build_page(LoadedRun(manifest=Manifest(command="x"), sessions=sessions, verdict=verdict))
@@ -106,7 +106,7 @@ def test_document_and_page_show_every_path() -> None:
 def test_paths_have_no_numbers_where_nodes_move() -> None:
     from testbed.stream.plan import RouteChange
 
-    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", duration_s=2.0)
+    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", PlanOptions(duration_s=2.0))
     back = disjoint_return_split(plan.network, "s0", "s2")
     moving = replace(plan, changes=(RouteChange(at_s=1.0, forward=plan.forward, backward=back),))
     assert analyse(moving, SimulatedStreamFabric().run(moving)).paths == ()

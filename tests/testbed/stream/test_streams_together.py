@@ -13,7 +13,7 @@ from testbed.errors import InputError
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.plan import StreamParameters
-from testbed.stream.planning import EachLink, build_plan, check_together
+from testbed.stream.planning import EachLink, PlanOptions, build_plan, check_together
 from testbed.stream.session import SessionRequest, plans_together
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
@@ -39,7 +39,10 @@ def test_streams_that_fill_a_link_together_are_refused() -> None:
     plans = plans_together([request("s1", "s6", stream=replace(fast, rate_pps=800), faults=())])
     one, other = plans[0][0], replace(plans[0][0], forward=plans[0][0].forward)
     network = load_network("ring:6")
-    pair = [build_plan(network, a, b, stream=replace(fast, rate_pps=4500))[0] for a, b in (("s0", "s3"), ("s1", "s4"))]
+    pair = [
+        build_plan(network, a, b, PlanOptions(stream=replace(fast, rate_pps=4500)))[0]
+        for a, b in (("s0", "s3"), ("s1", "s4"))
+    ]
     with pytest.raises(InputError, match=r"streams at once: they put .* Mbit/s"):
         check_together(pair)
     with pytest.raises(InputError, match="end point of two"):

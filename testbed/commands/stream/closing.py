@@ -1,0 +1,54 @@
+"""What a command prints when its streams are over: a table a session, what failed, the verdict, and where the page lies."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+from testbed.report.tables import closing_table
+from testbed.stream.prediction.packet_fates import CampaignResult
+from testbed.stream.suite import SuiteResult
+
+
+def campaign_lines(campaign: CampaignResult) -> list[str]:
+    """Frames and outages in words and figures, one a line."""
+    lines = []
+    if len(campaign.frames) > 1:
+        lines.append("frame   from s   packets  predicted %  measured %  links gone  change ms")
+    for part in campaign.frames if len(campaign.frames) > 1 else ():
+        change = "" if part.change_s is None else f"{1000 * part.change_s:.0f}"
+        lines.append(
+            f"{part.frame:5d} {part.start_s:8.1f} {part.packets:9d} {100 * part.predicted_loss:12.2f} "
+            f"{100 * part.measured_loss:11.2f} {part.lost_links:11d} {change:>10s}"
+        )
+    lines.append(
+        f"{campaign.faults} faults, up to {campaign.most_at_once} at once; {campaign.failing_s:.1f} s with failures, "
+        f"{campaign.overlapping_s:.1f} s of that with several"
+    )
+    for one in campaign.outages:
+        needed = "no N" if one.needed is None else f"N = {one.needed}"
+        lines.append(
+            f"beyond reach ({one.reason}): {one.start_s:.2f} to {one.stop_s:.2f} s, loss {100 * one.loss:.1f} %, {needed} would "
+            f"help; of {one.blocks} open blocks {one.predicted} to {one.predicted_most} predicted undecodable, {one.measured} were"
+        )
+    return lines
+
+
+def show_result(result: SuiteResult) -> None:
+    """The closing table and where the page lies, for a reader at a terminal (or in a log)."""
+    console = Console()
+    for part, session in zip(result.run.sessions, result.sessions, strict=True):
+        console.print(closing_table(part))
+        if session.analysis.campaign is not None:
+            for line in campaign_lines(session.analysis.campaign):
+                print(line)
+    verdict = result.verdict
+    for check in verdict.checks:
+        if not check.passed:
+            print(f"failed: {check.name}: predicted {check.predicted}, measured {check.measured}; {check.detail}")
+    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
+    print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
+    print(f"results: {result.directory}")
+    print(f"page:    {result.directory / 'page.html'}")
+    sys.stdout.flush()
