@@ -1,7 +1,13 @@
-"""How hard a run was on the machine that carried it: what says whether it kept up, whatever the run achieved."""
+"""How hard a run was on the machine that carried it, and the one rule that says whether the machine kept up.
+
+A run on a machine that did not keep up says nothing about the network, for or against: its verdict is invalid. That is decided
+by figures of the machine alone, never by what the run achieved. Each workload says how much it bears (``StrainLimits``).
+"""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -19,3 +25,43 @@ class Strain:
     busiest_task_fraction: float
     mean_lateness_s: float
     worst_lateness_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrainLimits:
+    """What a machine may show at most in a run that counts, by the fields of ``Strain``; None: that figure is not judged."""
+
+    stolen_fraction: float | None = None
+    worst_lateness_s: float | None = None
+    mean_lateness_s: float | None = None
+    cpu_fraction: float | None = None
+    busiest_task_fraction: float | None = None
+
+
+def why_not_kept_up(strains: Sequence[Strain], limits: StrainLimits, seconds: float) -> str | None:
+    """Why the machine did not keep up, None where it did: the first limit that the median over ``strains`` reaches.
+
+    ``strains``: of one run, or of several that are judged together; ``seconds``: how long the run took.
+    """
+    found = (
+        (
+            "stolen_fraction",
+            f"other machines had {{0:.0%}} of its processors (limit {limits.stolen_fraction or 0:.0%})",
+        ),
+        ("worst_lateness_s", f"it stood still for {{1:.0f}} ms of {seconds:.2f} s"),
+        ("mean_lateness_s", "a thread woke {1:.1f} ms late on average"),
+        ("cpu_fraction", "its processors were busy for {0:.0%} of the time"),
+        ("busiest_task_fraction", "its busiest task ran for {0:.0%} of the time"),
+    )
+    for name, text in found:
+        limit = getattr(limits, name)
+        if limit is not None and strains:
+            value = statistics.median(getattr(strain, name) for strain in strains)
+            if value >= limit:
+                return could_not_keep_up(text.format(value, 1000 * value))
+    return None
+
+
+def could_not_keep_up(why: str) -> str:
+    """The reason of an invalid run in words, with what a user can do about it."""
+    return f"the machine could not keep up: {why}; lower --link-rate, or leave the machine to this run"

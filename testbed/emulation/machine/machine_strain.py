@@ -1,6 +1,7 @@
-"""Whether this machine kept up with a run, told by the machine alone: processors, its busiest task, and how late a waiter woke.
+"""Measures how hard a run was on this machine: its processors, its busiest task, and how late a thread woke that wanted to.
 
-None of these figures knows what the run was to achieve.
+The kernel's counts are read when the run begins and when it ends (``MachineCounts``), and meanwhile a thread wants to wake every
+few milliseconds. None of these figures knows what the run was to achieve; ``testbed.model.strain`` says which are too high.
 """
 
 from __future__ import annotations
@@ -9,75 +10,99 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.emulation.machine.processor_load import busy_share, processor_times
+from testbed.emulation.machine.processor_load import ProcessorTimes, busy_share, processor_times, stolen_share
 from testbed.model.strain import Strain
 
 _BEAT_S = 0.005
 _PROC = Path("/proc")
 _INTERPRETER = "python"
+Task = tuple[str, int]
+"""(program, number of its process or thread)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineCounts:
+    """The kernel's counts at ``at_s`` on the monotonic clock.
+
+    ``task_s``: seconds on a processor so far of all that runs in this sandbox: every thread by itself, but a Python process as
+    one, whose threads take turns. ``stalled_s``: seconds since boot in which some runnable task waited for a processor, None
+    where the kernel does not count them.
+    """
+
+    at_s: float
+    processors: ProcessorTimes
+    task_s: Mapping[Task, float]
+    stalled_s: float | None
+
+
+def read_counts(proc: Path = _PROC) -> MachineCounts:
+    """The counts now. ``proc``: where the kernel's files are."""
+    return MachineCounts(
+        at_s=time.monotonic(), processors=processor_times(proc), task_s=_task_seconds(proc), stalled_s=_stalled_s(proc)
+    )
+
+
+def strain_between(before: MachineCounts, after: MachineCounts, lateness_s: Sequence[float]) -> Strain:
+    """The strain between two counts; ``lateness_s``: by how much a thread woke late, each time that it wanted to wake."""
+    seconds = max(after.at_s - before.at_s, 1e-9)
+    shares = {task: (spent - before.task_s.get(task, 0.0)) / seconds for task, spent in after.task_s.items()}
+    busiest = max(shares, key=lambda task: shares[task], default=("", 0))
+    stalled = None
+    if before.stalled_s is not None and after.stalled_s is not None:
+        stalled = (after.stalled_s - before.stalled_s) / seconds
+    return Strain(
+        cpu_fraction=busy_share(before.processors, after.processors),
+        stolen_fraction=stolen_share(before.processors, after.processors),
+        stalled_fraction=stalled,
+        busiest_task=busiest[0],
+        busiest_task_fraction=round(shares.get(busiest, 0.0), 3),
+        mean_lateness_s=sum(lateness_s) / max(1, len(lateness_s)),
+        worst_lateness_s=max(lateness_s, default=0.0),
+    )
 
 
 class StrainGauge:
-    """Measures from ``__enter__`` to ``__exit__``; then ``strain`` tells. A context manager, used once."""
+    """Measures from ``__enter__`` to ``__exit__``, which sets ``strain``. A context manager, used once."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
-        self._late_s: list[float] = []
+        self._lateness_s: list[float] = []
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self.strain: Strain | None = None
 
     def __enter__(self) -> StrainGauge:
-        self._began_s = time.monotonic()
-        self._times, self._tasks = processor_times(), _task_seconds()
-        self._stalled_s, self._stolen = _stalled_s(), _stolen()
+        self._before = read_counts()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        seconds = max(time.monotonic() - self._began_s, 1e-9)
-        stalled_s, times, stolen = _stalled_s(), processor_times(), _stolen()
-        name, share = _busiest(self._tasks, _task_seconds(), seconds)
-        self.strain = Strain(
-            cpu_fraction=busy_share(self._times, times),
-            stolen_fraction=round((stolen - self._stolen) / max(1.0, times[1] - self._times[1]), 3),
-            stalled_fraction=None if stalled_s is None or self._stalled_s is None else (stalled_s - self._stalled_s) / seconds,
-            busiest_task=name,
-            busiest_task_fraction=round(share, 3),
-            mean_lateness_s=sum(self._late_s) / max(1, len(self._late_s)),
-            worst_lateness_s=max(self._late_s, default=0.0),
-        )  # fmt: skip
+        self.strain = strain_between(self._before, read_counts(), self._lateness_s)
 
     def _beat(self) -> None:
         due_s = time.monotonic() + _BEAT_S
         while not self._stop.wait(max(0.0, due_s - time.monotonic())):
             now_s = time.monotonic()
-            self._late_s.append(now_s - due_s)
+            self._lateness_s.append(now_s - due_s)
             due_s = now_s + _BEAT_S
 
 
-def _stalled_s() -> float | None:
-    """Seconds that some runnable task waited for a processor, since boot; None where the kernel does not tell."""
+def _stalled_s(proc: Path) -> float | None:
     try:
-        first = (_PROC / "pressure/cpu").read_text().split("\n", 1)[0]
+        first = (proc / "pressure/cpu").read_text().split("\n", 1)[0]
         return int(first.rpartition("total=")[2]) / 1e6
     except (OSError, ValueError):
         return None
 
 
-def _stolen() -> float:
-    """Ticks of all processors that the hypervisor gave to other machines, since boot."""
-    return float((_PROC / "stat").read_text().split("\n", 1)[0].split()[8])
-
-
-def _task_seconds() -> dict[tuple[str, int], float]:
-    """(name, number) -> seconds on a processor so far, of all that runs in this sandbox: every thread by itself, but a Python
-    process as one, whose threads take turns."""
-    found: dict[tuple[str, int], float] = {}
-    for entry in _PROC.iterdir():
+def _task_seconds(proc: Path) -> dict[Task, float]:
+    found: dict[Task, float] = {}
+    for entry in proc.iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError):  # it has ended, or is another user's
                 program = (entry / "exe").readlink().name
@@ -91,11 +116,3 @@ def _seconds(path: Path) -> float:
     """A task's time on a processor so far."""
     fields = path.read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _busiest(
-    before: dict[tuple[str, int], float], after: dict[tuple[str, int], float], seconds: float
-) -> tuple[str, float]:
-    shares = {key: (spent - before.get(key, 0.0)) / seconds for key, spent in after.items()}
-    key = max(shares, key=lambda k: shares[k], default=("", 0))
-    return key[0], shares.get(key, 0.0)

@@ -12,6 +12,7 @@ from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.control.port_watch import PortWatch
+from testbed.emulation.machine.processor_load import busy_share, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InvalidRunError
 from testbed.faults.fault_times import FaultTimes
@@ -30,7 +31,7 @@ from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from testbed.stream.emulated.background_traffic import tcp_between
 from testbed.stream.emulated.endpoints import EndpointProcess
-from testbed.stream.emulated.fabric import busy_share, going_first, processor_times, with_port_status
+from testbed.stream.emulated.fabric import going_first, with_port_status
 from testbed.stream.measurements import RunHealth
 
 _LEAD_S = 0.15

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.control.fault_injection import CableBreaker, FaultSchedule
+from testbed.emulation.machine.processor_load import busy_share, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InvalidRunError
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
@@ -228,14 +229,3 @@ def with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: W
     ]
     first = min(notified, default=None)
     return times if first is None or first > times.stop_s else replace(times, port_status_s=first)
-
-
-def processor_times() -> tuple[float, float]:
-    """(busy, total) jiffies of all processors since boot."""
-    fields = [float(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    return sum(fields) - fields[3] - fields[4], sum(fields)
-
-
-def busy_share(before: tuple[float, float], after: tuple[float, float]) -> float:
-    total = after[1] - before[1]
-    return round((after[0] - before[0]) / total, 3) if total > 0 else 0.0
