@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -90,7 +91,7 @@ def _measured(point: Row, method: str, fabric: Any) -> dict[str, Any]:
 
     options = BulkOptions(method=method, message_bytes=point["message_bytes"], seed=point["seed"])
     found: dict[str, Any] = {}
-    for plan in plan_sides(f"swiss-t1:allocation={point['allocation']}", options):
+    for plan in plan_sides(f"swiss-t1:allocation={point['allocation']}", options, now=time.monotonic):
         for attempt in range(ATTEMPTS):
             session = run_side(fabric, plan)
             if session.verdict.invalid is None:

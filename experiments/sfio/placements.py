@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import statistics
+import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -73,11 +74,11 @@ def measure_placed(point: Row, *, stripe_unit: int, link_rate_bps: float) -> dic
 
 def _predicted(network: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Of circuits asked for as they come, in virtual time; and the liquid throughput, which no order exceeds."""
-    from testbed.striping.judgement import predict
-    from testbed.striping.planning import StripingOptions
+    from testbed.striping.plan import StripingOptions
+    from testbed.striping.prediction import predict
     from testbed.striping.session import MTU_BYTES, plan_session
 
-    prediction = predict(plan := plan_session(network, StripingOptions(**options)), MTU_BYTES)
+    prediction = predict(plan := plan_session(network, StripingOptions(**options), now=time.monotonic), MTU_BYTES)
     assert prediction is not None
     return {
         "predicted_bps": prediction.throughput_bps,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ BLUE, OCHRE, GREEN, GREY, RED = "#3b6ea5", "#c98b2b", "#4f8a4b", "#777777", "#b3
 def accessed(network: str, **options: Any) -> dict[str, Any]:
     """Write, or read: the median throughput of the repetitions beside the prediction. ``options``: of StripingOptions."""
     from testbed.striping.keeping_up import why_invalid
-    from testbed.striping.planning import StripingOptions
+    from testbed.striping.plan import StripingOptions
     from testbed.striping.session import plan_session, run_session
 
-    plan = plan_session(network, StripingOptions(**options))
+    plan = plan_session(network, StripingOptions(**options), now=time.monotonic)
     for _ in range(ATTEMPTS):
         with tempfile.TemporaryDirectory(prefix=".subfiles-", dir=Path.cwd()) as root:
             session = run_session(plan, Path(root))
@@ -61,7 +62,7 @@ def transferred(network: str, *, message_bytes: int, link_rate_bps: float, seed:
     options = BulkOptions(message_bytes=message_bytes, link_rate_bps=link_rate_bps, seed=seed, injected=0)
     with ExitStack() as stack:
         fabric = open_bulk_fabric("emulation", stack, calibrate=False)
-        row = run_side(fabric, plan_sides(network, options, ("circuit",))[0]).row()
+        row = run_side(fabric, plan_sides(network, options, ("circuit",), now=time.monotonic)[0]).row()
     return {
         "throughput_bps": row["throughput_bps"],
         "seconds": row["seconds"],

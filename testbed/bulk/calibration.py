@@ -1,14 +1,20 @@
-"""Which messages calibrate a run: some over one path alone, then some over many disjoint paths at once.
+"""What one path can carry on this machine, measured just before and just after a bulk run.
 
-The first gives the goodput that predictions are made of; the second tells whether the machine can carry a whole time frame.
+First some messages go over one path alone: their goodput is what predictions are made of. Then some go over many disjoint
+paths at once: where these are slower than one alone, the machine and not the schedule sets the pace, and the run would say
+nothing. No I/O here: the messages are sent by the ``measure`` that the caller gives.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from testbed.bulk.plan import BulkPlan
+from testbed.bulk.measurements import Goodput
+from testbed.bulk.plan import BulkPlan, Pair
+from testbed.errors import InvalidRunError
+from testbed.model.strain import could_not_keep_up
 from topologies.network import LinkId
 
 MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2
@@ -17,7 +23,7 @@ MIN_S, MAX_MESSAGES = 0.6, 16
 MIN_TOGETHER = 0.965
 """Disjoint paths at once that are slower than this fraction of one alone: the machine, not the schedule, sets the pace."""
 ATTEMPTS = 3
-"""Before a run: another program's burst of work is no reason to give up."""
+"""Another program's burst of work is no reason to give up: so often disjoint paths are measured before they count as slow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +34,10 @@ class CalibrationJob:
     count: int
 
 
+Measure = Callable[[CalibrationJob], float]
+"""Carries a job out and gives payload bits a second over its slowest path."""
+
+
 def alone(plan: BulkPlan) -> CalibrationJob:
     """The transfer with the longest path (of equals the first)."""
     longest = max(range(len(plan.transfers)), key=lambda i: (len(plan.transfers[i].path), -i))
@@ -35,8 +45,7 @@ def alone(plan: BulkPlan) -> CalibrationJob:
 
 
 def _count(plan: BulkPlan, least: int) -> int:
-    message_s = plan.message_bytes * 8 / plan.link_rate_bps
-    return max(least, min(MAX_MESSAGES, math.ceil(MIN_S / message_s)))
+    return max(least, min(MAX_MESSAGES, math.ceil(MIN_S / plan.message_s)))
 
 
 def together(plan: BulkPlan) -> CalibrationJob:
@@ -52,3 +61,51 @@ def together(plan: BulkPlan) -> CalibrationJob:
             used.update(path)
             chosen.append(index)
     return CalibrationJob(transfers=tuple(sorted(chosen)), count=_count(plan, MESSAGES_TOGETHER))
+
+
+def calibration_pairs(plan: BulkPlan) -> Iterator[Pair]:
+    """The end points of all messages that calibrating before and after a run can take, in the order in which it takes them."""
+    for job in (alone(plan), *[together(plan)] * (2 * ATTEMPTS + 1)):
+        for index in job.transfers:
+            yield from [(plan.transfers[index].source, plan.transfers[index].sink)] * job.count
+
+
+def uncalibrated(plan: BulkPlan) -> Goodput:
+    """Goodput taken to be the links' rate."""
+    return Goodput(alone_bps=plan.link_rate_bps, together_bps=plan.link_rate_bps, paths_together=1)
+
+
+def calibrate(plan: BulkPlan, measure: Measure) -> Goodput:
+    """Goodput of one path alone, and of many disjoint ones at once.
+
+    Raises InvalidRunError where these are much slower than one alone, however often they are tried.
+    """
+    alone_bps = measure(alone(plan))
+    for _ in range(ATTEMPTS):
+        found = _measured_together(plan, measure, alone_bps)
+        if machine_lag(found) is None:
+            return found
+    raise InvalidRunError(str(machine_lag(found)))
+
+
+def calibrate_again(plan: BulkPlan, measure: Measure, first: Goodput) -> Goodput:
+    """Many paths at once after the run: a machine that lags now may have lagged in the run. The slower of both counts."""
+    for _ in range(ATTEMPTS):
+        if machine_lag(_measured_together(plan, measure, first.alone_bps)) is None:
+            return first
+    return _measured_together(plan, measure, first.alone_bps)
+
+
+def _measured_together(plan: BulkPlan, measure: Measure, alone_bps: float) -> Goodput:
+    job = together(plan)
+    return Goodput(alone_bps=alone_bps, together_bps=measure(job), paths_together=len(job.transfers))
+
+
+def machine_lag(goodput: Goodput) -> str | None:
+    """Why the machine cannot carry a time frame, None where it can."""
+    if goodput.together_bps >= MIN_TOGETHER * goodput.alone_bps:
+        return None
+    return could_not_keep_up(
+        f"{goodput.paths_together} disjoint paths at once got {goodput.together_bps / 1e6:.2f} Mbit/s each, "
+        f"one alone {goodput.alone_bps / 1e6:.2f}"
+    )

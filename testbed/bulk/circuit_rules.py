@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from testbed.bulk.plan import Pair
 from testbed.errors import InputError
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import ETH_IPV4, FlowRule, Match
@@ -16,9 +17,6 @@ PROTOCOL_TCP = 6
 BULK_PORT = 7117
 """TCP port of every receiver."""
 CIRCUIT_PRIORITY, STANDING_PRIORITY = 400, 300
-
-Pair = tuple[str, str]
-"""(sending node, receiving node)."""
 
 
 def circuit_rules(

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from testbed.bulk.arbiter import CircuitArbiter, Deadlock, Outcome
-from testbed.bulk.plan import BulkPlan, Path, TransferRecord
+from testbed.bulk.measurements import TransferRecord
+from testbed.bulk.plan import BulkPlan, Path
 from topologies.network import LinkId, reverse_of
 
 MAX_ATTEMPTS = 5

@@ -1,14 +1,21 @@
-"""From a bulk run's measurements to figures and a verdict: prediction and measurement side by side."""
+"""A bulk run's measurements beside its prediction: figures, and the verdict.
+
+Every run must come to its end with each message delivered once and verified. Where circuits ran without faults, their
+throughput is held against the prediction and the links' bytes against the schedule; a machine that did not keep up makes that
+verdict invalid.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.bulk.calibration import MIN_TOGETHER
-from testbed.bulk.frames import ROUNDS
-from testbed.bulk.messages import OVERHEAD_BYTES
-from testbed.bulk.plan import BulkMeasurements, BulkPlan
+from testbed.bulk.calibration import machine_lag
+from testbed.bulk.measurements import BulkMeasurements
+from testbed.bulk.plan import BulkPlan
+from testbed.bulk.planning import ROUNDS
+from testbed.bulk.prediction import HEADERS_BYTES, expected_bytes, liquid_throughput_bps
+from testbed.model.strain import StrainLimits, why_not_kept_up
 from testbed.model.verdict import Check, Verdict
 from topologies.network import LinkId
 
@@ -17,7 +24,6 @@ LIQUID_RATIO = 0.95
 ORDER_TOLERANCE = 0.1
 """How far the ratio of any other order may lie from that of its virtual-time run."""
 COUNTER_TOLERANCE = 0.02
-_MEND = "lower --link-rate, or leave the machine to this run"
 MAX_STANDSTILL, USUAL_LATENESS_S, MAX_LATE_S = 0.4, 0.01, 0.0015
 """Of the time that a run may lose against its prediction, what its machine may stand still at once (so long it may in any run,
 however short); and how late a thread may wake on average."""
@@ -25,8 +31,6 @@ STRAY_SHARE, STRAY_PACKETS = 0.03, 2
 """Of the messages' own packets, what switches may drop and TCP repeats; small messages: so many packets of each."""
 SEGMENT_BYTES = 8948
 """Data in a packet of the largest size on the emulated links."""
-HEADERS_BYTES = 66
-"""Ethernet, IPv4 and TCP with time stamps, of a packet of data and of an acknowledgement alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +50,17 @@ class BulkAnalysis:
     worst_link: LinkId | None
 
 
-def analyse(plan: BulkPlan, run: BulkMeasurements, predicted_seconds: float) -> BulkAnalysis:
-    """``predicted_seconds``: how long the same plan takes in virtual time, at the links' nominal rate."""
-    liquid_bps = float(plan.liquid_links) * run.goodput.alone_bps
+def analyse(plan: BulkPlan, run: BulkMeasurements, predicted_ratio: float) -> BulkAnalysis:
+    """``predicted_ratio``: of the same plan in virtual time, over liquid throughput."""
+    liquid_bps = liquid_throughput_bps(plan, run.goodput)
     delivered_bits = run.delivered * plan.message_bytes * 8
     throughput = delivered_bits / run.seconds if run.seconds > 0 else 0.0
-    ideal_s = plan.total_bytes * 8 / (float(plan.liquid_links) * plan.link_rate_bps)
     error, worst = _counter_error(plan, run)
     return BulkAnalysis(
         throughput_bps=throughput,
         liquid_throughput_bps=liquid_bps,
         ratio=throughput / liquid_bps,
-        predicted_ratio=ideal_s / predicted_seconds if predicted_seconds > 0 else 0.0,
+        predicted_ratio=predicted_ratio,
         verified=sum(r.deliveries == 1 for r in run.transfers),
         busy=busy_fractions(plan, run, plan.bottlenecks),
         counter_error=error,
@@ -83,35 +86,21 @@ def busy_fractions(plan: BulkPlan, run: BulkMeasurements, links: Sequence[LinkId
     return {link: tuple(min(1.0, x) for x in shares) for link, shares in busy.items()}
 
 
-def expected_bytes(plan: BulkPlan, packet_payload_bytes: int) -> dict[LinkId, float]:
-    """Link -> bytes that the schedule puts on it: messages with their headers, and on the way back at most one acknowledgement
-    for every two packets."""
-    message = plan.message_bytes + OVERHEAD_BYTES
-    packets = -(-message // packet_payload_bytes)
-    forward, back = message + packets * HEADERS_BYTES, packets * HEADERS_BYTES / 2
-    found: dict[LinkId, float] = {}
-    for transfer in plan.transfers:
-        for a, b, key in transfer.path:
-            found[a, b, key] = found.get((a, b, key), 0.0) + forward
-            found[b, a, key] = found.get((b, a, key), 0.0) + back
-    return found
-
-
-def repeated_bytes(plan: BulkPlan, run: BulkMeasurements) -> dict[LinkId, int]:
-    """Link -> the most bytes that TCP's repetitions may have put on it; those dropped at a switch got less far."""
+def retransmitted_bytes(plan: BulkPlan, run: BulkMeasurements) -> dict[LinkId, int]:
+    """Link -> the most bytes that TCP's retransmissions may have put on it; those dropped at a switch got less far."""
     found: dict[LinkId, int] = {}
-    for number, (octets, packets) in run.repeated.items():
+    for number, (octets, packets) in run.retransmitted.items():
         for link in plan.transfers[number].path:
             found[link] = found.get(link, 0) + octets + packets * HEADERS_BYTES
     return found
 
 
 def _counter_error(plan: BulkPlan, run: BulkMeasurements) -> tuple[float, LinkId | None]:
-    """Of the links that carry data; what virtual time counts has no headers."""
+    """(largest relative difference, its link) of the links that carry data; virtual time counts no headers, so it has none."""
     if run.fabric != "emulation" or run.lost_links or run.failure is not None:
         return 0.0, None
     expected = expected_bytes(plan, run.packet_payload_bytes)
-    again = repeated_bytes(plan, run)
+    again = retransmitted_bytes(plan, run)
     errors = {}
     for link in plan.loads:
         more = run.links[link].bytes - expected[link]
@@ -132,51 +121,33 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
             passed=run.failure is None,
             detail=run.failure or "",
         ),
-        Check(
-            name="messages delivered exactly once and verified",
-            predicted=count,
-            measured=analysis.verified,
-            tolerance=0,
-            passed=analysis.verified == count,
+        Check.equal(
+            "messages delivered exactly once and verified",
+            count,
+            analysis.verified,
             detail=f"{analysis.verified * plan.message_bytes} of {plan.total_bytes} bytes",
         ),
     ]
-    late = None
+    strained = None
     whole = run.failure is None and not plan.faults and not plan.killed
     if whole and plan.switching == "circuit":
-        checks += _circuit_checks(plan, run, analysis)
+        if run.fabric == "emulation":
+            checks += _circuit_checks(plan, run, analysis)
         checks.append(_throughput_check(plan, analysis))
-        late = _late(run, checks[-1].tolerance or 0.0)
+        strained = _strained(run, checks[-1].tolerance or 0.0)
     notes = [f"deadlock broken: {text}" for text in run.deadlocks[:5]]
     if len(run.deadlocks) > 5:
         notes.append(f"and {len(run.deadlocks) - 5} more deadlocks")
     notes += [f"link cut: {a}->{b}" for a, b, _ in run.lost_links]
-    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=_lag(run) or late)
+    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=machine_lag(run.goodput) or strained)
 
 
-def _lag(run: BulkMeasurements) -> str | None:
-    """Why the machine did not keep up by its calibrations, None where it did."""
-    goodput = run.goodput
-    if goodput.together_bps >= MIN_TOGETHER * goodput.alone_bps:
-        return None
-    return (
-        f"the machine could not keep up: {goodput.paths_together} disjoint paths at once got {goodput.together_bps / 1e6:.2f} "
-        f"Mbit/s each, one alone {goodput.alone_bps / 1e6:.2f}; {_MEND}"
+def _strained(run: BulkMeasurements, tolerance: float) -> str | None:
+    """Why a run of which a throughput is claimed says nothing: decided by how late a thread woke, never by what came out."""
+    limits = StrainLimits(
+        worst_lateness_s=max(USUAL_LATENESS_S, MAX_STANDSTILL * tolerance * run.seconds), mean_lateness_s=MAX_LATE_S
     )
-
-
-def _late(run: BulkMeasurements, tolerance: float) -> str | None:
-    """Why a run of which a throughput is claimed says nothing: told by how late a thread woke, never by what came out."""
-    strain = run.strain
-    if strain is None:
-        return None
-    if strain.worst_lateness_s > max(USUAL_LATENESS_S, MAX_STANDSTILL * tolerance * run.seconds):
-        late_ms = 1000 * strain.worst_lateness_s
-        return f"the machine could not keep up: it stood still for {late_ms:.0f} ms of {run.seconds:.2f} s; {_MEND}"
-    if strain.mean_lateness_s > MAX_LATE_S:
-        late_ms = 1000 * strain.mean_lateness_s
-        return f"the machine could not keep up: a thread woke {late_ms:.1f} ms late on average; {_MEND}"
-    return None
+    return None if run.strain is None else why_not_kept_up([run.strain], limits, run.seconds)
 
 
 def _throughput_check(plan: BulkPlan, analysis: BulkAnalysis) -> Check:
@@ -189,45 +160,40 @@ def _throughput_check(plan: BulkPlan, analysis: BulkAnalysis) -> Check:
             passed=analysis.ratio >= LIQUID_RATIO,
             detail=f"at least {LIQUID_RATIO}",
         )
-    return Check(
-        name="throughput over predicted liquid throughput, against the order in virtual time",
-        predicted=analysis.predicted_ratio,
-        measured=analysis.ratio,
+    return Check.equal(
+        "throughput over predicted liquid throughput, against the order in virtual time",
+        analysis.predicted_ratio,
+        analysis.ratio,
         tolerance=ORDER_TOLERANCE,
-        passed=abs(analysis.ratio - analysis.predicted_ratio) <= ORDER_TOLERANCE,
     )
 
 
 def _circuit_checks(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> list[Check]:
+    """What the switches' counters must show where data finds a way over circuits alone."""
     dropped = sum(run.dropped.values())
     own = max(1, len(plan.transfers) * plan.message_bytes // SEGMENT_BYTES)
     stray = max(0, dropped - run.injected) / own
     most_stray = max(STRAY_SHARE, STRAY_PACKETS * len(plan.transfers) / own)
     named = "" if analysis.worst_link is None else f"worst: {analysis.worst_link[0]}->{analysis.worst_link[1]}"
-    checks = [
-        Check(
-            name="packets injected without a circuit, dropped at switches",
-            predicted=run.injected,
-            measured=min(dropped, run.injected),
-            tolerance=0,
-            passed=dropped >= run.injected,
+    return [
+        Check.equal(
+            "packets injected without a circuit, dropped at switches",
+            run.injected,
+            min(dropped, run.injected),
             detail=f"{dropped} packets were dropped at switches in all",
         ),
-        Check(
-            name="packets of the messages themselves dropped at switches, share of all",
-            predicted=0.0,
-            measured=stray,
+        Check.equal(
+            "packets of the messages themselves dropped at switches, share of all",
+            0.0,
+            stray,
             tolerance=most_stray,
-            passed=stray <= most_stray,
             detail="repetitions that come after their circuit is gone, first packets that a switch still holds for strays; TCP repeats them",
         ),
-        Check(
-            name="bytes of links by the switches' counters against the schedule",
-            predicted=0.0,
-            measured=analysis.counter_error,
+        Check.equal(
+            "bytes of links by the switches' counters against the schedule",
+            0.0,
+            analysis.counter_error,
             tolerance=COUNTER_TOLERANCE,
-            passed=analysis.counter_error <= COUNTER_TOLERANCE,
             detail=named,
         ),
     ]
-    return checks if run.fabric == "emulation" else []

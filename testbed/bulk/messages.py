@@ -9,7 +9,9 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from testbed.bulk.plan import Pair
 from testbed.errors import InputError, TestbedError
 
 _HEADER = struct.Struct("!4sBBHIQI")
@@ -165,3 +167,19 @@ class Payloads:
     def checksum(self, transfer: int) -> int:
         """CRC-32 of the payload."""
         return zlib.crc32(self.payload(transfer))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageSet:
+    """Every message that may be sent in a run: ``pairs[n]`` are the (sending, receiving) host of message ``n``.
+
+    ``send_buffer_bytes``: of each connection, so that no sender has more under way than the queues on its path can hold;
+    None leaves it to the kernel. ``store``: a directory that keeps the first ``stored`` messages, None for none.
+    """
+
+    pairs: tuple[Pair, ...]
+    payloads: Payloads
+    message_bytes: int
+    send_buffer_bytes: int | None = None
+    store: Path | None = None
+    stored: int = 0

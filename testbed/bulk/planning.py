@@ -7,16 +7,20 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from testbed.bulk.frames import time_frames
-from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledReceiver, Path, Switching
+from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledReceiver, Pair, Path, Switching
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
+from testbed.model.traffic import Traffic
+from testbed.scheduling.baselines import Order, sending_rounds
+from testbed.scheduling.methods import schedule_by_name
+from testbed.scheduling.traffic.patterns import link_name
 from topologies.errors import NoPathError
 from topologies.network import LinkId, Network
 from topologies.routing_tables import shortest_path_routing, static_routing
 
-Pair = tuple[str, str]
 MAX_MESSAGE_BYTES = 1 << 30
+ROUNDS: tuple[Order, ...] = ("round-robin", "random", "identical")
+"""Orders of the senders alone: their rounds may congest, which is what circuits then wait for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,3 +162,29 @@ def bottleneck_load(transfers: Sequence[BulkTransfer]) -> int:
         for link in transfer.path:
             loads[link] = loads.get(link, 0) + 1
     return max(loads.values(), default=0)
+
+
+def time_frames(
+    network: Network,
+    transfers: Sequence[BulkTransfer],
+    method: str,
+    *,
+    seed: int,
+    time_limit_s: float,
+    now: Callable[[], float] | None,
+) -> tuple[tuple[int, ...], ...]:
+    """Indices of ``transfers``, frame by frame. ``now``: a clock for methods that search against the time limit.
+
+    InputError for an unknown method, or a network of which a path has no link.
+    """
+    if method in ROUNDS:
+        index = network.link_index
+        return sending_rounds([[index[link] for link in t.path] for t in transfers], method, seed=seed)
+    schedule = schedule_by_name(traffic_of(transfers), method, seed=seed, time_limit_s=time_limit_s, now=now)
+    return tuple(tuple(frame) for frame in schedule.frames)
+
+
+def traffic_of(transfers: Sequence[BulkTransfer]) -> Traffic:
+    """The same transfers as the schedulers know them."""
+    paths = {(t.source, t.sink): t.path for t in transfers}
+    return Traffic.from_paths([(t.source, t.sink) for t in transfers], lambda a, b: paths[a, b], link_name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,13 +10,15 @@ from typing import Any, Protocol
 
 from testbed.bulk.coordinator import OnDeadlock
 from testbed.bulk.judgement import BulkAnalysis, analyse, judge
-from testbed.bulk.plan import SWITCHINGS, BulkMeasurements, BulkPlan, Switching
+from testbed.bulk.measurements import BulkMeasurements
+from testbed.bulk.plan import SWITCHINGS, BulkPlan, Switching
 from testbed.bulk.planning import BulkOptions, build_bulk_plan
+from testbed.bulk.prediction import predicted_ratio
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
+from testbed.scheduling.traffic.patterns import link_name
 from topologies import load_network
-from topologies.network import LinkId
 
 
 class BulkFabric(Protocol):
@@ -24,7 +26,7 @@ class BulkFabric(Protocol):
 
     name: str
 
-    def run(self, plan: BulkPlan, progress: ReportProgress | None = None) -> BulkMeasurements: ...
+    def run(self, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkMeasurements: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,20 +72,27 @@ class BulkSession:
             "cpu_fraction": run.cpu_fraction,
             "failure": run.failure,
             "frame_times_s": [list(times) for times in run.frame_times_s],
-            "bottlenecks": [_label(link) for link in found.busy],
+            "bottlenecks": [link_name(link) for link in found.busy],
             "bottleneck_busy": [[round(x, 4) for x in shares] for shares in found.busy.values()],
             "link_loads": [
-                [_label(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()
+                [link_name(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()
             ],
-            "repeated": [_label_of(plan, r.transfer) for r in run.transfers if r.attempts > 1],
+            "repeated": [plan.transfers[r.transfer].name for r in run.transfers if r.attempts > 1],
         }
 
 
 def plan_sides(
-    network: str, options: BulkOptions, switchings: tuple[Switching, ...] = SWITCHINGS
+    network: str,
+    options: BulkOptions,
+    switchings: tuple[Switching, ...] = SWITCHINGS,
+    *,
+    now: Callable[[], float] | None = None,
 ) -> tuple[BulkPlan, ...]:
-    """The same transfers and time frames for every switching."""
-    first = build_bulk_plan(load_network(network), options, switchings[0], now=time.monotonic)
+    """The same transfers and time frames for every switching. ``now``: a clock for methods that search against a time limit.
+
+    Raises InputError and TopologyError for what cannot be run.
+    """
+    first = build_bulk_plan(load_network(network), options, switchings[0], now=now)
     injected = options.injected
     return tuple(replace(first, switching=s, injected=injected if s == "circuit" else 0) for s in switchings)
 
@@ -104,18 +113,9 @@ def open_bulk_fabric(
     return stack.enter_context(EmulatedBulkFabric(on_deadlock=on_deadlock, store=store, calibrate=calibrate))
 
 
-def run_side(fabric: BulkFabric, plan: BulkPlan, tell: ReportProgress | None = None) -> BulkSession:
+def run_side(fabric: BulkFabric, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkSession:
     """Run, analyse, judge."""
-    quiet = replace(plan, faults=(), killed=(), injected=0)
-    predicted = SimulatedBulkFabric().run(quiet).seconds
-    run = fabric.run(plan, tell)
+    predicted = predicted_ratio(plan)
+    run = fabric.run(plan, report_progress)
     analysis = analyse(plan, run, predicted)
     return BulkSession(plan=plan, run=run, analysis=analysis, verdict=judge(plan, run, analysis))
-
-
-def _label(link: LinkId) -> str:
-    return f"{link[0]}->{link[1]}" + (f"#{link[2]}" if link[2] else "")
-
-
-def _label_of(plan: BulkPlan, transfer: int) -> str:
-    return plan.transfers[transfer].name

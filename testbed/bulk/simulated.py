@@ -6,14 +6,15 @@ the links max-min fairly, which is what senders that adapt to congestion approac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from testbed.bulk.coordinator import BulkCoordinator, ChangeCircuits, Finished, OnDeadlock, Send
-from testbed.bulk.plan import BulkMeasurements, BulkPlan, Goodput, LinkCount, Path
+from testbed.bulk.coordinator import BulkCoordinator, ChangeCircuits, OnDeadlock, Send
+from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount
+from testbed.bulk.plan import BulkPlan, Path
 from testbed.errors import InputError
-from testbed.model.progress import Progress
+from testbed.model.progress import Progress, ReportProgress
 from topologies.network import LinkId, reverse_of
 
 _PACKET_BYTES = 1500
@@ -35,11 +36,13 @@ class SimulatedBulkFabric:
     def __init__(self, *, setup_s: float = 0.0, on_deadlock: OnDeadlock = "retreat") -> None:
         self._setup_s, self._on_deadlock = setup_s, on_deadlock
 
-    def run(self, plan: BulkPlan, progress: Callable[[Progress], None] | None = None) -> BulkMeasurements:
+    def run(self, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkMeasurements:
         """Run the plan to its end. InputError where it asks for what this fabric cannot do (a fault other than a cut)."""
         if any(f.kind != "down" for f in plan.faults) or plan.killed:
             raise InputError("the simulated fabric of bulk transfers knows cut links only; leave other faults out")
-        run = _Run(plan, BulkCoordinator(plan, on_deadlock=self._on_deadlock, stall_s=1e9), self._setup_s, progress)
+        run = _Run(
+            plan, BulkCoordinator(plan, on_deadlock=self._on_deadlock, stall_s=1e9), self._setup_s, report_progress
+        )
         return run.to_the_end()
 
 
@@ -49,10 +52,10 @@ class _Run:
         plan: BulkPlan,
         coordinator: BulkCoordinator,
         setup_s: float,
-        progress: Callable[[Progress], None] | None,
+        report_progress: ReportProgress | None,
     ) -> None:
         self._plan, self._coordinator, self._setup_s = plan, coordinator, setup_s
-        self._tell = progress
+        self._report_progress = report_progress
         self._capacity = {link.id: link.capacity_bps for link in plan.network.links}
         self._flows: dict[int, _Flow] = {}
         self._now = 0.0
@@ -66,7 +69,7 @@ class _Run:
     def to_the_end(self) -> BulkMeasurements:
         """Events in their order; at one moment a batch is confirmed before messages arrive, and these before links are cut."""
         self._coordinator.begin(0.0)
-        self._obey()
+        self._execute_all()
         while not self._over:
             self._share()
             at = min(
@@ -79,7 +82,7 @@ class _Run:
             elif not self._arrive():
                 _, link = self._cuts.pop(0)
                 self._coordinator.link_lost([link, reverse_of(link)], at)
-            self._obey()
+            self._execute_all()
         rate = min(self._capacity.values())
         return BulkMeasurements(
             fabric="simulator",
@@ -96,7 +99,7 @@ class _Run:
             slowest_change_s=self._setup_s,
         )
 
-    def _obey(self) -> None:
+    def _execute_all(self) -> None:
         for action in self._coordinator.actions():
             if isinstance(action, Send):
                 for transfer, attempt in action.messages:
@@ -110,13 +113,13 @@ class _Run:
                 self._changes += 1
                 for circuit in action.tear_down:
                     self._flows.pop(circuit.transfer, None)
-                if not any(isinstance(a, Finished) for a in (action,)) and not self._coordinator.over:
+                if not self._coordinator.over:
                     self._confirmed.append(self._now + self._setup_s)
             else:
                 self._failure, self._over = action.failure, True
-        if self._tell is not None:
+        if self._report_progress is not None:
             done, total = self._coordinator.done, len(self._plan.transfers)
-            self._tell(Progress(done_s=done, total_s=total, doing=f"{done} of {total} messages"))
+            self._report_progress(Progress(done_s=done, total_s=total, doing=f"{done} of {total} messages"))
 
     def _share(self) -> None:
         if self._plan.switching == "circuit":

@@ -1,89 +1,16 @@
-"""Striped-file runs against prediction: what virtual time says of the same transfers, and the verdict over all operations."""
+"""Striped-file runs held against prediction: the verdict over all operations."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
 
-from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.model.verdict import Check, Verdict
-from testbed.striping.keeping_up import CIRCUIT_CHANGE_S, change_allowance_s, why_invalid
+from testbed.striping.keeping_up import why_invalid
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
-from testbed.striping.planning import StripingPlan
+from testbed.striping.plan import StripingPlan
+from testbed.striping.prediction import Prediction
 
-SCHEDULED_RATIO = 0.9
-"""What a liquid schedule must reach of its prediction, and one process that writes or reads alone of its link."""
-IRREGULAR_RATIO = 0.5
-"""Where blocks are many: their lists are made for all processes by the processors of this one machine."""
-ORDER_TOLERANCE = 0.2
-"""How far circuits asked for as they come may lie from the same order in virtual time."""
-SHARED_RATIO = 0.3
-"""Of max-min fair shares: what TCP must reach where many transfers share queues (their losses are what is measured)."""
-ABOVE_LIQUID = 1.02
 ERROR_SLACK_S = 0.5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """Of one operation (writing and reading are alike, the other way round). ``liquid_throughput_bps``: no order can be
-    faster; ``throughput_bps``: of this order, switching included; ``least_ratio`` and ``most_ratio`` of measured over it."""
-
-    seconds: float
-    throughput_bps: float
-    liquid_throughput_bps: float
-    least_ratio: float
-    most_ratio: float
-
-
-def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
-    """None where nothing crosses the network, or every fragment is a message of its own (round trips set the pace)."""
-    if not plan.transfers or not plan.options.optimise:
-        return None
-    seconds = _scheduled_s(plan, mtu_bytes) if plan.options.schedule == "liquid" else _virtual_s(plan, mtu_bytes)
-    liquid = plan.liquid_links * plan.goodput_bps(mtu_bytes)
-    throughput = min(liquid, plan.file_bytes * 8 / seconds)
-    least, most = _bounds(plan)
-    return Prediction(
-        seconds=plan.file_bytes * 8 / throughput,
-        throughput_bps=throughput,
-        liquid_throughput_bps=liquid,
-        least_ratio=least,
-        most_ratio=min(most, ABOVE_LIQUID * liquid / throughput),
-    )
-
-
-def _scheduled_s(plan: StripingPlan, mtu_bytes: int) -> float:
-    """Every time frame lasts as long as its longest transfer, and the change to it."""
-    longest = [
-        max(plan.volumes[plan.transfers[i].source, plan.transfers[i].sink] for i in frame) for frame in plan.frames
-    ]
-    return sum(longest) * 8 / plan.goodput_bps(mtu_bytes) + change_allowance_s(plan) * len(longest)
-
-
-def _virtual_s(plan: StripingPlan, mtu_bytes: int) -> float:
-    """The same transfers in virtual time, all of their mean size."""
-    bulk = plan.bulk_plan()
-    on_the_wire = plan.options.link_rate_bps / plan.goodput_bps(mtu_bytes)
-    bulk = replace(bulk, message_bytes=round(bulk.message_bytes * on_the_wire))
-    setup_s = CIRCUIT_CHANGE_S if plan.options.switching == "circuit" else 0.0
-    return SimulatedBulkFabric(setup_s=setup_s).run(bulk).seconds
-
-
-def _bounds(plan: StripingPlan) -> tuple[float, float]:
-    volumes = [plan.volumes[t.source, t.sink] for t in plan.transfers]
-    even = max(volumes) <= 1.25 * min(volumes)
-    alone = len({t.source for t in plan.transfers}) == 1
-    if not even and not alone:
-        return SHARED_RATIO, 10.0
-    if plan.options.access != "contiguous":
-        return min(IRREGULAR_RATIO, SHARED_RATIO if not plan.coordinated else 1.0), 10.0
-    if plan.options.schedule == "liquid" or alone:
-        return SCHEDULED_RATIO, 10.0
-    if plan.options.switching == "circuit":
-        return 1 - ORDER_TOLERANCE, 1 + ORDER_TOLERANCE
-    return SHARED_RATIO, 10.0
 
 
 def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction | None, *, timeout_s: float) -> Verdict:
@@ -169,40 +96,3 @@ def _throughput(direction: str, throughput_bps: float, prediction: Prediction) -
         detail=f"{throughput_bps / 1e6:.1f} of {prediction.throughput_bps / 1e6:.1f} Mbit/s; at least "
         f"{prediction.least_ratio:g}",
     )
-
-
-def document(
-    plan: StripingPlan, run: StripingMeasurements, prediction: Prediction | None, verdict: Verdict
-) -> Mapping[str, Any]:
-    """What ``--json`` prints: sums over the operations that came to their end, and each of them."""
-    ended = [record for record in run.operations if not record.errors]
-    total, seconds = sum(r.bytes for r in ended), sum(r.seconds for r in ended)
-    options = plan.options
-    return {
-        "network": plan.network.name,
-        "fabric": run.fabric,
-        "compute_nodes": options.compute_nodes,
-        "io_nodes": options.io_nodes,
-        "stripe_unit": options.stripe_unit,
-        "file_size": plan.file_bytes,
-        "operation": options.operation,
-        "access": options.access,
-        "optimise": options.optimise,
-        "schedule": options.schedule,
-        "switching": options.switching,
-        "link_rate_bps": options.link_rate_bps,
-        "bytes": total,
-        "seconds": seconds,
-        "throughput_bps": total * 8 / seconds if seconds > 0 else 0.0,
-        "messages": sum(r.messages for r in ended),
-        "fragments": sum(r.fragments for r in ended),
-        "disk_calls": sum(r.disk_calls for r in ended),
-        "verified": bool(ended) and all(r.verified for r in ended),
-        "liquid_links": plan.liquid_links if plan.transfers else None,
-        "liquid_throughput_bps": None if prediction is None else prediction.liquid_throughput_bps,
-        "predicted": None if prediction is None else {"throughput_bps": prediction.throughput_bps, "seconds": prediction.seconds},
-        "frames": len(plan.frames),
-        "typical_throughput_bps": typical_throughput(run),
-        "operations": [record.to_json() for record in run.operations],
-        "verdict": dict(verdict.to_json()),
-    }  # fmt: skip

@@ -6,22 +6,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
+from testbed.model.strain import StrainLimits, could_not_keep_up, why_not_kept_up
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
-from testbed.striping.planning import StripingPlan
+from testbed.striping.plan import StripingPlan
+from testbed.striping.prediction import change_allowance_s
 
-CIRCUIT_CHANGE_S = 0.008
-"""Of a time frame: circuits into the switches, and the last answers on their way."""
 MAX_LATE_FRACTION = 0.12
 """Of an operation, spent in waiting for threads of this machine beyond what every time frame is allowed."""
-BUSY_FRACTION = 0.95
-"""Of all processors, or of what the busiest task can do: nothing was left for the network."""
-MAX_STOLEN_FRACTION = 0.2
-"""Of all processors, given to other machines by a hypervisor while this one wanted them."""
-
-
-def change_allowance_s(plan: StripingPlan) -> float:
-    """What a time frame is allowed for the change to it."""
-    return CIRCUIT_CHANGE_S if plan.options.switching == "circuit" else CIRCUIT_CHANGE_S / 2
+ANY_LIMITS = StrainLimits(stolen_fraction=0.2)
+"""Processors that a hypervisor gave to other machines while this one wanted them."""
+UNCOORDINATED_LIMITS = StrainLimits(cpu_fraction=0.95, busiest_task_fraction=0.95)
+"""Of all processors, and of what the busiest task can do: nothing was left for the network."""
 
 
 def lateness_s(plan: StripingPlan, late_s: Mapping[int, float]) -> float:
@@ -43,25 +38,15 @@ def why_invalid(plan: StripingPlan, run: StripingMeasurements) -> str | None:
     timed = [record for record in run.operations if record.strain is not None and not record.faulty]
     if not timed:
         return None
-    mend = "lower --link-rate, or leave the machine to this run"
     strains = [record.strain for record in timed if record.strain is not None]
-    stolen = statistics.median(strain.stolen_fraction for strain in strains)
-    if stolen >= MAX_STOLEN_FRACTION:
-        limit = f"(limit {MAX_STOLEN_FRACTION:.0%})"
-        return f"the machine could not keep up: other machines had {stolen:.0%} of its processors {limit}; {mend}"
-    if plan.coordinated:
-        late = statistics.median(_late_fraction(plan, record) for record in timed)
-        if late <= MAX_LATE_FRACTION:
-            return None
-        return f"the machine could not keep up: its threads were late for {late:.0%} of the time (limit {MAX_LATE_FRACTION:.0%}); {mend}"
-    found = (
-        (statistics.median(x.cpu_fraction for x in strains), "its processors were busy for {:.0%}"),
-        (statistics.median(x.busiest_task_fraction for x in strains), "its busiest task ran for {:.0%}"),
-    )
-    for fraction, what in found:
-        if fraction >= BUSY_FRACTION:
-            return f"the machine could not keep up: {what.format(fraction)} of the time; {mend}"
-    return None
+    seconds = statistics.median(record.seconds for record in timed)
+    reason = why_not_kept_up(strains, ANY_LIMITS, seconds)
+    if reason is not None or not plan.coordinated:
+        return reason or why_not_kept_up(strains, UNCOORDINATED_LIMITS, seconds)
+    late = statistics.median(_late_fraction(plan, record) for record in timed)
+    if late <= MAX_LATE_FRACTION:
+        return None
+    return could_not_keep_up(f"its threads were late for {late:.0%} of the time (limit {MAX_LATE_FRACTION:.0%})")
 
 
 def _late_fraction(plan: StripingPlan, record: OperationRecord) -> float:

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from testbed.bulk.plan import Pair, Path
 from testbed.errors import InputError
-from topologies.network import LinkId, Network, reverse_of
+from topologies.network import Network, reverse_of
 from topologies.routing_tables import static_routing
 
-Pair = tuple[str, str]
-"""(compute node, I/O node)."""
-Path = tuple[LinkId, ...]
 Order = Literal["first", "random"]
 
 
@@ -25,7 +23,7 @@ Order = Literal["first", "random"]
 class Placement:
     """Compute process ``k`` runs at the node ``compute[k]``, the listener ``j`` at ``io[j]``.
 
-    ``paths``: of every pair, the directed links from the compute to the I/O node; none where both are the same host.
+    ``paths``: of every pair (compute node, I/O node), the directed links from the compute to the I/O node; none where both are the same host.
     """
 
     network: Network

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 from testbed.striping.emulated.loopback import run_over_loopback
-from testbed.striping.judgement import Prediction, document, judge, predict
+from testbed.striping.judgement import judge, typical_throughput
 from testbed.striping.measurements import StripingMeasurements
-from testbed.striping.planning import StripingOptions, StripingPlan, build_striping_plan
+from testbed.striping.plan import StripingOptions, StripingPlan
+from testbed.striping.planning import build_striping_plan
+from testbed.striping.prediction import Prediction, predict
 from topologies import load_network
 
 MTU_BYTES = 9000
@@ -29,17 +32,57 @@ class StripingSession:
     verdict: Verdict
 
     def document(self) -> dict[str, Any]:
-        """Everything tables and figures are drawn from, JSON-ready."""
-        return dict(document(self.plan, self.run, self.prediction, self.verdict))
+        """What ``--json`` prints, and tables and figures are drawn from: sums over the operations that came to their end, and
+        each of them."""
+        plan, run, prediction = self.plan, self.run, self.prediction
+        ended = [record for record in run.operations if not record.errors]
+        total, seconds = sum(r.bytes for r in ended), sum(r.seconds for r in ended)
+        options = plan.options
+        return {
+            "network": plan.network.name,
+            "fabric": run.fabric,
+            "compute_nodes": options.compute_nodes,
+            "io_nodes": options.io_nodes,
+            "stripe_unit": options.stripe_unit,
+            "file_size": plan.file_bytes,
+            "operation": options.operation,
+            "access": options.access,
+            "optimise": options.optimise,
+            "schedule": options.schedule,
+            "switching": options.switching,
+            "link_rate_bps": options.link_rate_bps,
+            "bytes": total,
+            "seconds": seconds,
+            "throughput_bps": total * 8 / seconds if seconds > 0 else 0.0,
+            "messages": sum(r.messages for r in ended),
+            "fragments": sum(r.fragments for r in ended),
+            "disk_calls": sum(r.disk_calls for r in ended),
+            "verified": bool(ended) and all(r.verified for r in ended),
+            "liquid_links": plan.liquid_links if plan.transfers else None,
+            "liquid_throughput_bps": None if prediction is None else prediction.liquid_throughput_bps,
+            "predicted": None if prediction is None else {"throughput_bps": prediction.throughput_bps, "seconds": prediction.seconds},
+            "frames": len(plan.frames),
+            "typical_throughput_bps": typical_throughput(run),
+            "operations": [record.to_json() for record in run.operations],
+            "verdict": dict(self.verdict.to_json()),
+        }  # fmt: skip
 
 
-def plan_session(network: str, options: StripingOptions) -> StripingPlan:
-    """The plan of that network (catalogue name or file). InputError and TopologyError for what cannot be run."""
-    return build_striping_plan(load_network(network), options, now=time.monotonic)
+def plan_session(network: str, options: StripingOptions, *, now: Callable[[], float] | None = None) -> StripingPlan:
+    """The plan of that network (catalogue name or file). ``now``: a clock for the search for a schedule.
+
+    Raises InputError and TopologyError for what cannot be run.
+    """
+    return build_striping_plan(load_network(network), options, now=now)
 
 
 def run_session(
-    plan: StripingPlan, root: Path, *, fabric: str = "emulation", mtu: int = MTU_BYTES, tell: Any = None
+    plan: StripingPlan,
+    root: Path,
+    *,
+    fabric: str = "emulation",
+    mtu: int = MTU_BYTES,
+    report_progress: ReportProgress | None = None,
 ) -> StripingSession:
     """Run it; ``root`` gets the subfiles, a directory for each I/O node. Emulation must be called inside the sandbox.
 
@@ -54,7 +97,7 @@ def run_session(
         else:
             from testbed.striping.emulated.fabric import EmulatedStriping
 
-            with EmulatedStriping(plan, root, mtu=mtu, timeout_s=TIMEOUT_S, tell=tell) as network:
+            with EmulatedStriping(plan, root, mtu=mtu, timeout_s=TIMEOUT_S, report_progress=report_progress) as network:
                 run = network.run()
     except SfioError as error:
         raise InputError(f"the striped file could not be opened: {error}") from None

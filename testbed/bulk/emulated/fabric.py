@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from testbed.bulk.coordinator import OnDeadlock
 from testbed.bulk.emulated.run import BulkRun, RunOptions
-from testbed.bulk.plan import BulkMeasurements, BulkPlan, LinkCount
+from testbed.bulk.measurements import BulkMeasurements, LinkCount
+from testbed.bulk.plan import BulkPlan
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.model.progress import Progress
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from topologies.network import LinkId
 
@@ -56,22 +57,22 @@ class EmulatedBulkFabric:
         self._network = None
         self._stack.close()
 
-    def run(self, plan: BulkPlan, progress: Callable[[Progress], None] | None = None) -> BulkMeasurements:
+    def run(self, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkMeasurements:
         """Run the plan. Raises InvalidRunError where this machine cannot carry as many paths at once as a frame holds,
         CapabilityError where it cannot build the network."""
-        tell = progress or (lambda _: None)
-        net, wiring = self._network_for(plan, tell)
+        report = report_progress or (lambda _: None)
+        net, wiring = self._network_for(plan, report)
         try:
-            with BulkRun(net, wiring, plan, tell, self._options) as run:
+            with BulkRun(net, wiring, plan, report, self._options) as run:
                 return _measured(net, wiring, plan, run)
         finally:
             if plan.faults or plan.killed:
                 self._close()  # what a fault did to the network is not for the next run
 
-    def _network_for(self, plan: BulkPlan, tell: Callable[[Progress], None]) -> tuple[EmulatedNetwork, Wiring]:
+    def _network_for(self, plan: BulkPlan, report_progress: ReportProgress) -> tuple[EmulatedNetwork, Wiring]:
         if self._network is None or self._network[1].network.links != plan.network.links:
             self._close()
-            tell(Progress(done_s=0, total_s=1, doing="building the network"))
+            report_progress(Progress(done_s=0, total_s=1, doing="building the network"))
             wiring = wire(plan.network)
             self._network = (self._stack.enter_context(EmulatedNetwork(wiring, mtu=self._mtu)), wiring)
         return self._network
@@ -81,34 +82,34 @@ def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun
     """Calibrate, run, read the counters, calibrate again."""
     first = run.calibrate()
     counted = _counters_at_rest(net)
-    run.carry_out()
+    outcome = run.carry_out()
     links = _counted_since(counted, _counters_at_rest(net))
-    goodput = run.calibrate_again(first)
+    goodput = first if outcome.failure is not None else run.calibrate_again(first)
     deliveries = run.deliveries()
     records = run.coordinator.records()
     return BulkMeasurements(
         fabric="emulation",
-        seconds=max((r.done_s for r in records if r.done_s is not None), default=run.ended_s),
+        seconds=max((r.done_s for r in records if r.done_s is not None), default=outcome.ended_s),
         transfers=tuple(replace(r, deliveries=deliveries.get(r.transfer, r.deliveries)) for r in records),
         frame_times_s=run.coordinator.frame_times(),
         goodput=goodput,
-        failure=run.failure,
+        failure=outcome.failure,
         deadlocks=tuple(run.coordinator.deadlocks),
         links=links,
         dropped=dropped_at_switches(wiring, links),
-        injected=run.injected,
-        repeated=run.repeated,
-        lost_links=tuple(dict.fromkeys(run.lost_links)),
-        rule_changes=run.rule_changes,
-        slowest_change_s=run.slowest_change_s,
+        injected=outcome.injected,
+        retransmitted=outcome.retransmitted,
+        lost_links=outcome.lost_links,
+        rule_changes=outcome.rule_changes,
+        slowest_change_s=outcome.slowest_change_s,
         packet_payload_bytes=net.mtu - _INNER_HEADERS_BYTES,
-        strain=run.strain,
+        strain=outcome.strain,
     )
 
 
 def _counters_at_rest(net: EmulatedNetwork) -> Counters:
-    """What they say when no packet has moved for a while; packets on their way have been counted where they left, but not
-    where they will arrive."""
+    """The links' counters once no packet has moved for a while: a packet on its way has been counted where it left, but not
+    where it will arrive."""
     until = time.monotonic() + _MAX_UNREST_S
     time.sleep(_QUIET_S)
     counters, before = net.link_counters(), None
@@ -129,8 +130,9 @@ def _counted_since(before: Counters, after: Counters) -> dict[LinkId, LinkCount]
 def dropped_at_switches(wiring: Wiring, links: Mapping[LinkId, LinkCount]) -> dict[str, int]:
     """Switch -> packets that came to it over its links and were put onto none: no rule let them through.
 
-    Exact on every datapath once the network is quiet: interfaces count each packet. (A switch's own counters of rules lag
-    behind, and a user-space one credits what it has not yet counted to the rules of the moment.)
+    Exact on every datapath once the network is quiet, because interfaces count each packet. A switch's own counters of rules
+    are not: they lag behind, and a user-space switch books packets to the rules that stand when it counts them, not to those
+    that let the packets through.
     """
     found = {}
     for switch in wiring.switches:

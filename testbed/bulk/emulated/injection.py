@@ -1,44 +1,64 @@
-"""Packets injected for a transfer that has no circuit: raw frames that look like the transfer's own data."""
+"""Packets injected for a pair of hosts that has no circuit: they look like its data, and the switches must drop them.
+
+They are sent once in a run, for a pair whose transfers are over and whose circuit has been gone for a while: a switch goes by a
+rule some time after it has confirmed its end, and what is injected waits at the host behind other data.
+"""
 
 from __future__ import annotations
 
 import socket
-import struct
+from collections.abc import Callable
 
-from testbed.bulk.circuit_rules import BULK_PORT, PROTOCOL_TCP, Pair
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
+
+from testbed.bulk.circuit_rules import BULK_PORT
+from testbed.bulk.plan import BulkPlan, Pair
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost, Wiring
-from testbed.openflow.rules import ETH_IPV4
 
+FORGOTTEN_S = 1.5
+"""How long a switch may go by a rule that is gone, on a busy machine."""
 _SOURCE_PORT = 40000
 _PAYLOAD = b"no circuit"
+
+
+class InjectionChoice:
+    """Finds the pair to inject packets for; no I/O, times in seconds after the start of the run."""
+
+    def __init__(self, plan: BulkPlan) -> None:
+        self._transfers: dict[Pair, list[int]] = {}
+        for number, transfer in enumerate(plan.transfers):
+            self._transfers.setdefault((transfer.source, transfer.sink), []).append(number)
+        self._arrived: set[int] = set()
+        self._gone_s: dict[Pair, float] = {}
+
+    def message_arrived(self, transfer: int) -> None:
+        """The transfer's message is complete."""
+        self._arrived.add(transfer)
+
+    def pair(self, now_s: float, has_circuit: Callable[[int], bool], *, ended: bool = False) -> Pair | None:
+        """The first pair whose transfers are over and whose circuit was first seen gone ``FORGOTTEN_S`` ago, None where there
+        is none yet. ``ended``: the run is over and the switches have forgotten everything, so any such pair will do."""
+        for pair, numbers in self._transfers.items():
+            if all(n in self._arrived and not has_circuit(n) for n in numbers):
+                since_s = self._gone_s.setdefault(pair, now_s)
+                if ended or now_s - since_s >= FORGOTTEN_S:
+                    return pair
+        return None
 
 
 def inject(net: EmulatedNetwork, wiring: Wiring, pair: Pair, count: int) -> int:
     """Send ``count`` TCP packets to the receiver's bulk port from the sender's host; how many the interface took."""
     source, sink = wiring.host_at(pair[0]), wiring.host_at(pair[1])
-    frame = data_frame(source, sink)
+    packet = data_packet(source, sink)
     with net.open_socket(source.name, socket.AF_PACKET, socket.SOCK_RAW, 0) as sock:
         sock.bind((net.interface_of(source.name), 0))
-        return sum(sock.send(frame) == len(frame) for _ in range(count))
+        return sum(sock.send(packet) == len(packet) for _ in range(count))
 
 
-def data_frame(source: WiredHost, sink: WiredHost) -> bytes:
-    """An Ethernet frame with a TCP packet to the bulk port; its checksums are right."""
-    payload = _PAYLOAD
-    addresses = socket.inet_aton(source.ip) + socket.inet_aton(sink.ip)
-    tcp = struct.pack("!HHIIBBHHH", _SOURCE_PORT, BULK_PORT, 1, 1, 5 << 4, 0x18, 1024, 0, 0) + payload
-    pseudo = addresses + struct.pack("!BBH", 0, PROTOCOL_TCP, len(tcp))
-    tcp = tcp[:16] + struct.pack("!H", _checksum(pseudo + tcp)) + tcp[18:]
-    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0x4000, 64, PROTOCOL_TCP, 0) + addresses
-    ip = ip[:10] + struct.pack("!H", _checksum(ip)) + ip[12:]
-    ethernet = bytes.fromhex((sink.mac + source.mac).replace(":", "")) + struct.pack("!H", ETH_IPV4)
-    return ethernet + ip + tcp
-
-
-def _checksum(data: bytes) -> int:
-    padded = data + bytes(len(data) % 2)
-    total: int = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
+def data_packet(source: WiredHost, sink: WiredHost) -> bytes:
+    """An Ethernet packet with TCP data for the bulk port; its checksums are right."""
+    addressed = Ether(src=source.mac, dst=sink.mac) / IP(src=source.ip, dst=sink.ip, id=0, flags="DF")
+    segment = TCP(sport=_SOURCE_PORT, dport=BULK_PORT, seq=1, ack=1, flags="PA", window=1024)
+    return bytes(addressed / segment / _PAYLOAD)

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from testbed.bulk.circuit_rules import CIRCUIT_PRIORITY, Pair, circuit_rules, return_rules
+from testbed.bulk.circuit_rules import CIRCUIT_PRIORITY, circuit_rules, return_rules
 from testbed.bulk.coordinator import Circuit
+from testbed.bulk.plan import Pair
 from testbed.errors import CapabilityError
 from testbed.model.wiring import Wiring
 from testbed.openflow.messages import (

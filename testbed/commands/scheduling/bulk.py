@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     switchings = _switchings(args)
     if not in_sandbox():
-        plan_sides(args.network, options, switchings)  # bad input is told before anything is built
+        plan_sides(args.network, options, switchings, now=time.monotonic)  # bad input is told before anything is built
     fabric = choose_fabric(args.fabric)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
@@ -93,11 +94,11 @@ def _sessions(
         args.store.mkdir(parents=True, exist_ok=True)
     sessions = []
     with ExitStack() as stack:
-        plans = plan_sides(args.network, options, switchings)
+        plans = plan_sides(args.network, options, switchings, now=time.monotonic)
         fabric = open_bulk_fabric(fabric_name, stack, on_deadlock=args.deadlock, store=args.store)
         for plan in plans:
-            with progress_bar(f"{plan.switching} switching") as tell:
-                sessions.append(run_side(fabric, plan, tell))
+            with progress_bar(f"{plan.switching} switching") as report_progress:
+                sessions.append(run_side(fabric, plan, report_progress))
     return sessions
 
 

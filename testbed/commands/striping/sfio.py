@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
-    from testbed.striping.planning import StripingOptions, StripingPlan
+    from testbed.striping.plan import StripingOptions, StripingPlan
     from testbed.striping.session import StripingSession
 
 DESCRIPTION = (
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.striping.session import plan_session
 
     options = _options(args)
-    plan = plan_session(args.network, options)  # bad input is told before anything is built
+    plan = plan_session(args.network, options, now=time.monotonic)  # bad input is told before anything is built
     fabric = choose_fabric(args.fabric)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
@@ -89,8 +90,8 @@ def _session(args: argparse.Namespace, plan: StripingPlan, fabric: str) -> Strip
         if root is None:
             _make(args.results)
             root = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=args.results, prefix=".subfiles-")))
-        tell = stack.enter_context(progress_bar("striped file"))
-        return run_session(plan, root, fabric=fabric, tell=tell)
+        report_progress = stack.enter_context(progress_bar("striped file"))
+        return run_session(plan, root, fabric=fabric, report_progress=report_progress)
 
 
 def _make(directory: Path) -> None:
@@ -151,7 +152,7 @@ def _show(session: StripingSession, directory: Path) -> None:
 
 def _options(args: argparse.Namespace) -> StripingOptions:
     from testbed.commands.scheduling.bulk import parse_rate, parse_size
-    from testbed.striping.planning import StripingOptions
+    from testbed.striping.plan import StripingOptions
 
     if not 0 < args.time_limit <= 86_400:
         raise InputError(f"--time-limit {args.time_limit:g}: give seconds, more than 0 and at most a day")
@@ -194,7 +195,7 @@ def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
 
 def _killed(word: str) -> Any:
     from testbed.faults.grammar import parse_moment
-    from testbed.striping.planning import KilledListener
+    from testbed.striping.plan import KilledListener
 
     node, at_s = parse_moment(word, "--kill")
     return KilledListener(node=node, at_s=at_s)

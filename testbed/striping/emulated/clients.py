@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,10 @@ from sfio_emu.ports import Turns
 from sfio_emu.settings import Settings
 from sfio_emu.striped_file import StripedFile
 from testbed.striping.access import Blocks
-from testbed.striping.measurements import ClientError, Direction
+from testbed.striping.measurements import ClientError, Direction, OperationRecord
+from testbed.striping.oracle import Bytes, data_of
+from testbed.striping.plan import StripingPlan
 
-Bytes = npt.NDArray[np.uint8]
 _MAX_COLLECTIVE_S = 60.0
 _FEW, _LITTLE = 300, 60_000
 
@@ -210,22 +212,46 @@ def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], grou
     return max(client.done_s for client in clients)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """Of one operation of all clients: seconds until the last was done, sums of their counters, who failed, and whether all
-    that was read is right."""
+def build_clients(
+    plan: StripingPlan,
+    content: Bytes,
+    addresses: Mapping[str, tuple[str, int]],
+    *,
+    timeout_s: float,
+    open_socket: Callable[[str, str], socket.socket],
+    turns: Callable[[Client], Turns] | None = None,
+) -> list[Client]:
+    """One client a compute process of the plan. ``addresses``: I/O node -> where its listener is; ``content``: of the file."""
+    return [
+        Client(
+            rank=rank,
+            node=node,
+            blocks=blocks,
+            data=data_of(content, blocks),
+            addresses=addresses,
+            settings=Settings(),
+            timeout_s=timeout_s,
+            open_socket=open_socket,
+            turns=turns,
+        )
+        for rank, (node, blocks) in enumerate(zip(plan.placement.compute, plan.blocks, strict=True))
+    ]
 
-    seconds: float
-    messages: int
-    fragments: int
-    requests: int
-    disk_calls: int
-    errors: tuple[ClientError, ...]
-    right: bool
+
+def raise_first(clients: Sequence[Client]) -> None:
+    """Raise the SfioError of the first client that has one."""
+    for client in clients:
+        if client.error is not None:
+            raise client.error
 
 
-def operate(clients: Sequence[Client], direction: Direction, *, optimised: bool, fault_s: float = 0.0) -> Outcome:
-    """All clients write, or read, at once. ``fault_s``: when the first fault begins, after the start."""
+def operate(
+    clients: Sequence[Client], direction: Direction, *, optimised: bool, fault_s: float = 0.0
+) -> OperationRecord:
+    """All clients write, or read, at once: sums of their counters, who failed, and whether all that was read is right.
+
+    ``fault_s``: when the first fault begins, after the start.
+    """
     before = [client.counted() for client in clients]
     right: dict[int, bool] = {}
 
@@ -237,7 +263,9 @@ def operate(clients: Sequence[Client], direction: Direction, *, optimised: bool,
 
     seconds = all_at_once(clients, act)
     after = [client.counted() for client in clients]
-    sums = {key: sum(now[key] - then[key] for now, then in zip(after, before, strict=True)) for key in after[0]}
+    sums: dict[str, Any] = {
+        key: sum(now[key] - then[key] for now, then in zip(after, before, strict=True)) for key in after[0]
+    }
     errors = tuple(
         ClientError(
             rank=c.rank,
@@ -249,12 +277,13 @@ def operate(clients: Sequence[Client], direction: Direction, *, optimised: bool,
         for c in clients
         if c.error is not None
     )
-    return Outcome(
+    return OperationRecord(
+        direction=direction,
+        attempt=1,
+        faulty=False,
         seconds=seconds,
-        messages=sums["messages"],
-        fragments=sums["fragments"],
-        requests=sums["requests"],
-        disk_calls=sums["disk_calls"],
+        bytes=sum(client.blocks.size_bytes for client in clients),
+        verified=not errors and all(right.values()),
         errors=errors,
-        right=not errors and all(right.values()),
+        **sums,
     )

@@ -8,27 +8,28 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from sfio_emu.settings import Settings
 from testbed.bulk.circuit_rules import shared_return_rules, standing_rules
 from testbed.bulk.coordinator import Circuit
+from testbed.bulk.emulated.agent_process import process_groups
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.machine_strain import StrainGauge
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
-from testbed.striping.emulated.clients import Client, ThreadGroup, all_at_once, operate
+from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
+from testbed.striping.emulated.clients import Client, ThreadGroup, all_at_once, build_clients, operate, raise_first
 from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerKiller, ListenerProcess
-from testbed.striping.emulated.turns import DeskTurns, TransferDesk
 from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
 from testbed.striping.keeping_up import lateness_s
 from testbed.striping.measurements import Direction, OperationRecord, StripingMeasurements
-from testbed.striping.oracle import data_of, file_content
-from testbed.striping.planning import StripingPlan
+from testbed.striping.oracle import file_content
+from testbed.striping.plan import StripingPlan
 
-_TURN_SEND_BUFFER = 80 << 10
+_COORDINATED_SEND_BUFFER = 80 << 10
 _QUEUE_BYTES, _MIN_WINDOW = 150_000, 20_000
 _CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
 _QUIET_S = 0.05
@@ -43,50 +44,54 @@ class EmulatedStriping:
     """
 
     def __init__(
-        self, plan: StripingPlan, root: Path, *, mtu: int, timeout_s: float, tell: ReportProgress | None = None
+        self,
+        plan: StripingPlan,
+        root: Path,
+        *,
+        mtu: int,
+        timeout_s: float,
+        report_progress: ReportProgress | None = None,
     ) -> None:
         self._plan, self._root, self._mtu, self._timeout_s = plan, root, mtu, timeout_s
-        self._tell = tell or (lambda _: None)
+        self._report_progress = report_progress or (lambda _: None)
         self._circuits = plan.options.switching == "circuit" and bool(plan.transfers)
-        self._stack = ExitStack()
-        self._desk: TransferDesk | None = None
+        self._admission: TransferAdmission | None = None
         self._content = file_content(plan.file_bytes, plan.options.seed)
 
     def __enter__(self) -> EmulatedStriping:
-        try:
-            self._build()
-        except BaseException:
-            self._stack.close()
-            raise
+        with ExitStack() as stack:
+            self._build(stack)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _build(self) -> None:
+    def _build(self, stack: ExitStack) -> None:
         plan = self._plan
-        self._tell(Progress(done_s=0, total_s=1, doing="building the network"))
+        self._report_progress(Progress(done_s=0, total_s=1, doing="building the network"))
         self._wiring = wire(plan.network)
-        self._net = self._stack.enter_context(EmulatedNetwork(self._wiring, mtu=self._mtu))
+        self._net = stack.enter_context(EmulatedNetwork(self._wiring, mtu=self._mtu))
         pairs = [(t.source, t.sink) for t in plan.transfers]
-        self._board = CircuitSwitchboard(self._wiring, pairs)
-        self._stack.callback(self._board.close)
+        self._switchboard = CircuitSwitchboard(self._wiring, pairs)
+        stack.callback(self._switchboard.close)
         paths = plan.placement.remote
         self._standing = standing_rules(self._wiring, paths)
-        self._board.change_rules((*shared_return_rules(self._wiring, paths), *self._standing), "add")
-        doomed = tuple(dict.fromkeys(plan.placement.names[k.node] for k in plan.options.killed))
-        groups = [tuple(n for n in plan.placement.io if n not in doomed), *((n,) for n in doomed)]
-        self._listeners = [self._listen(group) for group in groups if group]
-        self._stack.callback(self._close_listeners)
+        self._switchboard.change_rules((*shared_return_rules(self._wiring, paths), *self._standing), "add")
+        killed = [plan.placement.names[k.node] for k in plan.options.killed]
+        self._listeners = list[ListenerProcess]()
+        stack.callback(self._close_listeners)
+        for group in process_groups(plan.placement.io, killed):
+            self._listeners.append(self._listen(group))
         if self._circuits:
-            self._board.prepare(Circuit(transfer=i, path=t.path) for i, t in enumerate(plan.transfers))
+            self._switchboard.prepare(Circuit(transfer=i, path=t.path) for i, t in enumerate(plan.transfers))
 
     def _close_listeners(self) -> None:
         for listener in self._listeners:
             listener.close()
 
     def _listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
-        send_buffer = _TURN_SEND_BUFFER if self._plan.coordinated else None
+        send_buffer = _COORDINATED_SEND_BUFFER if self._plan.coordinated else None
         return ListenerProcess(self._net, self._wiring, nodes, self._root, send_buffer_bytes=send_buffer)
 
     def run(self) -> StripingMeasurements:
@@ -100,7 +105,7 @@ class EmulatedStriping:
             if "write" not in directions:
                 write_subfiles(self._content, self._root, self._plan.placement, options.stripe_unit)
             for number, direction in enumerate(directions):
-                self._tell(Progress(done_s=number + 0.5, total_s=len(directions) + 0.5, doing=direction))
+                self._report_progress(Progress(done_s=number + 0.5, total_s=len(directions) + 0.5, doing=direction))
                 faulty = number == 0 and bool(options.faults or options.killed)
                 operations.append(self._operate(clients, direction, attempt=1, faulty=faulty))
                 if operations[-1].errors:
@@ -114,22 +119,15 @@ class EmulatedStriping:
         return StripingMeasurements(fabric="emulation", operations=tuple(operations), mtu_bytes=self._mtu)
 
     def _clients(self) -> list[Client]:
-        plan = self._plan
-        addresses = {n: (self._wiring.host_at(n).ip, LISTENER_PORT) for n in plan.placement.io}
-        return [
-            Client(
-                rank=rank,
-                node=node,
-                blocks=blocks,
-                data=data_of(self._content, blocks),
-                addresses=addresses,
-                settings=Settings(),
-                timeout_s=self._patience_s(),
-                open_socket=self._open_socket,
-                turns=self._turns_of,
-            )
-            for rank, (node, blocks) in enumerate(zip(plan.placement.compute, plan.blocks, strict=True))
-        ]
+        addresses = {n: (self._wiring.host_at(n).ip, LISTENER_PORT) for n in self._plan.placement.io}
+        return build_clients(
+            self._plan,
+            self._content,
+            addresses,
+            timeout_s=self._patience_s(),
+            open_socket=self._open_socket,
+            turns=self._turns_of,
+        )
 
     def _patience_s(self) -> float:
         """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole."""
@@ -138,19 +136,19 @@ class EmulatedStriping:
             return self._timeout_s
         return _CIRCUIT_PATIENCE_S if self._plan.coordinated else _CONGESTION_PATIENCE_S
 
-    def _turns_of(self, client: Client) -> DeskTurns:
+    def _turns_of(self, client: Client) -> ClientTurns:
         order = [
             self._plan.transfers[i].sink
             for frame in self._plan.frames
             for i in frame
             if self._plan.transfers[i].source == client.node
         ]
-        return DeskTurns(lambda: self._desk, client.node, order, client.flush)
+        return ClientTurns(lambda: self._admission, client.node, order, client.flush)
 
     def _open_socket(self, node: str, host: str) -> socket.socket:
         sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
         if self._plan.coordinated:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _TURN_SEND_BUFFER)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
         else:  # what is under way to and from all listeners finds room in the queue before this host's link
             window = max(_MIN_WINDOW, _QUEUE_BYTES // self._plan.options.io_nodes)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
@@ -163,66 +161,59 @@ class EmulatedStriping:
         name = plan.placement.file_name()
         unit = plan.options.stripe_unit
         all_at_once(clients, lambda c: c.open(group, name, unit, plan.file_bytes), group)
-        _raise_first(clients)
+        raise_first(clients)
         all_at_once(clients, lambda c: c.rehearse(group, plan.placement.file_name("rehearsal"), unit), group)
-        _raise_first(clients)
+        raise_first(clients)
         for node in plan.placement.io:
             (self._root / node / "rehearsal").unlink(missing_ok=True)
 
     def _operate(self, clients: list[Client], direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
         options = self._plan.options
         fault_s = min((*(x.start_s for x in options.faults), *(x.at_s for x in options.killed)), default=0.0)
-        counters, changes = self._net.link_counters(), self._board.changes
-        with _prompt_threads(), self._broken(faulty), self._turns() as desk:
+        counters, changes = self._net.link_counters(), self._switchboard.changes
+        with _prompt_threads(), self._broken(faulty), self._admitting() as admission:
             with StrainGauge() as gauge:
                 done = operate(clients, direction, optimised=options.optimise, fault_s=fault_s)
-            changes = self._board.changes - changes
+            changes = self._switchboard.changes - changes
         time.sleep(_QUIET_S)
         drops = sum(now[2] - counters[link][2] for link, now in self._net.link_counters().items())
-        whole = done.right
+        verified = done.verified
         if direction == "write":
-            whole = verified_subfiles(self._content, self._root, self._plan.placement, options.stripe_unit)
-        return OperationRecord(
-            direction=direction,
+            verified = verified_subfiles(self._content, self._root, self._plan.placement, options.stripe_unit)
+        return replace(
+            done,
             attempt=attempt,
             faulty=faulty,
-            seconds=done.seconds,
-            bytes=self._plan.file_bytes,
-            messages=done.messages,
-            fragments=done.fragments,
-            requests=done.requests,
-            disk_calls=done.disk_calls,
-            verified=whole,
-            errors=done.errors,
-            deadlocks=len(desk.deadlocks) if desk else 0,
+            verified=verified,
+            deadlocks=len(admission.deadlocks) if admission else 0,
             rule_changes=changes if self._circuits else 0,
             queue_drops=drops,
             strain=gauge.strain,
-            late_s=lateness_s(self._plan, desk.late_s) if desk else 0.0,
-            frame_times_s=desk.frame_times_s if desk else (),
-            failure=desk.failure if desk else None,
+            late_s=lateness_s(self._plan, admission.late_s) if admission else 0.0,
+            frame_times_s=admission.frame_times_s if admission else (),
+            failure=admission.failure if admission else None,
         )
 
     @contextmanager
-    def _turns(self) -> Iterator[TransferDesk | None]:
-        """In a scheduled operation transfers wait for their turn; with circuits no other way stands meanwhile."""
+    def _admitting(self) -> Iterator[TransferAdmission | None]:
+        """In a coordinated operation transfers wait to be admitted; with circuits no other way stands meanwhile."""
         if not self._plan.coordinated:
             yield None
             return
         plan = self._plan.bulk_plan()
         if self._circuits:
-            self._board.change_rules(self._standing, "remove")
-            self._board.forget_flows()
-        stall_s = max(_MIN_STALL_S, 50 * plan.message_bytes * 8 / plan.link_rate_bps)
+            self._switchboard.change_rules(self._standing, "remove")
+            self._switchboard.forget_flows()
         try:
-            with TransferDesk(plan, self._board, stall_s=stall_s) as desk:
-                self._desk = desk
-                yield desk
+            stall_s = max(_MIN_STALL_S, 50 * plan.message_s)
+            with TransferAdmission(plan, self._switchboard, stall_s=stall_s) as admission:
+                self._admission = admission
+                yield admission
         finally:
-            self._desk = None
+            self._admission = None
             if self._circuits:
-                self._board.change_rules(self._standing, "add")
-                self._board.forget_flows()
+                self._switchboard.change_rules(self._standing, "add")
+                self._switchboard.forget_flows()
 
     @contextmanager
     def _broken(self, faulty: bool) -> Iterator[None]:
@@ -245,14 +236,8 @@ class EmulatedStriping:
         self._listeners = [self._listen(x.nodes) if x.killed else x for x in self._listeners]
         for client in clients:
             client.close()
-        self._board.forget_flows()
+        self._switchboard.forget_flows()
         self._open(clients)
-
-
-def _raise_first(clients: list[Client]) -> None:
-    for client in clients:
-        if client.error is not None:
-            raise client.error
 
 
 @contextmanager

@@ -9,11 +9,11 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
 
+from testbed.bulk.agent_messages import Listening
 from testbed.bulk.circuit_rules import BULK_PORT
-from testbed.bulk.emulated.agents import AgentProcess
+from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import Wiring
 
@@ -43,7 +43,7 @@ class ListenerProcess:
         self._net, self._wiring, self._root = net, wiring, root
         self._send_buffer_bytes = send_buffer_bytes
         self._agent = AgentProcess("listener", nodes, self._serve)
-        self._agent.hear(_READY_S)
+        self._agent.receive(_READY_S)
 
     def kill(self) -> None:
         """End it at once."""
@@ -53,12 +53,12 @@ class ListenerProcess:
     def close(self) -> None:
         self._agent.close()
 
-    def _serve(self, pipe: Connection) -> None:
+    def _serve(self, port: AgentPort) -> None:
         from sfio_emu.adapters.listener import Listener
 
         doors = [(self._door(node), self._root / node) for node in self.nodes]
         listener = Listener(doors)
-        pipe.send(("listening",))
+        port.report(Listening())
         listener.serve_forever()
 
     def _door(self, node: str) -> socket.socket:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from sfio_emu.adapters.listener import Listener, open_listening_socket
-from sfio_emu.settings import Settings
 from testbed.errors import InputError
-from testbed.striping.emulated.clients import Client, ThreadGroup, all_at_once, operate
+from testbed.striping.emulated.clients import Client, ThreadGroup, all_at_once, build_clients, operate, raise_first
 from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
-from testbed.striping.judgement import predict
 from testbed.striping.measurements import Direction, OperationRecord, StripingMeasurements
-from testbed.striping.oracle import data_of, file_content
-from testbed.striping.planning import StripingPlan
+from testbed.striping.oracle import file_content
+from testbed.striping.plan import StripingPlan
+from testbed.striping.prediction import predict
 
 _TIMEOUT_S = 10.0
 
@@ -48,26 +48,18 @@ def _operations(
     plan: StripingPlan, root: Path, addresses: dict[str, tuple[str, int]], seconds: float
 ) -> tuple[OperationRecord, ...]:
     options, content = plan.options, file_content(plan.file_bytes, plan.options.seed)
-    clients = [
-        Client(
-            rank=rank,
-            node=node,
-            blocks=blocks,
-            data=data_of(content, blocks),
-            addresses=addresses,
-            settings=Settings(),
-            timeout_s=_TIMEOUT_S,
-            open_socket=lambda node, host: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
-        )
-        for rank, (node, blocks) in enumerate(zip(plan.placement.compute, plan.blocks, strict=True))
-    ]
+    clients = build_clients(
+        plan,
+        content,
+        addresses,
+        timeout_s=_TIMEOUT_S,
+        open_socket=lambda node, host: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
+    )
     group = ThreadGroup(len(clients))
     name = plan.placement.file_name()
     try:
         all_at_once(clients, lambda c: c.open(group, name, options.stripe_unit, plan.file_bytes), group)
-        for client in clients:
-            if client.error is not None:
-                raise client.error
+        raise_first(clients)
         if options.operation == "read":
             write_subfiles(content, root, plan.placement, options.stripe_unit)
         return tuple(_operate(plan, root, clients, direction, seconds) for direction in options.directions)
@@ -79,21 +71,9 @@ def _operations(
 def _operate(
     plan: StripingPlan, root: Path, clients: list[Client], direction: Direction, seconds: float
 ) -> OperationRecord:
-    done = operate(clients, direction, optimised=plan.options.optimise)
-    whole = done.right
+    record = replace(operate(clients, direction, optimised=plan.options.optimise), seconds=seconds)
     if direction == "write":
         content = file_content(plan.file_bytes, plan.options.seed)
-        whole = verified_subfiles(content, root, plan.placement, plan.options.stripe_unit)
-    return OperationRecord(
-        direction=direction,
-        attempt=1,
-        faulty=False,
-        seconds=seconds,
-        bytes=plan.file_bytes,
-        messages=done.messages,
-        fragments=done.fragments,
-        requests=done.requests,
-        disk_calls=done.disk_calls,
-        verified=whole,
-        errors=done.errors,
-    )
+        verified = verified_subfiles(content, root, plan.placement, plan.options.stripe_unit)
+        record = replace(record, verified=verified)
+    return record

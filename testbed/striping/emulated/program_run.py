@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TextIO
@@ -64,33 +64,29 @@ class ProgramNetwork:
     ) -> None:
         self.placement, self.root = placement, root
         self._mtu, self._shape, self._timeout_s = mtu, shape, timeout_s
-        self._stack = ExitStack()
 
     def __enter__(self) -> ProgramNetwork:
-        try:
-            self._build()
-        except BaseException:
-            self._stack.close()
-            raise
+        with ExitStack() as stack:
+            self._build(stack)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _build(self) -> None:
+    def _build(self, stack: ExitStack) -> None:
         wiring = wire(self.placement.network)
         self.wiring = wiring
-        self.net = self._stack.enter_context(EmulatedNetwork(wiring, mtu=self._mtu, shape=self._shape))
+        self.net = stack.enter_context(EmulatedNetwork(wiring, mtu=self._mtu, shape=self._shape))
         install_shortest_paths(wiring)
-        board = CircuitSwitchboard(wiring, ())
-        board.change_rules(file_rules(wiring, self.placement), "add")
-        board.close()
+        with closing(CircuitSwitchboard(wiring, ())) as switchboard:
+            switchboard.change_rules(file_rules(wiring, self.placement), "add")
         make_directories(self.root, self.placement)
         self.listeners = ListenerProcess(self.net, wiring, self.placement.io, self.root)
-        self._stack.callback(self.listeners.close)
+        stack.callback(self.listeners.close)
         self._group = f"unix:{require_sandbox() / 'tmp' / 'group'}"
         self._server = GroupServer(self._group, len(self.placement.compute))
-        self._stack.callback(self._server.close)
+        stack.callback(self._server.close)
 
     def places(self) -> tuple[Place, ...]:
         """One a rank."""

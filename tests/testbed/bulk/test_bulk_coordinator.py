@@ -159,7 +159,7 @@ def test_a_cut_host_link_strands_its_transfers_and_names_them() -> None:
         run = SimulatedBulkFabric().run(asked)
         assert run.failure is not None and "s1->r1" in run.failure and "->r1" in run.failure
         assert run.delivered == sum(t.sink != "r1" for t in listed)
-        assert not judge(asked, run, analyse(asked, run, run.seconds)).passed
+        assert not judge(asked, run, analyse(asked, run, 1.0)).passed
 
 
 def test_a_receiver_that_dies_ends_the_run_and_is_named() -> None:

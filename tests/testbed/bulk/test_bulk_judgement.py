@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from testbed.bulk.calibration import MAX_MESSAGES, MESSAGES_TOGETHER, alone, together
-from testbed.bulk.judgement import analyse, expected_bytes, judge
-from testbed.bulk.plan import BulkMeasurements, BulkPlan, LinkCount
+from testbed.bulk.judgement import analyse, judge
+from testbed.bulk.measurements import BulkMeasurements, LinkCount
+from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import BulkOptions, build_bulk_plan
+from testbed.bulk.prediction import expected_bytes, predicted_ratio
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.model.strain import Strain
 from testbed.model.verdict import Verdict
@@ -35,14 +37,13 @@ def plan_of(message_bytes: int) -> BulkPlan:
 def judged(plan: BulkPlan, more_bytes: int = 0, slower: float = 1.0, **changes: Any) -> Verdict:
     """The verdict on a run as virtual time has it, on switches: ``more_bytes`` on every link, so much slower."""
     run = SimulatedBulkFabric().run(plan)
-    predicted = run.seconds
     links = {
         link: LinkCount(packets=0, bytes=round(octets) + more_bytes, queue_drops=0)
         for link, octets in expected_bytes(plan, run.packet_payload_bytes).items()
     }
     fields: dict[str, Any] = {"fabric": "emulation", "links": links, "seconds": run.seconds * slower, "strain": CALM}
     measured: BulkMeasurements = replace(run, **{**fields, **changes})
-    return judge(plan, measured, analyse(plan, measured, predicted))
+    return judge(plan, measured, analyse(plan, measured, predicted_ratio(plan)))
 
 
 def failed(verdict: Verdict) -> list[str]:
@@ -59,8 +60,8 @@ def test_bytes_beyond_the_schedule_fail_unless_tcp_sent_them_again() -> None:
     more = 100_000
     assert failed(judged(plan, more)) == ["bytes of links by the switches' counters against the schedule"]
     again = dict.fromkeys(range(len(plan.transfers)), (more, 12))
-    assert judged(plan, more, repeated=again).passed
-    assert not judged(plan, -more, repeated=again).passed, "what never crossed a link was not sent again either"
+    assert judged(plan, more, retransmitted=again).passed
+    assert not judged(plan, -more, retransmitted=again).passed, "what never crossed a link was not sent again either"
 
 
 @pytest.mark.parametrize("late", [replace(CALM, worst_lateness_s=0.05), replace(CALM, mean_lateness_s=0.003)])

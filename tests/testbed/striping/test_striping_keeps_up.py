@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from testbed.model.strain import Strain
-from testbed.striping.judgement import judge, predict
-from testbed.striping.keeping_up import MAX_LATE_FRACTION, change_allowance_s, lateness_s, why_invalid
+from testbed.striping.judgement import judge
+from testbed.striping.keeping_up import MAX_LATE_FRACTION, lateness_s, why_invalid
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
-from testbed.striping.planning import StripingOptions, StripingPlan, build_striping_plan
+from testbed.striping.plan import StripingOptions, StripingPlan
+from testbed.striping.planning import build_striping_plan
+from testbed.striping.prediction import change_allowance_s, predict
 from topologies import load_network
 
 RESTED = Strain(

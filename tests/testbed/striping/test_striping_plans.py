@@ -7,11 +7,13 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.striping.access import ACCESSES, access_blocks, subfile_shares
-from testbed.striping.judgement import judge, predict
+from testbed.striping.judgement import judge
 from testbed.striping.measurements import ClientError, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import data_of, expected_subfiles, file_content
 from testbed.striping.placement import place
-from testbed.striping.planning import StripingOptions, StripingPlan, build_striping_plan
+from testbed.striping.plan import StripingOptions, StripingPlan
+from testbed.striping.planning import build_striping_plan
+from testbed.striping.prediction import predict
 from topologies import load_network
 
 

@@ -12,13 +12,14 @@ import pytest
 
 from sfio_emu.errors import PeerError
 from testbed.bulk.coordinator import Circuit
+from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
 from testbed.striping.emulated.clients import ThreadGroup
-from testbed.striping.emulated.turns import DeskTurns, TransferDesk
-from testbed.striping.planning import StripingOptions, StripingPlan, build_striping_plan
+from testbed.striping.plan import StripingOptions, StripingPlan
+from testbed.striping.planning import build_striping_plan
 from topologies import load_network
 
 
-class Board:
+class FakeSwitchswitchboard:
     """Switches that confirm at once, and check that circuits which stand at the same time share no link."""
 
     def __init__(self) -> None:
@@ -46,14 +47,16 @@ def plan(schedule: str) -> StripingPlan:
     return build_striping_plan(network, StripingOptions(compute_nodes=6, io_nodes=6, **options))
 
 
-def carried(chosen: StripingPlan, failing: str = "") -> tuple[Board, list[tuple[str, str, float, float]], list[str]]:
+def carried(
+    chosen: StripingPlan, failing: str = ""
+) -> tuple[FakeSwitchswitchboard, list[tuple[str, str, float, float]], list[str]]:
     """Every client goes through its hosts; (source, sink, from, to) of every turn, and what went wrong."""
-    board, turns, errors = Board(), list[tuple[str, str, float, float]](), list[str]()
-    with TransferDesk(chosen.bulk_plan(), board, stall_s=5.0) as desk:  # type: ignore[arg-type]
+    switchboard, turns, errors = FakeSwitchswitchboard(), list[tuple[str, str, float, float]](), list[str]()
+    with TransferAdmission(chosen.bulk_plan(), switchboard, stall_s=5.0) as admission:
 
         def act(source: str) -> None:
             sinks = [chosen.transfers[i].sink for f in chosen.frames for i in f if chosen.transfers[i].source == source]
-            own = DeskTurns(lambda: desk, source, sinks, lambda host: None)
+            own = ClientTurns(lambda: admission, source, sinks, lambda host: None)
             for hosts in own.order(list(reversed(sinks)), "write"):
                 try:
                     with own.take(hosts[0], 1000, "write"):
@@ -71,21 +74,21 @@ def carried(chosen: StripingPlan, failing: str = "") -> tuple[Board, list[tuple[
         for thread in threads:
             thread.join(20)
         assert not any(thread.is_alive() for thread in threads)
-    return board, turns, errors
+    return switchboard, turns, errors
 
 
 @pytest.mark.parametrize("schedule", ["liquid", "none"])
 def test_every_transfer_has_one_turn_and_no_two_share_a_link(schedule: str) -> None:
     chosen = plan(schedule)
-    board, turns, errors = carried(chosen)
-    assert errors == [] and board.shared == []
+    switchboard, turns, errors = carried(chosen)
+    assert errors == [] and switchboard.shared == []
     assert sorted((a, b) for a, b, *_ in turns) == sorted((t.source, t.sink) for t in chosen.transfers)
     paths = {(t.source, t.sink): set(t.path) for t in chosen.transfers}
     for number, (a, b, began, ended) in enumerate(turns):
         for c, d, other_began, other_ended in turns[:number]:
             if began < other_ended and other_began < ended:
                 assert not paths[a, b] & paths[c, d], f"{a}->{b} and {c}->{d} at the same time"
-    assert not board.standing, "all circuits are taken away at the end"
+    assert not switchboard.standing, "all circuits are taken away at the end"
 
 
 def test_time_frames_of_a_schedule_do_not_mix() -> None:

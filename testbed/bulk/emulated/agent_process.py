@@ -1,0 +1,121 @@
+"""A process of its own that holds sockets in many hosts, forked from the run and ordered about over a pipe.
+
+The parent gives orders and reads reports (``testbed.bulk.agent_messages``); the child runs until the pipe ends or it is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import multiprocessing
+import os
+import resource
+import signal
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import cast
+
+from testbed.bulk.agent_messages import AgentFailed, Order, Report, decode, encode
+from testbed.errors import CapabilityError
+
+ANSWER_S = 60.0
+"""How long a process may take to answer."""
+_PR_SET_PDEATHSIG = 1
+
+
+class AgentPort:
+    """The child's end of the pipe. ``receive_order`` raises EOFError when the parent has gone."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+
+    def fileno(self) -> int:
+        return self._pipe.fileno()
+
+    def receive_order(self) -> Order:
+        return cast(Order, decode(self._pipe.recv_bytes()))
+
+    def report(self, report: Report) -> None:
+        self._pipe.send_bytes(encode(report))
+
+
+class AgentProcess:
+    """The parent's side of a forked process that runs ``run(port)`` for ``nodes``.
+
+    ``fileno`` is readable when a report has come.
+    """
+
+    def __init__(self, role: str, nodes: Sequence[str], run: Callable[[AgentPort], None]) -> None:
+        context = multiprocessing.get_context("fork")
+        self.role, self.nodes = role, tuple(nodes)
+        self._pipe, child = context.Pipe()
+        self._process = context.Process(target=_child, args=(child, self._pipe, run), daemon=True)
+        self._process.start()
+        child.close()
+
+    def fileno(self) -> int:
+        return self._pipe.fileno()
+
+    def order(self, order: Order) -> None:
+        """Send an order. That the process has died shows when its next report is read."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._pipe.send_bytes(encode(order))
+
+    @property
+    def has_report(self) -> bool:
+        """Whether ``receive`` would return, or raise, at once."""
+        return self._pipe.poll()
+
+    def receive(self, timeout_s: float = ANSWER_S) -> Report:
+        """The next report. EOFError where the process has died; CapabilityError where it gave up or is silent for so long."""
+        if not self._pipe.poll(timeout_s):
+            raise CapabilityError(f"the {self.role} of bulk transfers says nothing for {timeout_s:g} s")
+        try:
+            report = cast(Report, decode(self._pipe.recv_bytes()))
+        except ConnectionResetError:
+            raise EOFError from None
+        if isinstance(report, AgentFailed):
+            raise CapabilityError(f"the {self.role} of bulk transfers failed: {report.reason}")
+        return report
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._process.kill()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.join(2)
+        self._pipe.close()
+
+
+def process_groups(nodes: Sequence[str], killed: Sequence[str]) -> list[tuple[str, ...]]:
+    """The nodes of each process: one for all, but one of its own for every node whose process is to be killed.
+
+    >>> process_groups(["a", "b", "c"], ["b", "b"])
+    [('a', 'c'), ('b',)]
+    """
+    apart = tuple(dict.fromkeys(killed))
+    together = tuple(node for node in nodes if node not in apart)
+    return [group for group in (together, *((node,) for node in apart)) if group]
+
+
+def _child(pipe: Connection, other: Connection, run: Callable[[AgentPort], None]) -> None:
+    other.close()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(PermissionError):  # an ordinary user's processes wait their turn
+        os.setpriority(os.PRIO_PROCESS, 0, -5)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    gc.freeze()
+    gc.disable()
+    port = AgentPort(pipe)
+    try:
+        run(port)
+    except (EOFError, BrokenPipeError):
+        os._exit(0)  # the run is over
+    except Exception as error:  # noqa: BLE001 - whatever went wrong must reach the parent, which names the process
+        with contextlib.suppress(OSError):
+            port.report(AgentFailed(reason=f"{type(error).__name__}: {error}"))
+    os._exit(0)

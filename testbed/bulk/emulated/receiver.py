@@ -1,0 +1,121 @@
+"""A process that owns the sockets of receivers: it accepts connections, checks every message and reports those that are complete.
+
+One process serves all receivers; where one is to die in a run, it has a process of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from testbed.bulk.agent_messages import Delivered, Listening, MessageDone
+from testbed.bulk.circuit_rules import BULK_PORT
+from testbed.bulk.emulated.agent_process import AgentPort
+from testbed.bulk.messages import Arrived, Began, Inbox, MessageError, MessageReader, MessageSet, Part
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.model.wiring import Wiring
+
+_READ_BYTES = 1 << 18
+_BACKLOG = 1024
+
+
+class Receiver:
+    """Some receivers of a run. Order: CountDelivered; reports: Listening, MessageDone, Delivered."""
+
+    def __init__(self, net: EmulatedNetwork, wiring: Wiring, nodes: Sequence[str], messages: MessageSet) -> None:
+        self._net, self._wiring, self._nodes, self._messages = net, wiring, nodes, messages
+        self._poll = select.epoll()
+        self._listening: dict[int, socket.socket] = {}
+        self._readers: dict[int, tuple[socket.socket, MessageReader]] = {}
+        self._files: dict[int, IO[bytes]] = {}
+        own = set(nodes)
+        numbers = [n for n, pair in enumerate(messages.pairs) if pair[1] in own]
+        self._inbox = Inbox({n: messages.payloads.checksum(n) for n in numbers})
+        self._deliveries = dict.fromkeys(numbers, 0)
+        self._buffer = memoryview(bytearray(_READ_BYTES))
+
+    def run(self, port: AgentPort) -> None:
+        for node in self._nodes:
+            sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(("0.0.0.0", BULK_PORT))
+            sock.listen(_BACKLOG)
+            sock.setblocking(False)
+            self._listening[sock.fileno()] = sock
+            self._poll.register(sock.fileno(), select.EPOLLIN)
+        self._poll.register(port.fileno(), select.EPOLLIN)
+        port.report(Listening())
+        while True:
+            for file, _ in self._poll.poll():
+                if file in self._readers:
+                    self._read(file, port)
+                elif file in self._listening:
+                    self._accept(self._listening[file])
+                else:
+                    port.receive_order()
+                    port.report(Delivered(counts=tuple(self._deliveries.items())))
+
+    def _accept(self, listening: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                sock, _ = listening.accept()
+                sock.setblocking(False)
+                self._readers[sock.fileno()] = (sock, MessageReader())
+                self._poll.register(sock.fileno(), select.EPOLLIN)
+
+    def _read(self, file: int, port: AgentPort) -> None:
+        sock, reader = self._readers[file]
+        try:
+            count = sock.recv_into(self._buffer)
+            for event in reader.receive(self._buffer[:count]):
+                if isinstance(event, Arrived):
+                    # Acknowledged at once: a sender that waits for it repeats itself, when its circuit is gone.
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+                    self._arrived(event, port)
+                elif self._messages.store is not None:
+                    self._keep(event)
+        except BlockingIOError:
+            return
+        except (OSError, MessageError):
+            count = 0
+        if count == 0:
+            self._poll.unregister(file)
+            del self._readers[file]
+            sock.close()
+
+    def _arrived(self, event: Arrived, port: AgentPort) -> None:
+        number = event.header.transfer
+        at = time.monotonic()
+        if self._inbox.take(event):
+            self._deliveries[number] += 1
+            self._complete(number)
+        intact = self._inbox.has(number)
+        port.report(MessageDone(transfer=number, attempt=event.header.attempt, intact=intact, at_s=at))
+
+    def _keep(self, event: Began | Part) -> None:
+        number = event.header.transfer
+        if number >= self._messages.stored or self._inbox.has(number):
+            return
+        if isinstance(event, Began):
+            if number in self._files:
+                self._files[number].close()
+            self._files[number] = self._place(number, ".part").open("wb")
+        elif number in self._files:
+            self._files[number].write(event.payload)
+
+    def _complete(self, number: int) -> None:
+        """Only a whole and verified message gets the name of one."""
+        file = self._files.pop(number, None)
+        if file is not None:
+            file.close()
+            self._place(number, ".part").rename(self._place(number, ""))
+
+    def _place(self, number: int, ending: str) -> Path:
+        assert self._messages.store is not None
+        source, sink = self._messages.pairs[number]
+        return self._messages.store / f"{number:06d}-{source}-{sink}{ending}"

@@ -1,0 +1,179 @@
+"""The process that owns the sockets of all senders of a run: it opens their connections and writes the messages it is given.
+
+One loop over epoll, which decides nothing: what is sent when comes as orders, and only a connection that breaks is reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from testbed.bulk.agent_messages import Connect, Connected, ConnectionBroke, Retransmitted, SendMessages
+from testbed.bulk.circuit_rules import BULK_PORT
+from testbed.bulk.emulated.agent_process import ANSWER_S, AgentPort
+from testbed.bulk.messages import MessageHeader, MessageSet, trailer
+from testbed.bulk.plan import Pair
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.errors import CapabilityError
+from testbed.model.wiring import Wiring
+
+_WRITE_BYTES = 1 << 17
+_CONNECT_AGAIN_S, _CONNECT_AT_ONCE = 4.0, 64
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_TCP_INFO_BYTES, _TOTAL_RETRANS_AT, _BYTES_RETRANS_AT = 216, 100, 208
+"""Of struct tcp_info: packets and, since Linux 4.19, bytes of data sent again."""
+
+
+@dataclass
+class _Outgoing:
+    """A connection and the messages that wait for it: (number, attempt, pieces still to be sent)."""
+
+    sock: socket.socket
+    watched: bool = False
+    waiting: deque[tuple[int, int, deque[memoryview]]] = field(default_factory=deque)
+
+
+class Sender:
+    """All senders of a run. Orders: Connect, SendMessages, CountRetransmitted; reports: Connected, ConnectionBroke, Retransmitted.
+
+    Raises CapabilityError where a connection is refused or does not come.
+    """
+
+    def __init__(self, net: EmulatedNetwork, wiring: Wiring, messages: MessageSet) -> None:
+        self._net, self._wiring, self._messages = net, wiring, messages
+        self._poll = select.epoll()
+        self._by_pair: dict[Pair, _Outgoing] = {}
+        self._by_file: dict[int, _Outgoing] = {}
+
+    def run(self, port: AgentPort) -> None:
+        self._poll.register(port.fileno(), select.EPOLLIN)
+        while True:
+            for file, _ in self._poll.poll():
+                if file == port.fileno():
+                    self._execute(port)
+                else:
+                    self._write(self._by_file[file], port)
+
+    def _execute(self, port: AgentPort) -> None:
+        order = port.receive_order()
+        if isinstance(order, Connect):
+            port.report(Connected(count=self._connect_all()))
+        elif isinstance(order, SendMessages):
+            for number, attempt in order.messages:
+                self._send(number, attempt)
+        else:
+            first = {pair: n for n, pair in reversed(list(enumerate(self._messages.pairs)))}
+            counts = tuple((first[pair], *_retransmitted(o.sock)) for pair, o in self._by_pair.items())
+            port.report(Retransmitted(counts=counts))
+
+    def _connect_all(self) -> int:
+        """Open the persistent connections, some at a time: a thousand first packets at once are more than switches look up.
+
+        One that is not there after some seconds begins anew from another port: what a switch remembers of its first packets may
+        outlive their repetitions.
+        """
+        pairs = list(dict.fromkeys(self._messages.pairs))
+        until = time.monotonic() + ANSWER_S / 2
+        for first in range(0, len(pairs), _CONNECT_AT_ONCE):
+            left = pairs[first : first + _CONNECT_AT_ONCE]
+            while left:
+                left = self._connect_some(left)
+                if left and time.monotonic() > until:
+                    raise CapabilityError(f"no connection from {left[0][0]} to {left[0][1]} in {ANSWER_S / 2:g} s")
+        return len(self._by_pair)
+
+    def _connect_some(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Connect these pairs; those that had no answer in time are closed and returned."""
+        waiting = select.epoll()
+        missing = {}
+        for pair in pairs:
+            file = self._open(pair).sock.fileno()
+            missing[file] = pair
+            waiting.register(file, select.EPOLLOUT)
+        until = time.monotonic() + _CONNECT_AGAIN_S
+        while missing and (left := until - time.monotonic()) > 0:
+            for file, _ in waiting.poll(left):
+                error = self._by_file[file].sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if error:
+                    raise CapabilityError(f"a connection was refused ({os.strerror(error)})")
+                waiting.unregister(file)
+                del missing[file]
+        waiting.close()
+        for pair in missing.values():
+            self._drop(pair)
+        return list(missing.values())
+
+    def _open(self, pair: Pair) -> _Outgoing:
+        source, sink = self._wiring.host_at(pair[0]), self._wiring.host_at(pair[1])
+        sock = self._net.open_socket(source.name, socket.AF_INET, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._messages.send_buffer_bytes is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._messages.send_buffer_bytes)
+        with contextlib.suppress(BlockingIOError):
+            sock.connect((sink.ip, BULK_PORT))
+        outgoing = self._by_pair[pair] = self._by_file[sock.fileno()] = _Outgoing(sock=sock)
+        return outgoing
+
+    def _send(self, number: int, attempt: int) -> None:
+        pair = self._messages.pairs[number]
+        if attempt > 1:
+            self._drop(pair)
+            self._open(pair)
+        outgoing = self._by_pair[pair]
+        header = MessageHeader(transfer=number, attempt=attempt, length=self._messages.message_bytes).encode()
+        payload = self._messages.payloads.payload(number)
+        end = trailer(self._messages.payloads.checksum(number))
+        outgoing.waiting.append((number, attempt, deque([memoryview(header), payload, memoryview(end)])))
+        if not outgoing.watched:
+            self._poll.register(outgoing.sock.fileno(), select.EPOLLOUT)
+            outgoing.watched = True
+
+    def _drop(self, pair: Pair) -> None:
+        outgoing = self._by_pair.pop(pair)
+        del self._by_file[outgoing.sock.fileno()]
+        if outgoing.watched:
+            self._poll.unregister(outgoing.sock.fileno())
+        outgoing.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        outgoing.sock.close()
+
+    def _write(self, outgoing: _Outgoing, port: AgentPort) -> None:
+        number, attempt, pieces = outgoing.waiting[0]
+        try:
+            while pieces:
+                sent = outgoing.sock.send(pieces[0][:_WRITE_BYTES], 0 if len(pieces) == 1 else socket.MSG_MORE)
+                if sent < len(pieces[0]):
+                    pieces[0] = pieces[0][sent:]
+                else:
+                    pieces.popleft()
+        except BlockingIOError:
+            return
+        except OSError:
+            self._stop_watching(outgoing)
+            outgoing.waiting.clear()
+            port.report(ConnectionBroke(transfer=number, attempt=attempt))
+            return
+        outgoing.waiting.popleft()
+        if not outgoing.waiting:
+            self._stop_watching(outgoing)
+
+    def _stop_watching(self, outgoing: _Outgoing) -> None:
+        self._poll.unregister(outgoing.sock.fileno())
+        outgoing.watched = False
+
+
+def _retransmitted(sock: socket.socket) -> tuple[int, int]:
+    """(bytes of data, packets) that TCP has sent again on this connection; zeros where the kernel does not count them."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    if len(info) < _TCP_INFO_BYTES:
+        return 0, 0
+    octets: int = struct.unpack_from("=Q", info, _BYTES_RETRANS_AT)[0]
+    packets: int = struct.unpack_from("=I", info, _TOTAL_RETRANS_AT)[0]
+    return octets, packets

@@ -1,0 +1,81 @@
+"""What a run of a bulk plan measured, on either fabric; nothing here knows how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from testbed.bulk.plan import Path
+from testbed.model.strain import Strain
+from topologies.network import LinkId
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferRecord:
+    """What became of one transfer; times in seconds after the start, None where it never came to that.
+
+    ``requested_s``: asked for its links; ``granted_s``: held them all; ``began_s``: its circuit stood and it sent;
+    ``done_s``: its message was whole and verified. ``attempts``: times it was sent.
+    """
+
+    transfer: int
+    requested_s: float | None = None
+    granted_s: float | None = None
+    began_s: float | None = None
+    done_s: float | None = None
+    attempts: int = 0
+    deliveries: int = 0
+    path: Path = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goodput:
+    """Calibration: payload bits a second over one path alone, and the slowest and the mean of many disjoint paths at once."""
+
+    alone_bps: float
+    together_bps: float
+    paths_together: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkCount:
+    """Of one link in a whole run: packets and bytes carried, packets that its queue had no room for."""
+
+    packets: int
+    bytes: int
+    queue_drops: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkMeasurements:
+    """``failure``: why the run did not come to its end, None where it did. ``dropped``: switch -> packets that arrived at it
+    and left it by no link, although no queue refused them; ``injected``: packets that were sent without a circuit.
+    ``retransmitted``: transfer -> (bytes, packets) that TCP sent again, as its sender's kernel counts them. ``strain``: of the
+    machine in an emulated run."""
+
+    fabric: str
+    seconds: float
+    transfers: tuple[TransferRecord, ...]
+    frame_times_s: tuple[tuple[float, float], ...]
+    goodput: Goodput
+    failure: str | None = None
+    deadlocks: tuple[str, ...] = ()
+    links: Mapping[LinkId, LinkCount] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    injected: int = 0
+    retransmitted: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    lost_links: tuple[LinkId, ...] = ()
+    rule_changes: int = 0
+    slowest_change_s: float = 0.0
+    packet_payload_bytes: int = 1448
+    strain: Strain | None = None
+
+    @property
+    def cpu_fraction(self) -> float:
+        """Busy time of all processors, 0 to 1."""
+        return 0.0 if self.strain is None else self.strain.cpu_fraction
+
+    @property
+    def delivered(self) -> int:
+        """Messages that arrived whole and verified."""
+        return sum(r.done_s is not None for r in self.transfers)

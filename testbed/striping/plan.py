@@ -1,0 +1,132 @@
+"""A run of striped-file accesses as a value: what was asked, who computes and keeps subfiles, the blocks, the transfers they make.
+
+``testbed.striping.planning`` builds plans; both ways to run them (on switches, over loopback) take one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+from testbed.bulk.plan import BulkPlan, BulkTransfer, Pair, Switching
+from testbed.bulk.planning import bottleneck_load
+from testbed.faults.fault import Fault
+from testbed.striping.access import Access, Blocks
+from testbed.striping.placement import Order, Placement
+from topologies.network import LinkId, Network
+
+Schedule = Literal["none", "liquid"]
+Operation = Literal["write", "read", "both"]
+HEADERS_BYTES = 52
+"""IPv4 and TCP with time stamps."""
+FRAMING_BYTES = 14
+"""Ethernet, counted by the links' shapers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KilledListener:
+    """The listener of an I/O node is ended ``at_s`` seconds after the start of the first operation."""
+
+    node: str
+    at_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StripingOptions:
+    """What a user asks for; sizes in bytes. ``optimise`` false: one message a fragment. ``repeat``: times that each operation
+    is carried out."""
+
+    compute_nodes: int
+    io_nodes: int
+    stripe_unit: int = 200
+    file_bytes: int = 4_000_000
+    operation: Operation = "write"
+    access: Access = "contiguous"
+    block_bytes: int = 1000
+    optimise: bool = True
+    schedule: Schedule = "none"
+    switching: Switching = "packet"
+    link_rate_bps: float = 20e6
+    routing: str | None = None
+    order: Order = "first"
+    seed: int = 1
+    time_limit_s: float = 10.0
+    repeat: int = 1
+    faults: tuple[Fault, ...] = ()
+    killed: tuple[KilledListener, ...] = ()
+
+    @property
+    def directions(self) -> tuple[Literal["write", "read"], ...]:
+        """Every operation in order, each as often as asked."""
+        once: tuple[Literal["write", "read"], ...] = ("write", "read")
+        if self.operation != "both":
+            once = (self.operation,)
+        return tuple(direction for direction in once for _ in range(self.repeat))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StripingPlan:
+    """``blocks[k]``: what compute process ``k`` accesses; ``volumes``: pair -> bytes between them, pairs with none left out.
+
+    ``transfers`` are those between different hosts, in the time frames ``frames`` (none where all may go at any time).
+    """
+
+    options: StripingOptions
+    placement: Placement
+    file_bytes: int
+    blocks: tuple[Blocks, ...]
+    volumes: Mapping[Pair, int]
+    transfers: tuple[BulkTransfer, ...]
+    frames: tuple[tuple[int, ...], ...]
+
+    @property
+    def network(self) -> Network:
+        return self.placement.network
+
+    @property
+    def coordinated(self) -> bool:
+        """Whether transfers wait for their turn: for a circuit, for their time frame, or for both."""
+        return bool(self.frames)
+
+    @cached_property
+    def link_bytes(self) -> Mapping[LinkId, int]:
+        """Link -> bytes of the file over it."""
+        found: dict[LinkId, int] = {}
+        for pair, volume in self.volumes.items():
+            for link in self.placement.paths[pair]:
+                found[link] = found.get(link, 0) + volume
+        return found
+
+    @property
+    def liquid_links(self) -> float:
+        """Liquid throughput of these volumes in links: bytes of the file over those of the busiest link (thesis, Section 3.3)."""
+        busiest = max(self.link_bytes.values(), default=0)
+        return self.file_bytes / busiest if busiest else float("inf")
+
+    def goodput_bps(self, mtu_bytes: int) -> float:
+        """Bits of data a second over a full link, without the headers of its packets."""
+        return self.options.link_rate_bps * (mtu_bytes - HEADERS_BYTES) / (mtu_bytes + FRAMING_BYTES)
+
+    def bulk_plan(self) -> BulkPlan:
+        """The transfers as bulk messages of their mean size: what the coordinator and the simulated fabric take.
+
+        Raises InputError where nothing crosses the network.
+        """
+        options = self.options
+        most = bottleneck_load(self.transfers)
+        return BulkPlan(
+            network=self.network,
+            transfers=self.transfers,
+            frames=self.frames or (tuple(range(len(self.transfers))),),
+            method=options.schedule,
+            switching=options.switching,
+            barrier=options.schedule != "none" or not self.frames,
+            message_bytes=max(1, sum(self.volumes[t.source, t.sink] for t in self.transfers) // len(self.transfers)),
+            link_rate_bps=options.link_rate_bps,
+            liquid_links=Fraction(len(self.transfers), most),
+            bottleneck_load=most,
+            seed=options.seed,
+        )
