@@ -1,60 +1,80 @@
-"""Weighted ejection of classes: units of one class are alike, so weights and tabus are the class's. Compiled by scheduling_kernel.
+"""Schedules of classes: units of one class need the same resources, so that frames, weights and tabus are the class's.
 
-A few thousand small steps at most on Swiss-T1: weights that all units of a class share are learnt in a tenth of the steps.
+A class is a set of transfers that only differ in which of several alike links (or processors) each one uses. Class c has
+``demand[c]`` units, each of which needs one place of every resource of the class; a resource, a pool of alike links, has as many
+places in each frame as there are links. Units are placed in order of load; for those that find no room, the method is weighted ejection as in
+testbed.scheduling.fast.unit_ejection, but of classes: on Swiss-T1 what to avoid is so learnt in a tenth of the steps.
+Which link of its pool a unit gets is decided afterwards, by edge colouring (class_steps, twin_links): it always can be.
+
+Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from testbed.scheduling.fast.steps import LARGE, next_random
+from testbed.scheduling.fast.steps import LARGE, Ints, RandomState, ascending, next_random, seeded_state
 
 NONE = -1
 TABU_STEPS = 2
 """A class that was just put into a frame is not ejected from it for so many steps."""
+Small = npt.NDArray[np.int32]
+
+
+class ClassNeeds(NamedTuple):
+    """Class c is ``demand[c]`` units, each with one place of every ``resources[own[c]:own[c + 1]]``; resource r has ``cap[r]`` places."""
+
+    own: Ints
+    resources: Ints
+    demand: Ints
+    cap: Ints
+
+
+class UnitList(NamedTuple):
+    """The class (``kind``) and the frame (``position``) of each unit."""
+
+    kind: Ints
+    position: Ints
 
 
 class ClassTable(NamedTuple):
-    """Class c needs one place of each ``resources[own[c]:own[c + 1]]``; resource r has ``cap[r]`` places in each frame.
+    """Which classes have how many units in which frame.
 
-    ``held[base[r] * frames + f * cap[r] + i]``, i below ``count[r, f]``, are the classes with a place of r in frame f.
+    ``held[base[r] * frames + f * cap[r] + i]``, i below ``filled[r, f]``, are the classes with a place of r in frame f.
     ``units[c, f]``: units of the class in the frame; ``tabu[c, f]``: the step until which they stay; ``waiting``: classes of
     units without a frame; ``victims``, ``leaving``: who would have to leave the frame in view, and the best one.
     """
 
-    own: Any
-    resources: Any
-    cap: Any
-    base: Any
-    held: Any
-    count: Any
-    units: Any
-    tabu: Any
-    weight: Any
-    waiting: Any
-    victims: Any
-    leaving: Any
+    needs: ClassNeeds
+    base: Ints
+    held: Small
+    filled: Small
+    units: Small
+    tabu: Small
+    weight: Ints
+    waiting: Small
+    victims: Small
+    leaving: Small
 
 
-def class_table(own: Any, resources: Any, cap: Any, demand: Any, frames: Any) -> Any:
+def class_table(needs: ClassNeeds, frames: int) -> ClassTable:
     """An empty table."""
-    classes = len(demand)
-    base, places, units, widest = np.zeros(len(cap), dtype=np.int64), 0, 0, 0
-    for r in range(len(cap)):
+    classes = len(needs.demand)
+    base, places, units, widest = np.zeros(len(needs.cap), dtype=np.int64), 0, 0, 0
+    for r in range(len(needs.cap)):
         base[r] = places
-        places += cap[r]
+        places += needs.cap[r]
     for c in range(classes):
-        widest = max(widest, own[c + 1] - own[c])
-        units += demand[c]
+        widest = max(widest, needs.own[c + 1] - needs.own[c])
+        units += needs.demand[c]
     return ClassTable(
-        own,
-        resources,
-        cap,
+        needs,
         base,
         np.full(places * frames, NONE, dtype=np.int32),
-        np.zeros((len(cap), frames), dtype=np.int32),
+        np.zeros((len(needs.cap), frames), dtype=np.int32),
         np.zeros((classes, frames), dtype=np.int32),
         np.zeros((classes, frames), dtype=np.int32),
         np.ones(classes, dtype=np.int64),
@@ -64,40 +84,51 @@ def class_table(own: Any, resources: Any, cap: Any, demand: Any, frames: Any) ->
     )
 
 
-def put_class(table: Any, c: Any, frame: Any) -> None:
+def schedule_units(needs: ClassNeeds, frames: int, steps: int, seed: int) -> tuple[int, UnitList]:
+    """(how many units found no frame in so many steps, the frames of all units where none is left)."""
+    table = class_table(needs, frames)
+    left = place_classes(table, class_order(needs))
+    left = eject_classes(table, left, steps, seeded_state(seed))
+    return left, list_units(table)
+
+
+def put_class(table: ClassTable, c: int, frame: int) -> None:
     """One unit of the class enters the frame."""
-    frames = table.count.shape[1]
-    for k in range(table.own[c], table.own[c + 1]):
-        r = table.resources[k]
-        table.held[table.base[r] * frames + frame * table.cap[r] + table.count[r, frame]] = c
-        table.count[r, frame] += 1
+    (own, resources, _, cap), base = table.needs, table.base
+    frames = table.filled.shape[1]
+    for k in range(own[c], own[c + 1]):
+        r = resources[k]
+        table.held[base[r] * frames + frame * cap[r] + table.filled[r, frame]] = c
+        table.filled[r, frame] += 1
     table.units[c, frame] += 1
 
 
-def take_class(table: Any, c: Any, frame: Any) -> None:
+def take_class(table: ClassTable, c: int, frame: int) -> None:
     """One unit of the class leaves the frame."""
-    frames = table.count.shape[1]
-    for k in range(table.own[c], table.own[c + 1]):
-        r = table.resources[k]
-        slot = table.base[r] * frames + frame * table.cap[r]
-        last = slot + table.count[r, frame] - 1
+    (own, resources, _, cap), base = table.needs, table.base
+    frames = table.filled.shape[1]
+    for k in range(own[c], own[c + 1]):
+        r = resources[k]
+        slot = base[r] * frames + frame * cap[r]
+        last = slot + table.filled[r, frame] - 1
         while table.held[slot] != c:
             slot += 1
         table.held[slot] = table.held[last]
-        table.count[r, frame] -= 1
+        table.filled[r, frame] -= 1
     table.units[c, frame] -= 1
 
 
-def place_classes(table: Any, order: Any, demand: Any) -> Any:
+def place_classes(table: ClassTable, order: Ints) -> int:
     """Units of each class, in order, into the first frames that have room; how many wait instead."""
-    frames, left = table.count.shape[1], 0
+    own, resources, demand, cap = table.needs
+    frames, left = table.filled.shape[1], 0
     for c in order:
         more = demand[c]
         for frame in range(frames):
             room = more
-            for k in range(table.own[c], table.own[c + 1]):
-                r = table.resources[k]
-                room = min(room, table.cap[r] - table.count[r, frame])
+            for k in range(own[c], own[c + 1]):
+                r = resources[k]
+                room = min(room, cap[r] - table.filled[r, frame])
             for _ in range(room):
                 put_class(table, c, frame)
             more -= room
@@ -109,14 +140,16 @@ def place_classes(table: Any, order: Any, demand: Any) -> Any:
     return left
 
 
-def cheapest_frame(table: Any, c: Any, step: Any, state: Any) -> Any:
-    """(frame, victims) where the units that leave for one of the class weigh least, the cheapest of each full resource; ties at random.
+def cheapest_frame(table: ClassTable, c: int, step: int, state: RandomState) -> tuple[int, int]:
+    """(frame, how many leave it for one unit of the class, listed in ``leaving``): where these weigh least; ties at random.
+
+    Of each full resource the cheapest class leaves.
 
     One function: compiled code counts the references of every array at each call, which here would take longer than the work.
     """
-    own, resources, cap, base, held, count = table.own, table.resources, table.cap, table.base, table.held, table.count
+    (own, resources, _, cap), base, held, filled = table.needs, table.base, table.held, table.filled
     tabu, weight, victims, leaving = table.tabu, table.weight, table.victims, table.leaving
-    frames = count.shape[1]
+    frames = filled.shape[1]
     best, best_frame, ties, leave = LARGE * 64, 0, 0, 0
     start = next_random(state) % frames
     for offset in range(frames):
@@ -124,7 +157,7 @@ def cheapest_frame(table: Any, c: Any, step: Any, state: Any) -> Any:
         cost, found = 0, 0
         for k in range(own[c], own[c + 1]):
             r = resources[k]
-            if count[r, frame] < cap[r]:
+            if filled[r, frame] < cap[r]:
                 continue
             cheapest, least = NONE, LARGE * 2
             for slot in range(base[r] * frames + frame * cap[r], base[r] * frames + (frame + 1) * cap[r]):
@@ -156,8 +189,11 @@ def cheapest_frame(table: Any, c: Any, step: Any, state: Any) -> Any:
     return best_frame, leave
 
 
-def eject_classes(table: Any, left: Any, steps: Any, state: Any) -> Any:
-    """A random waiting unit goes where least has to leave; what leaves gains weight and waits. How many wait at the end."""
+def eject_classes(table: ClassTable, left: int, steps: int, state: RandomState) -> int:
+    """At most ``steps`` steps of weighted ejection, fewer where none waits any more; how many of ``waiting`` wait then.
+
+    ``left``: how many wait at the beginning.
+    """
     for step in range(steps):
         if left == 0:
             break
@@ -175,3 +211,33 @@ def eject_classes(table: Any, left: Any, steps: Any, state: Any) -> Any:
         put_class(table, c, frame)
         table.tabu[c, frame] = step + TABU_STEPS
     return left
+
+
+def class_order(needs: ClassNeeds) -> Ints:
+    """Classes, those over the most loaded resource first, then by summed load (each in shares of its places)."""
+    own, resources, demand, cap = needs
+    load = np.zeros(len(cap), dtype=np.int64)
+    for c in range(len(demand)):
+        for k in range(own[c], own[c + 1]):
+            load[resources[k]] += demand[c]
+    key = np.zeros(len(demand), dtype=np.float64)
+    for c in range(len(demand)):
+        most, everything = 0.0, 0.0
+        for k in range(own[c], own[c + 1]):
+            share = load[resources[k]] / cap[resources[k]]
+            most = max(most, share)
+            everything += share
+        key[c] = -(most * 1e6 + everything)
+    return ascending(key)
+
+
+def list_units(table: ClassTable) -> UnitList:
+    """Class and frame of each unit, by class and then by frame."""
+    kind, position = np.zeros(len(table.waiting), dtype=np.int64), np.zeros(len(table.waiting), dtype=np.int64)
+    unit = 0
+    for c in range(table.units.shape[0]):
+        for frame in range(table.units.shape[1]):
+            for _ in range(table.units[c, frame]):
+                kind[unit], position[unit] = c, frame
+                unit += 1
+    return UnitList(kind, position)

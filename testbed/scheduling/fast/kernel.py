@@ -11,54 +11,54 @@ from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
-from testbed.scheduling.fast import class_ejection, class_steps, twin_links
-from testbed.scheduling.fast import steps as scheduling_steps
+from testbed.scheduling.fast import class_ejection, class_steps, steps, twin_links, unit_ejection
 
-_INNER: tuple[Callable[..., Any], ...] = (
-    scheduling_steps.next_random,
-    scheduling_steps.put,
-    scheduling_steps.take_out,
-    scheduling_steps.price,
-    scheduling_steps.count_taken,
-    scheduling_steps.eject,
-    scheduling_steps.place_greedily,
-    scheduling_steps.colour_edges,
-    class_steps.amalgamate,
-    class_steps.class_resources,
-    class_steps.ascending,
-    class_steps.class_order,
-    class_steps.list_units,
+_STEPS: tuple[Callable[..., Any], ...] = (
+    steps.seeded_state,
+    steps.next_random,
+    steps.ascending,
+    steps.colour_edges,
+    unit_ejection.put,
+    unit_ejection.take_out,
+    unit_ejection.is_free,
+    unit_ejection.count_taken,
+    unit_ejection.cheapest_position,
     class_ejection.class_table,
     class_ejection.put_class,
     class_ejection.take_class,
     class_ejection.place_classes,
     class_ejection.cheapest_frame,
     class_ejection.eject_classes,
+    class_ejection.class_order,
+    class_ejection.list_units,
+    class_ejection.schedule_units,
+    class_steps.number_processors,
+    class_steps.amalgamate,
+    class_steps.class_needs,
+    class_steps.colour_pools,
+    class_steps.give_processors,
     twin_links.mixed,
     twin_links.numbered,
     twin_links.twin_pools,
-    twin_links.find_classes,
     twin_links.sort_classes,
+    twin_links.find_classes,
     twin_links.give_links,
-    class_steps.colour_pools,
-    class_steps.give_processors,
 )
-_OUTER: tuple[Callable[..., Any], ...] = (
-    scheduling_steps.first_fit,
-    scheduling_steps.eject,
-    scheduling_steps.place_greedily,
-    scheduling_steps.enter_positions,
+_ENTRIES: tuple[Callable[..., Any], ...] = (
+    steps.first_fit,
+    steps.colour_edges,
+    unit_ejection.eject,
+    unit_ejection.place_greedily,
+    unit_ejection.enter_positions,
     class_steps.search_classes,
     twin_links.search_twins,
-    class_steps.amalgamate,
-    class_steps.class_resources,
 )
 
 
 @functools.cache
 def compiled() -> Any:
-    """The outer steps by name, compiled: read from the cache, or made now (some seconds) and kept there."""
-    return SimpleNamespace(**{step.__name__: compiled_function(step, ()) for step in _OUTER})
+    """The entries by name, compiled: read from the cache, or made now (some seconds) and kept there."""
+    return SimpleNamespace(**{step.__name__: compiled_function(step, ()) for step in _ENTRIES})
 
 
 @functools.cache
@@ -70,12 +70,12 @@ def compiled_function(function: Callable[..., Any], inner: tuple[Callable[..., A
     import numba
     from numba.extending import register_jitable
 
-    steps = (function, *_INNER, *inner)
-    for step in steps:
+    called = (function, *_STEPS, *inner)
+    for step in called:
         register_jitable(no_cfunc_wrapper=True)(step)
 
     call = FunctionType(function.__code__, function.__globals__, function.__name__)
-    call.__qualname__ = f"{function.__name__}_{fingerprint(steps)}"
+    call.__qualname__ = f"{function.__name__}_{fingerprint(called)}"
     try:
         return numba.njit(cache=True)(call)
     except RuntimeError:  # no directory that can be written: compile for this process

@@ -15,7 +15,10 @@ import numpy.typing as npt
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
+from testbed.scheduling.fast.class_steps import SwitchPairs
 from testbed.scheduling.fast.kernel import compiled
+from testbed.scheduling.fast.steps import LinkSets, seeded_state
+from testbed.scheduling.fast.unit_ejection import UnitTable, unit_table
 
 Clock = Callable[[], float]
 Frames = npt.NDArray[np.int32]
@@ -24,7 +27,7 @@ PRICES_A_SECOND = 20_000_000
 FIRST_STEPS, MAX_STEPS = 3_000, 400_000
 MAX_FOR_PROOF, MAX_FOR_EXACT = 60_000, 40
 MAX_HELD = 1 << 28
-"""Places (resources times frames) that weighted ejection is tried on: two gigabytes."""
+"""Places (links times frames) that weighted ejection is tried on: a gigabyte."""
 
 
 @dataclass
@@ -103,30 +106,26 @@ def _by_classes(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None
     nodes = 1 + int(max(traffic.first_node.max(), traffic.last_node.max()))
     if (2 * nodes + len(traffic.links)) * traffic.bottleneck_load > MAX_HELD or nodes > 4000:
         return None
-    ends = (traffic.first_node, traffic.last_node, len(traffic.links), nodes, traffic.bottleneck_load)
-    return _by_pools(
-        traffic, lambda *how: compiled().search_classes(traffic.offsets, traffic.indices, *ends, *how), seed, budget
-    )
+    pairs = SwitchPairs(traffic.first_node, traffic.last_node, nodes)
+    return _by_pools(traffic, lambda *how: compiled().search_classes(_sets(traffic), pairs, *how), seed, budget)
 
 
 def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
     """By links that may change places: the classes of a traffic that is given as sets of links."""
-    links, bound = len(traffic.links), traffic.bottleneck_load
-    if links * bound > MAX_HELD:
+    if len(traffic.links) * traffic.bottleneck_load > MAX_HELD:
         return None
-    return _by_pools(
-        traffic,
-        lambda *how: compiled().search_twins(traffic.offsets, traffic.indices, links, bound, *how),
-        seed,
-        budget,
-    )
+    return _by_pools(traffic, lambda *how: compiled().search_twins(_sets(traffic), *how), seed, budget)
+
+
+def _sets(traffic: Traffic) -> LinkSets:
+    return LinkSets(traffic.offsets, traffic.indices, len(traffic.links))
 
 
 def _by_pools(traffic: Traffic, search: Callable[..., Any], seed: int, budget: _Budget) -> Schedule | None:
     bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
     until = budget.used_s() + max(0.0, budget.left_s()) / 4
     while steps <= MAX_STEPS and (attempt == 0 or budget.used_s() < until):
-        state, frame_of = search(steps, seed * 1000 + attempt)
+        state, frame_of = search(bound, steps, seed * 1000 + attempt)
         if state < 0:
             return None
         if state == 1:
@@ -168,7 +167,7 @@ def _shifts(traffic: Traffic) -> npt.NDArray[np.int64]:
 def _fitted(traffic: Traffic, order: npt.NDArray[np.int64], frames: int) -> Frames:
     """The frame of each transfer by first fit, -1 where none of so many is free."""
     frame_of = np.full(len(traffic), -1, dtype=np.int32)
-    compiled().first_fit(traffic.offsets, traffic.indices, order, frames, len(traffic.links), frame_of)
+    compiled().first_fit(_sets(traffic), order, frames, frame_of)
     return frame_of
 
 
@@ -183,46 +182,21 @@ def _open_first_fit(traffic: Traffic, orders: list[npt.NDArray[np.int64]]) -> Sc
     )
 
 
-@dataclass
-class _Table:
-    """State of weighted ejection over units with places in ``frames`` frames and ``shifts`` shifts."""
+def _ejected(table: UnitTable, left: int, budget: _Budget, until_s: float) -> bool:
+    """Weighted ejection until none of the ``left`` units waits (True) or the time is over."""
+    prices = table.holder.shape[1] * len(table.moved)
+    steps = max(20, min(20_000, PRICES_A_SECOND // (20 * prices)))
+    while left and budget.used_s() < until_s:
+        left = compiled().eject(table, left, steps)
+        budget.spend(steps * prices)
+    return left == 0
 
-    arrays: tuple[Any, ...]
-    position: npt.NDArray[np.int64]
-    waiting: npt.NDArray[np.int64]
-    left: int
-    frames: int
-    shifts: int
-    links: int
 
-    @classmethod
-    def begin(cls, offsets: Any, indices: Any, start: Any, moved: Any, frames: int, seed: int) -> _Table:
-        """``start``: the units' order for a greedy start, or (one shift) the frame of each unit, -1 for those that wait."""
-        shifts, links = moved.shape
-        units = len(offsets) - 1
-        cap, base = np.ones(links, dtype=np.int64), np.arange(links, dtype=np.int64)
-        held = np.full(links * frames, -1, dtype=np.int64)
-        count = np.zeros(links * frames, dtype=np.int64)
-        position, waiting = np.full(units, -1, dtype=np.int64), np.zeros(units, dtype=np.int64)
-        layout = (frames, shifts, offsets.astype(np.int64), indices.astype(np.int64), moved, cap, base, held, count)
-        if shifts == 1:
-            position[:] = start
-            left = compiled().enter_positions(position, waiting, *layout)
-        else:
-            left = compiled().place_greedily(start, position, waiting, *layout)
-        weight, tabu = np.ones(units, dtype=np.int64), np.zeros(units, dtype=np.int64)
-        state = np.array([seed * 2 + 88172645463325252], dtype=np.uint64)
-        arrays = (*layout, weight, tabu, np.zeros(1, dtype=np.int64), state)
-        return cls(arrays, position, waiting, int(left), frames, shifts, links)
-
-    def search(self, budget: _Budget, until_s: float) -> bool:
-        """Eject until none waits (True) or the time is over."""
-        prices = self.frames * self.shifts
-        steps = max(20, min(20_000, PRICES_A_SECOND // (20 * prices)))
-        while self.left and budget.used_s() < until_s:
-            self.left = int(compiled().eject(self.position, self.waiting, self.left, steps, *self.arrays))
-            budget.spend(steps * prices)
-        return self.left == 0
+def _mended(traffic: Traffic, fitted: Frames, frames: int, seed: int) -> tuple[UnitTable, int]:
+    """(a table of single transfers begun from a first fit, how many of them wait)."""
+    unmoved = np.arange(len(traffic.links), dtype=np.int64).reshape(1, -1)
+    table = unit_table(_sets(traffic), unmoved, frames, seeded_state(seed))
+    return table, compiled().enter_positions(table, fitted)
 
 
 def _by_ejection(traffic: Traffic, seed: int, budget: _Budget, fitted: Frames) -> Iterator[Schedule | None]:
@@ -233,13 +207,9 @@ def _by_ejection(traffic: Traffic, seed: int, budget: _Budget, fitted: Frames) -
     until = budget.used_s() + max(0.0, budget.left_s()) / 2
     if len(traffic) <= MAX_FOR_EXACT:
         until = min(until, budget.used_s() + 0.2)  # an exhausted search answers sooner than this would give up
-    table = _Table.begin(traffic.offsets, traffic.indices, fitted, _unmoved(traffic), bound, seed)
-    if table.search(budget, until):
+    table, left = _mended(traffic, fitted, bound, seed)
+    if _ejected(table, left, budget, until):
         yield Schedule.of(table.position.astype(np.int32), bound, method="liquid", detail="weighted ejection")
-
-
-def _unmoved(traffic: Traffic) -> npt.NDArray[np.int64]:
-    return np.arange(len(traffic.links), dtype=np.int64).reshape(1, -1)
 
 
 def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
@@ -251,8 +221,8 @@ def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedu
     more = max(1, bound // 10)
     while more >= 1 and budget.left_s() > 0:
         fitted = _fitted(traffic, order, bound + more)
-        table = _Table.begin(traffic.offsets, traffic.indices, fitted, _unmoved(traffic), bound + more, seed)
-        if table.search(budget, budget.used_s() + budget.left_s() / 2):
+        table, left = _mended(traffic, fitted, bound + more, seed)
+        if _ejected(table, left, budget, budget.used_s() + budget.left_s() / 2):
             yield Schedule.of(table.position.astype(np.int32), bound, method="liquid", detail="weighted ejection")
         elif more == 1:
             return
@@ -276,9 +246,10 @@ def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedul
         if orbits is None:
             continue
         frames = -(-bound // len(group)) + more
-        moved = np.stack(group).astype(np.int64)
-        table = _Table.begin(orbits.offsets, orbits.indices, orbits.order, moved, frames, seed)
-        if table.search(budget, budget.used_s() + budget.left_s() / 4):
+        sets = LinkSets(orbits.offsets, orbits.indices, len(traffic.links))
+        table = unit_table(sets, np.stack(group).astype(np.int64), frames, seeded_state(seed))
+        left = compiled().place_greedily(table, orbits.order)
+        if _ejected(table, left, budget, budget.used_s() + budget.left_s() / 4):
             yield Schedule.of(orbits.spread(table.position), bound, method="liquid", detail=f"orbits of {len(group)}")
 
 

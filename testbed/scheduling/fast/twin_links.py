@@ -1,32 +1,46 @@
-"""Classes found in the links alone: links that may change places without changing the traffic are a pool. Compiled by scheduling_kernel.
+"""Classes found in the links alone: links that may change places without changing the traffic are twins, and make a pool.
 
-So a traffic given as sets of links is scheduled by classes too, whatever the order of its links, and however many pools a transfer uses.
+So a traffic that is given as bare sets of links is scheduled by classes too (testbed.scheduling.fast.class_ejection), whatever
+the order of its links and however many pools a transfer uses. Pool after pool, an edge colouring then gives each unit of a
+class its link.
+
+Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from testbed.scheduling.fast.class_ejection import class_table, eject_classes, place_classes
-from testbed.scheduling.fast.class_steps import MAX_CLASS_FRAMES, ascending, class_order, list_units
-from testbed.scheduling.fast.steps import UNPLACED, colour_edges
+from testbed.scheduling.fast.class_ejection import ClassNeeds, UnitList, schedule_units
+from testbed.scheduling.fast.class_steps import MAX_CLASS_FRAMES
+from testbed.scheduling.fast.steps import UNPLACED, Ints, LinkSets, Pools, ascending, colour_edges
 
 MAX_VERTICES = 1 << 26
 """Transfers times the largest pool's links: half a gigabyte for the colouring."""
 
 
+class TwinClasses(NamedTuple):
+    """``kind``: the class of each transfer; class c's are ``transfers[begin[c]:begin[c + 1]]``, sorted by their combination of links."""
+
+    needs: ClassNeeds
+    kind: Ints
+    begin: Ints
+    transfers: Ints
+
+
 def mixed(number: Any) -> Any:
-    """splitmix64's finish: a number of 64 bits that looks random."""
+    """A number of 64 bits that looks random (SplitMix64; Steele, Lea and Flood 2014)."""
     x = np.uint64(number) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
-def numbered(keys: Any) -> Any:
-    """(number of each key's value, how often each value comes): values are numbered as they first come."""
+def numbered(keys: npt.NDArray[np.uint64]) -> Pools:
+    """Equal keys in one pool, the pools numbered as they first come."""
     order = ascending(keys)  # of equals the first comes first
     first = np.zeros(len(keys), dtype=np.int64)
     for i in range(len(order)):
@@ -43,14 +57,15 @@ def numbered(keys: Any) -> Any:
     shortened = np.zeros(values, dtype=np.int64)
     for value in range(values):
         shortened[value] = count[value]
-    return number, shortened
+    return Pools(number, shortened)
 
 
-def twin_pools(offsets: Any, indices: Any, links: Any) -> Any:
-    """(pool of each link, size of each pool): two links are in one pool where their transfers are the same but for them.
+def twin_pools(sets: LinkSets) -> Pools:
+    """Pools of links: two links are in one where their transfers are the same but for them.
 
     Compares sums of 64 bits: alike by chance once in 2^64; what follows from it would not pass the count of ``find_classes``.
     """
+    offsets, indices, links = sets
     keys = np.zeros(links, dtype=np.uint64)
     for t in range(len(offsets) - 1):
         total = np.uint64(0)
@@ -61,12 +76,9 @@ def twin_pools(offsets: Any, indices: Any, links: Any) -> Any:
     return numbered(keys)
 
 
-def find_classes(offsets: Any, indices: Any, pool: Any, size: Any) -> Any:
-    """Classes of transfers over the same pools: (good, own, resources, demand, sorted transfers, where each class's begin).
-
-    ``own`` and ``resources``: each class's pools, ascending. A class's transfers are sorted by their combination of links.
-    """
-    n = len(offsets) - 1
+def find_classes(sets: LinkSets, pools: Pools) -> tuple[bool, TwinClasses]:
+    """Classes of transfers over the same pools; False where some combination of their links comes more often than another."""
+    offsets, indices, pool, n = sets.offsets, sets.indices, pools.of, len(sets.offsets) - 1
     keys = np.zeros(n, dtype=np.uint64)
     for t in range(n):
         for k in range(offsets[t], offsets[t + 1]):
@@ -87,23 +99,14 @@ def find_classes(offsets: Any, indices: Any, pool: Any, size: Any) -> Any:
                 resources[at] = resources[at - 1]
                 at -= 1
             resources[at] = pool[indices[offsets[t] + k]]
-    good, transfers = sort_classes(offsets, indices, pool, size, kind, own, resources, demand, begin)
-    return good, own, resources, demand, transfers, begin
+    unsorted = TwinClasses(ClassNeeds(own, resources, demand, pools.size), kind, begin, np.zeros(n, dtype=np.int64))
+    return sort_classes(sets, pools, unsorted), unsorted
 
 
-def sort_classes(
-    offsets: Any,
-    indices: Any,
-    pool: Any,
-    size: Any,
-    kind: Any,
-    own: Any,
-    resources: Any,
-    demand: Any,
-    begin: Any,
-) -> Any:
-    """(whether every combination of links comes equally often in its class, the transfers by class and combination)."""
-    n = len(offsets) - 1
+def sort_classes(sets: LinkSets, pools: Pools, classes: TwinClasses) -> bool:
+    """Fill in ``transfers``; whether every combination of links comes equally often in its class."""
+    offsets, indices, pool, size = sets.offsets, sets.indices, pools.of, pools.size
+    (own, resources, demand, _), kind, begin, n = classes.needs, classes.kind, classes.begin, len(classes.kind)
     within, met = np.zeros(len(pool), dtype=np.int64), np.zeros(len(size), dtype=np.int64)
     for link in range(len(pool)):
         within[link] = met[pool[link]]
@@ -119,50 +122,46 @@ def sort_classes(
             product *= size[resources[j]]
         copies[c] = max(1, demand[c] // product)
         place[t] = begin[c] + combination * copies[c]
-    transfers = ascending(place)
+    order = ascending(place)
     for i in range(n):
-        c = kind[transfers[i]]
-        good = good and place[transfers[i]] == i - (i - begin[c]) % copies[c]
-    return good, transfers
+        classes.transfers[i] = order[i]
+        c = kind[order[i]]
+        good = good and place[order[i]] == i - (i - begin[c]) % copies[c]
+    return good
 
 
-def search_twins(offsets: Any, indices: Any, links: Any, frames: Any, steps: Any, seed: Any) -> Any:
+def search_twins(sets: LinkSets, frames: int, steps: int, seed: int) -> tuple[int, npt.NDArray[np.int32]]:
     """As ``search_classes``, by pools of twin links: (state, frame of each transfer); -1 where no two links are twins."""
-    n = len(offsets) - 1
+    n = len(sets.offsets) - 1
     frame_of = np.full(n, UNPLACED, dtype=np.int32)
-    pool, size = twin_pools(offsets, indices, links)
+    pools = twin_pools(sets)
     largest = 1
-    for p in range(len(size)):
-        largest = max(largest, size[p])
+    for p in range(len(pools.size)):
+        largest = max(largest, pools.size[p])
     if largest == 1 or n * largest > MAX_VERTICES:
         return -1, frame_of
-    good, own, resources, demand, transfers, begin = find_classes(offsets, indices, pool, size)
-    if not good or len(demand) * frames > MAX_CLASS_FRAMES:
+    good, classes = find_classes(sets, pools)
+    if not good or len(classes.needs.demand) * frames > MAX_CLASS_FRAMES:
         return -1, frame_of
-    table = class_table(own, resources, size, demand, frames)
-    left = place_classes(table, class_order(own, resources, demand, size), demand)
-    left = eject_classes(table, left, steps, np.full(1, seed * 2 + 88172645463325252, dtype=np.uint64))
+    left, units = schedule_units(classes.needs, frames, steps, seed)
     if left > 0:
         return 0, frame_of
-    kind, position = list_units(table.units, n)
-    done = give_links(kind, position, own, resources, demand, begin, size, frames)
+    done = give_links(units, classes.needs, classes.begin, frames)
     given = np.zeros(n, dtype=np.int64)
     for unit in range(n):
-        place = begin[kind[unit]] + done[unit]
-        frame_of[transfers[place + given[place]]] = position[unit]
+        place = classes.begin[units.kind[unit]] + done[unit]
+        frame_of[classes.transfers[place + given[place]]] = units.position[unit]
         given[place] += 1
     return 1, frame_of
 
 
-def give_links(
-    kind: Any, position: Any, own: Any, resources: Any, demand: Any, begin: Any, size: Any, frames: Any
-) -> Any:
+def give_links(units: UnitList, needs: ClassNeeds, begin: Ints, frames: int) -> Ints:
     """Where each unit's transfers begin within its class's. Pool after pool, edge colouring gives each unit a link of it.
 
     The units of a class that have the same links so far are cut into pieces as large as the pool; frames and pieces are the
     multigraph's sides, links its colours: no link twice in a frame, and every link once in a piece.
     """
-    n = len(kind)
+    (kind, position), (own, resources, demand, size), n = units, needs, len(units.kind)
     done, spread = np.zeros(n, dtype=np.int64), np.ones(len(demand), dtype=np.int64)
     for p in range(len(size)):
         if size[p] == 1:
@@ -172,23 +171,23 @@ def give_links(
             for k in range(own[c], own[c + 1]):
                 uses[c] = uses[c] or resources[k] == p
             many += demand[c] if uses[c] else 0
-        units, found = np.zeros(many, dtype=np.int64), 0
+        mine, found = np.zeros(many, dtype=np.int64), 0
         for unit in range(n):
             if uses[kind[unit]]:
-                units[found] = unit
+                mine[found] = unit
                 found += 1
         met = np.zeros(n, dtype=np.int64)
-        left, right = np.zeros(len(units), dtype=np.int64), np.zeros(len(units), dtype=np.int64)
-        colour = np.zeros(len(units), dtype=np.int64)
-        for i in range(len(units)):
-            unit = units[i]
+        left, right = np.zeros(len(mine), dtype=np.int64), np.zeros(len(mine), dtype=np.int64)
+        colour = np.zeros(len(mine), dtype=np.int64)
+        for i in range(len(mine)):
+            unit = mine[i]
             alike = demand[kind[unit]] // spread[kind[unit]]  # units of the class with the same links so far
             place = begin[kind[unit]] + done[unit] * alike
             left[i], right[i] = position[unit], place + met[place] // size[p]
             met[place] += 1
-        colour_edges(left, right, frames, n, size[p], colour)
-        for i in range(len(units)):
-            done[units[i]] = done[units[i]] * size[p] + colour[i]
+        colour_edges(left, right, (frames, n), size[p], colour)
+        for i in range(len(mine)):
+            done[mine[i]] = done[mine[i]] * size[p] + colour[i]
         for c in range(len(demand)):
             spread[c] *= size[p] if uses[c] else 1
     for unit in range(n):

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.scheduling.fast.class_steps import search_classes
+from testbed.scheduling.fast.class_steps import SwitchPairs, search_classes
+from testbed.scheduling.fast.steps import Ints, LinkSets
 
 SWITCHES, NODES_EACH = 8, 4
 LIQUID, NOT_FOUND, WRONG = 1, 0, -1
@@ -45,8 +46,8 @@ def _compiled() -> Any:
     return compiled_function(sweep_counts, (build, least_frames, holds, search_classes))
 
 
-def build(counts: Any, via: Any) -> Any:
-    """The n * n transfers of one allocation: (offsets, indices, first switch, last switch); links: n senders, n receivers, 64 between."""
+def build(counts: Ints, via: Ints) -> tuple[LinkSets, SwitchPairs]:
+    """The n * n transfers of one allocation; links: n of senders, n of receivers, 64 between switches."""
     n = counts.sum()
     home = np.zeros(n, dtype=np.int32)
     node = 0
@@ -77,19 +78,21 @@ def build(counts: Any, via: Any) -> Any:
             at += 1
             t += 1
             offsets[t] = at
-    return offsets, indices[:at].copy(), first, last
+    sets = LinkSets(offsets, indices[:at].copy(), 2 * n + SWITCHES * SWITCHES)
+    return sets, SwitchPairs(first, last, SWITCHES)
 
 
-def least_frames(indices: Any, links: Any) -> Any:
+def least_frames(sets: LinkSets) -> int:
     """The load of the most loaded link."""
-    load = np.zeros(links, dtype=np.int64)
-    for link in indices:
+    load = np.zeros(sets.links, dtype=np.int64)
+    for link in sets.indices:
         load[link] += 1
-    return load.max()
+    return load.max()  # type: ignore[no-any-return]
 
 
-def holds(offsets: Any, indices: Any, links: Any, frames: Any, frame_of: Any) -> Any:
+def holds(sets: LinkSets, frames: int, frame_of: npt.NDArray[np.int32]) -> bool:
     """Whether every transfer has a frame below ``frames`` and no link is used twice in one."""
+    offsets, indices, links = sets
     used = np.zeros(links * frames, dtype=np.uint8)
     for t in range(len(offsets) - 1):
         if frame_of[t] < 0 or frame_of[t] >= frames:
@@ -102,18 +105,15 @@ def holds(offsets: Any, indices: Any, links: Any, frames: Any, frame_of: Any) ->
     return True
 
 
-def sweep_counts(allocations: Any, via: Any, outcome: Any, duration: Any) -> None:
+def sweep_counts(allocations: Ints, via: Ints, outcome: Ints, duration: Ints) -> None:
     """Schedule and check each row of counts."""
     for i in range(len(allocations)):
-        offsets, indices, first, last = build(allocations[i], via)
-        links = 2 * allocations[i].sum() + SWITCHES * SWITCHES
-        frames = least_frames(indices, links)
+        sets, pairs = build(allocations[i], via)
+        frames = least_frames(sets)
         duration[i] = frames
         outcome[i] = NOT_FOUND
         for attempt in range(_ATTEMPTS):
-            state, frame_of = search_classes(
-                offsets, indices, first, last, links, SWITCHES, frames, _STEPS, attempt + 1
-            )
+            state, frame_of = search_classes(sets, pairs, frames, _STEPS, attempt + 1)
             if state == 1:
-                outcome[i] = LIQUID if holds(offsets, indices, links, frames, frame_of) else WRONG
+                outcome[i] = LIQUID if holds(sets, frames, frame_of) else WRONG
                 break

@@ -19,7 +19,7 @@ from testbed.model.traffic import Traffic
 from testbed.scheduling import check_schedule, liquid_schedule
 from testbed.scheduling.fast.kernel import compiled
 from testbed.scheduling.fast.portfolio import cp_sat_schedule
-from testbed.scheduling.fast.steps import colour_edges
+from testbed.scheduling.fast.steps import LinkSets, colour_edges
 from tests.helpers.paths import SHARED
 
 REFERENCE = SHARED / "reference" / "check_schedule.py"
@@ -55,7 +55,7 @@ def test_edge_colourings_are_proper_with_as_many_colours_as_the_degree(
     right = np.array([b % rights for _, b in edges], dtype=np.int64)
     degree = max([np.bincount(left).max(), np.bincount(right).max()]) if edges else 1
     colour = np.full(len(edges), -1, dtype=np.int64)
-    colour_edges(left, right, lefts, rights, degree, colour)
+    colour_edges(left, right, (lefts, rights), degree, colour)
     assert all(0 <= c < degree for c in colour)
     for side in (left, right):
         assert len({(int(v), int(c)) for v, c in zip(side, colour, strict=True)}) == len(edges)
@@ -96,7 +96,9 @@ def test_classes_found_in_the_links_alone_give_schedules(
             links += [chance.sample(path, len(path)) for _ in range(copies)]
     traffic = Traffic.from_transfers(links)
     bound = traffic.bottleneck_load
-    state, frame_of = compiled().search_twins(traffic.offsets, traffic.indices, len(traffic.links), bound, 5000, 1)
+    state, frame_of = compiled().search_twins(
+        LinkSets(traffic.offsets, traffic.indices, len(traffic.links)), bound, 5000, 1
+    )
     assert state in (-1, 0, 1)
     if state == 1:
         check_schedule(traffic, Schedule.of(frame_of, bound, method="twins"))
