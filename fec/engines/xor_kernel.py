@@ -1,21 +1,11 @@
-"""Compiled kernel of the numba engine; the one module of the package that imports numba.
-
-Compiled once for a machine and kept in the user's cache directory.
-"""
+"""The kernel of the numba engine, compiled when this module is imported."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-if not numba.config.CACHE_DIR:
-    _home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    numba.config.CACHE_DIR = str(Path(_home) / "parallel-communications-testbed" / "numba")
+from fec.compile import compiled
 
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _LOW_SEVEN = np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -61,13 +51,4 @@ def _multiply_words(
                 at += 1
 
 
-def _compiled(function: Any) -> Any:
-    """Compiled for one kind of array; uncached where neither cache directory nor package can be written to."""
-    signature = "void(uint64[:, ::1], int32[::1], int32[::1], uint64[:, ::1])"
-    try:
-        return numba.njit(signature, cache=True, nogil=True)(function)
-    except RuntimeError:
-        return numba.njit(signature, nogil=True)(function)
-
-
-multiply_words = _compiled(_multiply_words)
+multiply_words = compiled(_multiply_words, "void(uint64[:, ::1], int32[::1], int32[::1], uint64[:, ::1])", nogil=True)

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from testbed.compile import use_cache_directory
+from fec.compile import use_cache_directory
 from testbed.interconnect.compiled import drb_hooks, engine_steps, kernel_events, kernel_loop, kernel_state, nac_steps
 from testbed.interconnect.ft_drb import escape_steps, ft_drb_arrays, ft_drb_steps
 

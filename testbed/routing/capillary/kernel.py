@@ -6,12 +6,13 @@ Imported only when a network is large enough to need it; what it returns is chec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.compile import use_cache_directory
+from testbed.compile import compiled_entry
 from testbed.routing.capillary.pieces import Piece, Split
 from testbed.routing.flows import flow_steps
 from testbed.routing.flows.flow_steps import (
@@ -192,24 +193,18 @@ class CompiledSteps(NamedTuple):
     index_arcs: Callable[..., None]
 
 
-_compiled: list[CompiledSteps] = []
-
-
+@cache
 def compiled_steps() -> CompiledSteps:
     """The kernel's entries, compiled when first called: read from the cache, or made (some seconds) and kept there."""
-    if not _compiled:
-        use_cache_directory()
-        import numba
-        from numba.extending import register_jitable
-
-        for step in (*STEPS, keep_flow, solve_piece, freeze_crossing, gather_components, balance_demand):
-            register_jitable(no_cfunc_wrapper=True)(step)
-        entries = (solve_wave, solve_all, index_arcs)
-        try:
-            _compiled.append(CompiledSteps(*(numba.njit(cache=True)(entry) for entry in entries)))
-        except RuntimeError:  # numba's "no locator available": no directory can be written, compile for this process
-            _compiled.append(CompiledSteps(*(numba.njit(entry) for entry in entries)))
-    return _compiled[0]
+    steps: tuple[Callable[..., Any], ...] = (
+        *STEPS,
+        keep_flow,
+        solve_piece,
+        freeze_crossing,
+        gather_components,
+        balance_demand,
+    )
+    return CompiledSteps(*(compiled_entry(entry, steps) for entry in (solve_wave, solve_all, index_arcs)))
 
 
 def _empty_residual(nodes: int, links: int) -> Residual:

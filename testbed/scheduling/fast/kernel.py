@@ -1,16 +1,13 @@
-"""The scheduling steps compiled by numba, kept in the user's cache directory. Imported when the first schedule is asked for."""
+"""The steps of the fast method, compiled. Imported when the first schedule is asked for."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import os
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import FunctionType, SimpleNamespace
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+from testbed.compile import compiled_entry
 from testbed.scheduling.fast import class_ejection, class_steps, steps, twin_links, unit_ejection
 
 _STEPS: tuple[Callable[..., Any], ...] = (
@@ -58,36 +55,9 @@ _ENTRIES: tuple[Callable[..., Any], ...] = (
 @functools.cache
 def compiled() -> Any:
     """The entries by name, compiled: read from the cache, or made now (some seconds) and kept there."""
-    return SimpleNamespace(**{step.__name__: compiled_function(step, ()) for step in _ENTRIES})
+    return SimpleNamespace(**{entry.__name__: compiled_function(entry) for entry in _ENTRIES})
 
 
-@functools.cache
-def compiled_function(function: Callable[..., Any], inner: tuple[Callable[..., Any], ...]) -> Any:
-    """One function compiled together with the steps of this package and ``inner``, which it may call."""
-    if "numba" not in sys.modules:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(home) / "parallel-communications-testbed" / "numba"))
-    import numba
-    from numba.extending import register_jitable
-
-    called = (function, *_STEPS, *inner)
-    for step in called:
-        register_jitable(no_cfunc_wrapper=True)(step)
-
-    call = FunctionType(function.__code__, function.__globals__, function.__name__)
-    call.__qualname__ = f"{function.__name__}_{fingerprint(called)}"
-    try:
-        return numba.njit(cache=True)(call)
-    except RuntimeError:  # no directory that can be written: compile for this process
-        return numba.njit(call)
-
-
-def fingerprint(steps: Sequence[Callable[..., Any]]) -> str:
-    """Changes with the code of any step, or a number that one refers to: numba's cache looks at the outermost function's file alone."""
-    seen = hashlib.sha256()
-    for step in steps:
-        code = step.__code__
-        numbers = [(name, step.__globals__[name]) for name in code.co_names if name in step.__globals__]
-        plain = [(name, value) for name, value in numbers if isinstance(value, int | float)]
-        seen.update(repr((code.co_code, code.co_consts, code.co_names, plain)).encode())
-    return seen.hexdigest()[:16]
+def compiled_function(entry: Callable[..., Any], own_steps: tuple[Callable[..., Any], ...] = ()) -> Any:
+    """One function compiled together with the steps of this package and its own, which it may call."""
+    return compiled_entry(entry, (*_STEPS, *own_steps))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,11 @@ def sweep(first: int, last: int, via: npt.NDArray[np.int64]) -> Sweep:
     return Sweep(allocations=counts, outcome=outcome, duration=duration)
 
 
+@cache
 def _compiled() -> Any:
     from testbed.scheduling.fast.kernel import compiled_function
 
-    return compiled_function(sweep_counts, (build, least_frames, holds, search_classes))
+    return compiled_function(sweep_counts, (search_classes, build, least_frames, holds))
 
 
 def build(counts: Ints, via: Ints) -> tuple[LinkSets, SwitchPairs]:

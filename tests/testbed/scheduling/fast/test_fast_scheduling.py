@@ -14,7 +14,6 @@ from testbed.model.traffic import Traffic
 from testbed.scheduling import check_schedule, liquid_schedule
 from testbed.scheduling.checker import check_frames
 from testbed.scheduling.fast.class_ejection import ClassNeeds, class_table, eject_classes, put_class
-from testbed.scheduling.fast.kernel import fingerprint
 from testbed.scheduling.fast.portfolio import cp_sat_schedule
 from testbed.scheduling.fast.steps import LinkSets, seeded_state
 from testbed.scheduling.fast.twin_links import search_twins, twin_pools
@@ -229,10 +228,3 @@ def test_classes_are_ejected_until_all_have_frames() -> None:
     assert eject_classes(table, 2, 200, np.array([9], np.uint64)) == 0
     assert table.units.sum(axis=1).tolist() == demand.tolist()
     assert (table.filled <= cap[:, None]).all() and table.filled.sum() == 16
-
-
-def test_a_changed_step_or_number_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = fingerprint((eject_classes, put_class))
-    assert before == fingerprint((eject_classes, put_class)) != fingerprint((put_class,))
-    monkeypatch.setattr("testbed.scheduling.fast.class_ejection.TABU_STEPS", 9)
-    assert fingerprint((eject_classes, put_class)) != before
