@@ -3,6 +3,9 @@ Imported when first needed (numba takes half a second), compiled once a machine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
@@ -12,6 +15,14 @@ from numba.extending import intrinsic
 
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    """Compiled without the interpreter's lock, and kept; anew in every process where no cache directory can be written."""
+    try:
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # numba's "no locator available"
+        return njit(nogil=True)(function)
 
 
 @intrinsic
@@ -27,7 +38,7 @@ def _copy(typing_context, to, source, size):  # type: ignore[no-untyped-def]
     return types.void(types.intp, types.intp, types.intp), generate
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def deal(memory, unit, start, end, bounds, stages, gather):  # type: ignore[no-untyped-def]
     """Copy bytes [start, end) of all subfiles between memory and their stages, stripe by stripe in the order of the file.
 
@@ -48,14 +59,14 @@ def deal(memory, unit, start, end, bounds, stages, gather):  # type: ignore[no-u
                     _copy(here, there, high - low)
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _share(end, unit, subfiles, subfile):  # type: ignore[no-untyped-def]
     rounds = end // (unit * subfiles)
     rest = end - rounds * unit * subfiles - subfile * unit
     return rounds * unit + min(max(rest, 0), unit)
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def count_fragments(offsets, sizes, unit, subfiles, subfile):  # type: ignore[no-untyped-def]
     """How many fragments the blocks have on `subfile`."""
     total = 0
@@ -67,7 +78,7 @@ def count_fragments(offsets, sizes, unit, subfiles, subfile):  # type: ignore[no
     return total
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def list_fragments(offsets, memory, sizes, unit, subfiles, subfile, merge, run_offset, run_place, place, source):  # type: ignore[no-untyped-def]
     """Fill the lists of `subfile`; returns (runs, fragments).
 
@@ -102,7 +113,7 @@ def list_fragments(offsets, memory, sizes, unit, subfiles, subfile, merge, run_o
     return runs, fragments
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def gather_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
     """Copy fragments of memory to the stream."""
     first = place[0]
@@ -114,7 +125,7 @@ def gather_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
         _copy(stream_address + to, memory_address + start, size)
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def scatter_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
     """Copy the stream to fragments of memory."""
     first = place[0]
