@@ -1,5 +1,5 @@
 """The binary protocol between compute processes and listeners: headers, bodies, checksums, limits.
-Lengths are checked against the limit before anything is allocated; all numbers are little-endian (docs/sfio.md)."""
+Lengths are checked against the limit before anything is allocated; all numbers are little-endian (docs/workloads/striping.md)."""
 
 from __future__ import annotations
 

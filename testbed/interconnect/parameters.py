@@ -74,7 +74,7 @@ HOP_MODELS = {
 
 @dataclass(frozen=True, kw_only=True)
 class NacOptions:
-    """Where the text of 4.2 leaves NAC open (the numbers are those of docs/interconnect.md).
+    """Where the text of 4.2 leaves NAC open (the numbers are those of docs/workloads/interconnect.md).
 
     ``control_s``: t_f, for a control packet over a hop. ``retry_s``: after which a router still blocked identifies itself
     again (8; None: (n + 1) t_f on a ring of n, 4 k t_f on a torus of side k). ``repeat_when_full``: a router repeats

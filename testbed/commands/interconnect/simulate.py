@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, meshes, rings, fat "
     "trees or any other network. Packets move by dimension order, d-mod-k, a table or FT-DRB; deadlocks are avoided by NAC, by "
-    "virtual channels with a dateline, or not at all (then a watchdog tells). docs/interconnect.md has the models of a hop."
+    "virtual channels with a dateline, or not at all (then a watchdog tells). docs/workloads/interconnect.md has the models of a hop."
 )
 
 TIMELINE_EVENTS = 100_000

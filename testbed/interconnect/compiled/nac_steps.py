@@ -1,6 +1,6 @@
 """Non-Blocking Adaptive Cycles (document 003, 4.2) as steps over flat arrays: detection, identification, recovery.
 
-The numbers in comments are the decisions listed in docs/interconnect.md.
+The numbers in comments are the decisions listed in docs/workloads/interconnect.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Non-Blocking Adaptive Cycles in the reference engine (document 003, 4.2): detection, identification, gradual recovery.
 
-The numbers in comments are the decisions listed in docs/interconnect.md; the compiled engine's own text is nac_steps.py.
+The numbers in comments are the decisions listed in docs/workloads/interconnect.md; the compiled engine's own text is nac_steps.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reference engine: virtual cut-through with objects and Python's heap, to be read beside docs/interconnect.md.
+"""The reference engine: virtual cut-through with objects and Python's heap, to be read beside docs/workloads/interconnect.md.
 
 It wakes far more often than the compiled engine and must come to the same history: nothing that could move ever waits.
 """

@@ -59,7 +59,7 @@ class FaultResult:
     port_status_s: float | None
 
     def to_json(self) -> dict[str, object]:
-        """The keys of ``testbed stream --json``'s ``per_fault`` (docs/commands.md)."""
+        """The keys of ``testbed stream --json``'s ``per_fault`` (docs/guide/commands.md)."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items()}
 
 

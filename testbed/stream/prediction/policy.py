@@ -16,7 +16,7 @@ from testbed.stream.prediction.active_faults import is_campaign
 MAX_SYMBOLS = 255
 """In one Reed-Solomon block over GF(2^8)."""
 _SEPARATE = 2
-"""Packets that a few separate intervals need over one of their width (docs/streaming.md)."""
+"""Packets that a few separate intervals need over one of their width (docs/workloads/stream.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
