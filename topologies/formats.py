@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import json
 import os
 import tempfile
 from pathlib import Path
 
 from topologies.errors import TopologyError
 from topologies.network import Network
-from topologies.node_link import parse_document, read_document, write_document
+from topologies.node_link import parse_document, parse_json, read_document, write_document
 
 FORMATS = (".json", ".graphml")
 
@@ -19,23 +18,26 @@ FORMATS = (".json", ".graphml")
 def read_network_file(path: str | Path) -> Network:
     """The network of a JSON or GraphML file (told apart by content); TopologyError naming file, entry and mend."""
     path = Path(path)
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TopologyError(f"{shortened(path)}: not text in UTF-8 (byte {error.start}); save it as UTF-8") from error
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        raise TopologyError(
-            f"{shortened(path)}: cannot be read ({_reason(error)}); check the name and its permissions"
-        ) from error
     name = path.stem or "network"
     try:
+        text = read_text(path)
         if text.lstrip().startswith("<"):
             from topologies.graphml import read_graphml
 
             return read_graphml(text, name)
         return read_document(text, name)
     except TopologyError as error:
-        raise TopologyError(f"{path}: {error}") from error
+        raise TopologyError(f"{shortened(path)}: {error}") from error
+
+
+def read_text(path: Path, mend: str = "check the name and its permissions") -> str:
+    """The text of a file in UTF-8; TopologyError says why there is none, and ``mend`` what to do about a file that is not there."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TopologyError(f"not text in UTF-8 (byte {error.start}); save it as UTF-8") from error
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise TopologyError(f"cannot be read ({_reason(error)}); {mend}") from error
 
 
 def write_network_file(network: Network, path: str | Path) -> None:
@@ -79,6 +81,8 @@ def write_whole(path: str | Path, content: bytes) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
                 os.fchmod(file.fileno(), mode)
             Path(draft).replace(target)
         except BaseException:
@@ -126,7 +130,7 @@ def read_topohub(key: str) -> Network:
     plain = bool(key) and ".." not in Path(key).parts and not Path(key).is_absolute()
     if not plain or not is_there(str(path)) or not path.is_file():
         raise TopologyError(f"topohub:{shortened(key)}: topohub has no such network; {_nearest_keys(folder, key)}")
-    document = json.loads(path.read_text(encoding="utf-8"))
+    document = parse_json(read_text(path))
     document["graph"] = {"name": f"topohub:{key}", "family": "topohub", "routing": "shortest-path"}
     for link in document["edges"]:
         for forecast in ("ecmp_fwd", "ecmp_bwd"):

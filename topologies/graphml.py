@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from topologies.errors import TopologyError
 from topologies.network import Network
-from topologies.node_link import POSITION_LIKE, network_document, parse_document
+from topologies.node_link import POSITION_LIKE, network_document, parse_document, parse_json
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _JSON_KEY = "json_attributes"
@@ -161,9 +161,9 @@ def _read_data(
     if packed is None:
         return found
     try:
-        rest = json.loads(packed)
-    except (ValueError, RecursionError, TypeError) as error:
-        raise TopologyError(f"{place}: {_JSON_KEY} is not JSON ({str(error)[:80]})") from error
+        rest = parse_json(str(packed))
+    except TopologyError as error:
+        raise TopologyError(f"{place}: {_JSON_KEY}: {error}") from error
     if not isinstance(rest, dict):
         raise TopologyError(f"{place}: {_JSON_KEY} must be a JSON object")
     return found | rest

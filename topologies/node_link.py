@@ -70,13 +70,17 @@ def _as_json(value: object, where: str) -> str:
 
 def read_document(text: str, name: str) -> Network:
     """Parse JSON text; ``name`` is the network's where the document gives none. TopologyError where it is no JSON."""
+    return parse_document(parse_json(text), name)
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text; TopologyError says at which line and column it is none."""
     try:
-        document = json.loads(text)
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise TopologyError(f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
     except (ValueError, RecursionError) as error:
-        raise TopologyError(f"not readable as JSON: {str(error)[:120]}") from error
-    return parse_document(document, name)
+        raise TopologyError(f"not JSON that can be read: {str(error)[:120]}") from error
 
 
 def parse_document(document: object, name: str = "network", one_way: Sequence[bool] | None = None) -> Network:

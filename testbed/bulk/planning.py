@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledReceiver, Pair, Path, Switching
 from testbed.errors import InputError
@@ -99,17 +98,6 @@ def all_to_all(network: Network) -> tuple[Pair, ...]:
     senders = [n.id for n in network.hosts if n.attributes.get("role") != "receiver"]
     receivers = [n.id for n in network.hosts if n.attributes.get("role") != "sender"]
     return tuple((a, b) for a in senders for b in receivers if a != b)
-
-
-def parse_pattern(document: Any, where: str) -> tuple[Pair, ...]:
-    """``{"pairs": [["t0", "r5"], ...]}`` or the list alone. InputError where it is neither."""
-    listed = document.get("pairs") if isinstance(document, Mapping) else document
-    if not isinstance(listed, list):
-        raise InputError(f'{where}: give {{"pairs": [["sender", "receiver"], ...]}}')
-    for number, pair in enumerate(listed):
-        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, str) for x in pair)):
-            raise InputError(f"{where}: pair {number} is {pair!r}; give [sender, receiver]")
-    return tuple((a, b) for a, b in listed)
 
 
 def _checked(network: Network, pattern: str | Sequence[Pair]) -> tuple[Pair, ...]:

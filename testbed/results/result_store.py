@@ -27,13 +27,16 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from testbed.errors import InputError
+from testbed.model.json_values import parse_json, read_json
 from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json, verdict_from_json
 from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
 from testbed.model.verdict import Verdict
+from topologies.formats import write_whole
 
 UNFINISHED = ".unfinished"
 MANIFEST, MEASUREMENTS, VERDICT, PAGE = "manifest.json", "measurements.jsonl", "verdict.json", "page.html"
 MAX_TRIES = 10_000
+DAMAGED = "the run is damaged, run it again"
 
 
 class ResultStore:
@@ -108,7 +111,7 @@ class OpenRun:
         self._finished = False
         self._file: IO[str] = (self._draft / MEASUREMENTS).open("w", encoding="utf-8")
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _write_json(self._draft / MANIFEST, manifest.to_json())
+        write_json(self._draft / MANIFEST, manifest.to_json())
 
     def __enter__(self) -> Self:
         return self
@@ -123,7 +126,7 @@ class OpenRun:
             shutil.rmtree(self._draft, ignore_errors=True)
             return
         why = f"{kind.__name__}: {error}".rstrip(": ") if kind is not None else "no verdict was given"
-        _write_json(self._draft / MANIFEST, replace(self.manifest, interrupted=why).to_json())
+        write_json(self._draft / MANIFEST, replace(self.manifest, interrupted=why).to_json())
         self._file.close()
 
     def add(self, record: Record) -> None:
@@ -147,9 +150,9 @@ class OpenRun:
         self._verdict = final
         seconds = round((self._now() - self._started).total_seconds(), 3)
         self.manifest = replace(self.manifest, seconds=seconds)
-        _write_json(self._draft / MANIFEST, self.manifest.to_json())
-        _write_json(self._draft / VERDICT, final.to_json())
-        write_whole(self._draft / PAGE, build_page(self.loaded()) if page is None else page)
+        write_json(self._draft / MANIFEST, self.manifest.to_json())
+        write_json(self._draft / VERDICT, final.to_json())
+        write_whole(self._draft / PAGE, (build_page(self.loaded()) if page is None else page).encode())
         self._file.flush()
         os.fsync(self._file.fileno())
         self._draft.rename(self.place)
@@ -166,11 +169,15 @@ def load_run(directory: Path) -> LoadedRun:
     """
     place = _find(directory)
     unfinished = _why_unfinished(place)
-    manifest = manifest_from_json(_read_json(place / MANIFEST), str(place / MANIFEST))
+    manifest = manifest_from_json(read_json(place / MANIFEST, mend=DAMAGED), str(place / MANIFEST))
     if unfinished is not None and manifest.interrupted is not None:
         unfinished = f"the run was interrupted ({manifest.interrupted})"
     records = _read_records(place / MEASUREMENTS, cut_short_allowed=unfinished is not None)
-    verdict = verdict_from_json(_read_json(place / VERDICT), str(place / VERDICT)) if unfinished is None else None
+    verdict = (
+        verdict_from_json(read_json(place / VERDICT, mend=DAMAGED), str(place / VERDICT))
+        if unfinished is None
+        else None
+    )
     try:
         sessions = group_sessions(records)
     except InputError as error:
@@ -184,24 +191,8 @@ def redraw(directory: Path) -> tuple[LoadedRun, Path]:
 
     run = load_run(directory)
     page = _find(directory) / PAGE
-    try:
-        write_whole(page, build_page(run))
-    except OSError as error:
-        raise InputError(f"{page}: {error.strerror}; make its directory writable") from None
+    write_whole(page, build_page(run).encode())
     return run, page
-
-
-def write_whole(path: Path, content: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("w", encoding="utf-8") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _find(directory: Path) -> Path:
@@ -239,25 +230,13 @@ def _read_records(path: Path, *, cut_short_allowed: bool) -> list[Record]:
     try:
         *lines, cut_short = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; the run is damaged, run it again") from None
+        raise InputError(f"{path}: {error.strerror}; {DAMAGED}") from None
     if cut_short and not cut_short_allowed:
         lines.append(cut_short)
-    return [record_from_json(_parse(line, f"{path}:{i}"), f"{path}:{i}") for i, line in enumerate(lines, start=1)]
+    numbered = [(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+    return [record_from_json(parse_json(line, where, mend=DAMAGED), where) for line, where in numbered]
 
 
-def _read_json(path: Path) -> Any:
-    try:
-        return _parse(path.read_text(encoding="utf-8", errors="replace"), str(path))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; the run is damaged, run it again") from None
-
-
-def _parse(content: str, where: str) -> Any:
-    try:
-        return json.loads(content)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON ({str(error)[:80]}); the run is damaged, run it again") from None
-
-
-def _write_json(path: Path, document: Mapping[str, Any]) -> None:
-    write_whole(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document of a run, whole or not at all."""
+    write_whole(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())

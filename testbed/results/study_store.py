@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,12 +17,15 @@ from typing import IO, Any, Self
 
 from testbed.errors import InputError
 from testbed.model.json_fields import json_ready
+from testbed.model.json_values import parse_json, read_json
 from testbed.model.record_json import manifest_from_json, verdict_from_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.results.result_store import MANIFEST, PAGE, UNFINISHED, VERDICT, ResultStore, write_whole
+from testbed.results.result_store import MANIFEST, PAGE, UNFINISHED, VERDICT, ResultStore, write_json
+from topologies.formats import write_whole
 
 POINTS = "points.jsonl"
+DAMAGED = "the study is damaged, run it again"
 Row = dict[str, Any]
 
 
@@ -57,7 +59,7 @@ class StudyRun:
     def new(cls, root: Path, name: str, manifest: Manifest) -> Self:
         """Claim ``root/name/<time>-seed<seed>``."""
         place, described = ResultStore(root).claim(name, manifest)
-        write_whole(_draft_of(place) / MANIFEST, _text(described.to_json()))
+        write_json(_draft_of(place) / MANIFEST, described.to_json())
         return cls(place, described)
 
     @classmethod
@@ -69,7 +71,7 @@ class StudyRun:
             raise InputError(f"{bare}: this run is finished; start a new one without --resume")
         if not (draft / POINTS).is_file():
             raise InputError(f"{directory}: no unfinished study there; give one of results/{name}/*{UNFINISHED}")
-        manifest = manifest_from_json(json.loads((draft / MANIFEST).read_text()), str(draft / MANIFEST))
+        manifest = _manifest(draft)
         if (manifest.name, manifest.seed) != (name, seed):
             raise InputError(
                 f"{directory}: holds {manifest.name} with seed {manifest.seed}, not {name} with seed {seed}"
@@ -101,9 +103,9 @@ class StudyRun:
         seconds = round((datetime.now(UTC) - started).total_seconds(), 3)
         self.manifest = replace(self.manifest, seconds=seconds)
         lines = "".join(json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n" for row in rows)
-        write_whole(self.draft / POINTS, lines)
-        write_whole(self.draft / MANIFEST, _text(self.manifest.to_json()))
-        write_whole(self.draft / VERDICT, _text(verdict.to_json()))
+        write_whole(self.draft / POINTS, lines.encode())
+        write_json(self.draft / MANIFEST, self.manifest.to_json())
+        write_json(self.draft / VERDICT, verdict.to_json())
         write_drawings(self.draft, self.manifest, rows, verdict, figures)
         self.draft.rename(self.place)
         self._finished = True
@@ -126,8 +128,8 @@ def write_drawings(
     from testbed.report.study_page import build_study_page
 
     for name, drawing in figures.items():
-        write_whole(directory / f"figure-{name}.svg", drawing)
-    write_whole(directory / PAGE, build_study_page(manifest, rows, verdict, figures))
+        write_whole(directory / f"figure-{name}.svg", drawing.encode())
+    write_whole(directory / PAGE, build_study_page(manifest, rows, verdict, figures).encode())
 
 
 def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | None]:
@@ -135,13 +137,13 @@ def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | No
     place = _existing(directory)
     if place is None:
         raise InputError(f"{directory}: no {POINTS} in it; give the directory of a study")
-    try:
-        manifest = manifest_from_json(json.loads((place / MANIFEST).read_text()), str(place / MANIFEST))
-        file = place / VERDICT
-        verdict = verdict_from_json(json.loads(file.read_text()), str(file)) if file.is_file() else None
-    except (OSError, json.JSONDecodeError) as error:
-        raise InputError(f"{place}: damaged ({error}); run the study again") from None
-    return place, manifest, _read_points(place / POINTS), verdict
+    file = place / VERDICT
+    verdict = verdict_from_json(read_json(file, mend=DAMAGED), str(file)) if file.is_file() else None
+    return place, _manifest(place), _read_points(place / POINTS), verdict
+
+
+def _manifest(place: Path) -> Manifest:
+    return manifest_from_json(read_json(place / MANIFEST, mend=DAMAGED), str(place / MANIFEST))
 
 
 def _existing(directory: Path) -> Path | None:
@@ -160,14 +162,9 @@ def _read_points(path: Path) -> list[Row]:
     *lines, cut_short = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for number, line in enumerate([*lines, *([cut_short] if cut_short else [])], start=1):
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
+            rows.append(parse_json(line, f"{path}:{number}", mend=DAMAGED))
+        except InputError:
             if number > len(lines):
                 break  # cut short by a kill: measured again
-            raise InputError(f"{path}:{number}: not JSON; the study is damaged, run it again") from None
-        rows.append(row)
+            raise
     return rows
-
-
-def _text(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=1, allow_nan=False) + os.linesep

@@ -22,7 +22,9 @@ from testbed.commands.interconnect.simulate_options import (
     split_faults,
     trace_summary,
 )
+from testbed.commands.parsing import rate_bps, seconds, size_bytes
 from testbed.errors import InputError
+from testbed.model.json_values import read_json
 
 if TYPE_CHECKING:
     from testbed.interconnect.experiment import Experiment
@@ -65,19 +67,19 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         choices=("booksim", "thesis"),
         help="delays and buffers of a hop (default booksim)",
     )
-    add("--packet-bytes", type=int, default=2048, metavar="B", help="default 2048")
-    add("--buffer-bytes", type=int, default=4096, metavar="B", help="of every (virtual) channel (default 4096)")
-    add("--link-bps", type=float, default=2e9, metavar="BPS", help="of every link (default 2e9)")
+    add("--packet-bytes", type=size_bytes, default=2048, metavar="B", help="default 2048")
+    add("--buffer-bytes", type=size_bytes, default=4096, metavar="B", help="of every (virtual) channel (default 4096)")
+    add("--link-bps", type=rate_bps, default=2e9, metavar="BPS", help="of every link (default 2e9)")
     add("--arbitration", default="round-robin", choices=("round-robin", "fifo"))
     add(
         "--duration",
-        type=float,
+        type=seconds,
         metavar="S",
         help="messages are made so long (default: about 1500 messages a node, at most 1 s)",
     )
     add(
         "--warm-up",
-        type=float,
+        type=seconds,
         metavar="S",
         help="messages made before do not count (default: a fifth of the duration)",
     )
@@ -175,13 +177,7 @@ def _experiment(args: argparse.Namespace) -> Experiment:
 def _read_traffic(path: str | None) -> Mapping[str, Any] | None:
     if path is None:
         return None
-    try:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
-    except OSError as error:
-        raise InputError(f"--traffic {path}: {error.strerror}; give a JSON file") from None
-    except ValueError as error:
-        raise InputError(f"--traffic {path}: no JSON ({error})") from None
+    document = read_json(path, f"--traffic {path}", mend="give a JSON file")
     if not isinstance(document, dict):
         raise InputError(f'--traffic {path}: give an object with "messages", "transfers" or "frames"')
     return document

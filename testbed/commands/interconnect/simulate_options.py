@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import seconds, size_bytes
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,13 +44,13 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
         help="a link is permanent after notifications in a row (default), after a time without a latency ACK, or either",
     )  # fmt: skip
     add("--notifications", type=int, metavar="N", help="in a row, that mark a link (default 5)")
-    add("--marking-time", dest="marking_s", type=float, metavar="S", help="of marking by clock (default 0.05)")
+    add("--marking-time", dest="marking_s", type=seconds, metavar="S", help="of marking by clock (default 0.05)")
     add(
         "--probing", choices=("request", "clock", "hybrid"),
         help="marked paths are tried by one in so many messages (default), every so long, or either",
     )  # fmt: skip
     add("--probe-every", type=int, metavar="N", help="one in N messages (default 100)")
-    add("--probe-time", dest="probe_s", type=float, metavar="S", help="of probing by clock (default 0.05)")
+    add("--probe-time", dest="probe_s", type=seconds, metavar="S", help="of probing by clock (default 0.05)")
     add("--notifier", choices=("router", "destination"), help="who tells the source of a failure (default router)")
     add(
         "--link-up", choices=("probe", "router"), help="who finds that a link is mended: probes (default) or its router"
@@ -63,7 +64,7 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--threshold", type=float, metavar="X", help="Thl over the zero-load latency of the pair (default 2)")
     add("--tolerance", type=float, metavar="X", help="Tol over Thl (default 0.25)")
-    add("--ack-bytes", type=int, metavar="B", help="of every ACK (default 64)")
+    add("--ack-bytes", type=size_bytes, metavar="B", help="of every ACK (default 64)")
     add("--always-metapaths", dest="always", action="store_true", default=None, help="without failures too, as DRB")
     add(
         "--hop-cap", dest="hop_cap_diameters", type=int, metavar="N", help="diameters that make a livelock (default 16)"
@@ -76,12 +77,12 @@ def add_nac_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--nac-control",
         dest="nac_control_s",
-        type=float,
+        type=seconds,
         metavar="S",
         help="t_f, a control packet's hop (default 3.975e-7)",
     )
     add(
-        "--nac-retry", dest="nac_retry_s", type=float, metavar="S",
+        "--nac-retry", dest="nac_retry_s", type=seconds, metavar="S",
         help="until a blocked router identifies itself again (default (n + 1) t_f on a ring of n, 4 k t_f on a k-torus)",
     )  # fmt: skip
     add(

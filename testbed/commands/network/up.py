@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import parse_captures, size_bytes
 from testbed.errors import CapabilityError, InputError
 from testbed.report.progress_bar import spinner
 
@@ -30,7 +31,7 @@ def add_parser(subparsers: Any) -> None:
     add("--from", dest="source", metavar="NODE")
     add("--to", dest="sink", metavar="NODE")
     add("--pcap", action="append", default=[], metavar="LINK[=FILE]", help="record what arrives over a link, a->b")
-    add("--mtu", type=int, default=1500, help="of every interface, bytes (default 1500)")
+    add("--mtu", type=size_bytes, default=1500, help="of every interface, bytes (default 1500)")
     add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
     parser.set_defaults(run=run)
 
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from topologies import load_network
 
     network = load_network(args.network)
-    captures = _captures(args.pcap, network)
+    captures = parse_captures(args.pcap, network, named=False)
     ends = _end_points(args, network)
     obstacle = emulation_obstacle()
     if obstacle is not None:
@@ -50,19 +51,6 @@ def run(args: argparse.Namespace) -> int:
     if not in_sandbox():
         enter_sandbox(sys.argv[1:])
     return _inside(args, network, ends, captures)
-
-
-def _captures(words: list[str], network: Network) -> dict[LinkId, Path]:
-    from testbed.faults.grammar import parse_link
-
-    captures = {}
-    for word in words:
-        text, _, path = word.partition("=")
-        file = Path(path or text.replace("->", "-").replace("#", "-") + ".pcap")
-        if not file.absolute().parent.is_dir():
-            raise InputError(f"--pcap {word!r}: there is no directory {file.absolute().parent}")
-        captures[parse_link(text, network)] = file
-    return captures
 
 
 def _end_points(args: argparse.Namespace, network: Network) -> list[str]:

@@ -7,6 +7,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import seconds
+
 if TYPE_CHECKING:
     from testbed.model.routes import SplitRoute
     from testbed.routing.redundancy.ror_study import Coding
@@ -40,9 +42,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="also the loss while LINK (a->b) and all others given are down",
     )
     add(
-        "--failure-s", type=float, metavar="S", help="with --between-s: weigh overlapping failures, each S seconds long"
+        "--failure-s",
+        type=seconds,
+        metavar="S",
+        help="with --between-s: weigh overlapping failures, each S seconds long",
     )
-    add("--between-s", type=float, metavar="S", help="mean seconds between two failures of one link")
+    add("--between-s", type=seconds, metavar="S", help="mean seconds between two failures of one link")
     add("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import rate_bps
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="COUNTS",
         help="nodes of each switch that are taken, as in 4-4-0-0-0-0-0-0 (default none)",
     )
-    add("--link-rate", type=float, default=LINK_BPS, metavar="BPS", help="of one link, in bit/s (default 688e6)")
+    add("--link-rate", type=rate_bps, default=LINK_BPS, metavar="BPS", help="of one link, in bit/s (default 688e6)")
     add("--json", action="store_true", help="print one JSON object on stdout")
     parser.set_defaults(run=run)
 
@@ -42,8 +43,6 @@ def run(args: argparse.Namespace) -> int:
 
     if args.network != "swiss-t1":
         raise InputError(f"network {args.network!r}: allocations are of swiss-t1; write swiss-t1")
-    if not args.link_rate > 0:
-        raise InputError(f"--link-rate {args.link_rate:g}: give more than 0 bit/s")
     choice = choose_allocations(args.nodes, count=args.count, occupied=parse_counts(args.occupied))
     if args.json:
         print(json.dumps(_document(args, choice)))

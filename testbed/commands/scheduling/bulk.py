@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import rate_bps, read_pattern, search_limit, size_bytes
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ DESCRIPTION = (
     "transfer holds every link of its path while it sends, and its circuit is in the switches; with packet switching "
     "congestion is left to them. Both are run and reported side by side; --switching says which one the verdict is about."
 )
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -34,8 +32,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file")
     add("--method", default="liquid", help="liquid, round-robin, random, identical, dsatur, ... (default liquid)")
     add("--pattern", default="all-to-all", metavar="all-to-all|FILE", help='a file: {"pairs": [["t0", "r5"], ...]}')
-    add("--message-size", default="1MB", metavar="SIZE", help="of every message (default 1MB)")
-    add("--link-rate", default="20Mbps", metavar="RATE", help="of every link (default 20Mbps)")
+    add("--message-size", type=size_bytes, default="1MB", metavar="SIZE", help="of every message (default 1MB)")
+    add("--link-rate", type=rate_bps, default="20Mbps", metavar="RATE", help="of every link (default 20Mbps)")
     add("--switching", choices=("circuit", "packet"), default="circuit", help="which the verdict is about (circuit)")
     add("--alone", action="store_true", help="do not run the other switching beside it")
     add("--barrier", action=argparse.BooleanOptionalAction, default=True, help="between time frames (default: yes)")
@@ -51,7 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--deadlock", choices=("retreat", "fail"), default="retreat", help="what ends a circle of waiting transfers")
     add("--store", type=Path, metavar="DIR", help="keep every message that arrived whole")
-    add("--time-limit", type=float, default=10.0, metavar="S", help="of the search for a schedule (default 10)")
+    add("--time-limit", type=search_limit, default=10.0, metavar="S", help="of the search for a schedule (default 10)")
     add(
         "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
     )
@@ -182,17 +180,18 @@ def _switchings(args: argparse.Namespace) -> tuple[Switching, ...]:
 
 def _options(args: argparse.Namespace) -> BulkOptions:
     from testbed.bulk.planning import BulkOptions
+    from topologies import load_network
 
     if not 0 <= args.inject <= 10_000:
         raise InputError(f"--inject {args.inject}: give 0 to 10000")
-    if not 0 < args.time_limit <= 86_400:
-        raise InputError(f"--time-limit {args.time_limit:g}: give seconds, more than 0 and at most a day")
     return BulkOptions(
         method=args.method,
-        message_bytes=parse_size(args.message_size),
-        link_rate_bps=parse_rate(args.link_rate),
+        message_bytes=args.message_size,
+        link_rate_bps=args.link_rate,
         barrier=args.barrier,
-        pattern=_pattern(args.pattern),
+        pattern=args.pattern
+        if args.pattern == "all-to-all"
+        else read_pattern(args.pattern, load_network(args.network)),
         routing=args.routing,
         seed=args.seed,
         time_limit_s=args.time_limit,
@@ -202,52 +201,16 @@ def _options(args: argparse.Namespace) -> BulkOptions:
     )
 
 
-def parse_size(text: str, option: str = "--message-size") -> int:
-    """Bytes of ``1MB``, ``500kB``, ``64KiB`` or ``1000``; InputError, which names the option, for anything else."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", text.strip().lower())
-    if found is None:
-        raise InputError(f"{option} {text!r}: give bytes, as in 1MB, 500kB or 64KiB")
-    size = float(found[1]) * {**_UNITS, **_BINARY}[found[2]]
-    if size < 1:
-        raise InputError(f"{option} {text!r}: give one byte or more")
-    return round(size)
-
-
-def parse_rate(text: str) -> float:
-    """Bits a second of ``20Mbps``, ``20Mbit/s``, ``1G`` or ``1e7``; InputError for anything else."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmg]|)(?:bps|bit/s|bit|b)?", text.strip().lower())
-    if found is None or float(found[1]) <= 0:
-        raise InputError(f"--link-rate {text!r}: give bits a second, as in 20Mbps")
-    return float(found[1]) * _UNITS[found[2]]
-
-
-def _pattern(word: str) -> str | tuple[tuple[str, str], ...]:
-    from testbed.bulk.planning import parse_pattern
-
-    if word == "all-to-all":
-        return word
-    try:
-        text = json.loads(Path(word).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"--pattern {word}: {error.strerror}; give all-to-all or a file of pairs") from None
-    except ValueError as error:
-        raise InputError(f"--pattern {word}: no JSON ({error})") from None
-    return parse_pattern(text, f"--pattern {word}")
-
-
 def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
     from testbed.faults.grammar import parse_fault_document
+    from testbed.model.json_values import read_json
     from topologies import load_network
 
     if args.faults is None:
         return ()
-    try:
-        text = json.loads(Path(args.faults).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"--faults {args.faults}: {error.strerror}; give a JSON file") from None
-    except ValueError as error:
-        raise InputError(f"--faults {args.faults}: no JSON ({error})") from None
-    return parse_fault_document(text, load_network(args.network), f"--faults {args.faults}")
+    where = f"--faults {args.faults}"
+    document = read_json(args.faults, where, mend="give a JSON file")
+    return parse_fault_document(document, load_network(args.network), where)
 
 
 def _killed(word: str) -> Any:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import read_pattern, time_limit
 from testbed.commands.scheduling.schedule_extras import (
     add_extras,
     check_extras,
@@ -18,6 +19,7 @@ from testbed.commands.scheduling.schedule_extras import (
     wormhole_document,
 )
 from testbed.errors import InputError
+from testbed.model.json_values import read_json
 from testbed.report.progress_bar import spinner
 from testbed.scheduling.methods import SCHEDULING_METHODS
 
@@ -43,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
     add("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
     add("--check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
     add("--method", default="liquid", choices=tuple(SCHEDULING_METHODS), help="default %(default)s")
-    add("--time-limit", type=float, default=60.0, metavar="S", help="seconds (default %(default)g)")
+    add("--time-limit", type=time_limit, default=60.0, metavar="S", help="seconds (default %(default)g)")
     add("--seed", type=int, default=1, help="default 1")
     add_extras(parser)
     add("--output", type=Path, metavar="FILE", help="write transfers and frames as JSON")
@@ -53,8 +55,6 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Schedule (or check) and show; 0 unless the input is bad."""
-    if not args.time_limit > 0:
-        raise InputError(f"--time-limit {args.time_limit:g}: give seconds above 0")
     if args.seed < 0:
         raise InputError(f"--seed {args.seed}: give 0 or more")
     check_extras(args)
@@ -82,26 +82,14 @@ def traffic_of_options(network: str | None, pattern: str, file: Path | None) -> 
         raise InputError("give either NETWORK or --traffic FILE")
     if file is not None:
         return parse_traffic(read_json(file), str(file))
-    from testbed.scheduling.traffic.patterns import all_to_all, parse_pairs, traffic_of
+    from testbed.scheduling.traffic.patterns import all_to_all, traffic_of
     from topologies.catalog import load_network
 
     assert network is not None
     found = load_network(network)
     if pattern == "all-to-all":
         return all_to_all(found)
-    path = Path(pattern)
-    return traffic_of(found, parse_pairs(read_json(path), found, pattern))
-
-
-def read_json(path: Path) -> Any:
-    """A JSON document; InputError for a file that cannot be read or is none."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no text"
-        raise InputError(f"{path}: {reason}; name a JSON file") from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({str(error)[:80]})") from None
+    return traffic_of(found, read_pattern(pattern, found))
 
 
 def schedule_document(traffic: Traffic, schedule: Schedule) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import read_pattern, search_limit
 from testbed.errors import CapabilityError, InputError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="keep or change wavelengths (default: the network's own, else wsxc)",
     )
     add("--method", default="liquid", help="liquid, first-fit, random-fit, most-used or longest-first (default liquid)")
-    add("--time-limit", type=float, default=10.0, metavar="S", help="of the search (default 10)")
+    add("--time-limit", type=search_limit, default=10.0, metavar="S", help="of the search (default 10)")
     add("--fabric", choices=FABRICS, default="none", help="where to run the rounds (default none)")
     add("--packets", type=int, default=20, help="over each path in a run (default 20)")
     add("--wrong", type=int, default=2, help="on wrong wavelengths, twice so many a path (default 2)")
@@ -82,8 +82,6 @@ def _check(args: argparse.Namespace) -> None:
     for name, value, least in (("--packets", args.packets, 1), ("--wrong", args.wrong, 0)):
         if not least <= value <= 10_000:
             raise InputError(f"{name} {value}: give {least} to 10000")
-    if not 0 < args.time_limit <= 86_400:
-        raise InputError(f"--time-limit {args.time_limit:g}: give seconds, more than 0 and at most a day")
 
 
 def _plans(args: argparse.Namespace, network: Network) -> tuple[WavelengthPlan, dict[str, int]]:
@@ -91,7 +89,7 @@ def _plans(args: argparse.Namespace, network: Network) -> tuple[WavelengthPlan, 
     from testbed.wavelengths.assignment import METHODS, all_to_all, assign_wavelengths, lightpaths_between
     from testbed.wavelengths.plan import Switching
 
-    pairs = all_to_all(network) if args.pattern == "all-to-all" else read_pattern(Path(args.pattern))
+    pairs = all_to_all(network) if args.pattern == "all-to-all" else read_pattern(args.pattern, network)
     paths = lightpaths_between(network, pairs)
     wavelengths = args.wavelengths if args.wavelengths is not None else network.attributes.get("wavelengths")
     if not isinstance(wavelengths, int):
@@ -113,23 +111,6 @@ def _plans(args: argparse.Namespace, network: Network) -> tuple[WavelengthPlan, 
     plan = assigned(args.method)
     others = {m: len(assigned(m).rounds) for m in METHODS if m not in ("liquid", args.method)}
     return plan, others
-
-
-def read_pattern(path: Path) -> tuple[tuple[str, str], ...]:
-    """The pairs of a pattern file: ``{"pairs": [[source, target], ...]}``. Raises InputError that says where it is wrong."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"--pattern {path}: {error.strerror}; give all-to-all or a file of pairs") from None
-    except ValueError as error:
-        raise InputError(f"--pattern {path}: no JSON ({error})") from None
-    pairs = document.get("pairs") if isinstance(document, dict) else None
-    if not isinstance(pairs, list) or not pairs:
-        raise InputError(f'--pattern {path}: give {{"pairs": [["e1", "e2"], ...]}}, one pair or more')
-    for number, pair in enumerate(pairs):
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(end, str) for end in pair):
-            raise InputError(f"--pattern {path}: pair {number} is {pair!r}; give two node names")
-    return tuple((source, target) for source, target in pairs)
 
 
 def _run(args: argparse.Namespace, plan: WavelengthPlan) -> Sequence[RoundMeasurements]:

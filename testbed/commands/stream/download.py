@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import rate_bps, size_bytes
 from testbed.commands.stream.stream_options import add_fabric_options
 from testbed.errors import InputError
 
@@ -32,8 +33,14 @@ def add_parser(subparsers: Any) -> None:
     add("network", metavar="NETWORK", help="catalogue name or file")
     add("--from", dest="source", required=True, metavar="NODE")
     add("--to", dest="sink", required=True, metavar="NODE", help="the switch where the last kilometre begins")
-    add("--size", type=float, default=4e6, metavar="BYTES", help="of the file (default %(default)g)")
-    add("--last-rate", type=float, default=8e6, metavar="BPS", help="rate of the last kilometre (default %(default)g)")
+    add("--size", type=size_bytes, default="4MB", metavar="SIZE", help="of the file (default %(default)s)")
+    add(
+        "--last-rate",
+        type=rate_bps,
+        default="8Mbps",
+        metavar="RATE",
+        help="of the last kilometre (default %(default)s)",
+    )
     add("--method", default="capillary", help="as of testbed route (default %(default)s)")
     add("--code", default="raptorq", choices=("raptorq", "reed-solomon"), help="default %(default)s")
     add("--block-symbols", type=int, metavar="M", help="source symbols a block (default 500, Reed-Solomon 128)")
@@ -66,21 +73,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> DownloadPlan:
     from fec.errors import FecError
-    from testbed.commands.scheduling.schedule import read_json
     from testbed.download.plan import build_download
     from testbed.faults.grammar import parse_fault_document
+    from testbed.model.json_values import read_json
     from topologies.catalog import load_network
 
     network = load_network(args.network)
     faults = None if args.faults is None else parse_fault_document(read_json(args.faults), network, str(args.faults))
-    if not args.last_rate > 0:
-        raise InputError(f"--last-rate {args.last_rate:g}: give bit/s above 0")
     try:
         plan = build_download(
             network,
             args.source,
             args.sink,
-            file_bytes=int(args.size),
+            file_bytes=args.size,
             last_rate_bps=args.last_rate,
             method=args.method,
             code=args.code,

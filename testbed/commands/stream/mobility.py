@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from testbed.commands.parsing import seconds
 from testbed.commands.stream.stream_options import (
     add_fabric_options,
     add_stream_options,
@@ -32,7 +33,7 @@ def add_parser(subparsers: Any) -> None:
     add("--from", dest="source", required=True, metavar="NODE")
     add("--to", dest="sink", required=True, metavar="NODE")
     add("--frames", type=int, default=20, help="of a mobile network (default 20)")
-    add("--frame-s", type=float, default=5.0, metavar="S", help="how long each lasts (default 5)")
+    add("--frame-s", type=seconds, default=5.0, metavar="S", help="how long each lasts (default 5)")
     add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
     add("--layers", type=int, default=3, metavar="K", help="capillary: the first K layers (default 3; 0: all)")
     add(

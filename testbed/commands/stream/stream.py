@@ -6,9 +6,9 @@ import argparse
 import json
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
+from testbed.commands.parsing import parse_captures, seconds, size_bytes
 from testbed.commands.stream.stream_options import (
     add_fabric_options,
     add_fault_options,
@@ -17,9 +17,7 @@ from testbed.commands.stream.stream_options import (
 )
 from testbed.commands.stream.stream_routing import REACTIVE, add_routing_options, check_reactive, run_reactive
 from testbed.errors import CapabilityError, InputError
-from testbed.faults.grammar import parse_link
 from topologies import load_network
-from topologies.network import LinkId
 
 
 def add_parser(subparsers: Any) -> None:
@@ -40,9 +38,9 @@ def add_parser(subparsers: Any) -> None:
     add("--background-mbps", type=float, default=0.0, help="TCP between the two ends besides (emulation; default none)")
     add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
     add("--layers", type=int, metavar="K", help="capillary: only the first K layers")
-    add("--duration", type=float, metavar="S", help="default: until the last fault has been answered")
+    add("--duration", type=seconds, metavar="S", help="default: until the last fault has been answered")
     add("--pcap", action="append", default=[], metavar="LINK=FILE", help="record a link, a->b=FILE (emulation)")
-    add("--mtu", type=int, default=1500, help="of every interface, bytes (default 1500)")
+    add("--mtu", type=size_bytes, default=1500, help="of every interface, bytes (default 1500)")
     add_stream_options(parser)
     add_fault_options(parser)
     add("--probe-block-size", action="store_true", help="fix N, count decoding failures at N and N-1 over --blocks")
@@ -101,7 +99,7 @@ def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
         raise InputError(f"--background-mbps {args.background_mbps:g}: give 0 to 1000")
     options: dict[str, Any] = {}
     if fabric == "emulation":
-        captures = _captures(args.pcap, args.network)
+        captures = parse_captures(args.pcap, load_network(args.network), named=True)
         options = {"mtu": args.mtu, "pcap": captures, "background_bps": args.background_mbps * 1e6}
     elif args.background_mbps:
         raise CapabilityError("--background-mbps needs the emulated fabric: the simulated one has no queues to share")
@@ -130,15 +128,3 @@ def _pair(word: str) -> tuple[str, str]:
     if not separator or not source or not sink:
         raise InputError(f"--also {word!r}: write A:B, the two nodes of the other stream")
     return source, sink
-
-
-def _captures(words: list[str], network_name: str) -> dict[LinkId, Path]:
-    """``a->b=FILE`` of each --pcap; InputError where it is not of that form or the link is not there."""
-    network = load_network(network_name)
-    captures = {}
-    for word in words:
-        link, separator, path = word.partition("=")
-        if not separator or not path:
-            raise InputError(f"--pcap {word!r}: write LINK=FILE, for example 's1->s2=link.pcap'")
-        captures[parse_link(link, network)] = Path(path)
-    return captures

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
+from testbed.commands.parsing import seconds, size_bytes
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_fault_document, parse_poisson
 from testbed.faults.schedules import PoissonFaults
+from testbed.model.json_values import read_json
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import EachLink
 from testbed.stream.profiles import PROFILES
 from testbed.stream.session import SessionRequest
 from topologies import load_network
+from topologies.network import Network
 
 FABRICS = ("emulation", "simulator")
 FAULTS_HELP = (
@@ -43,10 +45,27 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
     add("--tolerance", type=float, default=usual.tolerance, help="loss tolerated at rest (default %(default)g)")
     add("--der", type=float, default=usual.decoding_error_rate, help="decoding error rate (default %(default)g)")
     add("--labels", choices=("stratified", "random"), default=usual.labels)
-    add("--symbol-bytes", type=int, default=usual.symbol_bytes, help="bytes of a coded symbol (default %(default)s)")
-    add("--playback", type=float, default=usual.playback_s, metavar="S", help="playback buffer (default %(default)g s)")
+    add(
+        "--symbol-bytes",
+        type=size_bytes,
+        default=usual.symbol_bytes,
+        help="bytes of a coded symbol (default %(default)s)",
+    )
+    add(
+        "--playback",
+        type=seconds,
+        default=usual.playback_s,
+        metavar="S",
+        help="playback buffer (default %(default)g s)",
+    )
     add("--most-overhead", type=float, help="cap of (N - M) / M (default: what the links can call for)")
-    add("--hold", type=float, default=usual.hold_s, metavar="S", help="before redundancy falls (default %(default)g s)")
+    add(
+        "--hold",
+        type=seconds,
+        default=usual.hold_s,
+        metavar="S",
+        help="before redundancy falls (default %(default)g s)",
+    )
 
 
 class _Profile(argparse.Action):
@@ -116,10 +135,10 @@ def _faults(args: argparse.Namespace) -> EachLink | PoissonFaults | tuple[Fault,
             precision=args.precision / 100,
             most=args.links,
         )
-    try:
-        document = json.loads(Path(args.faults).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"faults {args.faults!r}: {error.strerror}; give each-link, none or a JSON file") from None
-    except ValueError as error:
-        raise InputError(f"faults {args.faults!r}: not JSON ({error})") from None
-    return parse_fault_document(document, load_network(args.network), f"faults {args.faults!r}")
+    return file_faults(args.faults, load_network(args.network))
+
+
+def file_faults(file: str, network: Network) -> tuple[Fault, ...]:
+    """The faults of a ``--faults FILE``. InputError where it cannot be read or names what is no fault."""
+    where = f"faults {file!r}"
+    return parse_fault_document(read_json(file, where, mend="give each-link, none or a JSON file"), network, where)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from testbed.commands.stream.stream_options import file_faults
 from testbed.errors import CapabilityError, InputError
 from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, each_cable_faults
@@ -126,20 +127,12 @@ def metapath_plan(args: argparse.Namespace) -> MetapathPlan:
 
 
 def _faults(args: argparse.Namespace, network: Network) -> Any:
-    from testbed.faults.grammar import parse_fault_document
-
     if args.faults == "none":
         return ()
     if args.faults.startswith("poisson:"):
         raise InputError(f"--faults {args.faults}: with --routing {args.routing} give each-link, none or a file")
     if args.faults != "each-link":
-        try:
-            document = json.loads(Path(args.faults).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"faults {args.faults!r}: {error.strerror}; give each-link, none or a JSON file") from None
-        except ValueError as error:
-            raise InputError(f"faults {args.faults!r}: not JSON ({error})") from None
-        return parse_fault_document(document, network, f"faults {args.faults!r}")
+        return file_faults(args.faults, network)
     return each_cable_faults(network, args.source, args.sink, kind=args.fault_kind, most=args.links)
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import rate_bps, seconds, size_bytes, time_limit
 from testbed.errors import CapabilityError, InputError
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--io-nodes", type=int, required=True, metavar="M", help="hosts with a listener")
     add("--root", type=Path, metavar="DIR", help="where subfiles are kept (default: a new directory of results)")
     add("--routing", help="static routing method (default: the network's own)")
-    add("--link-rate", metavar="RATE", help="of every link (default: the network's own)")
-    add("--mtu", type=int, default=9000, help="of every interface, bytes (default 9000)")
+    add("--link-rate", type=rate_bps, metavar="RATE", help="of every link (default: the network's own)")
+    add("--mtu", type=size_bytes, default=9000, help="of every interface, bytes (default 9000)")
     add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
-    add("--timeout", type=float, default=2.0, metavar="S", help="until a silent listener is given up (default 2)")
-    add("--time-limit", type=float, metavar="S", help="end the program after so many seconds")
+    add("--timeout", type=seconds, default=2.0, metavar="S", help="until a silent listener is given up (default 2)")
+    add("--time-limit", type=time_limit, metavar="S", help="end the program after so many seconds")
     add(
         "--mpi",
         action="store_true",
@@ -102,17 +103,14 @@ def _mpi_runner() -> Callable[..., ProgramEnd]:
 
 def _placement(args: argparse.Namespace) -> Placement:
     from testbed.bulk.planning import at_rate
-    from testbed.commands.scheduling.bulk import parse_rate
     from testbed.striping.placement import place
     from topologies import load_network
 
     if not 0.1 <= args.timeout <= 3600:
         raise InputError(f"--timeout {args.timeout:g}: give seconds, 0.1 to 3600")
-    if args.time_limit is not None and not args.time_limit > 0:
-        raise InputError(f"--time-limit {args.time_limit:g}: give seconds, more than 0")
     network = load_network(args.network)
     if args.link_rate is not None:
-        network = at_rate(network, parse_rate(args.link_rate))
+        network = at_rate(network, args.link_rate)
     return place(network, args.compute_nodes, args.io_nodes, routing=args.routing)
 
 

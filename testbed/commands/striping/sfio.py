@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.parsing import rate_bps, search_limit, size_bytes
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,11 +32,17 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
     add("--compute-nodes", type=int, required=True, metavar="N")
     add("--io-nodes", type=int, required=True, metavar="N")
-    add("--stripe-unit", type=int, default=200, metavar="BYTES", help="default 200")
-    add("--file-size", metavar="SIZE", help="default 200 kB for each pair of hosts, 4 MB at least")
+    add("--stripe-unit", type=size_bytes, default=200, metavar="BYTES", help="default 200")
+    add("--file-size", type=size_bytes, metavar="SIZE", help="default 200 kB for each pair of hosts, 4 MB at least")
     add("--operation", choices=("write", "read", "both"), default="write", help="default write")
     add("--access", choices=("contiguous", "strided", "random", "matrix-columns"), default="contiguous")
-    add("--block-size", default="1000", metavar="SIZE", help="of strided and random access (default 1000)")
+    add(
+        "--block-size",
+        type=size_bytes,
+        default=1000,
+        metavar="SIZE",
+        help="of strided and random access (default 1000)",
+    )
     add(
         "--optimise",
         action=argparse.BooleanOptionalAction,
@@ -45,13 +52,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--schedule", choices=("none", "liquid"), default="none", help="order of the transfers (default none)")
     add("--switching", choices=("packet", "circuit"), help="default: circuit with --schedule liquid, else packet")
     add("--repeat", type=int, default=1, metavar="N", help="carry every operation out N times (default 1)")
-    add("--link-rate", default="20M", metavar="RATE", help="of every link (default 20M)")
+    add("--link-rate", type=rate_bps, default="20M", metavar="RATE", help="of every link (default 20M)")
     add("--routing", help="static routing method (default: the network's own)")
     add("--placement", choices=("first", "random"), default="first", help="which hosts take part (default first)")
     add("--fault", action="append", default=[], metavar="LINK@START-STOP", help="cut a link, as in s1->s2@0.2-3")
     add("--kill", action="append", default=[], metavar="NODE@S", help="end a listener S seconds after the start")
     add("--root", type=Path, metavar="DIR", help="keep the subfiles there (default: they are removed)")
-    add("--time-limit", type=float, default=10.0, metavar="S", help="of the search for a schedule (default 10)")
+    add("--time-limit", type=search_limit, default=10.0, metavar="S", help="of the search for a schedule (default 10)")
     add(
         "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
     )
@@ -151,24 +158,21 @@ def _show(session: StripingSession, directory: Path) -> None:
 
 
 def _options(args: argparse.Namespace) -> StripingOptions:
-    from testbed.commands.scheduling.bulk import parse_rate, parse_size
     from testbed.striping.plan import StripingOptions
 
-    if not 0 < args.time_limit <= 86_400:
-        raise InputError(f"--time-limit {args.time_limit:g}: give seconds, more than 0 and at most a day")
     size = max(_MIN_BYTES, _PAIR_BYTES * max(args.compute_nodes, 1) * max(args.io_nodes, 1))
     return StripingOptions(
         compute_nodes=args.compute_nodes,
         io_nodes=args.io_nodes,
         stripe_unit=args.stripe_unit,
-        file_bytes=size if args.file_size is None else parse_size(args.file_size, "--file-size"),
+        file_bytes=size if args.file_size is None else args.file_size,
         operation=args.operation,
         access=args.access,
-        block_bytes=parse_size(args.block_size, "--block-size"),
+        block_bytes=args.block_size,
         optimise=args.optimise,
         schedule=args.schedule,
         switching=args.switching or ("circuit" if args.schedule == "liquid" else "packet"),
-        link_rate_bps=parse_rate(args.link_rate),
+        link_rate_bps=args.link_rate,
         routing=args.routing,
         order=args.placement,
         seed=args.seed,

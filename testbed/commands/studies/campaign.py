@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import InputError
+from testbed.model.json_values import read_json, read_text
 
 if TYPE_CHECKING:
     from testbed.campaigns.description import Campaign
@@ -80,11 +81,8 @@ def load_campaign(name: str) -> Campaign:
 
     path = Path(name)
     if path.suffix in (".toml", ".json") or path.exists():
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: cannot be read ({error})") from None
-        return parse_campaign(_parsed(text, path), str(path))
+        where = str(path)
+        return parse_campaign(read_json(path) if path.suffix == ".json" else _toml(read_text(path), where), where)
     shipped = _shipped()
     if name not in shipped:
         near = difflib.get_close_matches(name, shipped, n=1)
@@ -93,11 +91,11 @@ def load_campaign(name: str) -> Campaign:
     return parse_campaign(tomllib.loads(shipped[name]), name)
 
 
-def _parsed(text: str, path: Path) -> Any:
+def _toml(text: str, where: str) -> Any:
     try:
-        return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: not {'JSON' if path.suffix == '.json' else 'TOML'} ({error})") from None
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{where}: not TOML ({error})") from None
 
 
 def _shipped() -> dict[str, str]:

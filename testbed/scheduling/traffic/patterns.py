@@ -124,13 +124,13 @@ def _moved(
 
 
 def parse_pairs(document: Any, network: Network, where: str) -> list[tuple[str, str]]:
-    """Pairs of a pattern file, ``[["h0", "h1"], ...]`` or ``{"pairs": [...]}``. InputError names the entry that is none."""
+    """Pairs of a pattern file, ``[["h0", "h1"], ...]`` or ``{"pairs": [...]}``. InputError names the pair that is none."""
     listed = document.get("pairs") if isinstance(document, dict) else document
     if not isinstance(listed, list) or not listed:
-        raise InputError(f'{where}: give a list of pairs such as [["h0", "h1"]]')
-    for number, entry in enumerate(listed):
-        if not isinstance(entry, list) or len(entry) != 2 or not all(isinstance(end, str) for end in entry):
-            raise InputError(f"{where}: entry {number} is no pair of nodes: {str(entry)[:60]}")
-        for end in entry:
+        raise InputError(f'{where}: give {{"pairs": [["h0", "h1"], ...]}}, one pair or more')
+    for number, pair in enumerate(listed):
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(end, str) for end in pair):
+            raise InputError(f"{where}: pair {number} is {str(pair)[:60]}; give two names of nodes")
+        for end in pair:
             network.node(end)
     return [(a, b) for a, b in listed]

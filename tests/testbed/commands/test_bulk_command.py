@@ -90,30 +90,19 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, words: tuple[str,
         ([["t0", "t0"]], "itself"),
         ([["t0", "r0"], ["t0", "r0"]], "twice"),
         ([["t0"]], "pair 0"),
-        ([], "without a transfer"),
+        ([], "one pair or more"),
         ({"transfers": []}, "pairs"),
     ],
 )
 def test_a_pattern_that_cannot_be_run_is_named(tmp_path: Path, pairs: Any, says: str) -> None:
-    from testbed.bulk.planning import BulkOptions, build_bulk_plan, parse_pattern
+    from testbed.bulk.planning import BulkOptions, build_bulk_plan
+    from testbed.scheduling.traffic.patterns import parse_pairs
     from topologies import load_network
 
     with pytest.raises(ValueError, match=says):
-        pattern = parse_pattern(pairs, "pattern")
-        build_bulk_plan(load_network(NETWORK), BulkOptions(pattern=pattern), "circuit")
-
-
-def test_sizes_and_rates_are_read_as_people_write_them() -> None:
-    from testbed.commands.scheduling.bulk import parse_rate, parse_size
-
-    assert [parse_size(t) for t in ("1MB", "500kB", "64KiB", "1000", "1.5m")] == [
-        10**6,
-        500_000,
-        65_536,
-        1000,
-        1_500_000,
-    ]
-    assert [parse_rate(t) for t in ("20Mbps", "20Mbit/s", "1G", "1e7")] == [2e7, 2e7, 1e9, 1e7]
+        network = load_network(NETWORK)
+        pattern = tuple(parse_pairs(pairs, network, "pattern"))
+        build_bulk_plan(network, BulkOptions(pattern=pattern), "circuit")
 
 
 @pytest.mark.emulation

@@ -46,7 +46,7 @@ def test_pairs_of_a_pattern_file_are_scheduled(tmp_path: Path, capsys: pytest.Ca
         (["schedule", "swis-t1"], "swis-t1"),
         (["schedule", "swiss-t1:allocation=5-0-0-0-0-0-0-0"], "5"),
         (["schedule", "swiss-t1:allocation=1-1"], "8"),
-        (["schedule", "swiss-t1", "--time-limit", "0"], "seconds above 0"),
+        (["schedule", "swiss-t1", "--time-limit", "0"], "give seconds, more than 0"),
         (["schedule", "swiss-t1", "--method", "best"], "invalid choice"),
         (["schedule", "swiss-t1", "--pattern", "missing.json"], "missing.json"),
         (["schedule", "--traffic", "missing.json"], "missing.json"),

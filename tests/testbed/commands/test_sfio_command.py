@@ -35,9 +35,9 @@ def test_the_simulated_fabric_gives_one_document_with_verified_content(tmp_path:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --stripe-unit 0", "--stripe-unit 0"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --stripe-unit 0", "--stripe-unit: '0'"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 9", "--io-nodes 9"),
-        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --file-size lots", "--file-size 'lots'"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --file-size lots", "--file-size: 'lots'"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --fault s1->r9@1-2", "s1->r9"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --fault s1->r1@2-1", "before stop"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill t0@1", "'t0' is no I/O node"),

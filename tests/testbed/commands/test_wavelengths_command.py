@@ -62,13 +62,13 @@ def test_bad_input_is_one_line_that_says_how_to_mend_it(tmp_path: Path) -> None:
         (("optical-cloud", "--wavelengths", "0"), "give 1 to"),
         (("ring:5",), "give --wavelengths"),
         (("optical-cloud", "--pattern", str(tmp_path / "none.json")), "give all-to-all or a file"),
-        (("optical-cloud", "--pattern", str(broken)), "no JSON"),
+        (("optical-cloud", "--pattern", str(broken)), "not JSON"),
         (("optical-cloud", "--pattern", str(empty)), "one pair or more"),
         (("optical-cloud", "--pattern", str(named)), "no node 'e99'"),
         (("optical-cloud", "--method", "best"), "there are liquid"),
         (("optical-cloud", "--packets", "0", "--fabric", "simulator"), "--packets 0"),
         (("optical-cloud", "--wavelengths", "5000", "--fabric", "simulator"), "at most 4093"),
-        (("optical-cloud", "--time-limit", "0"), "--time-limit 0"),
+        (("optical-cloud", "--time-limit", "0"), "--time-limit: '0': give seconds, more than 0"),
     ):
         done = wavelengths(*words, code=2)
         assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr

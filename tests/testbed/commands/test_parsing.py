@@ -1,0 +1,113 @@
+"""Sizes, rates, times and recordings are written one way for every command, and what is none is refused in one line."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.commands.parsing import (
+    RATES,
+    SIZES,
+    parse_captures,
+    rate_bps,
+    read_pattern,
+    search_limit,
+    seconds,
+    size_bytes,
+    time_limit,
+)
+from testbed.errors import InputError
+from topologies import load_network
+
+
+def test_sizes_rates_and_times_are_read_as_people_write_them() -> None:
+    sizes = {
+        "1MB": 10**6,
+        "500kB": 500_000,
+        "64KiB": 65_536,
+        "1000": 1000,
+        "1.5m": 1_500_000,
+        "4e6": 4_000_000,
+        "2 GiB": 2**31,
+    }
+    assert {text: size_bytes(text) for text in sizes} == sizes
+    rates = {"20Mbps": 2e7, "20Mbit/s": 2e7, "1G": 1e9, "1e7": 1e7, "2e9": 2e9, "100 kbit": 1e5, "688e6": 688e6}
+    assert {text: rate_bps(text) for text in rates} == rates
+    times = {
+        "2.5": 2.5,
+        "250ms": 0.25,
+        "3 us": 3e-6,
+        "5min": 300.0,
+        "1h": 3600.0,
+        "0": 0.0,
+        "1e-3": 1e-3,
+        "inf": math.inf,
+    }
+    assert {text: seconds(text) for text in times} == pytest.approx(times)
+
+
+@given(number=st.floats(1, 1e6), unit=st.sampled_from(sorted(SIZES)), capital=st.booleans())
+def test_a_unit_multiplies_the_number_before_it(number: float, unit: str, capital: bool) -> None:
+    text = f"{number!r}{unit}"
+    assert size_bytes(text.upper() if capital else text) == round(number * SIZES[unit])
+    rate_unit = sorted(RATES)[len(unit) % len(RATES)]
+    assert rate_bps(f"{number!r}{rate_unit}") == number * RATES[rate_unit]
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan", "inf", "1TB", "B", "1MB/s", "0.4"])
+def test_text_that_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="give one byte or more"):
+        size_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan", "inf", "1T", "1MB/s", "bps"])
+def test_text_that_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="give bits a second"):
+        rate_bps(text)
+
+
+def test_text_that_is_no_time_is_refused() -> None:
+    for text in ("", "x", "-1", "nan", "1d"):
+        with pytest.raises(argparse.ArgumentTypeError, match="give seconds"):
+            seconds(text)
+    for read, text in ((time_limit, "0"), (search_limit, "0"), (search_limit, "inf"), (search_limit, "86401")):
+        with pytest.raises(argparse.ArgumentTypeError, match="give seconds, more than 0"):
+            read(text)
+    assert time_limit("inf") == math.inf and search_limit("24h") == 86_400
+
+
+def test_recordings_name_a_link_and_a_file_in_a_directory_that_is_there(tmp_path: Path) -> None:
+    network = load_network("swiss-t1")
+    file = tmp_path / "a=b.pcap"
+    assert parse_captures([f"s1->s2={file}"], network, named=True) == {("s1", "s2", 0): file}
+    assert parse_captures(["s1->s2#0"], network, named=False) == {("s1", "s2", 0): Path("s1-s2-0.pcap")}
+    for word, says in (
+        (f"s1->s2={tmp_path}/no/x", "no directory"),
+        ("s1->s2", "LINK=FILE"),
+        (f"s1->s9={file}", "no link"),
+    ):
+        with pytest.raises(InputError, match=says):
+            parse_captures([word], network, named=True)
+
+
+def test_pattern_that_cannot_be_read_says_what_to_give(tmp_path: Path) -> None:
+    network, file = load_network("crossbar:4"), tmp_path / "pairs.json"
+    for content, says in (
+        (None, "cannot be read .No such file or directory.; give all-to-all or a file of pairs"),
+        ("{", "not JSON at line 1, column 2"),
+        ('{"pairs": []}', "one pair or more"),
+        ('[["t0", "r1"], ["t0", 7]]', "pair 1 is"),
+        ('[["t0", "r9"]]', "r9"),
+    ):
+        if content is not None:
+            file.write_text(content)
+        with pytest.raises(ValueError, match=says) as caught:
+            read_pattern(str(file), network)
+        assert "\n" not in str(caught.value)
+    file.write_text('\ufeff{"pairs": [["t0", "r1"]]}')
+    assert read_pattern(str(file), network) == (("t0", "r1"),)
