@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 PYTHON := $(TESTBED_VENV)/bin/python
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test bench lint setup clean
+.PHONY: help demo test bench lint mutants setup clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -42,6 +42,10 @@ lint:  ## set up, then ruff, mypy (strict), import-linter; shellcheck where inst
 	@$(PYTHON) -m mypy
 	@$(TESTBED_VENV)/bin/lint-imports
 	@if command -v shellcheck >/dev/null; then shellcheck vagrant/provision.sh .ci/run; else echo "shellcheck is not installed: scripts not checked"; fi
+
+mutants:  ## set up, then mutation tests: does a mistake in the code break a test? (ARGS='--package fec --most 60')
+	@vagrant/provision.sh --extras test,mutants
+	@$(PYTHON) -m tests.mutants $(ARGS)
 
 setup:  ## only set up
 	@vagrant/provision.sh

@@ -17,11 +17,13 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # The machine's pace is no property of what is tested.
 settings.register_profile("any pace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any pace")
+# Of a mutant only whether a test fails counts, the same way each time (make mutants).
+settings.register_profile("mutants", database=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
 
 T = TypeVar("T")
 PAUSES_S = (0.5, 1.0, 2.0)

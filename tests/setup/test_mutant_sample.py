@@ -1,0 +1,68 @@
+"""The sample of mutants: a place comes again only when every other has come, and what never runs is passed over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.helpers.paths import ROOT
+from tests.mutants.packages import PACKAGES, Package
+from tests.mutants.sample import idle_ranges, sample_order
+
+SOURCE = """from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from a import b
+
+@dataclass(frozen=True)
+class Row:
+    count: int | None = 1 + 2
+
+def double(x: int | str) -> int | None:
+    return 2 * x
+"""
+
+
+def item(start: tuple[int, int], end: tuple[int, int], operator: str) -> Any:
+    mutation = SimpleNamespace(module_path="row.py", start_pos=start, end_pos=end, operator_name=operator)
+    return SimpleNamespace(mutations=(mutation,))
+
+
+def drawn(items: list[Any], tree: Path, seed: int = 1) -> list[tuple[int, str]]:
+    order = sample_order(items, tree, seed)
+    return [(i.mutations[0].start_pos[0], i.mutations[0].operator_name) for i in order]
+
+
+def test_each_place_comes_once_before_any_comes_twice(tmp_path: Path) -> None:
+    (tmp_path / "row.py").write_text(SOURCE)
+    many = [item((8, 24), (8, 29), f"op{k}") for k in range(6)]
+    items = [*many, item((11, 11), (11, 16), "mul"), item((11, 11), (11, 12), "two")]
+    order = drawn(items, tmp_path)
+    assert sorted(line for line, _ in order[:3]) == [8, 11, 11]
+    assert len(order) == len(items)
+    assert order == drawn(list(reversed(items)), tmp_path)
+    assert len({tuple(drawn(items, tmp_path, seed)) for seed in range(8)}) > 1
+
+
+def test_annotations_decorators_and_imports_of_the_type_checker_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "row.py").write_text(SOURCE)
+    idle = [((3, 3), (3, 16)), ((6, 19), (6, 23)), ((8, 11), (8, 21)), ((10, 14), (10, 23)), ((10, 28), (10, 38))]
+    awake = [((8, 24), (8, 29)), ((11, 11), (11, 16))]
+    assert len(idle_ranges(SOURCE)) == 5
+    order = drawn([item(start, end, "op") for start, end in (*idle, *awake)], tmp_path)
+    assert sorted(line for line, _ in order) == [8, 11]
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_every_mutated_module_and_its_tests_are_there(package: Package) -> None:
+    modules = package.modules(ROOT)
+    assert len(modules) >= 5
+    for place, _ in package.left_out:
+        assert (ROOT / package.folder / place).exists()
+        assert not any(place in str(module.relative_to(package.folder)) for module in modules)
+    for module in modules:
+        words = package.test_words(ROOT, module)
+        assert all((ROOT / word).exists() for word in words if word.startswith("tests/"))
