@@ -105,7 +105,7 @@ def stock_mininet(wiring: Any, *, shape: bool = True) -> Times:
     from mininet.net import Mininet
     from mininet.node import Host, OVSSwitch
 
-    from testbed.emulation.network.switches import PrivateSwitches, choose_datapath
+    from testbed.emulation.network.open_vswitch.switches import PrivateSwitches, choose_datapath
 
     setLogLevel("critical")
     datapath = choose_datapath()
@@ -133,7 +133,7 @@ def stock_mininet(wiring: Any, *, shape: bool = True) -> Times:
 
 def _wait_until_empty() -> None:
     """Until the interfaces of the network are gone (Open vSwitch keeps one of its own while it runs)."""
-    from testbed.emulation.network.rtnetlink import Netlink
+    from testbed.emulation.network.kernel.rtnetlink import Netlink
 
     limit = time.monotonic() + 60
     with Netlink() as netlink:

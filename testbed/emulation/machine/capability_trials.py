@@ -12,8 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from testbed.emulation.network.bridges import bridge_operations
-from testbed.emulation.network.rtnetlink import (
+from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
     NetlinkError,
@@ -26,7 +25,8 @@ from testbed.emulation.network.rtnetlink import (
     set_up,
     token_bucket,
 )
-from testbed.emulation.network.switches import PrivateSwitches, choose_datapath, probe_kernel_datapath
+from testbed.emulation.network.open_vswitch.bridges import bridge_operations
+from testbed.emulation.network.open_vswitch.switches import PrivateSwitches, choose_datapath, probe_kernel_datapath
 from testbed.errors import CapabilityError
 from testbed.model.wiring import wire
 from topologies.network import Network, Node

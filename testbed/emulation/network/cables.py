@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from testbed.emulation.network.host_namespaces import HostNamespaces
-from testbed.emulation.network.rtnetlink import Message, VethEnd, make_veth, set_up
+from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
+from testbed.emulation.network.kernel.rtnetlink import Message, VethEnd, make_veth, set_up
 from testbed.model.wiring import Cable, Wiring
 from topologies.network import Link, LinkId
 

@@ -14,12 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from testbed.emulation.network.bridges import bridge_operations
 from testbed.emulation.network.cables import CablePlan, plan_cables
-from testbed.emulation.network.host_namespaces import HostNamespaces
-from testbed.emulation.network.links import LinkControl
-from testbed.emulation.network.packet_capture import Capture
-from testbed.emulation.network.rtnetlink import (
+from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
+from testbed.emulation.network.kernel.packet_capture import Capture
+from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
     NetlinkError,
@@ -29,7 +27,9 @@ from testbed.emulation.network.rtnetlink import (
     set_group,
     set_up,
 )
-from testbed.emulation.network.switches import Datapath, PrivateSwitches, choose_datapath
+from testbed.emulation.network.links import LinkControl
+from testbed.emulation.network.open_vswitch.bridges import bridge_operations
+from testbed.emulation.network.open_vswitch.switches import Datapath, PrivateSwitches, choose_datapath
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
@@ -37,7 +37,7 @@ from testbed.model.wiring import WiredHost, Wiring
 from topologies.network import LinkId
 
 if TYPE_CHECKING:
-    from testbed.emulation.network.mininet_nodes import BuiltMininet
+    from testbed.emulation.network.mininet_objects.nodes import BuiltMininet
 
 MTU_RANGE = (576, 9216)
 _ADDRESS_PREFIX = 8
@@ -197,9 +197,11 @@ class EmulatedNetwork:
     def mininet(self) -> BuiltMininet:
         """The network as a Mininet object: ``net.mininet["h0"].cmd("ip route")``. Node ids are names too where free."""
         if self._mininet is None:
-            from testbed.emulation.network.mininet_view import mininet_view
+            from testbed.emulation.network.mininet_objects.view import mininet_view
 
-            self._mininet = mininet_view(self)
+            self._mininet = mininet_view(
+                self.wiring, datapath=self.datapath, host_pid=self.host_pid, set_link=self.set_link
+            )
         return self._mininet
 
     def host(self, name: str) -> WiredHost:

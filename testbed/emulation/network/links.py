@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
-from testbed.emulation.network.host_namespaces import HostNamespaces
-from testbed.emulation.network.rtnetlink import (
+from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
+from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,
     Message,
     Netlink,

@@ -6,7 +6,7 @@ import time
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink
-from testbed.emulation.network.switches import forget_flows
+from testbed.emulation.network.open_vswitch.switches import forget_flows
 from testbed.metapath.plan import MetapathPlan, Rerouting
 from testbed.model.wiring import Wiring
 from testbed.openflow.versioned_rules import versioned_rules

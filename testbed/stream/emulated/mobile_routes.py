@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.control.fault_injection import CableBreaker
-from testbed.emulation.network.switches import forget_flows
+from testbed.emulation.network.open_vswitch.switches import forget_flows
 from testbed.errors import InvalidRunError, TestbedError
 from testbed.faults.fault_times import ChangeTimes
 from testbed.model.label_split import LabelSplit

@@ -5,30 +5,41 @@ Kept apart so that a streaming run, which never opens the prompt, does not load 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from testbed.emulation.network.mininet_nodes import BuiltHost, BuiltInterface, BuiltLink, BuiltMininet, BuiltSwitch
+from testbed.emulation.network.mininet_objects.nodes import (
+    BuiltHost,
+    BuiltInterface,
+    BuiltLink,
+    BuiltMininet,
+    BuiltSwitch,
+)
 from testbed.model.wiring import Wiring
 from topologies.network import LinkId
 
-if TYPE_CHECKING:
-    from testbed.emulation.network.emulated_network import EmulatedNetwork
 
+def mininet_view(
+    wiring: Wiring,
+    *,
+    datapath: str,
+    host_pid: Callable[[str], int],
+    set_link: Callable[[LinkId, bool], object],
+) -> BuiltMininet:
+    """Hosts, switches and cables as Mininet objects; a node's own id is a second name for it where nothing else has it.
 
-def mininet_view(network: EmulatedNetwork) -> BuiltMininet:
-    """Hosts, switches and cables as Mininet objects; a node's own id is a second name for it where nothing else has it."""
-    wiring = network.wiring
+    ``host_pid``: a process in the namespace of the host of that name. ``set_link`` cuts a link (False) or brings it back.
+    """
     cables_between = _links_between(wiring)
 
-    def set_link(a: str, b: str, up: bool) -> None:
+    def set_links(a: str, b: str, up: bool) -> None:
         for link in cables_between.get(frozenset((a, b)), ()):
-            network.set_link(link, up)
+            set_link(link, up)
 
-    view = BuiltMininet(set_link)
+    view = BuiltMininet(set_links)
     for host in wiring.hosts:
-        view.take(BuiltHost(host.name, namespace_pid=network.host_pid(host.name)))
+        view.take(BuiltHost(host.name, namespace_pid=host_pid(host.name)))
     for switch in wiring.switches:
-        view.take(BuiltSwitch(switch.name, dpid=switch.dpid, datapath=network.datapath))
+        view.take(BuiltSwitch(switch.name, dpid=switch.dpid, datapath=datapath))
     addresses = {host.name: host for host in wiring.hosts}
     for cable in wiring.cables:
         ends: list[BuiltInterface] = []
