@@ -1,17 +1,17 @@
-"""Where nodes, labels and badges of a network drawing go; pure and deterministic, in pixels."""
+"""How a drawing uses its room: nodes fitted into it, lines bent, labels and badges placed; pure and deterministic, in pixels.
+
+Where nodes lie relative to each other is decided in ``node_places``.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import networkx as nx
+from testbed.report.drawing.node_places import Point
 
-Point = tuple[float, float]
 MAX_STRETCH = 4.0
 """How much wider than high (or the reverse) the drawing may be pulled to use the room that there is."""
 CHARACTER_WIDTH = 0.58
@@ -89,75 +89,6 @@ def _lies_on(node: Point, line: Line, length: float) -> bool:
     px, py = node[0] - line.a[0], node[1] - line.a[1]
     along = px * dx + py * dy
     return 3 < along < length - 3 and abs(px * dy - py * dx) < 2.5
-
-
-def place_nodes(document: Mapping[str, Any], drawn: Sequence[str], source: str, sink: str) -> dict[str, Point]:
-    """Node id -> (x, y), y upwards, in units of their own.
-
-    Positions of the document where every switch has one; a grid where ids end in ``<x>_<y>``; else by path lengths
-    (Kamada-Kawai; above 200 nodes by springs, seed 1), turned so that the source lies left of the sink. Nodes without a
-    position sit on a neighbour that has one.
-    """
-    wanted = set(drawn)
-    nodes = {str(n["id"]): n for n in document.get("nodes", ()) if str(n["id"]) in wanted}
-    given = {i: p for i, n in nodes.items() if (p := _point(n.get("position"))) is not None}
-    switches = [i for i, n in nodes.items() if n.get("kind") != "host"]
-    if switches and all(i in given for i in switches):
-        return _beside_neighbours(given, document, drawn)
-    grid = {i: (float(m[1]), -float(m[2])) for i in switches if (m := re.fullmatch(r"\D*(\d+)_(\d+)", i))}
-    if switches and len(grid) == len(switches):
-        return _beside_neighbours(grid, document, drawn)
-    return _by_distance(document, drawn, source, sink)
-
-
-def _point(value: Any) -> Point | None:
-    if isinstance(value, (list, tuple)) and len(value) == 2:
-        x, y = value
-        if all(isinstance(v, (int, float)) and math.isfinite(v) for v in (x, y)):
-            return (float(x), float(y))
-    return None
-
-
-def _beside_neighbours(
-    known: Mapping[str, Point], document: Mapping[str, Any], drawn: Sequence[str]
-) -> dict[str, Point]:
-    found = dict(known)
-    near: dict[str, Point] = {}
-    for link in document.get("links", ()):
-        for a, b in ((link["source"], link["target"]), (link["target"], link["source"])):
-            if a not in found and b in found:
-                near.setdefault(a, found[b])
-    return {i: found.get(i) or near.get(i, (0.0, 0.0)) for i in drawn}
-
-
-def _by_distance(document: Mapping[str, Any], drawn: Sequence[str], source: str, sink: str) -> dict[str, Point]:
-    graph = nx.Graph()
-    graph.add_nodes_from(drawn)
-    graph.add_edges_from(
-        (link["source"], link["target"])
-        for link in document.get("links", ())
-        if link["source"] in graph and link["target"] in graph
-    )
-    found: dict[str, Point] = {}
-    offset = 0.0
-    for part in sorted(nx.connected_components(graph), key=lambda c: (source not in c, -len(c), min(c))):
-        piece = graph.subgraph([i for i in drawn if i in part])
-        raw = nx.spring_layout(piece, seed=1) if len(piece) > 200 else nx.kamada_kawai_layout(nx.Graph(piece))
-        placed = _turned({i: (float(x), float(y)) for i, (x, y) in raw.items()}, source, sink)
-        left = min(x for x, _ in placed.values())
-        found |= {i: (x - left + offset, y) for i, (x, y) in placed.items()}
-        offset = max(x for x, _ in found.values()) + 0.5
-    return found
-
-
-def _turned(places: Mapping[str, Point], source: str, sink: str) -> dict[str, Point]:
-    """Turned about the origin so that the sink lies to the right of the source, at its height."""
-    if source not in places or sink not in places:
-        return dict(places)
-    (x0, y0), (x1, y1) = places[source], places[sink]
-    angle = -math.atan2(y1 - y0, x1 - x0)
-    c, s = math.cos(angle), math.sin(angle)
-    return {i: (x * c - y * s, x * s + y * c) for i, (x, y) in places.items()}
 
 
 def fit(places: Mapping[str, Point], width: float, height: float, margin: float) -> dict[str, Point]:

@@ -13,17 +13,17 @@ from testbed.report.drawing.colours import layer_class
 from testbed.report.drawing.layout import (
     Box,
     Line,
-    Point,
     around,
     bend_around,
     fit,
     place_badges,
     place_labels,
-    place_nodes,
     push_hosts_out,
     surroundings,
 )
+from testbed.report.drawing.node_places import Point, place_network
 from testbed.report.markup import Markup, tag
+from topologies.node_link import parse_document
 
 FONT_PX = 12.0
 BADGE_PX = 8.5
@@ -70,7 +70,8 @@ def lay_out(run: SessionRun) -> NetworkLayout:
     session = run.session
     hosts = _drawn_hosts(run)
     drawn = [str(n["id"]) for n in session.network.get("nodes", ()) if n.get("kind") != "host" or n["id"] in hosts]
-    everywhere = place_nodes(session.network, drawn, session.source, session.sink)
+    places = place_network(parse_document(session.network), (session.source, session.sink))
+    everywhere = {node: places[node] for node in drawn}
     if len(drawn) <= CROWD:
         return NetworkLayout(places=everywhere, elsewhere=0)
     busy = _busy_nodes(run)

@@ -19,8 +19,11 @@ MAX_ON_CIRCLE = 12
 GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 
 
-def place_network(network: Network) -> dict[str, Point]:
+def place_network(network: Network, ends: tuple[str, str] | None = None) -> dict[str, Point]:
     """Node id -> (x, y) for every node; hosts without a position of their own fan out from their switch.
+
+    ``ends``: source and sink of what is to be shown. Where neither positions nor a shape say which way is up, the drawing
+    is turned so that the sink lies to the right of the source, at its height.
 
     >>> from topologies import load_network
     >>> sorted(place_network(load_network("ring:3"))) == ["h0", "h1", "h2", "s0", "s1", "s2"]
@@ -30,9 +33,20 @@ def place_network(network: Network) -> dict[str, Point]:
     if levels and all(isinstance(level, int) for level in levels.values()):
         return _in_rows(network)
     given = {n.id: n.position for n in network.nodes if n.position is not None}
-    places = given or _on_grid(network) or _by_shape(network)
+    places = given or _on_grid(network) or _turned(_by_shape(network), network, ends)
     _fan_out(network, places)
     return places
+
+
+def _turned(places: dict[str, Point], network: Network, ends: tuple[str, str] | None) -> dict[str, Point]:
+    """Turned about the origin so that the second end (or its switch) lies straight to the right of the first."""
+    switch_of = {k.source: k.target for k in network.links} | {k.target: k.source for k in network.links}
+    at = [places.get(end, places.get(switch_of.get(end, ""))) for end in ends or ()]
+    if len(at) < 2 or at[0] is None or at[1] is None:
+        return places
+    angle = -math.atan2(at[1][1] - at[0][1], at[1][0] - at[0][0])
+    c, s = math.cos(angle), math.sin(angle)
+    return {node: (x * c - y * s, x * s + y * c) for node, (x, y) in places.items()}
 
 
 def _in_rows(network: Network) -> dict[str, Point]:

@@ -48,6 +48,18 @@ def test_a_network_in_parts_without_positions_is_placed_part_beside_part() -> No
     assert max(places[i][0] for i in "abcd") < min(places[i][0] for i in "ef")
 
 
+def test_a_graph_without_positions_is_turned_so_that_the_sink_lies_to_the_right() -> None:
+    links = [{"source": f"s{k}", "target": f"s{k + 1}"} for k in range(9)] + [{"source": "h", "target": "s0"}]
+    nodes = [{"id": f"s{k}"} for k in range(10)] + [{"id": "h", "kind": "host"}]
+    network = parse_document({"nodes": nodes, "links": links})
+    for source, sink, first, last in (("s0", "s9", "s0", "s9"), ("s9", "s0", "s9", "s0"), ("h", "s4", "s0", "s4")):
+        places = place_network(network, (source, sink))
+        assert places[first][0] < places[last][0]
+        assert places[first][1] == pytest.approx(places[last][1], abs=1e-6)
+    torus = load_network("torus:4x4")
+    assert place_network(torus, ("s3_3", "s0_0")) == place_network(torus)  # a grid stays a grid
+
+
 def test_fat_tree_levels_are_rows_with_the_hosts_below() -> None:
     network = load_network("fat-tree:2,3")
     places = place_network(network)

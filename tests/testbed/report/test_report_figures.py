@@ -21,7 +21,6 @@ from testbed.report.drawing.layout import (
     fit,
     place_badges,
     place_labels,
-    place_nodes,
     surroundings,
     text_box,
 )
@@ -171,16 +170,6 @@ def test_link_that_runs_over_another_node_is_bent_around_it() -> None:
     back = bend_around(Line(a=along.b, b=along.a), [(50.0, 0.0)], (50.0, 50.0))
     assert bent.at(0.5)[1] < -5 and bent.at(0.5) == pytest.approx(back.at(0.5))
     assert bent.segments()[0][0] == along.a and bent.segments()[-1][1] == along.b
-
-
-def test_grid_names_lie_on_a_grid_and_a_graph_without_places_has_its_sink_to_the_right() -> None:
-    torus = {"nodes": [{"id": f"s{x}_{y}", "kind": "switch"} for x in range(2) for y in range(2)], "links": []}
-    places = place_nodes(torus, ["s0_0", "s0_1", "s1_0", "s1_1"], "s0_0", "s1_1")
-    assert places["s1_0"][0] - places["s0_0"][0] == 1 and places["s0_1"][1] - places["s0_0"][1] == -1
-    session = RUN.sessions[0].session
-    drawn = [n["id"] for n in session.network["nodes"] if n["kind"] == "switch"]
-    spread = place_nodes(session.network, drawn, "s1", "s4")
-    assert spread["s1"][0] < spread["s4"][0] and spread["s1"][1] == pytest.approx(spread["s4"][1], abs=1e-6)
 
 
 def test_surroundings_of_a_short_route_leave_far_nodes_out() -> None:

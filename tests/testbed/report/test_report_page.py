@@ -99,7 +99,7 @@ def test_names_that_look_like_markup_stay_names() -> None:
         }
         for li in session.network["links"]
     ]
-    session = replace(session, network={"nodes": nodes, "links": links})
+    session = replace(session, network={**session.network, "nodes": nodes, "links": links})
     faults = (replace(part.faults[0], skipped=evil), *part.faults[1:])
     sessions = (replace(part, session=session, faults=faults),)
     manifest = replace(
