@@ -17,7 +17,7 @@ from testbed.download.plan import RETURN_LABELS, DownloadPlan
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.model.progress import Progress
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import WiredHost, wire
 from testbed.openflow.rules import stream_rules
 from testbed.stream.emulated.endpoints import EndpointProcess
@@ -27,10 +27,10 @@ _LINGER_S = 0.3
 """The sink goes on acknowledging for so long after the last block: its acknowledgements may be lost."""
 
 
-def emulate_download(plan: DownloadPlan, tell: Callable[[Progress], None] | None = None) -> DownloadMeasurements:
+def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None = None) -> DownloadMeasurements:
     """Build the network, install the rules, download, break links; inside the sandbox only."""
-    say = tell or (lambda _: None)
-    say(Progress(done_s=0, total_s=plan.limit_s, doing="building the network"))
+    report_progress = report_progress or (lambda _: None)
+    report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with ExitStack() as stack:
         controller = ControllerLink()
@@ -61,7 +61,9 @@ def emulate_download(plan: DownloadPlan, tell: Callable[[Progress], None] | None
         stack.callback(schedule.stop)
         schedule.start()
         while not ends["sender"].finished and time.monotonic() - start < plan.limit_s + 5:
-            say(Progress(done_s=max(0.0, time.monotonic() - start), total_s=plan.limit_s, doing="downloading"))
+            report_progress(
+                Progress(done_s=max(0.0, time.monotonic() - start), total_s=plan.limit_s, doing="downloading")
+            )
             time.sleep(0.1)
         sent, got = ends["sender"].result(), ends["receiver"].result()
     return DownloadMeasurements(

@@ -91,55 +91,59 @@ class Prediction:
     idle_s: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class DownloadOptions:
+    """What is downloaded, and how. ``last_rate_bps``: of the last kilometre; ``block_symbols`` None: 500 for RaptorQ, 128 for
+    Reed-Solomon. Raises InputError for a file or a code that cannot be."""
+
+    file_bytes: int
+    last_rate_bps: float
+    method: str = "capillary"
+    code: str = "raptorq"
+    symbol_bytes: int = 1024
+    block_symbols: int | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.file_bytes <= MAX_BYTES:
+            raise InputError(f"file of {self.file_bytes} bytes; give 1 to {MAX_BYTES}")
+        if self.code not in CODES:
+            raise InputError(f"code {self.code!r}; choose one of {', '.join(CODES)}")
+
+    def parameters(self, slowest_bps: float) -> LargeBlockParameters:
+        """Of the sender: paced to fill the last kilometre, and where packets are lost up to what the slowest link carries."""
+        arrival = FILL * self.last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + self.symbol_bytes))
+        return LargeBlockParameters(
+            symbol_bytes=self.symbol_bytes,
+            block_symbols=self.block_symbols or (500 if self.code == "raptorq" else 128),
+            arrival_pps=arrival,
+            most_pps=arrival * max(1.0, min(10.0, slowest_bps / self.last_rate_bps)),
+        )
+
+
 def build_download(
-    network: Network,
-    source: str,
-    sink: str,
-    *,
-    file_bytes: int,
-    last_rate_bps: float,
-    method: str = "capillary",
-    code: str = "raptorq",
-    symbol_bytes: int = 1024,
-    block_symbols: int | None = None,
-    faults: Sequence[Fault] | None = None,
-    seed: int = 1,
+    network: Network, source: str, sink: str, options: DownloadOptions, faults: Sequence[Fault] | None = None
 ) -> DownloadPlan:
-    """Hang a host behind a link of ``last_rate_bps`` on the sink, route to it, plan the faults.
+    """Hang a host behind the last kilometre on the sink, route to it, plan the faults.
 
     ``faults`` None: the most loaded link that is not the last kilometre goes down for the middle half of the download.
     Raises InputError or TopologyError for values that cannot be used.
     """
-    if not 1 <= file_bytes <= MAX_BYTES:
-        raise InputError(f"file of {file_bytes} bytes; give 1 to {MAX_BYTES}")
-    if code not in CODES:
-        raise InputError(f"code {code!r}; choose one of {', '.join(CODES)}")
-    symbols = block_symbols or (500 if code == "raptorq" else 128)
-    whole, last = _with_last_kilometre(network, sink, last_rate_bps)
-    split = _extended(spray(route_by_name(network, source, sink, method)), whole, last)
-    arrival = FILL * last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + symbol_bytes))
-    spare = min((link.capacity_bps for link in network.links), default=last_rate_bps) / last_rate_bps
-    parameters = LargeBlockParameters(
-        symbol_bytes=symbol_bytes,
-        block_symbols=symbols,
-        arrival_pps=arrival,
-        most_pps=arrival * max(1.0, min(10.0, spare)),
-    )
+    whole, last = _with_last_kilometre(network, sink, options.last_rate_bps)
     plan = DownloadPlan(
         network=whole,
-        method=method,
-        code=code,
-        forward=split,
+        method=options.method,
+        code=options.code,
+        forward=_extended(spray(route_by_name(network, source, sink, options.method)), whole, last),
         backward=_begun(disjoint_return_split(network, source, sink), whole, last),
         last_link=last,
-        parameters=parameters,
-        file_bytes=file_bytes,
+        parameters=options.parameters(min((k.capacity_bps for k in network.links), default=options.last_rate_bps)),
+        file_bytes=options.file_bytes,
         faults=(),
         limit_s=1.0,
-        seed=seed,
+        seed=options.seed,
     )
-    undisturbed = predict(plan).seconds
-    chosen = tuple(faults) if faults is not None else _default_faults(plan, undisturbed)
+    chosen = tuple(faults) if faults is not None else _default_faults(plan, predict(plan).seconds)
     plan = replace(plan, faults=chosen)
     return replace(plan, limit_s=2 * predict(plan).seconds + 5)
 

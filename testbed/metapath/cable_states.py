@@ -1,4 +1,4 @@
-"""From what switches tell of their ports to which cables work: a cable is up while both its ports are. No I/O."""
+"""Which cables work, from what switches report of their ports: a cable is up while both its ports are. No I/O."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class CableStates:
                 for device, port in ((cable.a, cable.a_port), (cable.b, cable.b_port)):
                     self._links[dpids[device], port] = links
 
-    def hear(self, dpid: int, port: int, up: bool) -> CableChanged | None:
-        """What changes by this message; None where nothing does, or the port is no cable's between switches."""
+    def on_port(self, dpid: int, port: int, up: bool) -> CableChanged | None:
+        """What changes by a switch's report of a port; None where nothing does, or the port is no cable's between switches."""
         links = self._links.get((dpid, port))
         if links is None:
             return None

@@ -1,7 +1,30 @@
 """The source of FT-DRB on switches, without a socket or a clock: which path each packet takes, and what ACKs teach it.
 
-Document 003, 3.3 and 3.4: metapaths sized by latency (equation 3.5), drawn by bandwidth (3.6 to 3.8), links permanent after
-five notifications in a row, one probe in a hundred. Here also silence: packets that no report acknowledges.
+Theory of operation
+-------------------
+FT-DRB (Fault-Tolerant Distributed Routing Balancing; Zarza 2011, chapter 3) sends a pair's packets over one minimal path while
+nothing fails, and over several paths, a *metapath*, while something does. Here switches do the forwarding and hosts the
+thinking, in five steps, each in a module of its own:
+
+1. *Known paths* (``known_paths``). A multistep path goes by one or two intermediate routers, each segment by the network's
+   static routing (Zarza 2011, equations 3.1 and 3.2). Every path of the pair has an interval of labels (UDP source ports) of
+   its own, so that the source chooses a path by choosing a label.
+2. *Escapes* (``escape_rules``). Where a packet meets a dead link, its switch sends it round at once by a way that was
+   installed beforehand as a fast-failover group (Zarza 2011, section 3.2); nobody is asked. An escaped packet carries
+   the number of the dead link in its label and the router that it is bound for in its DSCP bits. ``escape_walks`` tells in
+   advance whether the escapes lead round several dead links at once.
+3. *Notification*. A source learns of a dead link in three ways: the sink's report says that a packet escaped from it (the
+   header's flag), the controller passes a switch's port status on (``on_port``), or packets stay unacknowledged although later
+   reports came (silence: a fault that no switch sees). ``wire`` has the bytes of packets and reports.
+4. *Permanent or transient* (Zarza 2011, section 3.4). So many notifications in a row mark the cable as permanent, and the source keeps off it; one
+   packet that comes through unescaped clears the mark. One packet in ``probe_every`` still goes by the minimal path, to find
+   out that it works again.
+5. *Metapath size and shares*. A metapath gets one path more where its latency (that of its paths in parallel, equation 3.5)
+   rises above threshold + tolerance, and one less where it falls below threshold - tolerance (algorithm 3.3); each packet
+   draws its path with a probability proportional to 1 / latency (equations 3.6 to 3.8, algorithm 3.4).
+
+This module is steps 3 to 5. It is driven from outside: ``choose`` and ``sent`` for each packet, ``on_report`` and ``on_port``
+for what comes in, each with the caller's clock; ``events`` records what was learned and done.
 """
 
 from __future__ import annotations
@@ -31,8 +54,8 @@ class MetapathOptions:
     the zero-load latency of the minimal path; ``tolerance``: Tol over Thl, above 1/3 so that a second path, which halves the
     metapath's latency, is not given up again at once. ``silence_s``: a packet that is in no report made
     so long after it was sent is missing. ``smoothing``: weight of a new latency in the path's estimate (1: the last one
-    counts). ``notify``: who tells of a dead link, the "controller" (port status), the packets' "header", or "both";
-    ``link_up``: whether a cable is back, found out by "probe" or told by the "controller". ``always``: metapaths without
+    counts). ``notify``: who notifies of a dead link, the "controller" (port status), the packets' "header", or "both";
+    ``link_up``: whether a cable is back, found out by a "probe" or notified by the "controller". ``always``: metapaths without
     failures too, as DRB does.
     """
 
@@ -71,7 +94,7 @@ class MetapathOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Acknowledged:
-    """One packet as a report tells of it: its number, how long it took, and the link (index) it escaped from last, if any."""
+    """One packet in a report: its number, how long it took, and the link (index) it escaped from last, if any."""
 
     number: int
     latency_s: float
@@ -96,8 +119,8 @@ class SourceEvent:
 class _Cable:
     """An entry of the source's list: notifications in a row, when the last came, what marked it ("" while transient)."""
 
-    heard: int = 0
-    heard_s: float = float("-inf")
+    notified: int = 0
+    notified_s: float = float("-inf")
     marked_by: str = ""
 
 
@@ -117,7 +140,8 @@ class _PathState:
 
 
 def metapath_bandwidth(latencies_s: Sequence[float]) -> tuple[float, ...]:
-    """Each path's share of the traffic: 1 / latency over their sum (equations 3.6 to 3.8, read as probabilities).
+    """Each path's share of the traffic: 1 / latency over their sum (Zarza 2011, equations 3.6 to 3.8, read
+    as probabilities).
 
     >>> metapath_bandwidth((1.0, 1.0, 2.0))
     (0.4, 0.4, 0.2)
@@ -127,9 +151,10 @@ def metapath_bandwidth(latencies_s: Sequence[float]) -> tuple[float, ...]:
 
 
 def metapath_step(latencies_s: Sequence[float], *, threshold_s: float, tolerance_s: float) -> int:
-    """1: one path more (latency above Thl + Tol), -1: one less (below Thl - Tol), 0: as it is (equations 3.4 and 3.5).
+    """1: one path more (latency above Thl + Tol), -1: one less (below Thl - Tol), 0: as it is (Zarza 2011,
+    algorithm 3.3).
 
-    The metapath's latency is that of all its paths in parallel: 1 / sum of 1 / latency.
+    The metapath's latency is that of all its paths in parallel: 1 / sum of 1 / latency (Zarza 2011, equation 3.5).
     """
     together = 1 / sum(1 / latency for latency in latencies_s)
     return (together > threshold_s + tolerance_s) - (together < threshold_s - tolerance_s)
@@ -153,7 +178,7 @@ class MetapathSource:
         self.metapath: tuple[int, ...] = ()
         self.active = 0
         self.events: list[SourceEvent] = []
-        self._configure(0.0, tell=False)
+        self._configure(0.0, record=False)
 
     @property
     def weights(self) -> tuple[tuple[int, float], ...]:
@@ -195,40 +220,40 @@ class MetapathSource:
         self._sent[number] = (now_s, path)
         self._paths[path].under_way.append((now_s, number))
 
-    def hear_report(self, made_s: float, acknowledged: Iterable[Acknowledged], now_s: float) -> None:
+    def on_report(self, made_s: float, acknowledged: Iterable[Acknowledged], now_s: float) -> None:
         """A report made at ``made_s`` has come; one that is older than another, or a copy, teaches nothing new."""
         for one in acknowledged:
             if one.number in self._sent:
-                self._hear(one, *self._sent.pop(one.number), now_s)
+                self._on_acknowledgement(one, *self._sent.pop(one.number), now_s)
         self._newest_report_s = max(self._newest_report_s, made_s)
         for path in range(len(self._paths)):
-            self._hear_silence(path, now_s)
+            self._count_missing(path, now_s)
         if self.zero_load_s is not None and (self.diverted or self._options.always):
             self._size(now_s)
 
-    def _hear(self, one: Acknowledged, sent_s: float, path: int, now_s: float) -> None:
+    def _on_acknowledgement(self, one: Acknowledged, sent_s: float, path: int, now_s: float) -> None:
         state = self._paths[path]
         state.missing, state.answered_s = 0, max(state.answered_s, sent_s)
         if one.dead_link is not None:
-            self._hear_escape(one.dead_link, sent_s, now_s)
+            self._on_escape(one.dead_link, sent_s, now_s)
             return
         state.proved_s = max(state.proved_s, sent_s)
         for cable in self._known.cables[path]:
             entry = self._cables[cable]
-            if entry.heard and sent_s > entry.heard_s:
+            if entry.notified and sent_s > entry.notified_s:
                 self._forget(cable, "probe", now_s)
-        self._hear_latency(path, one.latency_s)
+        self._learn_latency(path, one.latency_s)
 
-    def _hear_escape(self, dead_link: int, sent_s: float, now_s: float) -> None:
-        """The header flag of a packet that has escaped (3.6.1, destination-based notification)."""
+    def _on_escape(self, dead_link: int, sent_s: float, now_s: float) -> None:
+        """The header flag of a packet that has escaped (Zarza 2011, section 3.6.1: destination-based notification)."""
         link = self._known.network.links[dead_link].id
         back = self._known.network.link_index.get(reverse_of(link), dead_link)
         cable = min(dead_link, back)
         if self._options.notify != "controller" and cable in self._cables:
             self._notify(cable, "header", sent_s, now_s)
 
-    def hear_port(self, cable: int, up: bool, now_s: float) -> None:
-        """A switch has told the controller, and that this source, that a cable lost its carrier or got it back."""
+    def on_port(self, cable: int, up: bool, now_s: float) -> None:
+        """A switch notified the controller, and the controller this source, that a cable lost its carrier or got it back."""
         if cable not in self._cables:
             return
         if up:
@@ -237,13 +262,13 @@ class MetapathSource:
         elif self._options.notify != "header":
             self._notify(cable, "controller", now_s, now_s, count=self._options.notifications)
 
-    def _hear_silence(self, path: int, now_s: float) -> None:
+    def _count_missing(self, path: int, now_s: float) -> None:
         """Count what is missing on a path; enough in a row marks every cable that no other path has proved alive since."""
         state, until = self._paths[path], self._newest_report_s - self._options.silence_s
         while state.under_way and state.under_way[0][0] < until:
             sent_s, number = state.under_way.popleft()
             if self._sent.pop(number, None) is None or sent_s < state.answered_s:
-                continue  # known of, or a gap before a packet that came
+                continue  # acknowledged, or lost before a later packet came through
             if not state.missing:
                 state.first_missing_s = sent_s
             state.missing += 1
@@ -258,14 +283,14 @@ class MetapathSource:
         for cable in sorted(self._known.cables[path] - proved):
             self._notify(cable, "silence", sent_s, now_s, count=self._options.notifications)
 
-    def _notify(self, cable: int, cause: str, told_s: float, now_s: float, count: int = 1) -> None:
-        """``told_s``: only what is sent later than this can prove the cable alive."""
+    def _notify(self, cable: int, cause: str, noticed_s: float, now_s: float, count: int = 1) -> None:
+        """``noticed_s``: only what is sent later than this can prove the cable alive."""
         entry = self._cables[cable]
-        if not entry.heard:
+        if not entry.notified:
             self.events.append(SourceEvent(at_s=now_s, kind="notified", cause=cause, cable=cable))
-        entry.heard += count
-        entry.heard_s = max(entry.heard_s, told_s)
-        if entry.heard >= self._options.notifications and not entry.marked_by:
+        entry.notified += count
+        entry.notified_s = max(entry.notified_s, noticed_s)
+        if entry.notified >= self._options.notifications and not entry.marked_by:
             entry.marked_by = cause
             self.events.append(SourceEvent(at_s=now_s, kind="marked", cause=cause, cable=cable))
             self._since_probe = 0
@@ -274,14 +299,14 @@ class MetapathSource:
     def _forget(self, cable: int, cause: str, now_s: float) -> None:
         entry = self._cables[cable]
         marked, self._cables[cable] = entry.marked_by, _Cable()
-        if entry.heard:
+        if entry.notified:
             self.events.append(SourceEvent(at_s=now_s, kind="cleared", cause=cause, cable=cable))
         if marked:
             self._configure(now_s)
 
-    def _configure(self, now_s: float, *, tell: bool = True) -> None:
+    def _configure(self, now_s: float, *, record: bool = True) -> None:
         """The shortest known paths over no listed cable; where there is none, over as few marked ones as can be."""
-        listed = {cable for cable, entry in self._cables.items() if entry.heard}
+        listed = {cable for cable, entry in self._cables.items() if entry.notified}
         marked = {cable for cable in listed if self._cables[cable].marked_by}
         everything = range(len(self._paths))
         clean = [k for k in everything if not self._known.cables[k] & listed]
@@ -290,10 +315,10 @@ class MetapathSource:
             clean = [k for k in everything if len(self._known.cables[k] & marked) == least]
         self.metapath = tuple(clean[: self._options.paths])
         self.active = min(self._options.first_paths, len(self.metapath))
-        if tell:
-            self._tell(now_s, "configured")
+        if record:
+            self._record(now_s, "configured")
 
-    def _hear_latency(self, path: int, latency_s: float) -> None:
+    def _learn_latency(self, path: int, latency_s: float) -> None:
         if path == 0 and self.zero_load_s is None:
             self._calibration.append(latency_s)
             if len(self._calibration) == _CALIBRATING:
@@ -326,10 +351,10 @@ class MetapathSource:
         else:
             closed.insert(0, open_.pop(open_.index(max(open_, key=self._slowness))))
         self.metapath, self.active = (*open_, *closed), wanted
-        self._tell(now_s, "grown" if step > 0 else "shrunk")
+        self._record(now_s, "grown" if step > 0 else "shrunk")
 
     def _slowness(self, path: int) -> tuple[float, int]:
         return self._paths[path].latency_s, path
 
-    def _tell(self, now_s: float, kind: str) -> None:
+    def _record(self, now_s: float, kind: str) -> None:
         self.events.append(SourceEvent(at_s=now_s, kind=kind, paths=self.metapath[: self.active]))

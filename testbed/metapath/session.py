@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from testbed.metapath.analysis import MetapathAnalysis, analyse_metapaths
 from testbed.metapath.emulated.fabric import run_metapath_stream
 from testbed.metapath.judgement import judge_metapaths
 from testbed.metapath.plan import MetapathPlan, MetapathRun
-from testbed.model.progress import Progress
+from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 
 
@@ -25,13 +24,13 @@ class MetapathSession:
 
 
 def run_metapath_session(
-    plan: MetapathPlan, tell: Callable[[Progress], None] | None = None, *, repeats_if_invalid: int = 0
+    plan: MetapathPlan, report_progress: ReportProgress | None = None, *, repeats_if_invalid: int = 0
 ) -> MetapathSession:
     """Inside the sandbox. An invalid run is repeated at most so many times."""
     attempt = 0
     while True:
         attempt += 1
-        run = run_metapath_stream(plan, tell)
+        run = run_metapath_stream(plan, report_progress)
         analysis = analyse_metapaths(plan, run)
         verdict = judge_metapaths(plan, run, analysis)
         if verdict.invalid is None or attempt > repeats_if_invalid:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> DownloadPlan:
     from fec.errors import FecError
-    from testbed.download.plan import build_download
+    from testbed.download.plan import DownloadOptions, build_download
     from testbed.faults.grammar import parse_fault_document
     from testbed.model.json_values import read_json
     from topologies.catalog import load_network
@@ -81,18 +80,15 @@ def _plan(args: argparse.Namespace) -> DownloadPlan:
     network = load_network(args.network)
     faults = None if args.faults is None else parse_fault_document(read_json(args.faults), network, str(args.faults))
     try:
-        plan = build_download(
-            network,
-            args.source,
-            args.sink,
+        options = DownloadOptions(
             file_bytes=args.size,
             last_rate_bps=args.last_rate,
             method=args.method,
             code=args.code,
             block_symbols=args.block_symbols,
-            faults=faults,
             seed=args.seed,
         )
+        plan = build_download(network, args.source, args.sink, options, faults)
         plan.sender()  # refuses blocks that the code, or the payload id, cannot have
     except FecError as error:
         raise InputError(str(error)) from None
@@ -108,9 +104,8 @@ def _run(plan: DownloadPlan, fabric: str) -> DownloadMeasurements:
         return simulate_download(plan)
     from testbed.download.emulated import emulate_download
 
-    action: Callable[..., DownloadMeasurements] = emulate_download
     with progress_bar(f"{plan.method}, {plan.code}") as report_progress:
-        return action(plan, report_progress)
+        return emulate_download(plan, report_progress)
 
 
 def _show(document: dict[str, Any]) -> None:

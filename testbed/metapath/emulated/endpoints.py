@@ -63,9 +63,9 @@ class Steering(Protocol):
 
     def sent(self, number: int, path: int, now_s: float) -> None: ...
 
-    def hear_report(self, data: bytes, now_s: float) -> None: ...
+    def on_report(self, data: bytes, now_s: float) -> None: ...
 
-    def hear_notice(self, data: bytes, now_s: float) -> None: ...
+    def on_notice(self, data: bytes, now_s: float) -> None: ...
 
 
 @dataclass
@@ -80,14 +80,14 @@ class MetapathSteering:
     def sent(self, number: int, path: int, now_s: float) -> None:
         self.source.sent(number, path, now_s)
 
-    def hear_report(self, data: bytes, now_s: float) -> None:
+    def on_report(self, data: bytes, now_s: float) -> None:
         report = decode_report(data)
         if report is not None:
-            self.source.hear_report(report[0], report[1], now_s)
+            self.source.on_report(report[0], report[1], now_s)
 
-    def hear_notice(self, data: bytes, now_s: float) -> None:
+    def on_notice(self, data: bytes, now_s: float) -> None:
         notice = json.loads(data)
-        self.source.hear_port(notice["cable"], notice["up"], now_s)
+        self.source.on_port(notice["cable"], notice["up"], now_s)
 
 
 @dataclass
@@ -105,10 +105,10 @@ class LabelSteering:
     def sent(self, number: int, path: int, now_s: float) -> None:
         pass
 
-    def hear_report(self, data: bytes, now_s: float) -> None:
+    def on_report(self, data: bytes, now_s: float) -> None:
         pass
 
-    def hear_notice(self, data: bytes, now_s: float) -> None:
+    def on_notice(self, data: bytes, now_s: float) -> None:
         pass
 
 
@@ -193,9 +193,9 @@ def _prepare_source(
             wait = max(message / plan.rate_pps, now + tick_s) - (time.monotonic() - start_s)
             ready, _, _ = select.select((reports, notices), (), (), max(0.0, wait))
             for sock in ready:
-                hear = steering.hear_report if sock is reports else steering.hear_notice
+                receive = steering.on_report if sock is reports else steering.on_notice
                 for data in waiting_datagrams(sock):
-                    hear(data, time.monotonic() - start_s)
+                    receive(data, time.monotonic() - start_s)
         return _source_result(log, worst_lag_s, frames.refused, steering)
 
     return run

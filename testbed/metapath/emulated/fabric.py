@@ -81,12 +81,27 @@ def check_escapes(plan: MetapathPlan) -> None:
         check_overlaps(wiring, directions, plan.faults)
 
 
-def run_metapath_stream(plan: MetapathPlan, tell: ReportProgress | None = None) -> MetapathRun:
+@dataclass(frozen=True, kw_only=True)
+class _Running:
+    """A plan whose network stands and whose rules are installed. ``routes``: what computes the route anew, where that is the
+    routing; ``warm``: labels under which packets are sent before the start, so that switches have looked their flows up."""
+
+    net: EmulatedNetwork
+    controller: ControllerLink
+    wiring: Wiring
+    plan: MetapathPlan
+    ways: Ways
+    routes: RecomputedRoutes | None
+    warm: Sequence[int]
+    report_progress: ReportProgress
+
+
+def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | None = None) -> MetapathRun:
     """One plan on a network of its own. CapabilityError where this machine cannot, InvalidRunError where an end dies."""
-    tell = tell or (lambda _: None)
+    report_progress = report_progress or (lambda _: None)
     check_escapes(plan)
     ways = ways_of(plan)
-    tell(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
+    report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with _network(wiring) as (net, controller):
         routes = None
@@ -104,7 +119,18 @@ def run_metapath_stream(plan: MetapathPlan, tell: ReportProgress | None = None) 
             routes = RecomputedRoutes(controller, wiring, plan)
             routes.install_first()
             warm = list(range(0, 65536, _WARM_EVERY))
-        return _stream(net, controller, wiring, plan, ways, routes, warm, tell)
+        return _stream(
+            _Running(
+                net=net,
+                controller=controller,
+                wiring=wiring,
+                plan=plan,
+                ways=ways,
+                routes=routes,
+                warm=warm,
+                report_progress=report_progress,
+            )
+        )
 
 
 @contextmanager
@@ -120,24 +146,16 @@ def _network(wiring: Wiring) -> Iterator[tuple[EmulatedNetwork, ControllerLink]]
         yield net, controller
 
 
-def _stream(
-    net: EmulatedNetwork,
-    controller: ControllerLink,
-    wiring: Wiring,
-    plan: MetapathPlan,
-    ways: Ways,
-    routes: RecomputedRoutes | None,
-    warm: Sequence[int],
-    tell: ReportProgress,
-) -> MetapathRun:
+def _stream(running: _Running) -> MetapathRun:
+    net, wiring, plan = running.net, running.wiring, running.plan
     before = processor_times()
     with ExitStack() as stack:
-        stack.enter_context(going_first(controller.pid))
-        sink = stack.enter_context(sink_process(net, wiring, plan, ways.return_labels))
-        source, notify = stack.enter_context(source_process(net, wiring, plan, ways.forward, warm))
+        stack.enter_context(going_first(running.controller.pid))
+        sink = stack.enter_context(sink_process(net, wiring, plan, running.ways.return_labels))
+        source, notify = stack.enter_context(source_process(net, wiring, plan, running.ways.forward, running.warm))
         for end in (sink, source):
             end.wait_until_ready()
-        watch = PortWatch(controller, _listener(wiring, ways, routes, notify))
+        watch = PortWatch(running.controller, _port_listener(running, notify))
         stack.callback(watch.stop)
         watch.start()
         start = time.monotonic() + _LEAD_S
@@ -146,46 +164,43 @@ def _stream(
         schedule = FaultSchedule(net, plan.faults, start)
         stack.callback(schedule.stop)
         schedule.start()
-        carried = _while_it_runs(net, wiring, plan, start, (source, sink), tell)
+        carried = _while_it_runs(running, start, (source, sink))
         sent, received = source.result(), sink.result()
         schedule.join()
         watch.stop()
         watch.check()
-    events, busy = controller.port_events(), busy_share(before, processor_times())
+    events, busy = running.controller.port_events(), busy_share(before, processor_times())
     faults = tuple(with_port_status(t, events, wiring, start) for t in schedule.times())
-    rerouted = routes.reroutings(start) if routes is not None else ()
+    rerouted = running.routes.reroutings(start) if running.routes is not None else ()
     return _run_of(sent, received, faults, rerouted, busy, {"datapath": net.datapath, **carried})
 
 
-def _listener(
-    wiring: Wiring, ways: Ways, routes: RecomputedRoutes | None, notify: Callable[[dict[str, Any]], None]
-) -> Callable[[PortEvent], None]:
-    """What happens when a switch tells of a port: the route is computed anew, or FT-DRB's source hears of the cable."""
-    cables = CableStates(wiring)
+def _port_listener(running: _Running, notify: Callable[[dict[str, Any]], None]) -> Callable[[PortEvent], None]:
+    """What happens when a switch reports a port: the route is computed anew, or FT-DRB's source is notified of the cable."""
+    cables = CableStates(running.wiring)
 
-    def heard(event: PortEvent) -> None:
-        changed = cables.hear(event.dpid, event.port, event.up)
-        if changed is not None and routes is not None:
-            routes.avoid(cables.down, event.at_s)
-        elif changed is not None and ways.forward is not None:
-            notify({"cable": cable_number(wiring.network, changed.links[0]), "up": changed.up})
+    def on_port(event: PortEvent) -> None:
+        changed = cables.on_port(event.dpid, event.port, event.up)
+        if changed is not None and running.routes is not None:
+            running.routes.avoid(cables.down, event.at_s)
+        elif changed is not None and running.ways.forward is not None:
+            notify({"cable": cable_number(running.wiring.network, changed.links[0]), "up": changed.up})
 
-    return heard
+    return on_port
 
 
-def _while_it_runs(
-    net: EmulatedNetwork,
-    wiring: Wiring,
-    plan: MetapathPlan,
-    start: float,
-    ends: Sequence[EndpointProcess],
-    tell: ReportProgress,
-) -> dict[str, Any]:
+def _while_it_runs(running: _Running, start: float, ends: Sequence[EndpointProcess]) -> dict[str, Any]:
     """Wait for the stream's end, TCP beside it if asked for; what that carried."""
+    plan = running.plan
     if plan.background_bps:
         time.sleep(max(0.0, start + BACKGROUND_AFTER_S - time.monotonic()))
-    with tcp_between(net, wiring, plan.source, plan.sink, plan.background_bps) as carried:
-        _wait(plan, start, ends, tell)
+    with tcp_between(running.net, running.wiring, plan.source, plan.sink, plan.background_bps) as carried:
+        while (now := time.monotonic() - start) < plan.duration_s:
+            for end in ends:
+                if not end.alive and not end.finished:
+                    raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
+            running.report_progress(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing="streaming"))
+            time.sleep(min(0.1, max(0.0, plan.duration_s - now)))
     return carried
 
 
@@ -207,12 +222,3 @@ def _run_of(
         health=RunHealth(sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops, cpu_fraction=busy),
         counters={"refused": sent.refused, "reports": received.reports, **counters},
     )
-
-
-def _wait(plan: MetapathPlan, start: float, ends: Sequence[EndpointProcess], tell: ReportProgress) -> None:
-    while (now := time.monotonic() - start) < plan.duration_s:
-        for end in ends:
-            if not end.alive and not end.finished:
-                raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
-        tell(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing="streaming"))
-        time.sleep(min(0.1, max(0.0, plan.duration_s - now)))

@@ -167,13 +167,20 @@ class Label:
     anchor: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """Where labels may go: inside ``frame``, on none of the boxes that are ``taken``, and rather not over ``lines``."""
+
+    frame: Box
+    taken: Sequence[Box]
+    lines: Sequence[tuple[Point, Point]]
+
+
 def place_labels(
     wanted: Sequence[tuple[str, float]],
     places: Mapping[str, Point],
+    room: Room,
     *,
-    taken: Sequence[Box],
-    lines: Sequence[tuple[Point, Point]],
-    frame: Box,
     font_px: float,
     must: frozenset[str] = frozenset(),
     most_crossings: int = 1,
@@ -183,14 +190,14 @@ def place_labels(
     A label may cross at most ``most_crossings`` lines, else it is left out; those in ``must`` are drawn all the same.
     Cost: nodes x 8 places x (taken + lines).
     """
-    busy = list(taken)
+    busy = list(room.taken)
     placed: list[Label] = []
     for node, radius in wanted:
         best: tuple[tuple[bool, int, int], Label, Box] | None = None
         for rank, (at, anchor) in enumerate(_candidates(places[node], radius + 4)):
             box = text_box(at, node, font_px, anchor)
-            clash = not frame.holds(box) or any(box.meets(other) for other in busy)
-            crossings = sum(_crosses(box, line) for line in lines)
+            clash = not room.frame.holds(box) or any(box.meets(other) for other in busy)
+            crossings = sum(_crosses(box, line) for line in room.lines)
             key = (clash, crossings, rank)
             if best is None or key < best[0]:
                 best = (key, Label(node=node, at=at, anchor=anchor), box)

@@ -13,6 +13,7 @@ from testbed.report.drawing.colours import layer_class
 from testbed.report.drawing.layout import (
     Box,
     Line,
+    Room,
     around,
     bend_around,
     fit,
@@ -313,9 +314,11 @@ def _labels(drawing: _Drawing, badges: Sequence[Box]) -> list[Markup]:
     labels = place_labels(
         [(n, drawing.radius(n)) for n in ordered],
         drawing.places,
-        taken=[*(around(p, drawing.radius(n)) for n, p in drawing.places.items()), *badges],
-        lines=[piece for line in lines for piece in line.segments()],
-        frame=Box(left=2, top=2, right=drawing.width - 2, bottom=drawing.height - 2),
+        Room(
+            frame=Box(left=2, top=2, right=drawing.width - 2, bottom=drawing.height - 2),
+            taken=[*(around(p, drawing.radius(n)) for n, p in drawing.places.items()), *badges],
+            lines=[piece for line in lines for piece in line.segments()],
+        ),
         font_px=FONT_PX,
         must=frozenset(ends),
         most_crossings=0 if drawing.crowded else 1,

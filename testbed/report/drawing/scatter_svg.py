@@ -68,7 +68,8 @@ def loss_scatter(run: SessionRun, *, side: int) -> Markup | None:
         return None
     top = nice_top(max(max(p.measured, p.predicted, p.interval[1] if p.interval else 0) for p in points), 6)
     words = f"{run.session.title}: measured loss against predicted, {len(points)} faults"
-    return _scatter(points, 0.0, top, side, "loss", lambda v: f"{plain(v * 100, 1)} %", words)
+    axis = _Axis(low=0.0, high=top, quantity="loss", write=lambda v: f"{plain(v * 100, 1)} %")
+    return _scatter(points, axis, side, words)
 
 
 def size_scatter(run: SessionRun, *, side: int) -> Markup | None:
@@ -80,18 +81,22 @@ def size_scatter(run: SessionRun, *, side: int) -> Markup | None:
     low, high = min(values), max(values)
     room = max(2.0, (high - low) * 0.08)
     words = f"{run.session.title}: measured block size against predicted, {len(points)} faults"
-    return _scatter(points, max(0.0, low - room), high + room, side, "block size N", lambda v: plain(v, 1), words)
+    axis = _Axis(low=max(0.0, low - room), high=high + room, quantity="block size N", write=lambda v: plain(v, 1))
+    return _scatter(points, axis, side, words)
 
 
-def _scatter(
-    points: Sequence[ScatterPoint],
-    low: float,
-    high: float,
-    side: int,
-    quantity: str,
-    write: Callable[[float], str],
-    words: str,
-) -> Markup:
+@dataclass(frozen=True, kw_only=True)
+class _Axis:
+    """Both axes of a scatter: the same range, the same quantity, its values written the same way."""
+
+    low: float
+    high: float
+    quantity: str
+    write: Callable[[float], str]
+
+
+def _scatter(points: Sequence[ScatterPoint], axis: _Axis, side: int, words: str) -> Markup:
+    low, high = axis.low, axis.high
     across = Scale(low=low, high=high, start=LEFT_PX, stop=side - RIGHT_PX)
     down = Scale(low=low, high=high, start=side - BOTTOM_PX, stop=TOP_PX)
     parts: list[Markup] = []
@@ -99,12 +104,12 @@ def _scatter(
         x, y = across(mark), down(mark)
         parts.append(tag("line", class_="grid", x1=across.start, x2=across.stop, y1=y, y2=y))
         parts.append(tag("line", class_="grid", x1=x, x2=x, y1=down.start, y2=down.stop))
-        parts.append(tag("text", write(mark), class_="tick", x=across.start - 6, y=y, text_anchor="end"))
-        parts.append(tag("text", write(mark), class_="tick", x=x, y=down.start + 13, text_anchor="middle"))
+        parts.append(tag("text", axis.write(mark), class_="tick", x=across.start - 6, y=y, text_anchor="end"))
+        parts.append(tag("text", axis.write(mark), class_="tick", x=x, y=down.start + 13, text_anchor="middle"))
     diagonal = {"x1": across(low), "y1": down(low), "x2": across(high), "y2": down(high)}
     parts.append(tag("line", class_="diagonal", **diagonal))
-    parts.append(tag("text", f"Measured {quantity}", class_="axis-title", x=across.start, y=TOP_PX - 14))
-    parts.append(tag("text", f"Predicted {quantity}", class_="tick", x=across.stop, y=side - 9, text_anchor="end"))
+    parts.append(tag("text", f"Measured {axis.quantity}", class_="axis-title", x=across.start, y=TOP_PX - 14))
+    parts.append(tag("text", f"Predicted {axis.quantity}", class_="tick", x=across.stop, y=side - 9, text_anchor="end"))
     return tag(
         "svg",
         parts,

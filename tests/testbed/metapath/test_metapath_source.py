@@ -55,7 +55,7 @@ class Sink:
                 self.number += 1
             self.lost += not alive
             self.now_s += 0.001
-            self.source.hear_report(self.now_s, answered, self.now_s)
+            self.source.on_report(self.now_s, answered, self.now_s)
 
 
 def test_without_failures_every_packet_takes_the_minimal_path() -> None:
@@ -140,31 +140,31 @@ def test_a_gap_before_packets_that_come_again_is_no_silence() -> None:
 
 def test_the_controllers_word_marks_at_once_unless_it_is_not_asked() -> None:
     sink = Sink()
-    sink.source.hear_port(CABLE, False, 0.0)
+    sink.source.on_port(CABLE, False, 0.0)
     assert sink.source.diverted
-    sink.source.hear_port(CABLE, True, 0.0)
+    sink.source.on_port(CABLE, True, 0.0)
     assert sink.source.diverted  # only a probe may clear it
     told = Sink(link_up="controller")
-    told.source.hear_port(CABLE, False, 0.0)
-    told.source.hear_port(CABLE, True, 0.0)
+    told.source.on_port(CABLE, False, 0.0)
+    told.source.on_port(CABLE, True, 0.0)
     assert not told.source.diverted
     deaf = Sink(notify="header")
-    deaf.source.hear_port(CABLE, False, 0.0)
+    deaf.source.on_port(CABLE, False, 0.0)
     assert not deaf.source.diverted
 
 
 def test_a_packet_sent_before_the_failure_proves_nothing_after_it() -> None:
     sink = Sink()
     sink.source.sent(0, 0, 0.0)
-    sink.source.hear_port(CABLE, False, 0.002)
-    sink.source.hear_report(0.003, [Acknowledged(number=0, latency_s=0.001)], 0.003)
+    sink.source.on_port(CABLE, False, 0.002)
+    sink.source.on_report(0.003, [Acknowledged(number=0, latency_s=0.001)], 0.003)
     assert sink.source.diverted
 
 
 def test_where_every_path_is_marked_packets_still_go_by_one_of_the_least() -> None:
     sink = Sink()
     for cable in sorted({c for cables in KNOWN.cables for c in cables}):
-        sink.source.hear_port(cable, False, 0.0)
+        sink.source.on_port(cable, False, 0.0)
     sink.send(10)
     fewest = min(len(c) for c in KNOWN.cables)
     assert all(len(KNOWN.cables[path]) == fewest for path in sink.used)

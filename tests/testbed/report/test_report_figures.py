@@ -16,6 +16,7 @@ from testbed.report.drawing.colours import DARK, LAYER_STEPS, LIGHT, contrast, l
 from testbed.report.drawing.layout import (
     Box,
     Line,
+    Room,
     around,
     bend_around,
     fit,
@@ -147,9 +148,9 @@ def test_names_in_a_drawing_do_not_overlap(part: SessionRun) -> None:
 def test_label_that_fits_nowhere_is_left_out_unless_it_must_be_there() -> None:
     places = {"a": (50.0, 50.0)}
     wall = [Box(left=0, top=0, right=100, bottom=100)]
-    asked = {"places": places, "taken": wall, "lines": [], "frame": wall[0], "font_px": 12.0}
-    assert place_labels([("a", 5.0)], **asked) == ()
-    assert len(place_labels([("a", 5.0)], must=frozenset("a"), **asked)) == 1
+    room = Room(frame=wall[0], taken=wall, lines=[])
+    assert place_labels([("a", 5.0)], places, room, font_px=12.0) == ()
+    assert len(place_labels([("a", 5.0)], places, room, font_px=12.0, must=frozenset("a"))) == 1
 
 
 def test_badges_on_crossing_lines_step_aside() -> None:
