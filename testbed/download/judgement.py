@@ -31,7 +31,7 @@ class DownloadMeasurements:
 
 def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
     """Content intact; duration and packets sent as predicted, within a tenth and the time to notice a failure."""
-    foretold = predict(plan)
+    expected = predict(plan)
     reaction = TIME_S * (1 + len(plan.faults))
     checks = [
         Check(
@@ -43,13 +43,13 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
             detail="bytes, SHA-256 compared",
         ),
         _near(
-            "seconds until the file was there", foretold.seconds, run.seconds, TIME_SHARE * foretold.seconds + reaction
+            "seconds until the file was there", expected.seconds, run.seconds, TIME_SHARE * expected.seconds + reaction
         ),
         _near(
             "packets sent",
-            foretold.sent,
+            expected.sent,
             float(run.sent),
-            SENT_SHARE * foretold.sent + SENT_PACKETS + reaction * plan.parameters.arrival_pps,
+            SENT_SHARE * expected.sent + SENT_PACKETS + reaction * plan.parameters.arrival_pps,
         ),
     ]
     late = run.sender_lag_s > MAX_LAG_S
@@ -58,7 +58,7 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
 
 def download_document(plan: DownloadPlan, run: DownloadMeasurements, verdict: Verdict) -> dict[str, Any]:
     """The object of ``testbed download --json``."""
-    foretold = predict(plan)
+    expected = predict(plan)
     needed = symbols_needed(plan)
     last = plan.last_rate_bps
     goodput = plan.file_bytes * 8 / run.seconds if run.seconds else 0.0
@@ -68,14 +68,14 @@ def download_document(plan: DownloadPlan, run: DownloadMeasurements, verdict: Ve
         "code": plan.code,
         "bytes": plan.file_bytes,
         "verified": run.verified,
-        "seconds": {"predicted": foretold.seconds, "measured": run.seconds},
-        "idle_s": foretold.idle_s,
+        "seconds": {"predicted": expected.seconds, "measured": run.seconds},
+        "idle_s": expected.idle_s,
         "goodput_bps": goodput,
         "last_rate_bps": last,
         "ratio": goodput / last,
         "packets": {
             "needed": needed,
-            "sent": {"predicted": foretold.sent, "measured": run.sent},
+            "sent": {"predicted": expected.sent, "measured": run.sent},
             "received": run.received,
         },
         "faults": [

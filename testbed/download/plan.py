@@ -1,6 +1,6 @@
 """One download: network with its last kilometre, split there and back, coding, faults, and what theory says of its duration.
 
-Source: 000, section 4.3.3 (a sender that feeds the last kilometre constantly at its full rate) and equation 29.
+Source: Gabrielyan 2007, section 4.3.3 (a sender that feeds the last kilometre constantly at its full rate) and equation 29.
 """
 
 from __future__ import annotations

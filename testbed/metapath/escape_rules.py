@@ -1,4 +1,4 @@
-"""FT-DRB's routers as OpenFlow rules: known paths by label, and escapes prepared in fast-failover groups (document 003, 3.2).
+"""FT-DRB's routers as OpenFlow rules: known paths by label, and escapes prepared in fast-failover groups (Zarza 2011, section 3.2).
 
 A packet's header state lies in two fields. The label: a path's interval, or the escape bit and the link that was dead. The
 six bits of DSCP: the second intermediate router that it is bound for, 0 once it is bound for its destination.
@@ -47,7 +47,7 @@ class Escape:
 
 @dataclass(frozen=True, kw_only=True)
 class EscapeRules:
-    """What the switches are told: ``groups`` first. ``intermediates[c - 1]`` is the router that DSCP c stands for."""
+    """What is installed on the switches: ``groups`` first. ``intermediates[c - 1]`` is the router that DSCP c stands for."""
 
     rules: tuple[FlowRule, ...]
     groups: tuple[FailoverGroup, ...]

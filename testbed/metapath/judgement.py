@@ -86,7 +86,7 @@ def _episode(outcome: FaultOutcome, faults: Sequence[FaultOutcome]) -> tuple[Fau
 
 
 def silence_found_s(plan: MetapathPlan) -> float:
-    """From a silent failure to its discovery: so many packets go missing, each for so long, and a report tells of it."""
+    """From a silent failure to its discovery: so many packets go missing, each for so long, and a report shows it."""
     return plan.options.silence_s + plan.options.notifications / plan.rate_pps + REPORT_S
 
 

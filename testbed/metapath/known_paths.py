@@ -1,6 +1,6 @@
 """The paths of one pair that FT-DRB may use on switches, each with a label interval of its own, and the way from label to path.
 
-Document 003, 3.3: a multistep path goes by one or two intermediate routers, each segment by the network's static routing.
+A multistep path goes by one or two intermediate routers, each segment by the network's static routing (Zarza 2011, equation 3.1).
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class ReceivedDatagrams:
 
 @dataclass(frozen=True, kw_only=True)
 class Rerouting:
-    """The controller heard of a port at ``heard_s``, had a new split at ``routed_s`` and switches obeyed it at ``done_s``."""
+    """A port's change reached the controller at ``heard_s``, the new split was there at ``routed_s``, switches applied it at ``done_s``."""
 
     heard_s: float
     routed_s: float
@@ -118,7 +118,7 @@ class Rerouting:
 
 @dataclass(frozen=True, kw_only=True)
 class MetapathRun:
-    """What was measured. Times in seconds since the stream's start; ``told_s``: when the controller told the source of a port."""
+    """What was measured, times in seconds since the stream's start; ``events``: what the source learned and did."""
 
     sent: SentDatagrams
     received: ReceivedDatagrams

@@ -1,4 +1,4 @@
-"""Fast-failover groups as values: a switch sends a packet through the first bucket whose port is alive, without being told.
+"""Fast-failover groups as values: a switch sends a packet through the first bucket whose port is alive, without asking its controller.
 
 ``flow_table`` evaluates them, the controller sends them. No I/O.
 """

@@ -1,4 +1,4 @@
-"""OpenFlow 1.3 as bytes, as little of it as circuits need: rules that come and go, barriers, what a switch tells.
+"""OpenFlow 1.3 as bytes, as little of it as circuits need: rules that come and go, barriers, what a switch reports.
 
 No I/O: what is written here goes out over a bridge's own management socket, without a controller in between.
 """
@@ -62,7 +62,7 @@ class EchoAsked:
     reply: bytes
 
 
-Told = BarrierAnswered | Refused | PortChanged | EchoAsked
+SwitchMessage = BarrierAnswered | Refused | PortChanged | EchoAsked
 
 
 def message(kind: int, xid: int, body: bytes = b"") -> bytes:
@@ -71,7 +71,7 @@ def message(kind: int, xid: int, body: bytes = b"") -> bytes:
 
 
 def greeting(xid: int) -> bytes:
-    """What opens a connection: hello, and the wish to hear of ports that go down or come back, and of nothing else."""
+    """What opens a connection: hello, and the request to be notified of ports that go down or come back, and of nothing else."""
     ports = 0b111  # added, deleted, modified
     masks = struct.pack("!6I", 0, 0, ports, ports, 0, 0)
     return message(HELLO, xid) + message(SET_ASYNC, xid, masks)
@@ -109,12 +109,12 @@ def _match(match: Match) -> bytes:
 
 
 class SwitchReader:
-    """Bytes of one switch in, what it tells out; messages that nobody asked for are passed over."""
+    """Bytes of one switch in, its messages out; messages that nobody asked for are passed over."""
 
     def __init__(self) -> None:
         self._buffer = b""
 
-    def receive(self, data: bytes) -> Iterator[Told]:
+    def receive(self, data: bytes) -> Iterator[SwitchMessage]:
         """Everything that is complete with these bytes, in order."""
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:
@@ -122,12 +122,12 @@ class SwitchReader:
             if len(self._buffer) < length:
                 return
             body, self._buffer = self._buffer[_HEADER.size : length], self._buffer[length:]
-            told = _told(kind, xid, body)
-            if told is not None:
-                yield told
+            message = _message(kind, xid, body)
+            if message is not None:
+                yield message
 
 
-def _told(kind: int, xid: int, body: bytes) -> Told | None:
+def _message(kind: int, xid: int, body: bytes) -> SwitchMessage | None:
     if kind == BARRIER_REPLY:
         return BarrierAnswered(xid=xid)
     if kind == ERROR:

@@ -1,4 +1,4 @@
-"""Rules of one version of a split: the first switch marks each packet with the version, all others obey that version's rules.
+"""Rules of one version of a split: the first switch marks each packet with the version, all others apply that version's rules.
 
 So a packet follows the old split or the new one and never a mixture, however switches and messages overtake each other,
 and a change takes two rounds of messages whatever the network's depth. (Per-packet consistency: Reitblatt et al., SIGCOMM 2012.)

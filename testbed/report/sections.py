@@ -316,14 +316,14 @@ def _path_table(part: SessionRun) -> Markup | None:
     rows = []
     for path in paths:
         losses = [NOTHING if path[k] is None else percent(path[k]) for k in ("predicted_loss", "measured_loss")]
-        told = [NOTHING if path[k] is None else path[k] for k in ("reported_lost", "reported_came")]
+        reported = [NOTHING if path[k] is None else path[k] for k in ("reported_lost", "reported_came")]
         cells = [tag("td", path["path"] or "others", class_="n"), tag("td", " ".join(path["links"]) or NOTHING)]
-        figures = (percent(path["share"]), path["sent"], *losses, *told)
+        figures = (percent(path["share"]), path["sent"], *losses, *reported)
         rows.append(tag("tr", cells, [tag("td", value, class_="n") for value in figures]))
     table = scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Paths of {part.session.title}")
     caption = (
         "Predicted from the faults of each path's links, measured from the packet logs of both ends, and as the receiver's "
-        "reports told the sender from gaps in the path's numbers."
+        "reports showed the sender by gaps in the path's numbers."
     )
     return tag("details", tag("summary", f"Loss by path, {counted(len(paths), 'path')}"), tag("p", caption), table)
 

@@ -30,7 +30,7 @@ _START_S = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class PortEvent:
-    """A switch said that a port's link went up or down; ``at_s`` on the monotonic clock when the controller heard."""
+    """A switch said that a port's link went up or down; ``at_s`` on the monotonic clock when its message reached the controller."""
 
     at_s: float
     dpid: int
@@ -61,7 +61,7 @@ class ControllerLink:
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count(1)
         self._ready = False
-        self._heard = b""
+        self._unread = b""
 
     def start(self) -> None:
         """Start the process and return at once; half a second of imports passes while the network is being built.
@@ -89,7 +89,7 @@ class ControllerLink:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[number], bufsize=0
             )
-        self._ready, self._heard = False, b""
+        self._ready, self._unread = False, b""
 
     def wait_until_ready(self) -> None:
         """Return when the process answers switches at once. Raises CapabilityError where it has died or hangs."""
@@ -152,7 +152,7 @@ class ControllerLink:
         self._ask(60, do="remove", plan=plan_id)
 
     def port_events(self) -> tuple[PortEvent, ...]:
-        """All port changes heard of since the start, in order."""
+        """All port changes reported since the start, in order."""
         return tuple(PortEvent(**event) for event in self._ask(10, do="ports")["events"])
 
     def port_events_after(self, known: int, timeout_s: float) -> tuple[PortEvent, ...]:
@@ -187,13 +187,13 @@ class ControllerLink:
 
     def _line(self, until: float) -> bytes:
         assert self._process is not None and self._process.stdout is not None
-        while b"\n" not in self._heard:
+        while b"\n" not in self._unread:
             ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, until - time.monotonic()))
             if not ready:
                 raise CapabilityError("the OpenFlow controller does not answer; see its messages above")
             more = os.read(self._process.stdout.fileno(), 1 << 20)
             if not more:
                 raise CapabilityError("the OpenFlow controller has died; the switches keep their rules")
-            self._heard += more
-        line, _, self._heard = self._heard.partition(b"\n")
+            self._unread += more
+        line, _, self._unread = self._unread.partition(b"\n")
         return line

@@ -1,4 +1,4 @@
-"""The controller's process: an os-ken OpenFlow 1.3 application that does what it is told on its standard input.
+"""The controller's process: an os-ken OpenFlow 1.3 application that executes the requests on its standard input.
 
 One JSON object a line in, one out; it ends when its input ends. Decisions are made in testbed.openflow.session.
 """
@@ -180,7 +180,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             self._sent.clear()
             for phase in phases:
                 if phase.drain:
-                    self._changed.wait_for(lambda: False, drain_s)  # the lock is free: messages are still heard
+                    self._changed.wait_for(lambda: False, drain_s)  # the lock is free: messages are still received
                 for step in phase.steps:
                     self._send_step(step)
                 self._await_answers()

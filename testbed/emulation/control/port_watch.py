@@ -1,4 +1,4 @@
-"""Passes port changes on as soon as the controller hears of them, in a thread of its own."""
+"""Passes port changes on as soon as they reach the controller, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _WAIT_S = 0.2
 
 
 class PortWatch:
-    """Calls ``heard`` with each port event from ``start`` on; nobody else may ask the controller meanwhile but ``heard``."""
+    """Calls ``on_port`` with each port event from ``start`` on; nobody else may ask the controller meanwhile but ``on_port``."""
 
-    def __init__(self, controller: ControllerLink, heard: Callable[[PortEvent], None]) -> None:
-        self._controller, self._heard = controller, heard
+    def __init__(self, controller: ControllerLink, on_port: Callable[[PortEvent], None]) -> None:
+        self._controller, self._on_port = controller, on_port
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="port watch", daemon=True)
         self._error: TestbedError | None = None
@@ -41,6 +41,6 @@ class PortWatch:
             while not self._stopping.is_set():
                 for event in self._controller.port_events_after(self._known, _WAIT_S):
                     self._known += 1
-                    self._heard(event)
+                    self._on_port(event)
         except TestbedError as error:
             self._error = error

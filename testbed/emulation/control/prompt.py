@@ -1,6 +1,6 @@
 """Mininet's prompt over an emulated network, with commands for faults, counters and recordings.
 
-Lines from a pipe are obeyed like typed ones; the first wrong one is remembered for the exit code.
+Lines from a pipe are executed like typed ones; the first wrong one is remembered for the exit code.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def steering_of(plan: MetapathPlan, known: KnownPaths | None) -> Steering:
 def source_process(
     net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, known: KnownPaths | None, warm: Sequence[int]
 ) -> Iterator[tuple[EndpointProcess, Callable[[dict[str, Any]], None]]]:
-    """The source's end, and how to tell it of a port (a JSON object). ``warm``: labels to send under before the start."""
+    """The source's end, and the call that notifies it of a port (a JSON object). ``warm``: labels to send under before the start."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
     raw, reports = raw_socket(net, source), datagram_socket(net, source)
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -33,7 +33,7 @@ class RecomputedRoutes:
         self._install()
 
     def avoid(self, down: frozenset[LinkId], heard_s: float) -> None:
-        """These links are down, as the controller heard at ``heard_s`` (monotonic): route anew and change over."""
+        """These links are down, as was reported to the controller at ``heard_s`` (monotonic): route anew and change over."""
         self._down = down
         self._number += 1
         try:

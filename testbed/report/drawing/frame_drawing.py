@@ -1,6 +1,6 @@
 """Time frames of a schedule as pictures: a pictogram of the network for each frame, and all links over all frames.
 
-After the pictograms of 000, section 3.3 and Figure 35: the links that a frame uses stand out, bottlenecks most.
+After the pictograms of Gabrielyan 2007, figure 35: the links that a frame uses stand out, bottlenecks most.
 """
 
 from __future__ import annotations

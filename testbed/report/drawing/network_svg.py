@@ -112,7 +112,7 @@ def hidden_hosts(run: SessionRun) -> int:
 
 
 def link_title(load: LinkLoad, faults: Sequence[tuple[int, FaultRecord]], layers: int) -> str:
-    """What the pointer is told about a link: load, layer, label intervals, and each fault with both losses."""
+    """What the pointer shows of a link: load, layer, label intervals, and each fault with both losses."""
     words = f"{load.label}: load {exact(load.load)}"
     if load.layer:
         words += f", layer {load.layer} of {layers}"
@@ -257,7 +257,7 @@ def _node(drawing: _Drawing, node: str) -> Markup:
 
 
 def _role_mark(role: str, x: float, y: float) -> Markup:
-    """A triangle out of the source, a square into the sink: told apart without colour."""
+    """A triangle out of the source, a square into the sink: distinct without colour."""
     if role == "source":
         return tag("path", class_="mark", d=f"M{x - 2.5:.1f} {y - 4:.1f}l6 4l-6 4z")
     return tag("rect", class_="mark", x=x - 3, y=y - 3, width=6, height=6)

@@ -18,17 +18,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(count: int) -> int:
-    """Fork the holders, tell their process ids, wait; the kernel ends them with this process."""
+    """Fork the holders, print their process ids, wait; the kernel ends them with this process."""
     sys.stdout.flush()
-    ready, tell = os.pipe()
+    ready, report = os.pipe()
     holders = []
     for _ in range(count):
         pid = os.fork()
         if pid == 0:
             os.close(ready)
-            _hold(tell)
+            _hold(report)
         holders.append(pid)
-    os.close(tell)
+    os.close(report)
     answers = b""
     while part := os.read(ready, 4096):
         answers += part
@@ -40,10 +40,10 @@ def main(count: int) -> int:
     return 0
 
 
-def _hold(tell: int) -> None:
+def _hold(report: int) -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if _libc.unshare(CLONE_NEWNET) != 0:
-        os.write(tell, bytes([ctypes.get_errno()]))
+        os.write(report, bytes([ctypes.get_errno()]))
         os._exit(3)
     for scope in ("default", "all"):
         try:
@@ -51,8 +51,8 @@ def _hold(tell: int) -> None:
                 file.write("1")
         except OSError:
             break  # a kernel without IPv6 has nothing to switch off
-    os.write(tell, b"+")
-    os.close(tell)
+    os.write(report, b"+")
+    os.close(report)
     for descriptor in (0, 1):
         os.close(descriptor)
     while True:

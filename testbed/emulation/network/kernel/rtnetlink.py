@@ -304,7 +304,7 @@ def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"]
     """Drop what the interface sends, each packet with that probability, before its queues (a classic BPF classifier).
 
     The program returns TC_ACT_STOLEN (4) or TC_ACT_UNSPEC (-1); its random numbers are the kernel's own. Not TC_ACT_SHOT:
-    that tells the sender of the drop, and a user-space switch then throws the rest of its batch away.
+    that reports the drop to the sender, and a user-space switch then throws the rest of its batch away.
     """
     priority, everything = 1, socket.htons(3)
     header = _tc_header(index, 1, CLSACT_EGRESS, priority << 16 | everything)

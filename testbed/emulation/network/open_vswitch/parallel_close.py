@@ -24,16 +24,16 @@ def main(pid: int, helpers: int) -> int:
     """Share the sockets out, kill, end. Where the kernel refuses, the process is killed all the same."""
     sockets = _socket_descriptors(pid)
     count = min(helpers, len(sockets) // 4 + 1)
-    ready, tell = os.pipe()
+    ready, report = os.pipe()
     end, hold = os.pipe()
     for share in range(count):
         if os.fork() == 0:
             os.close(hold)
             _take(pid, sockets[share::count])
-            os.write(tell, b"+")
+            os.write(report, b"+")
             os.read(end, 1)  # returns when this program, which alone holds the other end, has ended
             os._exit(0)
-    os.close(tell)
+    os.close(report)
     answers = 0
     while answers < count and (part := os.read(ready, count)):
         answers += len(part)

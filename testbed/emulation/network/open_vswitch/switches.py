@@ -1,6 +1,6 @@
 """The sandbox's private Open vSwitch: its database server and its switch daemon, started, spoken to and stopped.
 
-Settings go to the database as one transaction (RFC 7047) over its socket; the daemon reports when it has obeyed.
+Settings go to the database as one transaction (RFC 7047) over its socket; the daemon reports when it has applied them.
 """
 
 from __future__ import annotations
