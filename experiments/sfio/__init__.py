@@ -1,1 +1,1 @@
-"""Chapter 2: striped files over emulated networks."""
+"""Chapter 2 of Gabrielyan 2007: striped files over emulated networks."""

@@ -132,6 +132,6 @@ class CircuitArbiter(Generic[Key, Line]):
             if holder == key:
                 return Deadlock(waiting=tuple(waiting), links=tuple(links))
             if holder is None or holder in waiting:
-                return None  # one that is about to move on, or an older circle, told when it closed
+                return None  # one that is about to move on, or an older circle, reported when it closed
             at = holder
         return None

@@ -1,7 +1,8 @@
 """The coordinator of a bulk run, as a state machine: events and the time come in, actions go out.
 
 It opens time frames, asks the arbiter for circuits, gathers what changes in the switches into batches, repeats what a cut
-link broke, and ends the run with a reason where it cannot go on. It knows no socket and no clock.
+link broke, and ends the run with a reason where it cannot go on. It knows no socket and no clock. How a run works as a whole
+is told in ``testbed.bulk``.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class BulkCoordinator:
         self._dead_links: set[LinkId] = set()
         self._stranded: set[int] = set()
         self._actions: list[Action] = []
-        self._heard_s = 0.0
+        self._progress_s = 0.0
         self._over = False
         self.deadlocks: list[str] = []
 
@@ -129,11 +130,11 @@ class BulkCoordinator:
 
     def deadline_s(self) -> float:
         """When ``advance`` is to be called at the latest."""
-        return self._heard_s + self._stall_s
+        return self._progress_s + self._stall_s
 
     def begin(self, now_s: float) -> None:
         """Open the first time frame (without a barrier: let every sender begin)."""
-        self._heard_s = now_s
+        self._progress_s = now_s
         if self.plan.barrier:
             self._open_next_frame(now_s)
         else:
@@ -154,7 +155,7 @@ class BulkCoordinator:
         """A whole message has arrived, and its checksum agrees or not. One that is not awaited any more changes nothing."""
         if transfer not in self._open or attempt != self._attempts[transfer] or self._over:
             return
-        self._heard_s = now_s
+        self._progress_s = now_s
         if not intact:
             self._again(transfer, now_s, "its checksum was wrong")
             return
@@ -168,7 +169,7 @@ class BulkCoordinator:
 
     def endpoint_lost(self, nodes: Iterable[str], now_s: float) -> None:
         """The process of these nodes has ended: the run fails, and names them."""
-        self._heard_s = now_s
+        self._progress_s = now_s
         names = sorted(set(nodes))
         waiting = sorted(
             i for i in self._open if {self.plan.transfers[i].sink, self.plan.transfers[i].source} & set(names)
@@ -305,7 +306,7 @@ class BulkCoordinator:
             self._tear_down.append(circuit)
         if self.plan.switching == "circuit" and (self._arbiter.holds_all(index) or self._arbiter.waits_for(index)):
             outcome = self._arbiter.release(index)
-            self._after(outcome, self._heard_s if now_s is None else now_s)
+            self._after(outcome, self._progress_s if now_s is None else now_s)
 
     def _strand(self, index: int, now_s: float) -> None:
         """No way is left: the transfer is given up, and named at the end."""

@@ -38,8 +38,8 @@ class BulkTransfer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KilledReceiver:
-    """The process of a receiver is ended ``at_s`` seconds after the start."""
+class KilledProcess:
+    """The process of a node (a receiver, the listener of an I/O node) is killed ``at_s`` seconds after the start."""
 
     node: str
     at_s: float
@@ -68,7 +68,7 @@ class BulkPlan:
     seed: int = 1
     injected: int = 0
     faults: tuple[Fault, ...] = ()
-    killed: tuple[KilledReceiver, ...] = ()
+    killed: tuple[KilledProcess, ...] = ()
 
     def __post_init__(self) -> None:
         if self.message_bytes < 1:

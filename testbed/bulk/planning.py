@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledReceiver, Pair, Path, Switching
+from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path, Switching
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.model.traffic import Traffic
@@ -36,7 +36,7 @@ class BulkOptions:
     time_limit_s: float = 10.0
     injected: int = 20
     faults: tuple[Fault, ...] = ()
-    killed: tuple[KilledReceiver, ...] = ()
+    killed: tuple[KilledProcess, ...] = ()
 
 
 def build_bulk_plan(

@@ -48,7 +48,7 @@ def _whole(record: OperationRecord) -> Check:
 
 
 def _error_checks(record: OperationRecord, timeout_s: float) -> list[Check]:
-    """Under a fault: whoever failed was told in time; nobody hung."""
+    """Under a fault: every process that failed was told so in time, and none hung."""
     if not record.errors:
         return [_whole(record)]
     slowest = max(record.errors, key=lambda e: e.since_fault_s)

@@ -27,7 +27,7 @@ def data_of(content: Bytes, blocks: Blocks) -> Bytes:
 
 
 def expected_subfiles(content: Bytes, stripe_unit: int, subfiles: int) -> list[Bytes]:
-    """The bytes of every subfile, in order; cyclic distribution (thesis, Section 2.4 and Figure 11).
+    """The bytes of every subfile, in order; cyclic distribution (Gabrielyan 2007, section 2.4 and figure 11).
 
     >>> text = np.frombuffer(b"Good*morning!Bonjour!Buona*mattina!", dtype=np.uint8)
     >>> [part.tobytes() for part in expected_subfiles(text, 5, 2)]

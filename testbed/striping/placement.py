@@ -68,7 +68,7 @@ def place(
 ) -> Placement:
     """Take that many hosts for each part. "first": compute nodes from the beginning of the list of hosts; I/O nodes the first
     receivers, or, where hosts have no roles, from its end. "random": any, by the seed, as a job launcher would; where hosts
-    are processors of nodes, pairs of a compute and an I/O process are assigned to nodes (thesis, Figures 17 and 21).
+    are processors of nodes, pairs of a compute and an I/O process are assigned to nodes (Gabrielyan 2007, figures 17 and 21).
 
     Raises InputError for fewer than one node or more than there are, and for a path that has no way back.
     """

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
-from testbed.bulk.plan import BulkPlan, BulkTransfer, Pair, Switching
+from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Switching
 from testbed.bulk.planning import bottleneck_load
 from testbed.faults.fault import Fault
 from testbed.striping.access import Access, Blocks
@@ -24,14 +24,6 @@ HEADERS_BYTES = 52
 """IPv4 and TCP with time stamps."""
 FRAMING_BYTES = 14
 """Ethernet, counted by the links' shapers."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class KilledListener:
-    """The listener of an I/O node is ended ``at_s`` seconds after the start of the first operation."""
-
-    node: str
-    at_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +48,7 @@ class StripingOptions:
     time_limit_s: float = 10.0
     repeat: int = 1
     faults: tuple[Fault, ...] = ()
-    killed: tuple[KilledListener, ...] = ()
+    killed: tuple[KilledProcess, ...] = ()
 
     @property
     def directions(self) -> tuple[Literal["write", "read"], ...]:
@@ -88,7 +80,7 @@ class StripingPlan:
 
     @property
     def coordinated(self) -> bool:
-        """Whether transfers wait for their turn: for a circuit, for their time frame, or for both."""
+        """Whether transfers wait to be admitted: to a circuit, to their time frame, or to both."""
         return bool(self.frames)
 
     @cached_property
@@ -102,7 +94,8 @@ class StripingPlan:
 
     @property
     def liquid_links(self) -> float:
-        """Liquid throughput of these volumes in links: bytes of the file over those of the busiest link (thesis, Section 3.3)."""
+        """Liquid throughput of these volumes in links: bytes of the file over those of the busiest link
+        (Gabrielyan 2007, eq. 3, with bytes for transfers because volumes differ)."""
         busiest = max(self.link_bytes.values(), default=0)
         return self.file_bytes / busiest if busiest else float("inf")
 

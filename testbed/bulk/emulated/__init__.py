@@ -1,1 +1,5 @@
-"""A bulk plan on real switches: agents in hosts, circuits in switches."""
+"""Bulk transfers on real switches: processes that own the hosts' sockets, circuits in switches, and the loop between them.
+
+``fabric`` holds the network and reads its counters, ``run`` prepares one plan and calibrates, ``endpoints`` are the processes
+(``sender``, ``receiver``), ``switchboard`` speaks to the switches, and ``circuit_driver`` is the loop.
+"""

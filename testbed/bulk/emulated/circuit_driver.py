@@ -59,18 +59,18 @@ class CircuitDriver:
         return time.monotonic() - self._start_s
 
     def stop(self) -> None:
-        """Leave the loop at its next turn (any thread may ask for it)."""
+        """Leave the loop at its next round (any thread may ask for it)."""
         self._stopping = True
 
     def run(
         self,
         readers: Mapping[int, Callable[[], object]],
-        on_turn: Callable[[], None],
+        on_round: Callable[[], None],
         due_s: Callable[[], float] = lambda: float("inf"),
     ) -> None:
         """Run until the coordinator ends it or ``stop`` is called, then wait for the switches' last confirmation.
 
-        ``readers``: file descriptor -> what reads it when it is readable; ``on_turn`` is called on every turn of the loop,
+        ``readers``: file descriptor -> what reads it when it is readable; ``on_round`` is called in every round of the loop,
         ``due_s()`` at the latest. Raises CapabilityError where a switch refuses a rule or does not answer.
         """
         calls = {**readers, **{file: self._reader(dpid) for file, dpid in self._switchboard.files.items()}}
@@ -83,7 +83,7 @@ class CircuitDriver:
                 left_s = min(self.coordinator.deadline_s(), due_s()) - self.now_s
                 for file, _ in poll.poll(min(MAX_WAIT_S, max(0.0, left_s))):
                     calls[file]()
-                on_turn()
+                on_round()
                 self.coordinator.advance(self.now_s)
                 self._execute_all()
         self.ended_s = self.now_s

@@ -196,7 +196,7 @@ class _DrivenRun:
         readers = {process.fileno(): partial(self._read, process) for process in self._endpoints.processes}
         faults.start()
         try:
-            self.driver.run(readers, partial(self._on_turn, report_progress), self._next_kill_s)
+            self.driver.run(readers, partial(self._on_round, report_progress), self._next_kill_s)
         finally:
             faults.stop()
         if self.driver.failure is None and not self.injected and self._to_inject:
@@ -206,7 +206,7 @@ class _DrivenRun:
     def _next_kill_s(self) -> float:
         return self._to_kill[0].at_s if self._to_kill else float("inf")
 
-    def _on_turn(self, report_progress: ReportProgress) -> None:
+    def _on_round(self, report_progress: ReportProgress) -> None:
         while self._next_kill_s() <= self.driver.now_s:
             self._endpoints.kill(self._to_kill.pop(0).node)
         if not self.injected and self._to_inject:

@@ -1,7 +1,7 @@
-"""The switchboard: circuits of a network's switches set up and torn down in batches, over each bridge's management socket.
+"""The switchboard sets circuits up and tears them down in batches, over each bridge's management socket.
 
 The rules are bytes before the run begins; a batch is one write a switch and ends with a barrier, a few milliseconds for the
-circuits of a whole time frame. The sockets also tell of ports that go down.
+circuits of a whole time frame. The sockets also report ports that go down.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class CircuitSwitchboard:
             self._messages(circuit, False)
 
     def start_change(self, set_up: Iterable[Circuit], tear_down: Iterable[Circuit]) -> None:
-        """Send a batch: what goes first, then what comes. ``receive`` tells when every switch has confirmed it."""
+        """Send a batch: what goes first, then what comes. ``receive`` reports when every switch has confirmed it."""
         batches: dict[int, list[bytes]] = {}
         for circuits, up in ((tear_down, False), (set_up, True)):
             for circuit in circuits:
@@ -96,7 +96,7 @@ class CircuitSwitchboard:
         self.wait()
 
     def wait(self) -> None:
-        """Return when the batch under way has been confirmed. What else the switches tell meanwhile is passed over."""
+        """Return when the batch under way has been confirmed. What else the switches report meanwhile is passed over."""
         until = time.monotonic() + _ANSWER_S
         while self._waiting:
             files = self.files
@@ -127,21 +127,21 @@ class CircuitSwitchboard:
         return bool(self._waiting)
 
     def receive(self, dpid: int) -> tuple[bool, tuple[LinkId, ...]]:
-        """Read what that switch tells: (the batch under way is confirmed with this, links whose port went down)."""
+        """Read what that switch reports: (the batch under way is confirmed with this, links whose port went down)."""
         data = self._sockets[dpid].recv(1 << 16)
         if not data:
             raise CapabilityError(f"switch {dpid} closed its management connection")
         confirmed, lost = False, list[LinkId]()
-        for told in self._readers[dpid].receive(data):
-            if isinstance(told, BarrierAnswered) and self._waiting.get(dpid) == told.xid:
+        for event in self._readers[dpid].receive(data):
+            if isinstance(event, BarrierAnswered) and self._waiting.get(dpid) == event.xid:
                 del self._waiting[dpid]
                 confirmed = not self._waiting
-            elif isinstance(told, Refused):
-                raise CapabilityError(f"switch {dpid} refused a circuit's rule (type {told.type}, code {told.code})")
-            elif isinstance(told, EchoAsked):
-                self._sockets[dpid].sendall(told.reply)
-            elif isinstance(told, PortChanged) and not told.up:
-                lost += self._links.get((dpid, told.port), [])
+            elif isinstance(event, Refused):
+                raise CapabilityError(f"switch {dpid} refused a circuit's rule (type {event.type}, code {event.code})")
+            elif isinstance(event, EchoAsked):
+                self._sockets[dpid].sendall(event.reply)
+            elif isinstance(event, PortChanged) and not event.up:
+                lost += self._links.get((dpid, event.port), [])
         if confirmed:
             self.changes += 1
             self.slowest_change_s = max(self.slowest_change_s, time.monotonic() - self._began)

@@ -68,7 +68,9 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     switchings = _switchings(args)
     if not in_sandbox():
-        plan_sides(args.network, options, switchings, now=time.monotonic)  # bad input is told before anything is built
+        plan_sides(
+            args.network, options, switchings, now=time.monotonic
+        )  # bad input is refused before anything is built
     fabric = choose_fabric(args.fabric)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
@@ -179,11 +181,14 @@ def _switchings(args: argparse.Namespace) -> tuple[Switching, ...]:
 
 
 def _options(args: argparse.Namespace) -> BulkOptions:
+    from testbed.bulk.plan import KilledProcess
     from testbed.bulk.planning import BulkOptions
+    from testbed.faults.grammar import parse_moment
     from topologies import load_network
 
     if not 0 <= args.inject <= 10_000:
         raise InputError(f"--inject {args.inject}: give 0 to 10000")
+    moments = [parse_moment(word, "--kill") for word in args.kill]
     return BulkOptions(
         method=args.method,
         message_bytes=args.message_size,
@@ -197,7 +202,7 @@ def _options(args: argparse.Namespace) -> BulkOptions:
         time_limit_s=args.time_limit,
         injected=args.inject,
         faults=_faults(args),
-        killed=tuple(_killed(word) for word in args.kill),
+        killed=tuple(KilledProcess(node=node, at_s=at_s) for node, at_s in moments),
     )
 
 
@@ -211,11 +216,3 @@ def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
     where = f"--faults {args.faults}"
     document = read_json(args.faults, where, mend="give a JSON file")
     return parse_fault_document(document, load_network(args.network), where)
-
-
-def _killed(word: str) -> Any:
-    from testbed.bulk.plan import KilledReceiver
-    from testbed.faults.grammar import parse_moment
-
-    node, at_s = parse_moment(word, "--kill")
-    return KilledReceiver(node=node, at_s=at_s)

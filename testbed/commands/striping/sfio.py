@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.striping.session import plan_session
 
     options = _options(args)
-    plan = plan_session(args.network, options, now=time.monotonic)  # bad input is told before anything is built
+    plan = plan_session(args.network, options, now=time.monotonic)  # bad input is refused before anything is built
     fabric = choose_fabric(args.fabric)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
@@ -158,9 +158,12 @@ def _show(session: StripingSession, directory: Path) -> None:
 
 
 def _options(args: argparse.Namespace) -> StripingOptions:
+    from testbed.bulk.plan import KilledProcess
+    from testbed.faults.grammar import parse_moment
     from testbed.striping.plan import StripingOptions
 
     size = max(_MIN_BYTES, _PAIR_BYTES * max(args.compute_nodes, 1) * max(args.io_nodes, 1))
+    moments = [parse_moment(word, "--kill") for word in args.kill]
     return StripingOptions(
         compute_nodes=args.compute_nodes,
         io_nodes=args.io_nodes,
@@ -179,7 +182,7 @@ def _options(args: argparse.Namespace) -> StripingOptions:
         time_limit_s=args.time_limit,
         repeat=args.repeat,
         faults=_faults(args),
-        killed=tuple(_killed(word) for word in args.kill),
+        killed=tuple(KilledProcess(node=node, at_s=at_s) for node, at_s in moments),
     )
 
 
@@ -195,11 +198,3 @@ def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
         if fault.permanent or fault.kind != "down" or fault.direction != "both":
             raise InputError(f"--fault {word!r}: give LINK@START-STOP in seconds, as in s1->s2@0.2-3")
     return faults
-
-
-def _killed(word: str) -> Any:
-    from testbed.faults.grammar import parse_moment
-    from testbed.striping.plan import KilledListener
-
-    node, at_s = parse_moment(word, "--kill")
-    return KilledListener(node=node, at_s=at_s)

@@ -1,1 +1,1 @@
-"""A striped access on real switches, or over loopback where there are none."""
+"""Striped files on real switches, or over loopback where there are none; and users' programs on the same hosts and listeners."""

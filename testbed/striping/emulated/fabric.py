@@ -242,7 +242,7 @@ class EmulatedStriping:
 
 @contextmanager
 def _prompt_threads() -> Iterator[None]:
-    """A thread that is woken has its turn at once: not after 5 ms, and not after a collection of everything ever made."""
+    """Let a thread that is woken run at once: not after 5 ms, and not after a collection of everything ever made."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     gc.collect()

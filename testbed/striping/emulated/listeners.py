@@ -56,19 +56,18 @@ class ListenerProcess:
     def _serve(self, port: AgentPort) -> None:
         from sfio_emu.adapters.listener import Listener
 
-        doors = [(self._door(node), self._root / node) for node in self.nodes]
-        listener = Listener(doors)
+        listener = Listener([(self._listening_socket(node), self._root / node) for node in self.nodes])
         port.report(Listening())
         listener.serve_forever()
 
-    def _door(self, node: str) -> socket.socket:
-        door = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    def _listening_socket(self, node: str) -> socket.socket:
+        sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if self._send_buffer_bytes is not None:  # what it accepts inherits it
-            door.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
-        door.bind(("0.0.0.0", LISTENER_PORT))
-        door.listen(_BACKLOG)
-        return door
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+        sock.bind(("0.0.0.0", LISTENER_PORT))
+        sock.listen(_BACKLOG)
+        return sock
 
 
 class ListenerKiller:

@@ -1,4 +1,7 @@
-"""The same accesses where no switches can be built: the library with real files over loopback, its time taken from virtual time."""
+"""Striped files where no switches can be built: the library with real files over loopback, timed in virtual time.
+
+Content, messages and disk calls are those of a run on switches; only the seconds are predicted, not measured.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,10 @@ def run_over_loopback(plan: StripingPlan, root: Path, *, mtu: int) -> StripingMe
     prediction = predict(plan, mtu)
     if prediction is None:
         raise InputError("the simulated fabric cannot time this run; use --optimise and more than one host")
-    doors = {node: open_listening_socket("127.0.0.1", 0) for node in plan.placement.io}
-    listener = Listener([(door, root / node) for node, door in doors.items()])
+    sockets = {node: open_listening_socket("127.0.0.1", 0) for node in plan.placement.io}
+    listener = Listener([(sock, root / node) for node, sock in sockets.items()])
     thread = threading.Thread(target=listener.serve_forever, daemon=True)
-    addresses = {node: ("127.0.0.1", door.getsockname()[1]) for node, door in doors.items()}
+    addresses = {node: ("127.0.0.1", sock.getsockname()[1]) for node, sock in sockets.items()}
     thread.start()
     try:
         operations = _operations(plan, root, addresses, prediction.seconds)

@@ -45,7 +45,7 @@ class ProgramEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a rank runs: its host's process id and node, what it is told in its environment."""
+    """Where a rank runs: its host and node, and what it finds in its environment."""
 
     rank: int
     node: str

@@ -16,12 +16,12 @@ NETWORK, SIZE = "swiss-t1:allocation=1-1-0-0-1-0-0-0", 100_000
 def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -> list[dict[str, Any]]:
     """Inside a sandbox: the run of each switching on one network, as its row and what the switches say."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
-    from testbed.bulk.plan import KilledReceiver
+    from testbed.bulk.plan import KilledProcess
     from testbed.bulk.planning import BulkOptions
     from testbed.bulk.session import plan_sides, run_side
     from testbed.faults.fault import Fault
 
-    killed = tuple(KilledReceiver(node=node, at_s=at) for node, at in options.pop("killed", []))
+    killed = tuple(KilledProcess(node=node, at_s=at) for node, at in options.pop("killed", []))
     faults = tuple(Fault(link=tuple(link), kind="down", start_s=at, stop_s=60.0) for link, at in options.pop("cut", []))
     asked = BulkOptions(message_bytes=options.pop("size", SIZE), killed=killed, faults=faults, **options)
     told = []

@@ -73,7 +73,7 @@ def switches(lost: tuple[LinkId, ...] = (), *, slow: bool = True) -> Iterator[Fa
 
 
 class Network:
-    """Messages arrive on the turn after they were sent, and only over circuits that stand."""
+    """Messages arrive in the round after they were sent, and only over circuits that stand."""
 
     def __init__(self, coordinator: BulkCoordinator, switchboard: FakeSwitchboard) -> None:
         self._coordinator, self._switchboard = coordinator, switchboard
@@ -89,8 +89,8 @@ class Network:
         for number, attempt in arrived:
             self._coordinator.message_done(number, attempt, True, self.driver.now_s)
 
-    def run(self, on_turn: Callable[[], None] | None = None) -> CircuitDriver:
-        self.driver.run({}, on_turn or self.deliver)
+    def run(self, on_round: Callable[[], None] | None = None) -> CircuitDriver:
+        self.driver.run({}, on_round or self.deliver)
         return self.driver
 
 

@@ -28,12 +28,13 @@ def program(root: Path, *words: str, compute: int, io: int = 2) -> subprocess.Co
 def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]:
     """Inside a sandbox: the document of one run, invalid ones too: every test asks for content and for bounds of its own, which a
     machine that cannot keep up does not keep by chance."""
+    from testbed.bulk.plan import KilledProcess
     from testbed.faults.fault import Fault
-    from testbed.striping.plan import KilledListener, StripingOptions
+    from testbed.striping.plan import StripingOptions
     from testbed.striping.session import plan_session, run_session
 
     faults = tuple(Fault(link=tuple(link), start_s=a, stop_s=b) for link, a, b in options.pop("cut", []))
-    killed = tuple(KilledListener(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
+    killed = tuple(KilledProcess(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
     plan = plan_session(network, StripingOptions(faults=faults, killed=killed, **options), now=time.monotonic)
     return run_session(plan, Path(root)).document()
 
