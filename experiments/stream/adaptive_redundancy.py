@@ -17,7 +17,7 @@ from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.endpoints import build_sender
-from testbed.stream.judgement.analysis import size_range
+from testbed.stream.judgement.fault_results import size_range
 from testbed.stream.plan import LabelOrder, StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.active_faults import planned_epochs

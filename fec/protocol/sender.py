@@ -124,7 +124,7 @@ class StreamSender:
         self._counts = {"late_parity_blocks": 0, "reports": 0, "repeated_reports": 0, "bad_reports": 0, "misjudged": 0}
         self._parity_sent = self._late_sent = 0
         self._code, self._label_of, self._source, self._m = code, labels.label, source, parameters.source_packets
-        self._control, self._largest = control, min(control.largest, code.largest_block)
+        self.control, self._largest = control, min(control.largest, code.largest_block)
         self._interval, self._symbol_bytes, self._stream_id = (
             1 / parameters.rate_pps,
             parameters.symbol_bytes,
@@ -163,12 +163,12 @@ class StreamSender:
     @property
     def block_size(self) -> int:
         """N of the blocks begun from now on."""
-        return min(self._largest, self._control.block_size_at(self._next_source * self._interval))
+        return min(self._largest, self.control.block_size_at(self._next_source * self._interval))
 
     @property
     def loss_estimate(self) -> float:
         """Fraction of packets lost since the last change, as reports tell."""
-        return self._control.loss
+        return self.control.loss
 
     @property
     def done(self) -> bool:
@@ -257,7 +257,7 @@ class StreamSender:
         return block, symbol
 
     def _begin_block(self, number: int, due_s: float) -> _Block:
-        size = min(self._largest, self._control.block_size_at(due_s))
+        size = min(self._largest, self.control.block_size_at(due_s))
         block = _Block(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
         self._next_label += block.size
         self._blocks[number] = self._filling = block
@@ -300,8 +300,8 @@ class StreamSender:
             fates.append(PacketFate(self._label_of(block.first_label + symbol), gone, at_s))
             block.judged += 1
             block.judged_lost |= gone << symbol
-        self._control.learn(fates, now_s)
-        if self._control.late_parity:
+        self.control.learn(fates, now_s)
+        if self.control.late_parity:
             recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
             for block in reversed(list(recent)):
                 count = arrived.get(block.number, 0).bit_count()
@@ -320,13 +320,13 @@ class StreamSender:
         if found:
             self._counts["misjudged"] += found
             self._reordering_s = min(2 * self._reordering_s, self.parameters.playback_s / 2)
-            self._control.restart_estimate()
+            self.control.restart_estimate()
 
     def _help(self, block: _Block, arrived: int, now_s: float) -> None:
         """Late parity up to today's N, or as many more as a block lacks of which all that was sent is judged."""
         stop = self.block_size
         if block.sent == block.judged == block.size:
-            lacking = math.ceil((self._m - arrived) / max(0.1, 1 - self._control.loss))
+            lacking = math.ceil((self._m - arrived) / max(0.1, 1 - self.control.loss))
             stop = max(stop, block.size + lacking)
         stop = min(stop, self._largest)
         if stop <= block.size:

@@ -110,6 +110,7 @@ _FAULT = RecordReader(
     port_status_s=optional(number),
     skipped=optional(text),
     passed=optional(boolean),
+    diagnosis=optional(mapping),
     session=integer,
     packets=integer,
     transient_blocks=integer,

@@ -59,7 +59,8 @@ class FaultRecord:
     """One fault, prediction beside measurement: fractions, seconds since the session's start, counts.
 
     ``interval`` is where the true loss lies given the measurement. ``skipped`` is the reason why a link did not fail, or
-    None. ``passed`` is what all checks of this fault say together; None leaves it to ``loss_agrees``.
+    None. ``diagnosis``: whom the sender accused (cables, right, certain, certain_after_packets,
+    certain_after_s), where it diagnoses. ``passed`` is what all checks of this fault say together; None leaves it to ``loss_agrees``.
     """
 
     session: int
@@ -86,6 +87,7 @@ class FaultRecord:
     port_status_s: float | None = None
     skipped: str | None = None
     passed: bool | None = None
+    diagnosis: Mapping[str, Any] | None = None
 
     @property
     def loss_agrees(self) -> bool:

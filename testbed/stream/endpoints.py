@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
 from fec.code.reed_solomon import ReedSolomonCode
@@ -10,11 +11,13 @@ from fec.protocol.receiver import Event, ReceiverParameters, SourceDelivered, St
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.block_size_control import BlockSizeControl, PlannedBlockSize, fixed_block_size
+from fec.redundancy.diagnosis import Diagnoser, DiagnosingControl
 from fec.redundancy.labels import LabelOrder, RandomLabels, StratifiedLabels
 from testbed.stream.payload import payload_source
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
 from testbed.stream.prediction.policy import block_size_policy, is_deterministic
+from testbed.stream.prediction.suspects import DIAGNOSES, exact_block_size, is_diagnosing, suspect_table
 
 
 def label_sequence(plan: StreamPlan) -> LabelOrder:
@@ -39,7 +42,8 @@ def build_sender(plan: StreamPlan, foreseen: Callable[[float], int] | None = Non
 
 
 def block_size_control(plan: StreamPlan) -> BlockSizeControl:
-    """What decides N during the plan's stream: nothing where it is fixed, else the losses that are reported."""
+    """What decides N during the plan's stream: nothing where it is fixed, else what is broken by the diagnosis of the losses that
+    are reported, or the estimate of their share where labels explain nothing or take other paths as nodes move."""
     stream, policy = plan.stream, block_size_policy(plan)
     if stream.block_size is not None:
         return fixed_block_size(stream.block_size)
@@ -49,7 +53,13 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
         hold_s=stream.hold_s,
         deterministic=is_deterministic(plan),
     )
-    return BlockSizeController(parameters, policy)
+    estimator = BlockSizeController(parameters, policy)
+    if not is_diagnosing(plan):
+        return estimator
+    diagnoser = Diagnoser(suspect_table(plan.forward), memory_s=stream.hold_s)
+    control = DiagnosingControl(diagnoser, exact_block_size(plan), estimator)
+    control.prepare()
+    return control
 
 
 def build_receiver(plan: StreamPlan) -> StreamReceiver:
@@ -87,6 +97,8 @@ class ContentCheck:
 def sender_counters(sender: StreamSender) -> dict[str, Any]:
     """What the sending end counted, JSON-ready, each name with ``sent_`` in front; ``path_reports`` is what reports told."""
     counters: dict[str, Any] = {f"sent_{name}": n for name, n in sender.counters.items()}
+    if isinstance(sender.control, DiagnosingControl):
+        counters[DIAGNOSES] = [asdict(event) for event in sender.control.events]
     if sender.path_reports:
         counters[REPORTS] = {path: list(counts) for path, counts in sender.path_reports.items()}
     return counters

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from testbed.model.json_fields import json_ready
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict
-from testbed.stream.judgement.analysis import FaultResult, SessionAnalysis, timeline, whole_route_ror
+from testbed.stream.judgement.analysis import SessionAnalysis, timeline, whole_route_ror
+from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.loss_by_path import REPORTS
+from testbed.stream.prediction.suspects import DIAGNOSES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,8 @@ def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecor
     """The fault's figures with what all its checks say together."""
     ending = f", {fault.link} {fault.kind}"
     passed = all(check.passed for check in verdict.checks if check.name.endswith(ending))
-    return FaultRecord(session=index, passed=passed, **vars(fault))
+    known = {f.name: getattr(fault, f.name) for f in fields(FaultRecord) if hasattr(fault, f.name)}
+    return FaultRecord(session=index, **known | {"passed": passed, "diagnosis": fault.to_json()["diagnosis"]})
 
 
 def stream_document(
@@ -78,6 +81,7 @@ def stream_document(
             "predicted": analysis.ror_predicted,
             "measured": analysis.ror_measured,
             "tolerance": analysis.ror_tolerance,
+            "error": analysis.ror_error,
             "links": len(analysis.faults),
             "whole_route": None if math.isinf(whole) else whole,
         },
@@ -102,7 +106,7 @@ def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: Session
         "cpu_fraction": run.health.cpu_fraction,
         "loaded_links": len(plan.forward.loaded),
         **({"campaign": json_ready(analysis.campaign.to_json())} if analysis.campaign is not None else {}),
-        **{name: value for name, value in run.counters.items() if name != REPORTS},
+        **{name: value for name, value in run.counters.items() if name not in (REPORTS, DIAGNOSES)},
     }
 
 

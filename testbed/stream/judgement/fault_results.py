@@ -1,0 +1,256 @@
+"""What happened in each fault of a run: loss, block size, what was sent, how soon the sender answered, and whom it accused; pure numpy.
+
+A fault's figures come from its steady part: from the sender's answer, which is the first packet under an N that suffices and, where the
+sender diagnoses, the moment from which it was certain what had failed, to the fault's end. What was cut before is counted apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fec.redundancy.block_size import binomial_interval, fec_block_size, window_share_error
+from testbed.faults.fault import Fault
+from testbed.faults.fault_times import FaultTimes
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import REACTION_S, predicted_loss
+from testbed.stream.prediction.active_faults import fault_intervals
+from testbed.stream.prediction.policy import BlockSizePolicy, is_deterministic
+from testbed.stream.prediction.suspects import DIAGNOSES, cable_name, exact_block_size, is_diagnosing
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultDiagnosis:
+    """Whom the sender accused of a fault. ``cables``: all that it could not tell apart; ``right``: the failed one is among them.
+
+    ``certain``: one set of lost labels was left, ``certain_after_s`` after the failure, in which ``certain_after_packets`` were sent
+    (both None where it never was certain).
+    """
+
+    cables: tuple[str, ...]
+    right: bool
+    certain: bool
+    certain_after_packets: int | None
+    certain_after_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultResult:
+    """One fault, prediction beside measurement. Losses are fractions; ``interval`` is where the predicted loss must lie.
+
+    ``measured_block_size`` is where N settled: the median over the blocks of the steady part (``mean_block_size``: their mean). ``size_range``: block sizes that the sender may settle at, given how well
+    a loss can be told from a measurement.
+    ``sent_per_source``: coded packets sent per source packet, counted over the whole blocks begun after the answer and sent before
+    the fault's end; ``sent_per_source_error``: the standard error of that mean. The transient's cost is beside it: packets sent
+    between failure and answer, and the late parity among them.
+    ``reaction_s``: from the failure to the first packet sent under the larger N (None: no larger N was called for, or
+    none came: then ``reacted`` is false). Transient blocks were started before the reaction.
+    """
+
+    link: str
+    kind: str
+    start_s: float
+    stop_s: float
+    predicted_loss: float
+    measured_loss: float | None
+    interval: tuple[float, float]
+    packets: int
+    predicted_block_size: int | None
+    measured_block_size: float | None
+    mean_block_size: float | None
+    size_range: tuple[int, int]
+    reacted: bool
+    reaction_s: float | None
+    transient_blocks: int
+    transient_blocks_lost: int
+    steady_blocks: int
+    undecodable_blocks: int
+    late_packets: int
+    transient_late_packets: int
+    port_status_s: float | None
+    diagnosis: FaultDiagnosis | None
+    sent_per_source: float | None
+    sent_per_source_error: float
+    transient_packets: int
+    transient_late_parity: int
+
+    def to_json(self) -> dict[str, object]:
+        """The keys of ``testbed stream --json``'s ``per_fault`` (docs/guide/commands.md)."""
+        document = {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items()}
+        return document | {"diagnosis": None if self.diagnosis is None else asdict(self.diagnosis)}
+
+
+def lost_mask(run: StreamMeasurements) -> BoolArray:
+    """Shape (sent,): which sent packets never arrived (by block and symbol)."""
+    sent = run.sent.block * 256 + run.sent.symbol
+    got = run.received.block * 256 + run.received.symbol
+    return ~np.isin(sent, got)
+
+
+def is_exact(plan: StreamPlan, fault: Fault) -> bool:
+    """Whether the sender can know the lost labels: it diagnoses, and the fault loses all that crosses it."""
+    return is_diagnosing(plan) and (fault.kind != "loss" or fault.loss_fraction == 1)
+
+
+def fault_result(
+    plan: StreamPlan, run: StreamMeasurements, times: FaultTimes, lost: BoolArray, policy: BlockSizePolicy
+) -> FaultResult:
+    """Everything about one fault of a run in which faults do not overlap. Cost: a few passes over the packet logs."""
+    fault = times.fault
+    loss = predicted_loss(plan, fault)
+    predicted = predicted_block_size(plan, times, loss, policy.base)
+    low, high = size_range(plan, loss, policy)
+    if is_exact(plan, fault) and predicted is not None:
+        low = high = min(predicted, policy.largest)
+    needs_more = plan.stream.block_size is None and loss < 1 and low > policy.base
+    reaction = _reaction(run, times, low) if needs_more else None
+    diagnosis = _diagnosis(run, times) if is_diagnosing(plan) else None
+    answered = _answered_s(times, needs_more, reaction, diagnosis)
+    block_s = plan.stream.source_packets / plan.stream.rate_pps
+    starts, last = run.blocks.started_s, times.stop_s - 2 * block_s
+    mask = _packets_of_blocks_started(run, answered, last) & (run.sent.time_s < times.stop_s)
+    packets = int(mask.sum())
+    broken, late = never_complete(run), run.blocks.late_source_packets
+    transient = (starts >= times.start_s - 2 * block_s) & (starts < answered)
+    steady = (starts >= answered) & (starts < times.stop_s)
+    sizes = run.sent.block_size[first_of_block(run) & mask]
+    ratio, error = sent_per_source(plan, run, (starts >= answered) & (starts < last))
+    return FaultResult(
+        link=f"{fault.link[0]}->{fault.link[1]}" + (f"#{fault.link[2]}" if fault.link[2] else ""),
+        kind=fault.kind,
+        start_s=times.start_s,
+        stop_s=times.stop_s,
+        predicted_loss=loss,
+        measured_loss=float(lost[mask].mean()) if packets else None,
+        interval=loss_interval(plan, times, packets, lost[mask]),
+        packets=packets,
+        predicted_block_size=predicted,
+        measured_block_size=float(np.median(sizes)) if len(sizes) else None,
+        mean_block_size=float(sizes.mean()) if len(sizes) else None,
+        size_range=(low, high),
+        reacted=not needs_more or reaction is not None,
+        reaction_s=reaction,
+        transient_blocks=int(transient.sum()),
+        transient_blocks_lost=int((transient & broken).sum()),
+        steady_blocks=int(steady.sum()),
+        undecodable_blocks=int((steady & broken).sum()),
+        late_packets=int(late[steady].sum()),
+        transient_late_packets=int(late[transient].sum()),
+        port_status_s=times.port_status_s,
+        diagnosis=diagnosis,
+        sent_per_source=ratio,
+        sent_per_source_error=error,
+        transient_packets=int(((run.sent.time_s >= times.start_s) & (run.sent.time_s < answered)).sum()),
+        transient_late_parity=_late_parity(run, transient),
+    )
+
+
+def _answered_s(times: FaultTimes, needs_more: bool, reaction: float | None, diagnosis: FaultDiagnosis | None) -> float:
+    """When the steady part begins; a sender that never answers is given the time that one takes, and then judged."""
+    if needs_more and reaction is None:
+        return min(times.start_s + REACTION_S, times.stop_s)
+    certain = diagnosis.certain_after_s if diagnosis is not None else None
+    return times.start_s + max(reaction or 0.0, certain or 0.0)
+
+
+def size_range(plan: StreamPlan, loss: float, policy: BlockSizePolicy) -> tuple[int, int]:
+    """Smallest and largest N that the policy gives for losses the receiver cannot tell from this one.
+
+    A stratified share is known to a packet a window (two points of loss over a block or two); a random one to 1.5 points
+    and a tenth of itself after the few hundred packets of a fault's steady part.
+    """
+    if plan.stream.block_size is not None:
+        return plan.stream.block_size, plan.stream.block_size
+    spread = 0.02 if is_deterministic(plan) else 0.015 + 0.1 * loss
+    return policy(max(0.0, loss - spread)), policy(min(0.99, loss + spread))
+
+
+def predicted_block_size(plan: StreamPlan, times: FaultTimes, loss: float, base: int) -> int | None:
+    """FEC_r(l) (Gabrielyan 2007, eq. 23): for the lost labels where they are known, else eq. 25; None where nothing gets by."""
+    if loss >= 1:
+        return None
+    stream = plan.stream
+    if is_deterministic(plan):
+        return max(base, exact_block_size(plan)(fault_intervals(plan, times.fault)) or base)
+    return max(base, fec_block_size(stream.source_packets, loss, stream.decoding_error_rate))
+
+
+def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolArray) -> tuple[float, float]:
+    """Where the true loss lies, given the measurement: the discrepancy of the intervals around it, or a binomial
+    interval at 99 % for the run as a whole (shared out over its faults)."""
+    if not packets:
+        return (0.0, 1.0)
+    share = float(lost.mean())
+    if is_deterministic(plan):
+        error = window_share_error(fault_intervals(plan, times.fault), max(1, packets)) + 1 / packets
+        blocks = 2 / max(1.0, packets / plan.stream.source_packets)
+        return (max(0.0, share - error - 0.01 * blocks), min(1.0, share + error + 0.01 * blocks))
+    confidence = 1 - 0.01 / max(1, len(plan.faults))
+    return binomial_interval(int(lost.sum()), packets, confidence)
+
+
+def sent_per_source(plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray) -> tuple[float | None, float]:
+    """Packets sent per source packet over whole blocks (``blocks``: a mask), late parity included, and the mean's standard error."""
+    chosen = run.blocks.block[blocks]
+    if not len(chosen):
+        return None, 0.0
+    place = np.searchsorted(run.blocks.block, run.sent.block)
+    counts = np.bincount(place, minlength=len(run.blocks.block))[blocks] / plan.stream.source_packets
+    return float(counts.mean()), float(counts.std() / np.sqrt(len(counts)))
+
+
+def _late_parity(run: StreamMeasurements, blocks: BoolArray) -> int:
+    """Packets of these blocks beyond the N that each was begun with."""
+    place = np.searchsorted(run.blocks.block, run.sent.block)
+    counts = np.bincount(place, minlength=len(run.blocks.block))
+    begun = np.zeros(len(run.blocks.block), dtype=np.int64)
+    first = first_of_block(run)
+    begun[place[first]] = run.sent.block_size[first]
+    return int(np.maximum(0, counts - begun)[blocks].sum())
+
+
+def _diagnosis(run: StreamMeasurements, times: FaultTimes) -> FaultDiagnosis | None:
+    """What the sender believed in a fault's time: the first certain accusation, else the last uncertain one."""
+    events: Sequence[Mapping[str, Any]] = run.counters.get(DIAGNOSES, ())
+    during = [e for e in events if times.start_s <= e["at_s"] < times.stop_s and e["names"]]
+    if not during:
+        return None
+    event = next((e for e in during if e["certain"]), during[-1])
+    failed, certain = cable_name(times.fault.link), bool(event["certain"])
+    sent_s = run.sent.time_s
+    return FaultDiagnosis(
+        cables=tuple(event["names"]),
+        right=any(name == failed or name.startswith(f"{failed} (") for name in event["names"]),
+        certain=certain,
+        certain_after_packets=int(((sent_s >= times.start_s) & (sent_s < event["at_s"])).sum()) if certain else None,
+        certain_after_s=round(event["at_s"] - times.start_s, 6) if certain else None,
+    )
+
+
+def _reaction(run: StreamMeasurements, times: FaultTimes, needed: int) -> float | None:
+    after = (run.sent.time_s >= times.start_s) & (run.sent.time_s < times.stop_s) & (run.sent.block_size >= needed)
+    return float(run.sent.time_s[after].min() - times.start_s) if after.any() else None
+
+
+def _packets_of_blocks_started(run: StreamMeasurements, start_s: float, stop_s: float) -> BoolArray:
+    wanted = run.blocks.block[(run.blocks.started_s >= start_s) & (run.blocks.started_s < stop_s)]
+    return np.isin(run.sent.block, wanted)
+
+
+def never_complete(run: StreamMeasurements) -> BoolArray:
+    """Which blocks were never decoded in time."""
+    return np.isnan(run.blocks.complete_s)
+
+
+def first_of_block(run: StreamMeasurements) -> BoolArray:
+    """Which sent packets are the first of their block."""
+    first = np.zeros(len(run.sent.block), dtype=bool)
+    first[np.unique(run.sent.block, return_index=True)[1]] = True
+    return first
