@@ -9,6 +9,7 @@ from typing import Any
 Row = Mapping[str, Any]
 STYLES = {
     "clairvoyant": ("#000000", "--", "x"),
+    "diagnosing": ("#cc79a7", "-", "D"),
     "adaptive": ("#0072b2", "-", "o"),
     "adaptive, short hold": ("#56b4e9", "-", "s"),
     "fixed, at rest": ("#d55e00", ":", "v"),
@@ -21,7 +22,7 @@ MEASURES = (
 )
 
 
-def fortune_figures(rows: Sequence[Row], patterns: Mapping[str, str], senders: Sequence[str]) -> dict[str, Any]:
+def outcome_figures(rows: Sequence[Row], patterns: Mapping[str, str], senders: Sequence[str]) -> dict[str, Any]:
     """``spent-and-lost``: a column a pattern, a row a measure. ``first-decode``: from a failure to the first block that decodes."""
     from matplotlib.figure import Figure
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from experiments.stream.adaptive_figures import fortune_figures
+from experiments.stream.adaptive_figures import outcome_figures
 from testbed.commands.studies.study import Study
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
@@ -31,7 +31,7 @@ NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 LINK = ("s1", "s2", 0)
 RATE_PPS, PLAYBACK_S, CALM_S = 500.0, 0.4, 1.0
 HOLDS_S = {"adaptive": 2.0, "adaptive, short hold": 0.5}
-SENDERS = ("clairvoyant", *HOLDS_S, "fixed, at rest", "fixed, for the worst")
+SENDERS = ("clairvoyant", "diagnosing", *HOLDS_S, "fixed, at rest", "fixed, for the worst")
 PATTERNS = {
     "on and off": "period of a link that is down half of the time, s",
     "ramps": "time from no loss to a quarter of all packets and back, s",
@@ -87,7 +87,11 @@ def sender_plan(point: Mapping[str, Any]) -> tuple[StreamPlan, int, int]:
     """The point's plan, N at rest and N for the worst that its faults do (at most the policy's largest)."""
     labels: LabelOrder = "random" if point["pattern"] == "ramps" else "stratified"
     stream = StreamParameters(
-        rate_pps=RATE_PPS, playback_s=PLAYBACK_S, labels=labels, hold_s=HOLDS_S.get(point["sender"], 2.0)
+        rate_pps=RATE_PPS,
+        playback_s=PLAYBACK_S,
+        labels=labels,
+        hold_s=HOLDS_S.get(point["sender"], 2.0),
+        diagnosis=point["sender"] not in HOLDS_S,
     )
     plan, _ = build_plan(
         load_network(NETWORK),
@@ -135,9 +139,10 @@ def judge(rows: Sequence[Row]) -> Verdict:
     checks = [_foresight_check(table, cases)]
     for pattern in dict.fromkeys(pattern for pattern, _ in cases):
         own = [at for kind, at in cases if kind == pattern]
-        checks.append(_losses_check(table, pattern, own))
+        checks += [_losses_check(table, pattern, own, sender) for sender in ("adaptive", "diagnosing")]
     periods = [at for kind, at in cases if kind == "on and off"]
     checks += [_held_check(table, periods, sender) for sender in HOLDS_S]
+    checks.append(_exact_check(table, [at for at in periods if at >= 1]))
     checks.append(_decode_check(table, [at for at in periods if at >= 1]))
     return Verdict(checks=tuple(checks), notes=tuple(_notes(table, cases)))
 
@@ -152,16 +157,16 @@ def _foresight_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
     return Check.equal("blocks that foresight could not save, link on and off", 0.0, worst)
 
 
-def _losses_check(table: Table, pattern: str, values: Sequence[float]) -> Check:
-    """Of the source packets that N at rest has late or lost and foresight has not: how many the adaptive sender has, worst case."""
+def _losses_check(table: Table, pattern: str, values: Sequence[float], own: str) -> Check:
+    """Of the source packets that N at rest has late or lost and foresight has not: how many this sender has, worst case."""
     shares = []
     for at in values:
-        late = {sender: table[pattern, at, sender]["late"] for sender in ("clairvoyant", "adaptive", "fixed, at rest")}
+        late = {sender: table[pattern, at, sender]["late"] for sender in ("clairvoyant", own, "fixed, at rest")}
         if late["fixed, at rest"] > late["clairvoyant"]:
-            shares.append((late["adaptive"] - late["clairvoyant"]) / (late["fixed, at rest"] - late["clairvoyant"]))
+            shares.append((late[own] - late["clairvoyant"]) / (late["fixed, at rest"] - late["clairvoyant"]))
     worst = max(shares, default=0.0)
     return Check(
-        name=f"{pattern}: of the packets that only foresight saves and N at rest loses, share lost by the adaptive sender, worst",
+        name=f"{pattern}: of the packets that only foresight saves and N at rest loses, share lost by the {own} sender, worst",
         predicted=0.0,
         measured=worst,
         tolerance=0.1,
@@ -188,6 +193,22 @@ def _held_check(table: Table, periods: Sequence[float], sender: str) -> Check:
         tolerance=SLACK,
         passed=gaps[worst] <= SLACK,
         detail=f"at a period of {worst:g} s, predicted {100 * low:.0f} to {100 * high:.0f} % by what N it may answer with",
+    )
+
+
+def _exact_check(table: Table, periods: Sequence[float]) -> Check:
+    """A sender that knows what failed spends what foresight does: no hold, no margin."""
+    gaps = {
+        at: table["on and off", at, "diagnosing"]["overhead"] - table["on and off", at, "clairvoyant"]["overhead"]
+        for at in periods
+    }
+    worst = max(gaps, key=lambda at: abs(gaps[at]))
+    return Check.equal(
+        "on and off, diagnosing: overhead beyond that of foresight, worst",
+        0.0,
+        gaps[worst],
+        tolerance=SLACK,
+        detail=f"at a period of {worst:g} s",
     )
 
 
@@ -223,5 +244,5 @@ STUDY = Study.of_module(
     name="adaptive_redundancy",
     does="redundancy spent and packets lost under loss that changes: adaptive, fixed and clairvoyant senders, in virtual time",
     answers="Gabrielyan 2007, section 4.3: redundancy added when a failure is heard of, against redundancy that is always there",
-    figures=lambda rows: fortune_figures(rows, PATTERNS, SENDERS),
+    figures=lambda rows: outcome_figures(rows, PATTERNS, SENDERS),
 )

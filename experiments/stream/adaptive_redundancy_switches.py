@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from experiments.stream.adaptive_figures import fortune_figures
+from experiments.stream.adaptive_figures import outcome_figures
 from experiments.stream.adaptive_redundancy import HOLDS_S, PATTERNS, PLAYBACK_S, sender_plan
 from experiments.stream.adaptive_redundancy import measure as measure_simulated
 from testbed.commands.studies.study import Study
@@ -94,6 +94,6 @@ STUDY = Study.of_module(
     name="adaptive_redundancy_switches",
     does="redundancy spent and packets lost while a link goes and comes back, adaptive and fixed senders, on real switches",
     answers="the study of adaptive redundancy on the fabric, held against virtual time",
-    figures=lambda rows: fortune_figures(rows, PATTERNS, SENDERS),
+    figures=lambda rows: outcome_figures(rows, PATTERNS, SENDERS),
     emulation=True,
 )

@@ -263,10 +263,13 @@ class Diagnoser:
         known = self._open
         if known is None or not known.possible or (known.losses < _MIN_EVIDENCE and not anyway):
             return
-        widest = max(known.possible, key=lambda one: self.table.labels_in(one.mask)) if anyway else known.possible[0]
-        same = tuple(one for one in known.possible if one.mask == widest.mask)
+        fresh = ~self._settled_mask  # labels that are lost already tell nothing of a further failure
+        widest = (
+            max(known.possible, key=lambda one: self.table.labels_in(one.mask & fresh)) if anyway else known.possible[0]
+        )
+        same = tuple(one for one in known.possible if one.mask & fresh == widest.mask & fresh)
         if anyway or len(same) == len(known.possible):
-            self._settled.append(_Settled(widest.mask, same, known.losses))
+            self._settled.append(_Settled(widest.mask & fresh, same, known.losses))
             self._open = None
 
     def _explanations(self, lost: int, arrived: int) -> list[Explanation]:

@@ -13,7 +13,7 @@ from testbed.report.drawing.network_svg import exact, hidden_hosts, lay_out, lin
 from testbed.report.drawing.scatter_svg import loss_scatter, size_scatter
 from testbed.report.drawing.timeline_svg import timeline_figure
 from testbed.report.markup import Markup, join, tag
-from testbed.report.wording import MARKS, State, counted, state_of, what_session_was, why
+from testbed.report.wording import MARKS, State, accused, counted, state_of, what_session_was, why
 
 WIDE, NARROW = 720, 340
 """Widths in pixels of the two layouts of the network drawing; the style sheet shows one of them."""
@@ -206,6 +206,8 @@ FAULT_COLUMNS = (
     ("N predicted", "n"),
     ("N measured", "n"),
     ("Reaction", "n"),
+    ("Accused by the sender", ""),
+    ("Certain after", "n"),
     ("Port status", "n"),
     ("Undecodable blocks", "n"),
     ("Lost in transient", "n"),
@@ -236,12 +238,15 @@ def _fault_row(number: int, fault: FaultRecord) -> Markup:
         return tag("tr", cells, data_fault=name)
     port = None if fault.port_status_s is None else fault.port_status_s - fault.start_s
     reaction = milliseconds(fault.reaction_s) if fault.reacted else "none"
+    certain_s = None if fault.diagnosis is None else fault.diagnosis.get("certain_after_s")
     figures = (
         percent(fault.predicted_loss),
         _measured_loss(fault),
         plain(fault.predicted_block_size),
         _with_range(fault),
         reaction,
+        accused(fault),
+        milliseconds(certain_s),
         milliseconds(port),
         fault.undecodable_blocks,
         f"{fault.transient_blocks_lost} of {fault.transient_blocks}"

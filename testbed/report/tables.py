@@ -11,7 +11,7 @@ from rich.text import Text
 
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.report.drawing.axes import NOTHING, half_width, plain
-from testbed.report.wording import MARKS, State, counted, state_of, why
+from testbed.report.wording import MARKS, State, accused, counted, state_of, why
 
 STYLES: dict[State, str] = {"passed": "green", "failed": "red", "invalid": "yellow", "unfinished": "yellow"}
 
@@ -47,6 +47,7 @@ COLUMNS = (
     _Column(heading="N pred.", show=lambda f: plain(f.predicted_block_size), leaves=1),
     _Column(heading="meas.", show=lambda f: plain(f.measured_block_size, 1), leaves=1),
     _Column(heading="react. ms", show=_reaction, leaves=2),
+    _Column(heading="accused", show=accused, left=True, leaves=6),
     _Column(heading="undec.", show=lambda f: str(f.undecodable_blocks), leaves=4),
     _Column(heading="late", show=lambda f: str(f.late_packets), leaves=5),
 )

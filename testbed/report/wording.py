@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from testbed.model.run_records import LoadedRun, SessionRun
+from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.verdict import Verdict
-from testbed.report.drawing.axes import plain
+from testbed.report.drawing.axes import NOTHING, plain
 
 State = Literal["passed", "failed", "invalid", "unfinished"]
 FABRICS = {"emulation": "real packets through virtual switches", "simulator": "simulated in virtual time"}
@@ -134,3 +134,12 @@ _MONTHS = (
     "November",
     "December",
 )
+
+
+def accused(fault: FaultRecord) -> str:
+    """The cables that the sender took for broken, with a question mark where it was unsure, an exclamation mark where wrong."""
+    if fault.diagnosis is None:
+        return NOTHING
+    cables = list(fault.diagnosis["cables"])
+    named = ", ".join(cables[:2]) + (f" +{len(cables) - 2}" if len(cables) > 2 else "")
+    return named + ("" if fault.diagnosis["certain"] else " ?") + ("" if fault.diagnosis["right"] else " !")

@@ -28,7 +28,8 @@ class StreamParameters:
     lower loss must last before redundancy is lowered. ``block_size``: N fixed for the whole run (no adaptation), or None.
     ``most_overhead``: N - M is never more than so many times M, whatever the losses (None: what the plan's links can call for):
     a sender that answered the losses of its own congestion with more packets would never stop. ``late_pps``: late parity
-    packets a second (None: eight times the rate, 1000 at least), fewer where the switches are slow.
+    packets a second (None: eight times the rate, 1000 at least), fewer where the switches are slow. ``diagnosis``: the sender finds
+    out what failed from the labels that are lost; without it, it only estimates the share that is.
     """
 
     rate_pps: float = 1000.0
@@ -44,6 +45,7 @@ class StreamParameters:
     block_size: int | None = None
     most_overhead: float | None = None
     late_pps: float | None = None
+    diagnosis: bool = True
 
     def __post_init__(self) -> None:
         checks = (

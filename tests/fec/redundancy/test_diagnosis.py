@@ -1,0 +1,192 @@
+"""From the fates of labels to what failed: single failures, two at once, nodes, one-way, blackholes, and losses that nothing explains."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fec.errors import FecError
+from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
+from fec.redundancy.block_size import stratified_block_size
+from fec.redundancy.block_size_control import PacketFate
+from fec.redundancy.diagnosis import Diagnoser, DiagnosingControl, Suspect, SuspectTable
+from fec.redundancy.labels import LABELS, StratifiedLabels
+
+ORDER = StratifiedLabels()
+CABLES = {
+    "a-b": ((0, 16384),),
+    "a-c": ((16384, 32768),),
+    "b-d": ((0, 8192),),
+    "b-e": ((8192, 16384),),
+    "c-e": ((16384, 28000),),
+    "c-f": ((28000, 32768),),
+    "e-g": ((8192, 28000),),
+    "h-i": ((40000, 40400), (60000, 60400)),
+    "i-j": ((40000, 40400), (60000, 60400)),
+}
+
+
+def suspects() -> list[Suspect]:
+    found = [Suspect(name=name, intervals=intervals) for name, intervals in CABLES.items()]
+    return [
+        *found,
+        Suspect(name="node c", intervals=((16384, 32768),), cables=3),
+        Suspect(name="node k", intervals=((32768, 50000),), cables=2),
+    ]
+
+
+def stream(diagnoser: Diagnoser, first: int, count: int, lost: Callable[[int], bool]) -> None:
+    for index in range(first, first + count):
+        label = ORDER.label(index)
+        diagnoser.add(PacketFate(label, lost(label), index / 1000))
+
+
+def on(*names: str) -> Callable[[int], bool]:
+    """Whether a label crosses one of these cables."""
+    intervals = [interval for name in names for interval in CABLES[name]]
+    return lambda label: any(start <= label < stop for start, stop in intervals)
+
+
+@pytest.fixture
+def diagnoser() -> Diagnoser:
+    return Diagnoser(SuspectTable(suspects()), memory_s=2.0)
+
+
+def dead_labels(diagnoser: Diagnoser) -> int:
+    return diagnoser.table.labels_in(diagnoser.dead[0])
+
+
+@pytest.mark.parametrize("name", [name for name in CABLES if name != "i-j"])
+def test_one_failed_cable_is_named_and_cleared_again(diagnoser: Diagnoser, name: str) -> None:
+    stream(diagnoser, 0, 500, lambda label: False)
+    assert diagnoser.certain and diagnoser.names() == () and diagnoser.dead == (0,)
+    stream(diagnoser, 500, 400, on(name))
+    assert diagnoser.certain and not diagnoser.baffled
+    assert name in diagnoser.names()
+    assert dead_labels(diagnoser) == sum(stop - start for start, stop in CABLES[name])
+    stream(diagnoser, 900, 100, lambda label: False)
+    assert diagnoser.certain and diagnoser.names() == () and not diagnoser.baffled
+
+
+def test_cables_in_series_are_named_together_because_their_labels_are_the_same(diagnoser: Diagnoser) -> None:
+    stream(diagnoser, 0, 500, on("h-i"))
+    assert diagnoser.certain and diagnoser.names() == ("h-i", "i-j")
+
+
+def test_as_long_as_labels_leave_two_sets_possible_both_are_named_and_the_wider_one_answered(
+    diagnoser: Diagnoser,
+) -> None:
+    for label in (100, 200):  # on a-b and on b-d alike
+        diagnoser.add(PacketFate(label, True, 0.0))
+    assert not diagnoser.certain and diagnoser.names() == ("a-b", "b-d")
+    assert [diagnoser.table.labels_in(mask) for mask in diagnoser.dead] == [16384, 8192]
+    diagnoser.add(PacketFate(9000, False, 0.1))
+    assert diagnoser.certain and diagnoser.names() == ("b-d",)
+
+
+def test_a_second_failure_is_added_and_each_ends_by_itself(diagnoser: Diagnoser) -> None:
+    stream(diagnoser, 0, 300, on("b-d"))
+    stream(diagnoser, 300, 400, on("b-d", "c-f"))
+    assert diagnoser.certain and diagnoser.names() == ("b-d", "c-f")
+    stream(diagnoser, 700, 200, on("c-f"))
+    assert diagnoser.certain and diagnoser.names() == ("c-f",)
+    stream(diagnoser, 900, 200, lambda label: False)
+    assert diagnoser.certain and diagnoser.names() == ()
+
+
+def test_two_failures_at_once_and_a_failed_node_are_explained_by_the_fewest(diagnoser: Diagnoser) -> None:
+    stream(diagnoser, 0, 400, on("b-d", "c-f"))
+    assert dead_labels(diagnoser) == 8192 + 4768 and set(diagnoser.names()) >= {"b-d", "c-f"}
+    other = Diagnoser(SuspectTable(suspects()), memory_s=2.0)
+    stream(other, 0, 400, lambda label: 32768 <= label < 50000)
+    assert other.certain and other.names() == ("node k",)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pair=st.sets(st.sampled_from(sorted(set(CABLES) - {"i-j"})), min_size=1, max_size=2),
+    first=st.integers(0, LABELS - 1),
+    gap=st.integers(0, 200),
+)
+def test_the_dead_labels_are_right_whenever_it_is_certain(pair: set[str], first: int, gap: int) -> None:
+    diagnoser = Diagnoser(SuspectTable(suspects()), memory_s=2.0)
+    names = sorted(pair)
+    stream(diagnoser, first, 100, lambda label: False)
+    stream(diagnoser, first + 100, gap, on(names[0]))
+    stream(diagnoser, first + 100 + gap, 1500, on(*names))
+    expected = sum(on(*names)(label) for label in range(LABELS))
+    assert diagnoser.certain and dead_labels(diagnoser) == expected
+
+
+@pytest.mark.parametrize("loss", [0.02, 0.1, 0.3])
+def test_independent_losses_baffle_it(diagnoser: Diagnoser, loss: float) -> None:
+    chance = random.Random(3)
+    stream(diagnoser, 0, 3000, lambda label: chance.random() < loss)
+    assert diagnoser.baffled
+
+
+def test_a_link_that_loses_half_baffles_it_and_is_forgotten_a_while_after(diagnoser: Diagnoser) -> None:
+    chance = random.Random(5)
+    stream(diagnoser, 0, 1000, lambda label: on("a-c")(label) and chance.random() < 0.5)
+    assert diagnoser.baffled
+    stream(diagnoser, 1000, 3000, lambda label: False)
+    assert not diagnoser.baffled and diagnoser.certain
+
+
+def test_labels_that_no_suspect_carries_are_not_explained(diagnoser: Diagnoser) -> None:
+    for k in range(4):
+        diagnoser.add(PacketFate(50_500, True, 0.1 * k))
+    assert diagnoser.baffled and diagnoser.names() == ()
+
+
+def control() -> DiagnosingControl:
+    def size_of(lost: tuple[tuple[int, int], ...]) -> int | None:
+        return stratified_block_size(lost, 20) if sum(b - a for a, b in lost) < LABELS else None
+
+    estimator = BlockSizeController(AdaptationParameters(base=22, largest=60), lambda loss: round(20 / (1 - loss)) + 3)
+    return DiagnosingControl(Diagnoser(SuspectTable(suspects()), memory_s=2.0), size_of, estimator)
+
+
+def fates(first: int, count: int, lost: Callable[[int], bool]) -> list[PacketFate]:
+    return [
+        PacketFate(label, lost(label), k / 1000) for k, label in enumerate(ORDER.labels(first, count).tolist(), first)
+    ]
+
+
+def test_block_size_is_exact_at_once_up_and_down() -> None:
+    deciding = control()
+    deciding.learn(fates(0, 100, lambda label: False), 0.1)
+    assert deciding.block_size_at(0.1) == 22
+    deciding.learn(fates(100, 40, on("e-g")), 0.14)
+    assert deciding.block_size_at(0.14) == stratified_block_size(CABLES["e-g"], 20)
+    deciding.learn(fates(140, 20, lambda label: False), 0.16)
+    assert deciding.block_size_at(0.16) == 22
+    assert [(event.names, event.certain) for event in deciding.events][-2:] == [(("e-g",), True), ((), True)]
+
+
+def test_the_estimator_speaks_where_labels_explain_nothing_and_says_so() -> None:
+    deciding, chance = control(), random.Random(1)
+    for k in range(20):
+        deciding.learn(fates(100 * k, 100, lambda label: chance.random() < 0.2), 0.1 * (k + 1))
+    assert deciding.events[-1].speaker == "estimate" and deciding.events[-1].names == ()
+    assert deciding.loss == pytest.approx(0.2, abs=0.05)
+    assert 26 <= deciding.block_size_at(2.0) <= 32
+
+
+def test_where_everything_is_lost_no_block_size_helps_and_n_stays() -> None:
+    table = SuspectTable([Suspect(name="only", intervals=((0, LABELS),))])
+    estimator = BlockSizeController(AdaptationParameters(base=22), lambda loss: 40)
+    deciding = DiagnosingControl(Diagnoser(table, memory_s=2.0), lambda lost: None, estimator)
+    deciding.learn(fates(0, 50, lambda label: True), 0.1)
+    assert deciding.block_size_at(0.1) == 22 and deciding.events[-1].names == ("only",)
+
+
+def test_tables_that_cannot_be_used_are_refused() -> None:
+    with pytest.raises(FecError, match="no suspects"):
+        SuspectTable([])
+    with pytest.raises(FecError, match="reach from"):
+        SuspectTable([Suspect(name="x", intervals=((0, LABELS + 1),))])
