@@ -5,7 +5,7 @@ A rule is a plain value; ``flow_table`` evaluates it, the controller sends it. N
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from testbed.errors import InputError
@@ -97,37 +97,6 @@ def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[F
     return (*rules, *strays, *others)
 
 
-def downstream_order(wiring: Wiring, split: LabelSplit) -> tuple[tuple[int, ...], ...]:
-    """Datapath ids of the split's switches in groups, the sink's first: whatever a switch sends goes to groups before its own.
-
-    The group of a switch is the greatest number of links from it to the sink; the order in which ``PlanBook.replace`` makes
-    the change to this split. O(nodes + links). Raises InputError where the split's flow, all labels together, runs in a cycle:
-    no such order exists then.
-    """
-    network, waiting, into = wiring.network, dict[str, int](), dict[str, list[str]]()
-    for i in split.loaded:
-        link = network.links[i]
-        waiting[link.source] = waiting.get(link.source, 0) + 1
-        into.setdefault(link.target, []).append(link.source)
-    groups, group, seen = [], [split.sink], 0
-    while group:
-        groups.append(tuple(wiring.switch_at(n).dpid for n in group if _is_switch(wiring, n)))
-        seen += len(group)
-        ready = []
-        for node in group:
-            for before in into.get(node, ()):
-                waiting[before] -= 1
-                if not waiting[before]:
-                    ready.append(before)
-        group = sorted(ready, key=lambda n: network.node_index[n])
-    if seen != len(waiting) + 1:
-        raise InputError(
-            f"label split {split.source!r} -> {split.sink!r}: its links form a cycle, so no switch of it comes last; split "
-            "a flow without cycles"
-        )
-    return tuple(g for g in groups if g)
-
-
 def pair_rules(
     wiring: Wiring, source: str, sink: str, path: Sequence[LinkId], *, priority: int = STATIC_PRIORITY
 ) -> tuple[FlowRule, ...]:
@@ -142,13 +111,6 @@ def pair_rules(
         exits.append((wiring.switch_at(sink).dpid, _access_port(wiring, receiver)))
     return tuple(
         FlowRule(dpid=dpid, priority=priority, match=match, out_port=port) for dpid, port in exits for match in matches
-    )
-
-
-def static_rules(wiring: Wiring, paths: Mapping[tuple[str, str], Sequence[LinkId]]) -> tuple[FlowRule, ...]:
-    """Single-path rules of many pairs: ``paths[source, sink]`` lists the links; both must be end points with a host."""
-    return tuple(
-        rule for (source, sink), path in sorted(paths.items()) for rule in pair_rules(wiring, source, sink, path)
     )
 
 

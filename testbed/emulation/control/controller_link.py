@@ -20,7 +20,7 @@ from typing import Any
 from testbed.errors import CapabilityError
 from testbed.openflow.failover import FailoverGroup, groups_to_json
 from testbed.openflow.rules import FlowRule
-from testbed.openflow.session import DRAIN_S, rules_to_json
+from testbed.openflow.session import rules_to_json
 
 DEFAULT_PORT = 6653
 _MAX_WAITING = 1024
@@ -133,19 +133,6 @@ class ControllerLink:
     def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
         """Install a plan; returns the seconds until every switch had confirmed."""
         return float(self._ask(60, do="install", plan=plan_id, rules=rules_to_json(rules))["seconds"])
-
-    def replace(
-        self, rules: Iterable[FlowRule], plan_id: int, order: Sequence[Sequence[int]], *, drain_s: float = DRAIN_S
-    ) -> float:
-        """Replace a plan's one split by another of the same pair, without losing packets; returns the seconds it took.
-
-        ``order``: ``rules.downstream_order(wiring, split)`` of the new split. ``drain_s``: how long a packet may be under
-        way (the delays and queues of a path); it passes once a group of the order. Two directions that are to be replaced
-        are two plans.
-        """
-        listed = [list(group) for group in order]
-        request = {"plan": plan_id, "rules": rules_to_json(rules), "order": listed, "drain_s": drain_s}
-        return float(self._ask(60 + drain_s * (len(listed) + 1), do="replace", **request)["seconds"])
 
     def remove(self, plan_id: int) -> None:
         """Take a plan's rules away."""

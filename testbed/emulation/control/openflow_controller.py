@@ -28,7 +28,7 @@ from os_ken.ofproto import ofproto_v1_3
 from testbed.errors import TestbedError
 from testbed.openflow.failover import FailoverGroup, groups_from_json
 from testbed.openflow.rules import DROP, FlowRule
-from testbed.openflow.session import Phase, PlanBook, SwitchStep, rules_from_json
+from testbed.openflow.session import PlanBook, SwitchStep, rules_from_json
 
 _ANSWER_S = 20.0
 _MAX_ERRORS = 5
@@ -134,10 +134,6 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
     def _do_install(self, request: dict[str, Any]) -> dict[str, Any]:
         return self._carry_out(self._book.install(request["plan"], rules_from_json(request["rules"])))
 
-    def _do_replace(self, request: dict[str, Any]) -> dict[str, Any]:
-        rules = rules_from_json(request["rules"])
-        return self._carry_out(self._book.replace(request["plan"], rules, request["order"]), request["drain_s"])
-
     def _do_groups(self, request: dict[str, Any]) -> dict[str, Any]:
         with self._changed:
             self._errors.clear()
@@ -173,21 +169,18 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             self._await_answers()
             return {"flows": [flow for dpid in sorted(self._stats) for flow in self._stats[dpid]]}
 
-    def _carry_out(self, phases: tuple[Phase, ...], drain_s: float = 0.0) -> dict[str, Any]:
+    def _carry_out(self, steps: tuple[SwitchStep, ...]) -> dict[str, Any]:
         began = time.monotonic()
         with self._changed:
             self._errors.clear()
             self._sent.clear()
-            for phase in phases:
-                if phase.drain:
-                    self._changed.wait_for(lambda: False, drain_s)  # the lock is free: messages are still received
-                for step in phase.steps:
-                    self._send_step(step)
-                self._await_answers()
-                if self._errors:
-                    more = len(self._errors) - _MAX_ERRORS
-                    rest = f" and {more} more" if more > 0 else ""
-                    return {"error": "; ".join(self._errors[:_MAX_ERRORS]) + rest}
+            for step in steps:
+                self._send_step(step)
+            self._await_answers()
+            if self._errors:
+                more = len(self._errors) - _MAX_ERRORS
+                rest = f" and {more} more" if more > 0 else ""
+                return {"error": "; ".join(self._errors[:_MAX_ERRORS]) + rest}
         return {"seconds": time.monotonic() - began}
 
     def _send_step(self, step: SwitchStep) -> None:
