@@ -122,5 +122,5 @@ STUDY = Study.of_module(
     __name__,
     name="bottleneck_hunting",
     does="suspected bottlenecks per iteration of the thesis' hunting loop, layers 1 to 10, on random geometric networks",
-    answers="000 figure 58: the loop finds the true bottlenecks in a few iterations",
+    answers="Gabrielyan 2007, Figure 58: the loop finds the true bottlenecks in a few iterations",
 )

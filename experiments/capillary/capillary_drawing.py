@@ -142,5 +142,5 @@ STUDY = Study.of_module(
     __name__,
     name="capillary_drawing",
     does="draws the first layers of a capillary route over 180 nodes and 1374 links, coloured by load",
-    answers="000 figure 47: layer 10 of capillary routing",
+    answers="Gabrielyan 2007, Figure 47: layer 10 of capillary routing",
 )

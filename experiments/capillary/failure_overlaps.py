@@ -118,5 +118,5 @@ STUDY = Study.of_module(
     __name__,
     name="failure_overlaps",
     does="overlap probability and k1 of Poisson failures, by formula and simulated, against the duration of a failure",
-    answers="000 figure 67 and equations 35 to 44, with the misprinted example corrected",
+    answers="Gabrielyan 2007, Figure 67 and equations 35 to 44, with the misprinted example corrected",
 )

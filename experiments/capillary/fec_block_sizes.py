@@ -122,5 +122,5 @@ STUDY = Study.of_module(
     __name__,
     name="fec_block_sizes",
     does="exact block sizes N(M, p) against the loss, between their bounds",
-    answers="000 figure 59 and equations 24 to 28",
+    answers="Gabrielyan 2007, Figure 59 and equations 24 to 28",
 )

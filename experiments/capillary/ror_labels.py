@@ -113,5 +113,5 @@ STUDY = Study.of_module(
     __name__,
     name="ror_labels",
     does="block sizes and ROR of capillary routes with stratified and with random packet labels",
-    answers="beyond 000: labels spread evenly decode for certain with fewer packets",
+    answers="beyond Gabrielyan 2007: labels spread evenly decode for certain with fewer packets",
 )

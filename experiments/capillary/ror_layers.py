@@ -141,5 +141,5 @@ STUDY = Study.of_module(
     __name__,
     name="ror_layers",
     does="ROR of capillary layers 1 to 10 and full, 15 tolerances, short and large blocks, on 46 mobile networks",
-    answers="000 figures 60 and 61: path diversity lowers the redundancy requirement",
+    answers="Gabrielyan 2007, Figures 60 and 61: path diversity lowers the redundancy requirement",
 )

@@ -112,5 +112,5 @@ STUDY = Study.of_module(
     __name__,
     name="ror_tolerance",
     does="ROR of the first layer and of the full route against the static tolerance, from none to 7.8 percent",
-    answers="000 section 4.4, which looks at 3.6 to 7.8 percent only: below, more layers cost more",
+    answers="Gabrielyan 2007, section 4.4, which looks at 3.6 to 7.8 percent only: below, more layers cost more",
 )

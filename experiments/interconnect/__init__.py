@@ -1,1 +1,1 @@
-"""Document 003: virtual cut-through routers, NAC and FT-DRB in the simulator."""
+"""Zarza 2011: virtual cut-through routers, NAC and FT-DRB in the simulator."""

@@ -1,4 +1,4 @@
-"""What do failed links cost scatter and gather under FT-DRB (document 003, 5.6.3, Figure 5.31)?
+"""What do failed links cost scatter and gather under FT-DRB (Zarza 2011, 5.6.3, Figure 5.31)?
 
 A 32x32 torus, one root, 2 to 200 links failed from the start.
 """
@@ -132,6 +132,6 @@ STUDY = Study.of_module(
     __name__,
     name="interconnect_collectives",
     does="latency of scatter and gather on a 32x32 torus with up to 200 failed links",
-    answers="003 Figure 5.31: less than 1 % lost",
+    answers="Zarza 2011, Figure 5.31: less than 1 % lost",
     measure=measure_run,
 )

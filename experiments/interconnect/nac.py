@@ -1,4 +1,4 @@
-"""Does a ring of eight under tornado traffic deadlock, when, and does NAC free it (document 003, 5.5.1, Figures 5.11-5.17)?
+"""Does a ring of eight under tornado traffic deadlock, when, and does NAC free it (Zarza 2011, 5.5.1, Figures 5.11-5.17)?
 
 The stated rates, a sweep of rates up to saturation, and the stated 500 packets/s with a burst in phase at 1.18 s.
 """
@@ -204,6 +204,6 @@ STUDY = Study.of_module(
     __name__,
     name="interconnect_nac",
     does="tornado on a ring of eight with and without NAC: stated rates, a sweep of rates, a burst in phase at 500/s",
-    answers="003 Figures 5.11-5.17: a deadlock that NAC treats, with no packet lost and latency as before",
+    answers="Zarza 2011, Figures 5.11-5.17: a deadlock that NAC treats, with no packet lost and latency as before",
     measure=measure_ring,
 )

@@ -1,4 +1,4 @@
-"""What does a deadlock that NAC treats cost, by load and by other traffic (document 003, 5.5.2-5.5.3, Figures 5.18-5.24)?
+"""What does a deadlock that NAC treats cost, by load and by other traffic (Zarza 2011, 5.5.2-5.5.3, Figures 5.18-5.24)?
 
 Tornado in one row at 400, 500, 600 packets/s with a burst in phase at 1.18 s, alone and beside four patterns at 200/s.
 """
@@ -99,6 +99,6 @@ STUDY = Study.of_module(
     __name__,
     name="interconnect_nac_traffic",
     does="latency and throughput while NAC treats a deadlock, at three rates, alone and beside four other patterns",
-    answers="003 Figures 5.18-5.24: all delivered, latency back as before, throughput down by at most 0.33 %",
+    answers="Zarza 2011, Figures 5.18-5.24: all delivered, latency back as before, throughput down by at most 0.33 %",
     measure=measure_ring,
 )

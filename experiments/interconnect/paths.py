@@ -1,4 +1,4 @@
-"""Does the number of alternative paths matter to FT-DRB (document 003, 5.6.6, Figure 5.39)?
+"""Does the number of alternative paths matter to FT-DRB (Zarza 2011, 5.6.6, Figure 5.39)?
 
 A 16x16 torus with ten links failed from the start, 1 to 5 paths, six patterns.
 """
@@ -93,6 +93,6 @@ STUDY = Study.of_module(
     __name__,
     name="interconnect_paths",
     does="latency on a 16x16 torus with ten failed links and 1 to 5 alternative paths, six patterns",
-    answers="003 Figure 5.39: flat; bit reversal and butterfly fall",
+    answers="Zarza 2011, Figure 5.39: flat; bit reversal and butterfly fall",
     measure=measure_run,
 )

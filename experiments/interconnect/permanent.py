@@ -1,4 +1,4 @@
-"""How much latency do permanent link failures cost under FT-DRB (document 003, 5.6.1, Figures 5.25-5.28)?
+"""How much latency do permanent link failures cost under FT-DRB (Zarza 2011, 5.6.1, Figures 5.25-5.28)?
 
 Two tori and a fat tree, six patterns, up to 10 % of the links; and, beside the thesis' 0.1 % load, one where queues exist.
 """
@@ -139,6 +139,6 @@ STUDY = Study.of_module(
     __name__,
     name="interconnect_permanent",
     does="latency under 0 to 10 % permanently failed links: 8x8 and 16x16 tori and the 4-ary 3-tree, six patterns",
-    answers="003 Figures 5.25-5.28: lowest about 80 % (fat tree, uniform, 10 %), all others above 95 %, no abrupt fall",
+    answers="Zarza 2011, Figures 5.25-5.28: lowest about 80 % (fat tree, uniform, 10 %), all others above 95 %, no abrupt fall",
     measure=measure_run,
 )

@@ -1,4 +1,4 @@
-"""Is FT-DRB free of cost without failures, and does it need NAC with them (document 003, 5.3, 5.6.7 and chapter 4)?
+"""Is FT-DRB free of cost without failures, and does it need NAC with them (Zarza 2011, 5.3, 5.6.7 and chapter 4)?
 
 Fault-free against dimension order; loads and failures under which it deadlocks without NAC and delivers all with it; and the
 design alternatives of 3.6 side by side.
@@ -164,6 +164,6 @@ STUDY = Study.of_module(
     __name__,
     name="interconnect_safety",
     does="FT-DRB without failures against DOR, with failures without and with NAC, and its design alternatives",
-    answers="003 section 5.3 and 5.6.7: sent = received, no cost without failures; chapter 4: NAC keeps it from deadlock",
+    answers="Zarza 2011, section 5.3 and 5.6.7: sent = received, no cost without failures; chapter 4: NAC keeps it from deadlock",
     measure=measure_run,
 )

@@ -45,7 +45,7 @@ def point_key(row: Row, leave: Iterable[str]) -> tuple[Any, ...]:
 
 
 def performances(rows: Sequence[Row], label: Callable[[Row], Any]) -> dict[Any, list[float]]:
-    """100 * L0 / Lf of every run with failures, by label; L0: the run of the same seed without (document 003, 5.4.2)."""
+    """100 * L0 / Lf of every run with failures, by label; L0: the run of the same seed without (Zarza 2011, 5.4.2)."""
     whole = {point_key(row, FAULT_KEYS): row["latency_s"] for row in rows if row["faults"] == 0}
     found: dict[Any, list[float]] = {}
     for row in rows:

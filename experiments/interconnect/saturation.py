@@ -1,4 +1,4 @@
-"""What do three failed links cost near saturation (document 003, 5.6.7: about 95 % against 82 % of a turn-model routing)?
+"""What do three failed links cost near saturation (Zarza 2011, 5.6.7: about 95 % against 82 % of a turn-model routing)?
 
 First the saturation load of the 16x16 torus is measured; then FT-DRB runs at 90 % of it, with three failed links and without.
 """
@@ -107,6 +107,6 @@ STUDY = Study.of_module(
     __name__,
     name="interconnect_saturation",
     does="latency over load on a 16x16 torus with three failed links and without, FT-DRB with NAC",
-    answers="003 section 5.6.7: about 95 % at 90 % of the saturation load, against 82 % of a turn-model routing",
+    answers="Zarza 2011, section 5.6.7: about 95 % at 90 % of the saturation load, against 82 % of a turn-model routing",
     measure=measure_run,
 )

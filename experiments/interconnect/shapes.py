@@ -1,4 +1,4 @@
-"""What do groups of neighbouring failed links cost under FT-DRB (document 003, 5.6.2, Figures 5.29-5.30)?
+"""What do groups of neighbouring failed links cost under FT-DRB (Zarza 2011, 5.6.2, Figures 5.29-5.30)?
 
 Line and square (convex), L and U (concave) on a 32x32 torus, failed from the start, uniform traffic.
 """
@@ -60,6 +60,6 @@ STUDY = Study.of_module(
     __name__,
     name="interconnect_shapes",
     does="latency on a 32x32 torus whose failed links form a line, square, L or U, uniform traffic",
-    answers="003 Figures 5.29-5.30: above 98 % with each shape",
+    answers="Zarza 2011, Figures 5.29-5.30: above 98 % with each shape",
     measure=measure_run,
 )

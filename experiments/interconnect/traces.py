@@ -1,4 +1,4 @@
-"""What do the failures of four real machines cost under FT-DRB (document 003, 5.6.5, Figures 5.35-5.38)?
+"""What do the failures of four real machines cost under FT-DRB (Zarza 2011, 5.6.5, Figures 5.35-5.38)?
 
 Availability traces of LANL 12, 18, 19 and PNNL MPP2, a machine's years scaled to the simulated time; from files where
 ``--traces`` gives their directory, else synthetic traces with the same statistics.
@@ -117,6 +117,6 @@ STUDY = Study.of_module(
     __name__,
     name="interconnect_traces",
     does="latency under the failures of LANL 12, 18, 19 and PNNL MPP2, their years scaled to the simulated time",
-    answers="003 Figures 5.35-5.38: less than 2 % on average, about 3 % if all were permanent, LANL below 1 %",
+    answers="Zarza 2011, Figures 5.35-5.38: less than 2 % on average, about 3 % if all were permanent, LANL below 1 %",
     measure=measure_run,
 )

@@ -1,4 +1,4 @@
-"""Points of the interconnect studies, and the traffic and failures that each stands for (document 003, Tables 5.4-5.16)."""
+"""Points of the interconnect studies, and the traffic and failures that each stands for (Zarza 2011, Tables 5.4-5.16)."""
 
 from __future__ import annotations
 

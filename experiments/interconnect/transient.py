@@ -1,4 +1,4 @@
-"""Do transient failures cost less than permanent ones under FT-DRB (document 003, 5.6.4, Figures 5.32-5.34)?
+"""Do transient failures cost less than permanent ones under FT-DRB (Zarza 2011, 5.6.4, Figures 5.32-5.34)?
 
 The same networks and patterns; failures start at a random moment and last up to a tenth of the run, or for ever.
 """
@@ -143,6 +143,6 @@ STUDY = Study.of_module(
     __name__,
     name="interconnect_transient",
     does="latency under transient failures (up to a tenth of the run) beside permanent ones, three networks, six patterns",
-    answers="003 Figures 5.32-5.34: 8x8 above 99.5 %, better than permanent by about 14, 8 and 12 %",
+    answers="Zarza 2011, Figures 5.32-5.34: 8x8 above 99.5 %, better than permanent by about 14, 8 and 12 %",
     measure=measure_run,
 )

@@ -207,6 +207,6 @@ STUDY = Study.of_module(
     __name__,
     name="bulk_swiss_t1",
     does="round robin and liquid schedules on the emulated Swiss-T1, circuit and packet switching, 20 or all 362 patterns",
-    answers="000 Figures 42 and 43: round robin stays far below the liquid throughput, liquid schedules come very close to it",
+    answers="Gabrielyan 2007, Figures 42 and 43: round robin stays far below the liquid throughput, liquid schedules come very close to it",
     emulation=True,
 )

@@ -99,5 +99,5 @@ STUDY = Study.of_module(
     __name__,
     name="liquid_dsatur",
     does="colour the congestion graphs of Swiss-T1's traffic patterns by DSATUR and compare with liquid schedules",
-    answers="000, Figure 64: DSATUR loses up to 19 % on 26 % of the patterns",
+    answers="Gabrielyan 2007, Figure 64: DSATUR loses up to 19 % on 26 % of the patterns",
 )

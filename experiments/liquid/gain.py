@@ -141,5 +141,5 @@ STUDY = Study.of_module(
     __name__,
     name="liquid_gain",
     does="carry Swiss-T1's traffic patterns over a wormhole network by liquid schedules and by topology-unaware orders",
-    answers="000, Figure 66: liquid schedules gain a factor of 1.5 to 2 over round robin",
+    answers="Gabrielyan 2007, Figure 66: liquid schedules gain a factor of 1.5 to 2 over round robin",
 )

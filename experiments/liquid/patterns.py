@@ -161,5 +161,5 @@ STUDY = Study.of_module(
     __name__,
     name="liquid_patterns",
     does="compute the liquid throughput, skeleton and congestion graph of the traffic patterns of Swiss-T1",
-    answers="000, Figures 33, 40, 41 and 63: 362 patterns, skeletons of 31.5 %, 48,704 edges",
+    answers="Gabrielyan 2007, Figures 33, 40, 41 and 63: 362 patterns, skeletons of 31.5 %, 48,704 edges",
 )

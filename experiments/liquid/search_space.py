@@ -110,5 +110,5 @@ STUDY = Study.of_module(
     __name__,
     name="liquid_search_space",
     does="count the categories that the search for all full teams traverses, with each optimisation of the thesis",
-    answers="000, Figure 34: 100, 28, 20 and 10.6 % of the search space on 23 patterns",
+    answers="Gabrielyan 2007, Figure 34: 100, 28, 20 and 10.6 % of the search space on 23 patterns",
 )

@@ -1,6 +1,6 @@
 """The 362 traffic patterns of Swiss-T1 as transfers over links, for the studies of liquid scheduling.
 
-Source: 000, subsection 3.8.1, Figure 41.
+Source: Gabrielyan 2007, subsection 3.8.1, Figure 41.
 """
 
 from __future__ import annotations

@@ -172,5 +172,5 @@ STUDY = Study.of_module(
     __name__,
     name="wavelength_bursts",
     does="optical burst switching over NSFNET: repeated liquid schedules against per-burst first fit, at several loads",
-    answers="000 subsection 3.2.2 and its further work: edge buffers emptied by repeated liquid schedules",
+    answers="Gabrielyan 2007, subsection 3.2.2 and its further work: edge buffers emptied by repeated liquid schedules",
 )

@@ -187,6 +187,6 @@ STUDY = Study.of_module(
     __name__,
     name="wavelength_rounds",
     does="rounds for all pairs of NSFNET, liquid and first fit, WSXC and WIXC, each run on real switches with wrong wavelengths",
-    answers="000 subsection 3.2.2: liquid scheduling minimises the rounds whatever the number of wavelengths",
+    answers="Gabrielyan 2007, subsection 3.2.2: liquid scheduling minimises the rounds whatever the number of wavelengths",
     emulation=True,
 )

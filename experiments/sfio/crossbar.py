@@ -119,6 +119,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_crossbar",
     does="writes a striped file from all to all nodes of a full crossbar, beside plain messages",
-    answers="Figures 16 and 18: throughput grows linearly with the nodes",
+    answers="Gabrielyan 2007, Figures 16 and 18: throughput grows linearly with the nodes",
     emulation=True,
 )

@@ -107,6 +107,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_granularity",
     does="writes a striped file in stripe units of a few bytes to 64 kB, optimised and not",
-    answers="Figure 13: optimised writes are as fast at 75 bytes as at 64 kB",
+    answers="Gabrielyan 2007, Figure 13: optimised writes are as fast at 75 bytes as at 64 kB",
     emulation=True,
 )

@@ -117,6 +117,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_multi_block",
     does="writes blocks of a striped file in one multi-block call and one by one",
-    answers="Figure 14: a multi-block write is not bounded by the stripe unit",
+    answers="Gabrielyan 2007, Figure 14: a multi-block write is not bounded by the stripe unit",
     emulation=True,
 )

@@ -135,6 +135,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_schedules",
     does="writes and reads a striped file on Swiss-T1 with and without a liquid schedule",
-    answers="Section 2.8: network transfers of collective access, coordinated and scheduled",
+    answers="Gabrielyan 2007, section 2.8: network transfers of collective access, coordinated and scheduled",
     emulation=True,
 )

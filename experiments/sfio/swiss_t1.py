@@ -182,6 +182,6 @@ STUDY = Study.of_module(
     __name__,
     name="sfio_swiss_t1",
     does="writes a striped file from all to all nodes of Swiss-T1, two more at a time, in order and at random",
-    answers="Figures 19 and 21: throughput rises from 8 to 10, 16 to 18 and 24 to 26 nodes",
+    answers="Gabrielyan 2007, Figures 19 and 21: throughput rises from 8 to 10, 16 to 18 and 24 to 26 nodes",
     emulation=True,
 )

@@ -132,6 +132,6 @@ STUDY = Study.of_module(
     __name__,
     name="fault_campaign",
     does="hundreds of random failures, overlapping ones too, on one running network of real switches",
-    answers="Gabrielyan 2007, appendix G: eq. 45 as corrected, overlaps exact from the label intervals",
+    answers="Gabrielyan 2007, appendix G: overlaps exact from the label intervals; redundancy against all states, eq. 45 as corrected beside it",
     emulation=True,
 )

@@ -49,7 +49,7 @@ def show_ror(result: SuiteResult) -> None:
 STUDY = Experiment(
     name="ror_validation",
     does="predicted ROR against measured loss and redundancy: single path, two disjoint paths, capillary; both label orders",
-    answers="Gabrielyan 2007, eq. 23, and the claim of section 4.4 that more path diversity needs less redundancy",
+    answers="Gabrielyan 2007, eq. 23, on packets: ROR predicted and used, routing beside routing (which needs less is not judged)",
     sessions=sessions,
     after=show_ror,
 )

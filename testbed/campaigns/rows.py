@@ -1,4 +1,4 @@
-"""One unit of a campaign to its rows: route once a method, then ROR for every tolerance, block and equation (000, 20 to 29)."""
+"""One unit of a campaign to its rows: route once a method, then ROR for every tolerance, block and equation (Gabrielyan 2007, eq. 20 to 29)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Synthetic failure traces with the statistics of real ones, for where the data themselves are not at hand.
 
-Statistics can be taken from any trace; those of the four machines of document 003 (Table 5.2) are kept here.
+Statistics can be taken from any trace; those of the four machines of Zarza 2011 (Table 5.2) are kept here.
 """
 
 from __future__ import annotations

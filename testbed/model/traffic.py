@@ -1,6 +1,6 @@
 """Traffic: transfers, each a set of directed links, and what follows from them alone: loads, bottlenecks, liquid throughput.
 
-Kept as two integer arrays, so that a million transfers fit. Source: 000, section 3.3 (equations 3 to 8).
+Kept as two integer arrays, so that a million transfers fit. Source: Gabrielyan 2007, section 3.4 (eq. 1 to 3).
 """
 
 from __future__ import annotations
@@ -124,12 +124,12 @@ class Traffic:
 
     @cached_property
     def loads(self) -> npt.NDArray[np.int64]:
-        """Transfers over each link, shape (links,) (000, equation 4)."""
+        """Transfers over each link, shape (links,) (Gabrielyan 2007, eq. 1)."""
         return np.bincount(self.indices, minlength=len(self.links)).astype(np.int64)
 
     @cached_property
     def bottleneck_load(self) -> int:
-        """The duration of the traffic, in frames: the load of the most loaded link (equation 5)."""
+        """The duration of the traffic, in frames: the load of the most loaded link (Gabrielyan 2007, eq. 2)."""
         return int(self.loads.max())
 
     @cached_property
@@ -145,7 +145,7 @@ class Traffic:
 
     @property
     def liquid_throughput(self) -> float:
-        """Transfers over duration: how many links' worth of throughput the network can carry (equation 8)."""
+        """Transfers over duration: how many links' worth of throughput the network can carry (Gabrielyan 2007, eq. 3)."""
         return len(self) / self.bottleneck_load
 
     def congestion_graph(self) -> list[tuple[int, int]]:

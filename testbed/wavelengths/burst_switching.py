@@ -1,6 +1,6 @@
 """Optical burst switching in virtual time: edge routers fill buffers with bursts, repeated liquid schedules or greedy ones empty them.
 
-Source: 000, subsection 3.2.2 ("the filled buffers of the edge nodes are repeatedly emptied by applying liquid scheduling").
+Source: Gabrielyan 2007, subsection 3.2.2 ("the filled buffers of the edge nodes are repeatedly emptied by applying liquid scheduling").
 """
 
 from __future__ import annotations

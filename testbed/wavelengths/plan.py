@@ -1,6 +1,6 @@
 """Wavelength plans: which lightpath is lit in which round on which wavelength of each of its fibres; and what a run of one gave.
 
-A frame of a liquid schedule times a wavelength is a colour; a round is as many colours as a fibre has wavelengths (000, 3.2.2).
+A frame of a liquid schedule times a wavelength is a colour; a round is as many colours as a fibre has wavelengths (Gabrielyan 2007, 3.2.2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options of ``testbed simulate`` that shape FT-DRB, NAC and failures: what document 003 leaves open, one option each.
+"""Options of ``testbed simulate`` that shape FT-DRB, NAC and failures: what Zarza 2011 leaves open, one option each.
 
 Only options that were given are passed on, so the defaults stay where they are documented: in FtDrbOptions and NacOptions.
 """

@@ -16,7 +16,7 @@ DESCRIPTION = (
     "The allocations of N nodes with the highest liquid throughput for an exchange of every node with every node, and the "
     "range from the best to the worst."
 )
-LINK_BPS = 86e6 * 8  # 86 MB/s, the machine's links (000, 3.8.1)
+LINK_BPS = 86e6 * 8  # 86 MB/s, the machine's links (Gabrielyan 2007, 3.8.1)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:

@@ -1,6 +1,6 @@
 """The thesis' own way to a capillary route: a maximum flow a layer by linear programming, and the bottleneck hunting loop.
 
-Kept beside the recursion as its peer: slow, in floats, and true to the letter (000, equations 16 to 19).
+Kept beside the recursion as its peer: slow, in floats, and true to the letter (Gabrielyan 2007, equations 16 to 19).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class HuntedRoute:
 
 
 def hunt_layers(network: Network, source: str, sink: str, layers: int | None = None) -> HuntedRoute:
-    """Build layer after layer, all of them or the first ``layers``, as 000 does in subsections 4.2.2 and 4.2.3.
+    """Build layer after layer, all of them or the first ``layers``, as Gabrielyan 2007 does in subsections 4.2.2 and 4.2.3.
 
     Each layer maximises the factor F by which all flow-out coefficients can grow within capacities of one (equation 18's
     problem), then minimises, again and again, the sum of the loads of the links suspected as bottlenecks, and drops

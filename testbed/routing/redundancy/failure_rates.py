@@ -1,4 +1,4 @@
-"""How often failures overlap when links fail at random, and what overlaps do to ROR (000, Appendix G, as corrected).
+"""How often failures overlap when links fail at random, and what overlaps do to ROR (Gabrielyan 2007, Appendix G, as corrected).
 
 Every link fails as a Poisson process of its own: once in ``between_s`` seconds on average, each time for ``failure_s``.
 """
@@ -12,7 +12,7 @@ from testbed.errors import InputError
 
 
 def overlap_probability(links: int, failure_s: float, between_s: float) -> float:
-    """Probability that a failure begins before the one before it has ended (000, equation 39): 1 - exp(-N t / d).
+    """Probability that a failure begins before the one before it has ended (Gabrielyan 2007, equation 39): 1 - exp(-N t / d).
 
     >>> round(overlap_probability(50, 2, 3600), 4), round(overlap_probability(50, 1, 3600), 4)
     (0.0274, 0.0138)

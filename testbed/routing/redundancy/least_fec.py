@@ -1,4 +1,4 @@
-"""The route of least ROR: by tangent cuts for large blocks (000, equation 29), by a staircase for small ones (equation 23).
+"""The route of least ROR: by tangent cuts for large blocks (Gabrielyan 2007, equation 29), by a staircase for small ones (equation 23).
 
 What every other routing is measured against; a proved lower bound comes with each.
 """

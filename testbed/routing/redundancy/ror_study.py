@@ -1,4 +1,4 @@
-"""One question to one JSON-able row: what redundancy does a routing of this flow ask for (000, Section 4.3 and Appendix G).
+"""One question to one JSON-able row: what redundancy does a routing of this flow ask for (Gabrielyan 2007, Section 4.3 and Appendix G).
 
 The functions that campaigns, experiments and ``testbed ror`` share.
 """
