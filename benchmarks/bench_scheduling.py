@@ -20,9 +20,10 @@ from testbed.scheduling import check_schedule, liquid_schedule
 from testbed.scheduling.baselines import networkx_dsatur_frames
 from testbed.scheduling.exact.theory_methods import dsatur, exact, milp
 from testbed.scheduling.fast.portfolio import cp_sat_schedule
+from testbed.scheduling.traffic.all_pairs import AllPairs
 from testbed.scheduling.traffic.allocation import distinct_allocations
 from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
-from testbed.scheduling.traffic.patterns import AllPairs, all_to_all, processors
+from testbed.scheduling.traffic.patterns import all_to_all, processors
 from testbed.scheduling.traffic.swiss_t1_sweep import sweep
 from topologies.catalog import load_network
 from topologies.swiss_t1 import routing_table

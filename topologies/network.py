@@ -33,6 +33,12 @@ def reverse_of(link: LinkId) -> LinkId:
     return target, source, key
 
 
+def label_of(link: LinkId) -> str:
+    """``a->b``, with ``#key`` for a parallel link: how reports and commands name the link."""
+    source, target, key = link
+    return f"{source}->{target}" + (f"#{key}" if key else "")
+
+
 _NODE_FIELDS = frozenset({"id", "kind", "position"})
 _LINK_FIELDS = frozenset({"source", "target", "key", "capacity_bps", "delay_s"})
 _NETWORK_FIELDS = frozenset({"name"})
@@ -88,8 +94,8 @@ class Link:
 
     @property
     def label(self) -> str:
-        """``a->b``, with ``#key`` for a parallel link: how reports and commands name the link."""
-        return f"{self.source}->{self.target}" + (f"#{self.key}" if self.key else "")
+        """See ``label_of``."""
+        return label_of(self.id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +170,7 @@ class Network:
         """The directed link of that name; TopologyError where there is none."""
         index = self.link_index.get((source, target, key))
         if index is None:
-            raise TopologyError(f"network {self.name!r} has no link {source}->{target}" + (f"#{key}" if key else ""))
+            raise TopologyError(f"network {self.name!r} has no link {label_of((source, target, key))}")
         return self.links[index]
 
     def out_links(self, node_id: str) -> tuple[int, ...]:

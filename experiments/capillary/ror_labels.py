@@ -10,7 +10,8 @@ from experiments.stream.mobile_pairs import mobile_pair
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import route_by_name
-from testbed.routing.redundancy.ror_study import Coding, Labels, route_breakdown
+from testbed.routing.redundancy.coding import Coding, Labels
+from testbed.routing.redundancy.ror_study import route_breakdown
 from topologies import load_network
 
 Row = Mapping[str, Any]

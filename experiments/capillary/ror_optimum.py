@@ -26,12 +26,14 @@ from fec import ror
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import route_by_name
+from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.least_fec import LeastFec, least_fec_route, least_fec_route_small
 from topologies.network import Link, Network, Node
 
 Row = Mapping[str, Any]
 METHODS = ("ecmp", "disjoint-2", "disjoint-all", "max-flow", "capillary:1", "capillary:3", "capillary")
-M, RATE, TOLERANCE = 20, 1e-5, 0.05
+TOLERANCE = 0.05
+CODING = Coding(tolerance=TOLERANCE, source_packets=20, decoding_error_rate=1e-5)
 MOST = 1.5
 EXACT_GRAPHS = 40
 """Random graphs whose optimum for short blocks is sought: an integer programme of some seconds each."""
@@ -107,7 +109,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         least = {"large": least_fec_route(network, *ends, TOLERANCE)}
         if point["kind"] != "more" or point["graph"] < EXACT_GRAPHS:
             with _solver_talks_to_stderr():
-                least["short"] = least_fec_route_small(network, *ends, TOLERANCE, M, RATE, limit_s=1200)
+                least["short"] = least_fec_route_small(network, *ends, CODING, limit_s=1200)
     else:
         network, *pair = mobile_pair(115, point["graph"])
         ends = (pair[0], pair[1])
@@ -137,7 +139,13 @@ def _rated(network: Network, ends: tuple[str, str], large: bool, least: LeastFec
     for method in METHODS:
         route = route_by_name(network, *ends, method)
         loads = [load for i, load in enumerate(route.loads) if i not in least.forced]
-        value = ror(loads, tolerance=TOLERANCE, source_packets=M, decoding_error_rate=RATE, large_blocks=large)
+        value = ror(
+            loads,
+            tolerance=TOLERANCE,
+            source_packets=CODING.source_packets,
+            decoding_error_rate=CODING.decoding_error_rate,
+            large_blocks=large,
+        )
         figures[method] = value if value < float("inf") else None
     return figures
 

@@ -39,7 +39,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """The plan, and what became of the packets of its rounds."""
-    from testbed.wavelengths.assignment import all_to_all, assign_wavelengths, lightpaths_between
+    from testbed.wavelengths.assignment import Effort, all_to_all, assign_wavelengths, lightpaths_between
     from testbed.wavelengths.emulated import run_wavelengths
     from testbed.wavelengths.trial import judge_rounds
 
@@ -50,7 +50,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         wavelengths=point["wavelengths"],
         switching=point["switching"],
         method=point["method"],
-        seed=point["seed"],
+        effort=Effort(seed=point["seed"]),
     )
     rounds = run_wavelengths(plan, packets=PACKETS, wrong=WRONG, seed=point["seed"])
     verdict = judge_rounds(plan, rounds)

@@ -12,9 +12,8 @@ from testbed.faults.fault import Fault
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
-from testbed.scheduling.traffic.patterns import link_name
 from topologies.errors import NoPathError
-from topologies.network import LinkId, Network
+from topologies.network import LinkId, Network, label_of
 from topologies.routing_tables import shortest_path_routing, static_routing
 
 MAX_MESSAGE_BYTES = 1 << 30
@@ -175,4 +174,4 @@ def time_frames(
 def traffic_of(transfers: Sequence[BulkTransfer]) -> Traffic:
     """The same transfers as the schedulers know them."""
     paths = {(t.source, t.sink): t.path for t in transfers}
-    return Traffic.from_paths([(t.source, t.sink) for t in transfers], lambda a, b: paths[a, b], link_name)
+    return Traffic.from_paths([(t.source, t.sink) for t in transfers], lambda a, b: paths[a, b], label_of)

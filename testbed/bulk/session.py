@@ -17,8 +17,8 @@ from testbed.bulk.prediction import predicted_ratio
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
-from testbed.scheduling.traffic.patterns import link_name
 from topologies import load_network
+from topologies.network import label_of
 
 
 class BulkFabric(Protocol):
@@ -72,10 +72,10 @@ class BulkSession:
             "cpu_fraction": run.cpu_fraction,
             "failure": run.failure,
             "frame_times_s": [list(times) for times in run.frame_times_s],
-            "bottlenecks": [link_name(link) for link in found.busy],
+            "bottlenecks": [label_of(link) for link in found.busy],
             "bottleneck_busy": [[round(x, 4) for x in shares] for shares in found.busy.values()],
             "link_loads": [
-                [link_name(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()
+                [label_of(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()
             ],
             "repeated": [plan.transfers[r.transfer].name for r in run.transfers if r.attempts > 1],
         }

@@ -17,6 +17,8 @@ from testbed.errors import InputError
 
 Channel = tuple[int, int]
 """(link, virtual channel)."""
+PATIENCE = 4.0
+"""Time frames that a transfer waits, keeping links, before it frees them (remedy "timeout")."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +48,7 @@ def run_wormhole(
     frames: Sequence[Sequence[int]],
     *,
     barrier: bool,
-    sizes: Sequence[float] | None = None,
     remedy: Literal["none", "timeout", "virtual-channels"] = "none",
-    timeout: float = 4.0,
     seed: int = 1,
 ) -> WormholeRun:
     """Carry the transfers; ``paths[i]``: the links of transfer i in the order in which it crosses them.
@@ -56,10 +56,10 @@ def run_wormhole(
     All transfers of all ``frames`` ask for their first link at once, in that order, so that a sender sends them in turn; with
     ``barrier`` those of a frame ask when the whole frame before is through. A transfer asks for its next link as soon as it
     has the one before, waits in the link's queue (first come, first served) and keeps what it has; with all its links it
-    sends for 1 time frame (``sizes[i]`` time frames), then frees them all. Asking takes no time, but all who ask at one time
+    sends for 1 time frame, then frees them all. Asking takes no time, but all who ask at one time
     take one link each before any takes its next.
 
-    ``remedy``: "timeout": a transfer that has waited ``timeout`` time frames while it kept links frees them, and begins again
+    ``remedy``: "timeout": a transfer that has waited PATIENCE time frames while it kept links frees them, and begins again
     after a random pause that doubles; "virtual-channels": as many channels a link as make waiting in a circle impossible
     (see ``virtual_channels``); transfers that send over the same link share its rate evenly. O(hops log hops) without it.
     """
@@ -71,8 +71,8 @@ def run_wormhole(
     else:
         channels = tuple(tuple((link, 0) for link in path) for path in paths)
     waves = [tuple(frame) for frame in frames] if barrier else [tuple(order)]
-    limit = timeout if remedy == "timeout" else None
-    return _Wormhole(channels, sizes or [1.0] * len(paths), limit, random.Random(f"wormhole {seed}")).run(waves)
+    limit = PATIENCE if remedy == "timeout" else None
+    return _Wormhole(channels, limit, random.Random(f"wormhole {seed}")).run(waves)
 
 
 class _Wormhole:
@@ -81,7 +81,6 @@ class _Wormhole:
     def __init__(
         self,
         channels: Sequence[Sequence[Channel]],
-        sizes: Sequence[float],
         timeout: float | None,
         chance: random.Random,
     ) -> None:
@@ -90,7 +89,7 @@ class _Wormhole:
         self.holder: dict[Channel, int] = {}
         self.queues: dict[Channel, deque[int]] = {}
         self.held = [0] * len(channels)
-        self.left = [float(size) for size in sizes]
+        self.left = [1.0] * len(channels)
         self.rate = [0.0] * len(channels)
         self.since = [0.0] * len(channels)
         self.version = [0] * len(channels)

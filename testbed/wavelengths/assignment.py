@@ -21,6 +21,23 @@ METHODS = ("liquid", *GREEDY)
 _STEPS = 20_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """``time_limit_s`` bounds the search by the clock ``now`` (seconds; None: no bound) and CP-SAT by its own; ``seed`` of what is random."""
+
+    seed: int = 1
+    time_limit_s: float = 10.0
+    now: Callable[[], float] | None = None
+
+    def start(self) -> Callable[[], float]:
+        """Seconds left of the limit from now on; without a clock, as many at every look."""
+        clock = self.now
+        if clock is None:
+            return lambda: self.time_limit_s
+        until = clock() + self.time_limit_s
+        return lambda: max(0.0, until - clock())
+
+
 def fibres(network: Network) -> frozenset[LinkId]:
     """Links with the attribute ``medium`` "fibre"; all links of a network that marks none."""
     marked = frozenset(link.id for link in network.links if link.attributes.get("medium") == "fibre")
@@ -64,25 +81,23 @@ def assign_wavelengths(
     wavelengths: int,
     switching: Switching,
     method: str = "liquid",
-    seed: int = 1,
-    time_limit_s: float = 10.0,
-    now: Callable[[], float] | None = None,
+    effort: Effort | None = None,
 ) -> WavelengthPlan:
     """Light every path once, in few rounds; the plan is checked before it is returned.
 
     WSXC: a path takes one wavelength on all its fibres, so that a round is ``wavelengths`` frames of a schedule. WIXC: a path
     may change it at every switch, so that a round bears ``wavelengths`` paths a fibre; conversions are then made as few as
     a greedy colouring finds. No plan has fewer rounds than the bottleneck load over ``wavelengths``, rounded up: ``bound``,
-    raised where CP-SAT proves more. ``time_limit_s`` bounds the search by the clock ``now``, and CP-SAT by its own. Raises
-    InputError for values out of range or an unknown method.
+    raised where CP-SAT proves more. Raises InputError for values out of range or an unknown method.
     """
     _check(lightpaths, wavelengths, switching, method)
+    effort = effort or Effort()
     paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
     if method in GREEDY:
-        colours = greedy_rounds(paths, wavelengths, switching == "wixc", method, seed=seed)
+        colours = greedy_rounds(paths, wavelengths, switching == "wixc", method, seed=effort.seed)
         found = _Found(rounds=_gathered(colours), bound=-(-_bottleneck_load(paths) // wavelengths))
     else:
-        found = _liquid(paths, wavelengths, switching, seed, _Patience(time_limit_s, now))
+        found = _liquid(paths, wavelengths, switching, effort)
     return _checked_plan(network, lightpaths, wavelengths, switching, method, found)
 
 
@@ -171,39 +186,23 @@ def _bottleneck_load(paths: Sequence[Sequence[int]]) -> int:
     return max(load.values())
 
 
-class _Patience:
-    """Seconds left of a limit; without a clock, as many at every look."""
-
-    def __init__(self, limit_s: float, now: Callable[[], float] | None) -> None:
-        self._limit_s, self._now = limit_s, now
-        self._until = None if now is None else now() + limit_s
-
-    def left_s(self) -> float:
-        return self._limit_s if self._now is None or self._until is None else max(0.0, self._until - self._now())
-
-    def lasts(self) -> bool:
-        return self.left_s() > 0
-
-
-def _liquid(
-    paths: Sequence[Sequence[int]], wavelengths: int, switching: Switching, seed: int, patience: _Patience
-) -> _Found:
+def _liquid(paths: Sequence[Sequence[int]], wavelengths: int, switching: Switching, effort: Effort) -> _Found:
     """As few rounds as ejection, then CP-SAT, finds; ``bound`` rises past numbers of rounds that CP-SAT refutes.
 
     First a liquid schedule (as many frames as the bottleneck bears paths), then as many frames as the rounds have. A WIXC
     network takes the WSXC plan where that has as few rounds: it needs no conversion.
     """
-    heaviest = _bottleneck_load(paths)
+    heaviest, left_s = _bottleneck_load(paths), effort.start()
     rounds = bound = -(-heaviest // wavelengths)
     kinds = [(heaviest, 1)]
     while True:
         kinds += [(wavelengths * rounds, 1), (rounds, wavelengths)][: 1 if switching == "wsxc" else 2]
         for bins, capacity in dict.fromkeys(kinds):
-            placed = pack(paths, bins, capacity, seed=seed, steps=_STEPS, go_on=patience.lasts)
+            placed = pack(paths, bins, capacity, seed=effort.seed, steps=_STEPS, go_on=lambda: left_s() > 0)
             if placed is not None:
                 return _dealt(paths, placed, capacity, wavelengths, bound)
         bins, capacity = kinds[-1]
-        answer = solve_packing(paths, bins, capacity, time_limit_s=patience.left_s(), seed=seed)
+        answer = solve_packing(paths, bins, capacity, time_limit_s=left_s(), seed=effort.seed)
         if answer.state == "found":
             return _dealt(paths, answer.bins, capacity, wavelengths, bound)
         if answer.state == "impossible" and bound == rounds:

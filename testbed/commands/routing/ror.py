@@ -11,7 +11,7 @@ from testbed.commands.parsing import seconds
 
 if TYPE_CHECKING:
     from testbed.model.routes import SplitRoute
-    from testbed.routing.redundancy.ror_study import Coding
+    from testbed.routing.redundancy.coding import Coding
 
 DESCRIPTION = (
     "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender needs "
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0; bad input raises InputError or TopologyError."""
     from testbed.errors import InputError
     from testbed.routing import route_by_name, routing_method
-    from testbed.routing.redundancy.ror_study import Coding
+    from testbed.routing.redundancy.coding import Coding
     from topologies import load_network
 
     coding = Coding(

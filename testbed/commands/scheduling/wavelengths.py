@@ -86,7 +86,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _plans(args: argparse.Namespace, network: Network) -> tuple[WavelengthPlan, dict[str, int]]:
     """The plan asked for, and the rounds that every other method needs."""
-    from testbed.wavelengths.assignment import METHODS, all_to_all, assign_wavelengths, lightpaths_between
+    from testbed.wavelengths.assignment import METHODS, Effort, all_to_all, assign_wavelengths, lightpaths_between
     from testbed.wavelengths.plan import Switching
 
     pairs = all_to_all(network) if args.pattern == "all-to-all" else read_pattern(args.pattern, network)
@@ -103,9 +103,7 @@ def _plans(args: argparse.Namespace, network: Network) -> tuple[WavelengthPlan, 
             wavelengths=wavelengths,
             switching=switching,
             method=method,
-            seed=args.seed,
-            time_limit_s=args.time_limit,
-            now=time.monotonic,
+            effort=Effort(seed=args.seed, time_limit_s=args.time_limit, now=time.monotonic),
         )
 
     plan = assigned(args.method)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from testbed.routing.flows.flow_steps import (
     PUSHABLE,
@@ -30,18 +31,28 @@ def fewest_links_flow(
     >>> fewest_links_flow(3, [0, 1, 0], [1, 2, 2], [2, 2, 1], [3, 0, -3])
     ([2, 2, 1], [0, 0, 0])
     """
-    flow, need = [0] * len(tail), list(demand)
+    state = _Flow(tail, head, capacity, [0] * len(tail), list(demand))
     while True:
-        distance = _distances(nodes, tail, head, capacity, flow, need)
-        if not any(need[node] < 0 and distance[node] is not None for node in range(nodes)):
-            return flow, need
-        _push_shortest(nodes, tail, head, capacity, flow, need, distance)
+        distance = _distances(state)
+        if not any(state.need[node] < 0 and distance[node] is not None for node in range(nodes)):
+            return state.flow, state.need
+        _push_shortest(state, distance)
 
 
-def _distances(
-    nodes: int, tail: Sequence[int], head: Sequence[int], capacity: Sequence[int], flow: list[int], need: list[int]
-) -> list[int | None]:
+class _Flow(NamedTuple):
+    """Links with their capacity and flow, and what each node still has to send (positive) or to receive (negative)."""
+
+    tail: Sequence[int]
+    head: Sequence[int]
+    capacity: Sequence[int]
+    flow: list[int]
+    need: list[int]
+
+
+def _distances(state: _Flow) -> list[int | None]:
     """Fewest links (a link taken back counts -1) from any node that still sends; None where out of reach."""
+    tail, head, capacity, flow, need = state
+    nodes = len(need)
     ways: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]
     for link, (a, b) in enumerate(zip(tail, head, strict=True)):
         if flow[link] < capacity[link]:
@@ -65,17 +76,10 @@ def _distances(
     return found
 
 
-def _push_shortest(
-    nodes: int,
-    tail: Sequence[int],
-    head: Sequence[int],
-    capacity: Sequence[int],
-    flow: list[int],
-    need: list[int],
-    distance: list[int | None],
-) -> None:
+def _push_shortest(state: _Flow, distance: list[int | None]) -> None:
     """A greatest flow over the links of shortest paths only, from every sender to the receivers nearest to it."""
-    tight = []
+    tail, head, capacity, flow, need = state
+    nodes, tight = len(need), []
     for link, (a, b) in enumerate(zip(tail, head, strict=True)):
         near, far = distance[a], distance[b]
         if near is not None and far is not None and near + 1 == far:

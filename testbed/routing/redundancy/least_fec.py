@@ -22,6 +22,7 @@ from testbed.routing.capillary.route import capillary_route
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
 from testbed.routing.flows.exact_flow import exact_route
 from testbed.routing.flows.linear_programs import UnsolvedError, Vector, balance_matrix, solve_lp, solve_milp
+from testbed.routing.redundancy.coding import Coding
 from topologies.errors import NoPathError
 from topologies.network import Network
 
@@ -78,16 +79,14 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
         if not added or rounds >= 60:
             break
         points += added
-    return _found(problem, best, forced, tolerance, bound, rounds, blocks=None)
+    return _found(problem, best, forced, Coding(tolerance=tolerance, large_blocks=True), bound, rounds)
 
 
 def least_fec_route_small(
     network: Network,
     source: str,
     sink: str,
-    tolerance: float,
-    source_packets: int,
-    decoding_error_rate: float,
+    coding: Coding,
     *,
     limit_s: float = 60.0,
 ) -> LeastFec:
@@ -97,18 +96,18 @@ def least_fec_route_small(
     route known beforehand are left out. Loads keep a ten-millionth below each step. ``bound`` is ``ror`` where the
     programme was solved to its end. Raises InputError and NoPathError.
     """
-    problem = _checked(network, source, sink, tolerance)
+    problem = _checked(network, source, sink, coding.tolerance)
     forced = _forced_links(problem)
     known = min(
-        (capillary_route(network, source, sink), least_fec_route(network, source, sink, tolerance).route),
-        key=lambda route: _block_ror(problem, route, forced, tolerance, (source_packets, decoding_error_rate)),
+        (capillary_route(network, source, sink), least_fec_route(network, source, sink, coding.tolerance).route),
+        key=lambda route: _ror(problem, route, forced, coding),
     )
-    most = _block_ror(problem, known, forced, tolerance, (source_packets, decoding_error_rate))
-    steps = _staircase(tolerance, source_packets, decoding_error_rate, most)
-    base = fec_block_size(source_packets, tolerance, decoding_error_rate)
+    most = _ror(problem, known, forced, coding)
+    steps = _staircase(coding, most)
+    base = fec_block_size(coding.source_packets, coding.tolerance, coding.decoding_error_rate)
     loads, below = _staircase_route(problem, forced, steps, 0.5 / base / max(most, 1.0), limit_s)
     bound = math.ceil(below * base - 1e-3) / base  # a sum of steps is a multiple of 1 / FEC_t
-    found = _found(problem, loads, forced, tolerance, bound, 1, blocks=(source_packets, decoding_error_rate))
+    found = _found(problem, loads, forced, coding, bound, rounds=1)
     if found.ror <= most:
         return found
     return LeastFec(route=known, ror=most, bound=min(bound, most), forced=found.forced, rounds=1)
@@ -144,8 +143,9 @@ def _staircase_route(
     return x[:links], max(0.0, bound - SHORTER * links)
 
 
-def _staircase(tolerance: float, m: int, der: float, most: float) -> list[tuple[float, float]]:
+def _staircase(coding: Coding, most: float) -> list[tuple[float, float]]:
     """(greatest load, overhead) of each block size from FEC_t on; the first costs nothing."""
+    tolerance, m, der = coding.tolerance, coding.source_packets, coding.decoding_error_rate
     base = fec_block_size(m, tolerance, der)
     first = max(float(betaincinv(base - m + 1, m, der)), 0.0) - MARGIN
     steps = [(max(first, tolerance - MARGIN, 0.0), 0.0)]
@@ -218,27 +218,20 @@ def _solved(
 
 
 def _found(
-    problem: FlowProblem,
-    loads: Vector,
-    forced: frozenset[int],
-    tolerance: float,
-    bound: float,
-    rounds: int,
-    blocks: tuple[int, float] | None,
+    problem: FlowProblem, loads: Vector, forced: frozenset[int], coding: Coding, bound: float, rounds: int
 ) -> LeastFec:
-    route = exact_route(problem, f"least-fec:{tolerance:g}", loads.tolist(), least=1e-9)
-    reached = _block_ror(problem, route, forced, tolerance, blocks)
+    route = exact_route(problem, f"least-fec:{coding.tolerance:g}", loads.tolist(), least=1e-9)
+    reached = _ror(problem, route, forced, coding)
     named = tuple(problem.links[i] for i in sorted(forced))
     return LeastFec(route=route, ror=reached, bound=min(bound, reached), forced=named, rounds=rounds)
 
 
-def _block_ror(
-    problem: FlowProblem,
-    route: SplitRoute,
-    forced: frozenset[int],
-    tolerance: float,
-    blocks: tuple[int, float] | None,
-) -> float:
-    loads = [float(route.loads[link]) for at, link in enumerate(problem.links) if at not in forced]
-    m, der = blocks or (1, 0.5)
-    return ror(loads, tolerance=tolerance, source_packets=m, decoding_error_rate=der, large_blocks=blocks is None)
+def _ror(problem: FlowProblem, route: SplitRoute, forced: frozenset[int], coding: Coding) -> float:
+    """ROR over the links that need not carry everything."""
+    return ror(
+        [float(route.loads[link]) for at, link in enumerate(problem.links) if at not in forced],
+        tolerance=coding.tolerance,
+        source_packets=coding.source_packets,
+        decoding_error_rate=coding.decoding_error_rate,
+        large_blocks=coding.large_blocks,
+    )

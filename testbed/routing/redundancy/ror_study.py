@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from fec.errors import FecError
 from fec.redundancy.block_size import (
@@ -23,72 +23,20 @@ from fec.redundancy.ror import RorBreakdown, ror_breakdown, ror_of_block_sizes
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import spray
-from testbed.routing.methods import route_by_name
+from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.failures import pair_losses
-from topologies.network import Network
 
-Labels = Literal["random", "stratified"]
 REED_SOLOMON_MOST = 255
 """Packets in the longest block of a Reed-Solomon code over GF(256)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Coding:
-    """How the stream is coded: static ``tolerance`` t, M ``source_packets`` a block, the ``decoding_error_rate`` DER;
-    ``large_blocks`` is equation 29. ``labels``: "random" is equation 25, "stratified" the least N that decodes for sure.
-
-    Raises InputError for a tolerance outside [0, 1), M below 1, a DER outside (0, 1), stratified large blocks.
-    """
-
-    tolerance: float
-    source_packets: int = 20
-    decoding_error_rate: float = 1e-5
-    large_blocks: bool = False
-    labels: Labels = "random"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.tolerance < 1:
-            raise InputError(f"tolerance {self.tolerance!r}: give a fraction of the packets, 0 or more and below 1")
-        if self.source_packets < 1:
-            raise InputError(f"M = {self.source_packets}: a block has at least 1 source packet")
-        if not 0 < self.decoding_error_rate < 1:
-            raise InputError(
-                f"decoding error rate {self.decoding_error_rate!r}: give one between 0 and 1, such as 1e-5"
-            )
-        if self.labels not in ("random", "stratified"):
-            raise InputError(f"labels {self.labels!r}: choose random or stratified")
-        if self.large_blocks and self.labels == "stratified":
-            raise InputError("large blocks need M / (1 - p) packets whatever the labels; leave --labels stratified out")
-
-
-def ror_row(
-    network: Network,
-    source: str,
-    sink: str,
-    method: str,
-    tolerance: float,
-    m: int = 20,
-    der: float = 1e-5,
-    *,
-    large_blocks: bool = False,
-    labels: Labels = "random",
-) -> dict[str, Any]:
-    """Route and rate: ``method``, ``source``, ``sink``, ``tolerance``, ``m``, ``der``, ``large_blocks``, ``labels``, and
+def rate_route(route: SplitRoute, coding: Coding) -> dict[str, Any]:
+    """What ``testbed ror`` says of a route, ready for JSON.
 
     ``ror`` (None where infinite), ``ror_of_others`` (links that carry everything left out, as equation 23 is printed),
-    ``infinite_links`` (their names), ``loaded_links``, ``counted_links`` (loads of the tolerance or more),
-    ``largest_load``, ``fec_tolerance`` (FEC_t; M / (1 - t) for large blocks). Raises InputError and NoPathError.
+    ``infinite_links`` (their names), ``loaded_links``, ``counted_links`` (loads of the tolerance or more), ``largest_load``,
+    ``fec_tolerance`` (FEC_t; M / (1 - t) for large blocks).
     """
-    coding = Coding(
-        tolerance=tolerance, source_packets=m, decoding_error_rate=der, large_blocks=large_blocks, labels=labels
-    )
-    route = route_by_name(network, source, sink, method)
-    asked = {"network": network.name, "source": source, "sink": sink, "method": method, "tolerance": tolerance}
-    return asked | {"m": m, "der": der, "large_blocks": large_blocks, "labels": labels} | rate_route(route, coding)
-
-
-def rate_route(route: SplitRoute, coding: Coding) -> dict[str, Any]:
-    """The figures of ``ror_row`` for a route that is there already."""
     terms = route_breakdown(route, coding)
     partial = [term for term in terms.per_load if term.overhead is not None]
     t = as_fraction(coding.tolerance, "tolerance")

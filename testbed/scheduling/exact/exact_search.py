@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from testbed.errors import InputError
 from testbed.scheduling.exact.full_simultaneities import (
@@ -18,10 +18,11 @@ from testbed.scheduling.exact.full_simultaneities import (
     Choice,
     Conflicts,
     OutOfTimeError,
+    TeamSearch,
     lowest_transfer,
     transfers_of,
 )
-from testbed.scheduling.exact.full_teams import SKELETON, TeamSearch, teams_of
+from testbed.scheduling.exact.full_teams import SKELETON, teams_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,16 +184,8 @@ class _Tree:
             required = [link for link, load in enumerate(whole) if load == self.length]
         anchor = self._anchor(left, loads, required) if options.anchored else 0
         choose = self._choice(required) if options.scarce_first else lowest_transfer
-        yield from teams_of(
-            conflicts,
-            left,
-            self.count,
-            required=required,
-            including=anchor,
-            search=options.teams,
-            choose=choose,
-            full=options.full,
-        )
+        search = replace(options.teams, choose=choose, full=options.full)
+        yield from teams_of(conflicts, left, self.count, required=required, including=anchor, search=search)
 
     def _anchor(self, left: int, loads: Sequence[int], required: Sequence[int]) -> int:
         """The set of the one transfer that the frame must hold: the one whose links are the most loaded."""

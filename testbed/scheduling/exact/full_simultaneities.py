@@ -105,22 +105,34 @@ def lowest_transfer(category: Category) -> int:
     return (category.depot & -category.depot).bit_length() - 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class TeamSearch:
+    """How full teams are searched: optimisations that can be switched off, and what is asked for.
+
+    ``blank`` drops categories whose excluder has a transfer that no transfer of the depot congests with (Gabrielyan 2007,
+    3.5.4); ``idle`` those whose includer and depot together miss a required link (3.5.5); ``skeleton`` searches the transfers
+    over required links first (3.6.2). Without them the same sets come, later. ``full``: full simultaneities only, or all (then
+    no category is blank). ``choose``: the transfer by which a category is split.
+    """
+
+    blank: bool = True
+    idle: bool = True
+    skeleton: bool = True
+    full: bool = True
+    choose: Choice = lowest_transfer
+
+
 def full_simultaneities(
     conflicts: Conflicts,
     category: Category,
     count: CategoryCount,
     *,
     required: Sequence[int] = (),
-    blank: bool = True,
-    idle: bool = True,
-    choose: Choice = lowest_transfer,
-    full: bool = True,
+    search: TeamSearch = TeamSearch(),
 ) -> Iterator[int]:
     """The full simultaneities that the category covers and that use all ``required`` links, as sets; depth first.
 
-    ``blank`` drops categories whose excluder has a transfer that no transfer of the depot congests with (000, 3.5.4);
-    ``idle`` those whose includer and depot together miss a required link (3.5.5). Without them the same sets come, later.
-    ``full=False`` gives all simultaneities of the category, full or not (no category is blank then). Raises OutOfTimeError through ``count``.
+    Raises OutOfTimeError through ``count``.
     """
     needs = tuple(conflicts.users[link] for link in required)
     rivals = conflicts.rivals
@@ -128,15 +140,16 @@ def full_simultaneities(
     while waiting:
         here = waiting.pop()
         reach = here.includer | here.depot
-        dropped = (idle and any(not need & reach for need in needs)) or (blank and full and _is_blank(here, rivals))
+        idle = search.idle and any(not need & reach for need in needs)
+        dropped = idle or (search.blank and search.full and _is_blank(here, rivals))
         count.meet(dropped)
         if dropped:
             continue
         if not here.depot:
-            if not (full and here.excluder) and all(need & here.includer for need in needs):
+            if not (search.full and here.excluder) and all(need & here.includer for need in needs):
                 yield here.includer
             continue
-        x = choose(here)
+        x = search.choose(here)
         bit, free = 1 << x, ~rivals[x]
         waiting.append(Category(includer=here.includer, depot=here.depot & ~bit, excluder=here.excluder | bit))
         waiting.append(Category(includer=here.includer | bit, depot=here.depot & free, excluder=here.excluder & free))

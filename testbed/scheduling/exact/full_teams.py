@@ -6,26 +6,14 @@ Source: 000, section 3.6 (Table 1) and equation 4.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from testbed.scheduling.exact.full_simultaneities import (
     Category,
     CategoryCount,
-    Choice,
     Conflicts,
+    TeamSearch,
     full_simultaneities,
-    lowest_transfer,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TeamSearch:
-    """Which optimisations the search for full teams uses: blank (000, 3.5.4), idle (3.5.5), skeleton (3.6.2)."""
-
-    blank: bool = True
-    idle: bool = True
-    skeleton: bool = True
-
 
 NAIVE = TeamSearch(blank=False, idle=False, skeleton=False)
 BLANK = TeamSearch(idle=False, skeleton=False)
@@ -52,26 +40,20 @@ def teams_of(
     required: Sequence[int],
     including: int = 0,
     search: TeamSearch = SKELETON,
-    choose: Choice = lowest_transfer,
-    full: bool = True,
 ) -> Iterator[int]:
     """The simultaneities of a subtraffic that use the ``required`` links and contain the simultaneity ``including``.
 
-    Full ones only, or all with ``full=False``; each once. Raises OutOfTimeError through ``count``.
+    Full ones only, or all where ``search.full`` is false; each once. Raises OutOfTimeError through ``count``.
     """
     if not search.skeleton:
         prim = _category(conflicts, including, subtraffic)
-        yield from full_simultaneities(
-            conflicts, prim, count, required=required, blank=search.blank, idle=search.idle, choose=choose, full=full
-        )
+        yield from full_simultaneities(conflicts, prim, count, required=required, search=search)
         return
     bones_of = conflicts.skeleton(subtraffic, required)
     bones = _category(conflicts, including, bones_of)
-    for team in full_simultaneities(
-        conflicts, bones, count, required=required, blank=search.blank, idle=search.idle, choose=choose, full=full
-    ):
+    for team in full_simultaneities(conflicts, bones, count, required=required, search=search):
         rest = _category(conflicts, team, subtraffic & ~bones_of)
-        yield from full_simultaneities(conflicts, rest, count, blank=search.blank, idle=False, choose=choose, full=full)
+        yield from full_simultaneities(conflicts, rest, count, search=search)
 
 
 def _category(conflicts: Conflicts, includer: int, transfers: int) -> Category:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.model.traffic import Traffic
-from testbed.scheduling.traffic.patterns import AllPairs
+from testbed.scheduling.traffic.all_pairs import AllPairs
 from topologies.network import Network
 
 Grid = npt.NDArray[np.int32]

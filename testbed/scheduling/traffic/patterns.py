@@ -4,51 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, overload
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from testbed.errors import InputError
 from testbed.model.traffic import IntArray, Traffic
-from topologies.network import LinkId, Network, reverse_of
+from testbed.scheduling.traffic.all_pairs import AllPairs
+from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
+from topologies.network import LinkId, Network, label_of, reverse_of
 from topologies.routing_tables import static_routing
 
 Route = Callable[[str, str], Sequence[LinkId]]
-
-
-@dataclass(frozen=True)
-class AllPairs(Sequence[tuple[str, str]]):
-    """Every source with every sink, sources first, without a list of them."""
-
-    sources: tuple[str, ...]
-    sinks: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.sources) * len(self.sinks)
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[str, str]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[tuple[str, str]]: ...
-    def __getitem__(self, index: int | slice) -> tuple[str, str] | Sequence[tuple[str, str]]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        source, sink = divmod(index, len(self.sinks))
-        return self.sources[source], self.sinks[sink]
-
-    def shifts(self) -> npt.NDArray[np.int64]:
-        """(sink's number - source's number) modulo the number of sinks, shape (pairs,)."""
-        n = len(self.sinks)
-        return ((np.arange(n)[None, :] - np.arange(len(self.sources))[:, None]) % n).reshape(-1)
-
-
-def link_name(link: LinkId) -> str:
-    """``a->b``, with ``#key`` for a parallel link."""
-    return f"{link[0]}->{link[1]}" + (f"#{link[2]}" if link[2] else "")
 
 
 def processors(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -71,8 +39,6 @@ def all_to_all(network: Network, route: Route | None = None) -> Traffic:
     """
     pairs = AllPairs(*processors(network))
     if route is None and network.attributes.get("family") == "clos":
-        from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
-
         return clos_traffic(network, pairs)
     return traffic_of(network, pairs, route)
 
@@ -87,7 +53,7 @@ def traffic_of(network: Network, pairs: Sequence[tuple[str, str]], route: Route 
         out = network.links[network.out_links(source)[0]]
         return out.id, reverse_of(out.id)
 
-    traffic = Traffic.from_paths(pairs, path, link_name)
+    traffic = Traffic.from_paths(pairs, path, label_of)
     return with_translations(network, traffic)
 
 

@@ -66,11 +66,6 @@ def test_two_that_share_a_link_over_virtual_channels_take_twice_as_long() -> Non
     assert run.duration == 2.0
 
 
-def test_sizes_stretch_transfers() -> None:
-    run = run_wormhole([[0], [0], [1]], [[0, 1, 2]], barrier=False, sizes=[2.5, 1.0, 0.5])
-    assert run.finished == (2.5, 3.5, 0.5)
-
-
 def test_frames_must_hold_every_transfer_once() -> None:
     with pytest.raises(InputError, match="every transfer once"):
         run_wormhole([[0], [1]], [[0, 0]], barrier=True)

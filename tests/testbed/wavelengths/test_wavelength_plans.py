@@ -15,6 +15,7 @@ from testbed.scheduling.packing.cp_sat import solve_packing
 from testbed.scheduling.packing.packing import pack
 from testbed.wavelengths.assignment import (
     METHODS,
+    Effort,
     all_to_all,
     assign_wavelengths,
     colour_round,
@@ -55,7 +56,7 @@ def test_every_plan_lights_each_path_once_without_collisions_within_the_bound(
         wavelengths=wavelengths,
         switching=switching,  # type: ignore[arg-type]
         method=method,
-        seed=seed,
+        effort=Effort(seed=seed),
     )
     lit = [path for lit_paths in plan.rounds for path in lit_paths]
     assert sorted(path.lightpath for path in lit) == list(range(count))
@@ -84,7 +85,7 @@ def test_liquid_plans_are_as_short_as_cp_sat_proves(seed: int, count: int, wavel
             paths,
             wavelengths=wavelengths,
             switching=switching,  # type: ignore[arg-type]
-            seed=seed,
+            effort=Effort(seed=seed),
         )
         assert plan.optimal
         fewer = len(plan.rounds) - 1

@@ -14,7 +14,14 @@ from testbed.model.wiring import Wiring
 from testbed.openflow.flow_table import RuleWalker
 from testbed.openflow.rules import FlowRule
 from testbed.openflow.session import rules_from_json, rules_to_json
-from testbed.wavelengths.assignment import METHODS, assign_wavelengths, fibres, lightpaths_between, optical_end_points
+from testbed.wavelengths.assignment import (
+    METHODS,
+    Effort,
+    assign_wavelengths,
+    fibres,
+    lightpaths_between,
+    optical_end_points,
+)
 from testbed.wavelengths.plan import SWITCHINGS, WavelengthPlan
 from testbed.wavelengths.rules import (
     LIT_PRIORITY,
@@ -43,7 +50,9 @@ def a_plan(name: str, seed: int, *, count: int, wavelengths: int, switching: str
     ends = optical_end_points(network)
     pairs = [tuple(chance.sample(ends, 2)) for _ in range(count)]
     paths = lightpaths_between(network, pairs)  # type: ignore[arg-type]
-    return assign_wavelengths(network, paths, wavelengths=wavelengths, switching=switching, method=method, seed=seed)  # type: ignore[arg-type]
+    return assign_wavelengths(
+        network, paths, wavelengths=wavelengths, switching=switching, method=method, effort=Effort(seed=seed)
+    )  # type: ignore[arg-type]
 
 
 def rules_of(plan: WavelengthPlan, wiring: Wiring, number: int) -> tuple[FlowRule, ...]:

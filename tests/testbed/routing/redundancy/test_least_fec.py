@@ -10,6 +10,7 @@ from fec import ror
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing import route_by_name
+from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.least_fec import least_fec_route, least_fec_route_small
 from topologies import load_network
 from topologies.errors import NoPathError
@@ -43,7 +44,7 @@ def test_no_routing_needs_less_for_large_blocks_than_the_convex_optimum(toleranc
 
 def test_no_routing_needs_less_for_short_blocks_than_the_staircase_optimum() -> None:
     network = small_network()
-    least = least_fec_route_small(network, "a", "z", 0.05, 20, 1e-5)
+    least = least_fec_route_small(network, "a", "z", Coding(tolerance=0.05, source_packets=20))
     assert least.ror == pytest.approx(least.bound, abs=1e-3)
     assert least.ror == pytest.approx(rated(least.route, 0.05, False))
     for method in OTHERS:
@@ -61,7 +62,7 @@ def test_the_staircase_optimum_of_parallel_links_is_found_by_trying_all_splits()
         for x, y in itertools.product([k / 200 for k in range(1, 199)], repeat=2)
         if x <= y and round(1 - x - y, 9) >= y
     )
-    assert least_fec_route_small(network, "a", "b", 0.2, 10, 1e-5).ror <= tried + 1e-9
+    assert least_fec_route_small(network, "a", "b", Coding(tolerance=0.2, source_packets=10)).ror <= tried + 1e-9
 
 
 def test_links_that_must_carry_everything_are_named_and_left_out() -> None:

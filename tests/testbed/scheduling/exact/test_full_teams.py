@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -11,6 +12,7 @@ from testbed.scheduling.exact.full_simultaneities import (
     CategoryCount,
     Conflicts,
     OutOfTimeError,
+    TeamSearch,
     full_simultaneities,
     transfers_of,
 )
@@ -49,7 +51,10 @@ SMALL = numbered(FIGURE_30)[2:14]
 def test_every_full_simultaneity_comes_once(blank: bool) -> None:
     conflicts = Conflicts.of(SMALL)
     prim = Category(includer=0, depot=conflicts.everything, excluder=0)
-    found = [frozenset(transfers_of(s)) for s in full_simultaneities(conflicts, prim, CategoryCount(), blank=blank)]
+    found = [
+        frozenset(transfers_of(s))
+        for s in full_simultaneities(conflicts, prim, CategoryCount(), search=TeamSearch(blank=blank))
+    ]
     assert len(found) == len(set(found))
     assert set(found) == brute_force(SMALL)
 
@@ -68,7 +73,7 @@ def test_every_full_team_comes_once_whatever_is_switched_off(search: object) -> 
 
 
 @pytest.mark.parametrize("search", [IDLE, SKELETON])
-def test_teams_that_need_not_be_full_come_once_too(search: object) -> None:
+def test_teams_that_need_not_be_full_come_once_too(search: TeamSearch) -> None:
     conflicts = Conflicts.of(SMALL)
     required = conflicts.bottlenecks(conflicts.everything)[1]
     found = [
@@ -78,8 +83,7 @@ def test_teams_that_need_not_be_full_come_once_too(search: object) -> None:
             conflicts.everything,
             CategoryCount(),
             required=required,
-            search=search,
-            full=False,  # type: ignore[arg-type]
+            search=replace(search, full=False),
         )
     ]
     wanted = {s for s in brute_force(SMALL, full=False) if set(required) <= {link for x in s for link in SMALL[x]}}

@@ -19,10 +19,12 @@ from testbed.scheduling.fast.steps import LinkSets, seeded_state
 from testbed.scheduling.fast.twin_links import search_twins, twin_pools
 from testbed.scheduling.fast.unit_ejection import eject, place_greedily, put, take_out, unit_table
 from testbed.scheduling.methods import SCHEDULING_METHODS, schedule_by_name
+from testbed.scheduling.traffic.all_pairs import AllPairs
 from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
-from testbed.scheduling.traffic.patterns import AllPairs, all_to_all, link_name, processors, traffic_of
+from testbed.scheduling.traffic.patterns import all_to_all, processors, traffic_of
 from testbed.scheduling.traffic.swiss_t1_sweep import sweep
 from topologies.catalog import load_network
+from topologies.network import label_of
 from topologies.routing_tables import static_routing
 from topologies.swiss_t1 import routing_table
 
@@ -94,7 +96,7 @@ def test_arithmetic_gives_the_paths_of_d_mod_k(k: int) -> None:
     for i, (source, sink) in enumerate(pairs):
         assert fast.transfer(i) == slow.transfer(i)
         if source != sink:
-            assert fast.transfer(i) == tuple(map(link_name, route(source, sink)))
+            assert fast.transfer(i) == tuple(map(label_of, route(source, sink)))
 
 
 def test_random_static_routes_are_scheduled_liquidly() -> None:
