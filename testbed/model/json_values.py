@@ -1,15 +1,28 @@
-"""JSON from files and text to values, and back: the one place that says what is wrong with a file of JSON, and where."""
+"""JSON to values and back: files and text are read here, and so are the dataclasses that runs, verdicts and plans are stored as.
+
+One place says what is wrong with a file of JSON and where: ``read_json`` and ``parse_json`` where there is no JSON in it, and
+``from_json`` where a key is missing or of the wrong kind. What a dataclass looks like in JSON follows from its annotations alone:
+an object with a key for each field, fractions as text, tuples as lists. A whole number stays whole and numbers that are not
+finite are refused, so that what is read and written again has the same bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import MISSING, fields, is_dataclass
+from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from testbed.errors import InputError
 from topologies import formats, node_link
 from topologies.errors import TopologyError
+
+T = TypeVar("T")
 
 
 def read_json(path: str | Path, where: str = "", *, mend: str = "name a JSON file") -> Any:
@@ -40,3 +53,123 @@ def _located(where: str, mend: str = "") -> Iterator[None]:
         yield
     except TopologyError as error:
         raise InputError(f"{where}: {error}" + (f"; {mend}" if mend else "")) from None
+
+
+def json_ready(value: Any, *, without: type | tuple[type, ...] = ()) -> Any:
+    """The value as JSON takes it: fractions as text, tuples as lists, dataclasses as objects, numbers that are not finite as None.
+
+    Fields of dataclasses whose value is of the type ``without`` are left out; ``from_json`` is given them back.
+    """
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, bool) or value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): json_ready(v, without=without) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [json_ready(v, without=without) for v in value]
+    if is_dataclass(value):
+        named = ((f.name, getattr(value, f.name)) for f in fields(value))
+        return {name: json_ready(v, without=without) for name, v in named if not isinstance(v, without)}
+    if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy
+        return json_ready(value.tolist(), without=without)
+    return str(value)
+
+
+def from_json(kind: type[T], document: Any, where: str, given: Mapping[type, Any] | None = None) -> T:
+    """The dataclass that ``json_ready`` wrote. A field with a default may be absent; keys that it does not know are left out.
+
+    ``given``: values of the types that the document does not hold. Raises InputError, which begins with ``where`` and the key,
+    for a value that is missing or of the wrong kind.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Point:
+    ...     x: float
+    >>> from_json(Point, {"x": 1.5, "more": 2}, "here").x
+    1.5
+    """
+    value: T = _read(kind, document, where, given or {})
+    return value
+
+
+def _read(kind: Any, value: Any, where: str, given: Mapping[type, Any]) -> Any:
+    """The value as the annotation ``kind`` says: X | None, tuple, Literal, a dataclass, or one of the plain kinds."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if NoneType in inside:
+        wanted = next(one for one in inside if one is not NoneType)
+        return None if value is None else _read(wanted, value, where, given)
+    if origin is tuple:
+        many = inside[-1] is ...
+        if not isinstance(value, (list, tuple)) or not (many or len(value) == len(inside)):
+            raise _wrong(value, where, "a list" if many else f"a list of {len(inside)}")
+        kinds = inside[:1] * len(value) if many else inside
+        return tuple(
+            _read(one, entry, f"{where}[{i}]", given) for i, (one, entry) in enumerate(zip(kinds, value, strict=True))
+        )
+    if origin is Literal:
+        if value not in inside:
+            raise _wrong(value, where, f"one of {', '.join(map(str, inside))}")
+        return value
+    if kind in given:
+        return given[kind]
+    if is_dataclass(kind):
+        return _read_fields(kind, value, where, given)
+    fits, wanted = _PLAIN[origin or kind]
+    if not fits(value):
+        raise _wrong(value, where, wanted)
+    return _fraction(value, where) if kind is Fraction else value
+
+
+def _read_fields(kind: Any, document: Any, where: str, given: Mapping[type, Any]) -> Any:
+    if not isinstance(document, Mapping):
+        raise InputError(f"{where}: not a JSON object")
+    hints = _hints(kind)
+    needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+    missing = sorted(name for name in needed - set(document) if hints[name] not in given)
+    if missing:
+        raise InputError(f"{where}: {missing[0]} is missing")
+    values = {
+        name: _read(hint, document.get(name), f"{where}: {name}", given)
+        for name, hint in hints.items()
+        if name in document or hint in given
+    }
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+@lru_cache(maxsize=64)
+def _hints(kind: Any) -> Mapping[str, Any]:
+    hints = get_type_hints(kind)
+    return {f.name: hints[f.name] for f in fields(kind)}
+
+
+def _fraction(value: Any, where: str) -> Fraction:
+    try:
+        return Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        raise _wrong(value, where, 'a fraction such as "1/3"') from None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e300 < value < 1e300
+
+
+_PLAIN: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
+    str: (lambda value: isinstance(value, str), "a text"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    int: (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+    float: (_is_number, "a finite number"),
+    Fraction: (lambda value: isinstance(value, str) or _is_number(value), "a finite number"),
+    Mapping: (lambda value: isinstance(value, Mapping), "an object"),
+}
+"""How each plain kind of value is told, and what it is called."""
+
+
+def _wrong(value: Any, where: str, wanted: str) -> InputError:
+    shown = repr(value)
+    return InputError(f"{where}: {shown[:40] + ('…' if len(shown) > 40 else '')} is not {wanted}")

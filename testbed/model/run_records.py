@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.model.json_fields import json_ready
+from testbed.model.json_values import json_ready
 from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check, Verdict
 from topologies.network import Network

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from testbed.model.json_fields import json_ready
+from testbed.model.json_values import json_ready
 from testbed.model.record_json import record_to_json
 from testbed.model.run_records import LoadedRun, SessionRun
 from testbed.report.drawing.axes import NOTHING, plain, seconds_in_words

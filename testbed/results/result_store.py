@@ -27,8 +27,8 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from testbed.errors import InputError
-from testbed.model.json_values import parse_json, read_json
-from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json, verdict_from_json
+from testbed.model.json_values import from_json, parse_json, read_json
+from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
 from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
 from testbed.model.verdict import Verdict
 from topologies.formats import write_whole
@@ -174,7 +174,7 @@ def load_run(directory: Path) -> LoadedRun:
         unfinished = f"the run was interrupted ({manifest.interrupted})"
     records = _read_records(place / MEASUREMENTS, cut_short_allowed=unfinished is not None)
     verdict = (
-        verdict_from_json(read_json(place / VERDICT, mend=DAMAGED), str(place / VERDICT))
+        from_json(Verdict, read_json(place / VERDICT, mend=DAMAGED), str(place / VERDICT))
         if unfinished is None
         else None
     )

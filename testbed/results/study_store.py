@@ -16,9 +16,8 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from testbed.errors import InputError
-from testbed.model.json_fields import json_ready
-from testbed.model.json_values import parse_json, read_json
-from testbed.model.record_json import manifest_from_json, verdict_from_json
+from testbed.model.json_values import from_json, json_ready, parse_json, read_json
+from testbed.model.record_json import manifest_from_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
 from testbed.results.result_store import MANIFEST, PAGE, UNFINISHED, VERDICT, ResultStore, write_json
@@ -138,7 +137,7 @@ def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | No
     if place is None:
         raise InputError(f"{directory}: no {POINTS} in it; give the directory of a study")
     file = place / VERDICT
-    verdict = verdict_from_json(read_json(file, mend=DAMAGED), str(file)) if file.is_file() else None
+    verdict = from_json(Verdict, read_json(file, mend=DAMAGED), str(file)) if file.is_file() else None
     return place, _manifest(place), _read_points(place / POINTS), verdict
 
 

@@ -130,7 +130,7 @@ def _list(args: argparse.Namespace) -> int:
 
 def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
     from testbed.emulation.machine.provenance import describe_run
-    from testbed.model.json_fields import json_ready
+    from testbed.model.json_values import json_ready
     from testbed.results.result_store import UNFINISHED
     from testbed.results.study_store import StudyRun
 

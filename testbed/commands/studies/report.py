@@ -89,7 +89,7 @@ def _print_table(found: LoadedRun, page: Path) -> None:
 
 
 def _document(found: LoadedRun, page: Path) -> dict[str, Any]:
-    from testbed.model.json_fields import json_ready
+    from testbed.model.json_values import json_ready
     from testbed.model.record_json import record_to_json
 
     sessions = []

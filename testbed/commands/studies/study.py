@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.errors import InputError
-from testbed.model.json_fields import json_ready
+from testbed.model.json_values import json_ready
 from testbed.model.verdict import Verdict
 from testbed.report.progress_bar import points_bar
 from testbed.results.study_store import Row, StudyRun

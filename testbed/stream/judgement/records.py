@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from testbed.model.json_fields import json_ready
+from testbed.model.json_values import json_ready
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict

@@ -19,7 +19,7 @@ from experiments.capillary import (
     ror_tolerance,
 )
 from testbed.commands.studies.study import Study, drawn
-from testbed.model.json_fields import json_ready
+from testbed.model.json_values import json_ready
 
 MIN_GRAPH = 19
 """Of the twenty: the integer programme of the others takes seconds."""

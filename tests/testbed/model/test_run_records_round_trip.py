@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json, verdict_from_json
+from testbed.model.json_values import from_json
+from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRecord, SummaryRecord, TimelineRecord
 from testbed.model.verdict import Check, Verdict
 
@@ -53,6 +55,7 @@ faults = st.builds(
     measured_loss=maybe,
     interval=st.none() | st.tuples(numbers, numbers),
     reaction_s=maybe,
+    mean_block_size=maybe,
     undecodable_blocks=counts,
     skipped=st.none() | words,
     passed=st.none() | st.booleans(),
@@ -94,7 +97,7 @@ def test_record_comes_back_equal_through_json(record: Any) -> None:
 
 @given(verdict=verdicts)
 def test_verdict_comes_back_equal_through_json(verdict: Verdict) -> None:
-    assert verdict_from_json(json.loads(json.dumps(verdict.to_json())), "here") == verdict
+    assert from_json(Verdict, json.loads(json.dumps(verdict.to_json())), "here") == verdict
 
 
 @given(kind=st.sampled_from(["session", "fault", "timeline", "summary"]), document=values, key=st.data())
@@ -109,7 +112,7 @@ def test_anything_else_is_refused_with_its_place(kind: str, document: Any, key: 
     )  # fmt: skip
     sample["record"] = kind
     sample[key.draw(st.sampled_from(sorted(sample)))] = document
-    for read in (record_from_json, manifest_from_json, verdict_from_json):
+    for read in (record_from_json, manifest_from_json, partial(from_json, Verdict)):
         for candidate in (document, sample):
             try:
                 read(candidate, "file:3")

@@ -14,7 +14,7 @@ import pytest
 from experiments.stream import adaptive_redundancy
 from testbed.commands.studies.study import drawn
 from testbed.faults.fault import Fault
-from testbed.model.json_fields import json_ready
+from testbed.model.json_values import json_ready
 from testbed.stream.endpoints import build_sender
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
