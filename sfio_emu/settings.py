@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from sfio_emu.errors import UsageError
 
@@ -34,6 +34,11 @@ class Settings:
         if self.message_bytes < 4096:
             raise UsageError(f"the largest message is {self.message_bytes} bytes: it must be at least 4096")
 
+    @property
+    def in_flight(self) -> int:
+        """How many messages may be sent to a listener before it has answered the first of them."""
+        return self.window if self.pipeline else 1
+
 
 @dataclass(kw_only=True)
 class Counters:
@@ -52,15 +57,15 @@ class Counters:
 
     def add(self, other: Counters) -> None:
         """Count what another counter has counted."""
-        for item in fields(self):
-            if item.name != "copies":
-                setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
+        for name, count in vars(other).items():
+            if name != "copies":
+                setattr(self, name, getattr(self, name) + count)
         for way, count in other.copies.items():
             self.copies[way] += count
 
     def as_dict(self) -> dict[str, int]:
         """The figures by name, JSON-ready."""
-        plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "copies"}
+        plain = {name: count for name, count in vars(self).items() if name != "copies"}
         return plain | {f"copies_{way}": count for way, count in self.copies.items()}
 
 

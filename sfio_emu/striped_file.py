@@ -203,9 +203,7 @@ class StripedFile:
 
         def note(number: int) -> Callable[[memoryview], None]:
             def finish(body: memoryview) -> None:
-                if len(body) != wire.SIZE.size:
-                    raise wire.Malformed("a size that says nothing", fatal=True)
-                sizes[number] = wire.SIZE.unpack(body)[0]
+                (sizes[number],) = wire.unpack(wire.SIZE, body)
 
             return finish
 

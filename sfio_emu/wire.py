@@ -133,6 +133,14 @@ def check_body(header: Header, body: memoryview) -> None:
         raise Malformed("the body of a message is corrupted", fatal=False)
 
 
+def unpack(form: struct.Struct, body: memoryview) -> tuple[int, ...]:
+    """The numbers of a body of that form; raises `Malformed` where its length is another."""
+    if len(body) != form.size:
+        raise Malformed(f"a body of {len(body)} bytes where {form.size} are due", fatal=False)
+    values: tuple[int, ...] = form.unpack(body)
+    return values
+
+
 class Checksum:
     """A checksum of data that arrive or leave in parts, at the speed of memory.
 

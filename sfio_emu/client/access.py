@@ -3,18 +3,21 @@ The optimised way (one message an I/O node) and the plain one (one message a fra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from sfio_emu import wire
 from sfio_emu.client.connection import Message
 from sfio_emu.client.session import Session
-from sfio_emu.client.transfer import Stage, TransferOptions, pack, read_message, write_message
+from sfio_emu.client.transfer import HostTransfer, pack
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
 from sfio_emu.layout.pieces import Bytes, Piece, StripedPiece, pieces_of
-from sfio_emu.layout.requests import Requests, make_requests, prepare
+from sfio_emu.layout.requests import Requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Direction
@@ -23,7 +26,17 @@ from sfio_emu.settings import Counters, Settings
 CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
 PLAIN = Settings(sort=False, merge=False, combine=False, pipeline=False)
 NO_END = 2**63
-Talk = Callable[[], Iterator[Message]]
+Messages = Callable[[str], Iterator[Message]]
+"""The messages of a call to a host."""
+
+
+class Call(NamedTuple):
+    """One read or write: the caller's memory, the settings, what it counts, the stages of one large block."""
+
+    memory: Bytes
+    settings: Settings
+    counters: Counters
+    block: BlockStage | None = None
 
 
 class Access:
@@ -48,16 +61,94 @@ class Access:
         settings = self.session.settings
         due = self._too_short(requests.end)
         chosen = prepare(requests, settings, writing=True).requests
-        shares = self._shares(chosen)
-        hosts = [host for host, numbers in self.hosts.items() if any(shares[n] or n in due for n in numbers)]
-        counters = Counters()
-        block = self._block(memory, chosen)
+        with self._counted() as counters:
+            call = Call(memory, settings, counters, self._block(memory, chosen))
 
-        def talk(host: str) -> Talk:
-            return lambda: self._write_messages(host, memory, chosen, due, counters, block)
+            def messages(host: str) -> Iterator[Message]:
+                return self._write_messages(host, call, self._pieces(host, chosen, merge=settings.merge), due)
 
-        self._transfer({host: talk(host) for host in hosts}, shares, "write", settings, counters)
+            self._transfer(call, messages, self._shares(chosen), "write", also=due)
         self._note_sizes(due)
+
+    def read(self, memory: Bytes, requests: Requests) -> int:
+        """Read the blocks; where the first byte of the file lies that is missing (`NO_END`: none)."""
+        if not len(requests):
+            return NO_END
+        settings = self.session.settings
+        prepared = prepare(requests, settings, writing=False)
+        chosen = prepared.requests
+        end = [NO_END]
+        with self._counted() as counters:
+            call = Call(memory, settings, counters, self._block(memory, chosen))
+
+            def messages(host: str) -> Iterator[Message]:
+                return self._read_messages(host, call, self._pieces(host, chosen, merge=settings.merge), end)
+
+            try:
+                self._transfer(call, messages, self._shares(chosen), "read")
+            finally:
+                if call.block is not None:
+                    call.block.flush()
+        for source, target, size in prepared.copies:
+            memory[target : target + size] = memory[source : source + size]
+        return end[0]
+
+    def write_fragments(self, memory: Bytes, offset: int) -> None:
+        """Write a block as one message, one answer and one call of the disk for each fragment."""
+        if not len(memory):
+            return
+        due = self._too_short(offset)
+        nothing = [0] * len(self.subfiles)
+        with self._counted() as counters:
+            call = Call(memory, PLAIN, counters)
+            self._transfer(call, lambda host: self._write_messages(host, call, (), due), nothing, "write", also=due)
+            self._note_sizes(due)
+            for piece, shares in self._fragments(memory, offset):
+
+                def messages(host: str, piece: Piece = piece) -> Iterator[Message]:
+                    return self._write_messages(host, call, [piece], {})
+
+                self._transfer(call, messages, shares, "write")
+                self._note_sizes({piece.subfile: piece.bounds[1]})
+
+    def read_fragments(self, memory: Bytes, offset: int) -> int:
+        """Read a block fragment by fragment, as far as the file goes; where the first missing byte lies."""
+        end = [NO_END]
+        with self._counted() as counters:
+            call = Call(memory, PLAIN, counters)
+            for piece, shares in self._fragments(memory, offset):
+
+                def messages(host: str, piece: Piece = piece) -> Iterator[Message]:
+                    return self._read_messages(host, call, [piece], end)
+
+                self._transfer(call, messages, shares, "read")
+                if end[0] != NO_END:
+                    break
+        return end[0]
+
+    def ask_each(self, message: Callable[[int, int], Message]) -> None:
+        """Send each subfile the message made for (its number, its handle)."""
+        self.session.ask({
+            host: [message(number, self.session.handle(self.subfiles[number])) for number in numbers]
+            for host, numbers in self.hosts.items()
+        })  # fmt: skip
+
+    def _fragments(self, memory: Bytes, offset: int) -> Iterator[tuple[Piece, list[int]]]:
+        """The fragments of a block, each with the bytes it has on each subfile."""
+        for part in self.layout.fragments(offset, len(memory)):
+            low, shares = part.local_offset, [0] * len(self.subfiles)
+            shares[part.subfile] = part.size
+            yield StripedPiece(self.layout, part.subfile, low, low + part.size, -offset), shares
+
+    @contextmanager
+    def _counted(self) -> Iterator[Counters]:
+        """Counters of one call, added to those of the file and of the session however it ends."""
+        counters = Counters()
+        try:
+            yield counters
+        finally:
+            self.counters.add(counters)
+            self.session.counters.add(counters)
 
     def _block(self, memory: Bytes, requests: Requests) -> BlockStage | None:
         """Stages shared by all hosts, where there is one large block for several subfiles."""
@@ -68,95 +159,6 @@ class Access:
             return None
         room = self.session.block_room.room(room_bytes(len(self.subfiles)))
         return BlockStage(self.layout, memory, offset, place, size, room)
-
-    def read(self, memory: Bytes, requests: Requests) -> int:
-        """Read the blocks; where the first byte of the file lies that is missing (`NO_END`: none)."""
-        if not len(requests):
-            return NO_END
-        settings = self.session.settings
-        prepared = prepare(requests, settings, writing=False)
-        shares = self._shares(prepared.requests)
-        hosts = [host for host, numbers in self.hosts.items() if any(shares[number] for number in numbers)]
-        end = [NO_END]
-        counters = Counters()
-        block = self._block(memory, prepared.requests)
-
-        def talk(host: str) -> Talk:
-            return lambda: self._read_messages(host, memory, prepared.requests, end, counters, block)
-
-        try:
-            self._transfer({host: talk(host) for host in hosts}, shares, "read", settings, counters)
-        finally:
-            if block is not None:
-                block.flush()
-        for source, target, size in prepared.copies:
-            memory[target : target + size] = memory[source : source + size]
-        return end[0]
-
-    def write_fragments(self, memory: Bytes, offset: int) -> None:
-        """Write a block as one message, one answer and one call of the disk for each fragment."""
-        due = self._too_short(offset)
-        hosts = [host for host, numbers in self.hosts.items() if any(number in due for number in numbers)]
-        none = make_requests([], [], [])
-        counters = Counters()
-        if hosts and len(memory):
-
-            def ensure(host: str) -> Talk:
-                return lambda: self._write_messages(host, memory, none, due, counters)
-
-            self._transfer({host: ensure(host) for host in hosts}, [0] * len(self.subfiles), "write", PLAIN, counters)
-            self._note_sizes(due)
-        stage = Stage()
-        options = TransferOptions(merge=False, copied=True)
-        for piece in self._fragments(memory, offset):
-            number, counters = piece.subfile, Counters()
-            host = self.subfiles[number].host
-
-            def talk(piece: Piece = piece, host: str = host, counters: Counters = counters) -> Iterator[Message]:
-                for pieces in pack([piece], self.session.link(host).limit_bytes, combine=False):
-                    yield write_message(
-                        pieces, memory, self._handles(host), stage, counters, options, path=self._path_of(host)
-                    )
-
-            self._transfer({host: talk}, self._only(number, piece.size), "write", PLAIN, counters)
-            self._note_sizes({number: piece.runs()[0][0] + piece.size})
-
-    def read_fragments(self, memory: Bytes, offset: int) -> int:
-        """Read a block fragment by fragment, as far as the file goes; where the first missing byte lies."""
-        end = [NO_END]
-        stage = Stage()
-        options = TransferOptions(merge=False, copied=True)
-        for piece in self._fragments(memory, offset):
-            host, counters = self.subfiles[piece.subfile].host, Counters()
-
-            def talk(piece: Piece = piece, host: str = host, counters: Counters = counters) -> Iterator[Message]:
-                for pieces in pack([piece], self.session.link(host).limit_bytes, combine=False):
-                    yield read_message(
-                        pieces, memory, self._handles(host), stage, counters, options,
-                        path=self._path_of(host), missing=self._ends_at(end),
-                    )  # fmt: skip
-
-            self._transfer({host: talk}, self._only(piece.subfile, piece.size), "read", PLAIN, counters)
-            if end[0] != NO_END:
-                break
-        return end[0]
-
-    def ask_each(self, message: Callable[[int, int], Message]) -> None:
-        """Send each subfile the message made for (its number, its handle)."""
-        self.session.ask({
-            host: [message(number, self.session.handle(self.subfiles[number])) for number in numbers]
-            for host, numbers in self.hosts.items()
-        })  # fmt: skip
-
-    def _fragments(self, memory: Bytes, offset: int) -> Iterator[Piece]:
-        for part in self.layout.fragments(offset, len(memory)):
-            low = part.local_offset
-            yield StripedPiece(self.layout, part.subfile, low, low + part.size, -offset)
-
-    def _only(self, number: int, size: int) -> list[int]:
-        shares = [0] * len(self.subfiles)
-        shares[number] = size
-        return shares
 
     def _too_short(self, end: int) -> dict[int, int]:
         """The subfiles that may be shorter than in a file of `end` bytes, and how long they are there."""
@@ -171,62 +173,42 @@ class Access:
         for number in self.hosts[host]:
             yield from pieces_of(requests, self.layout, number, merge=merge)
 
-    def _options(self) -> TransferOptions:
-        settings = self.session.settings
-        return TransferOptions(merge=settings.merge, copied=settings.check_data)
+    def _host_transfer(self, host: str, call: Call) -> HostTransfer:
+        handles = self._handles(host)
+
+        def path(handle: int) -> str:
+            return next((self.subfiles[number].path for number in handles if handles[number] == handle), "its subfiles")
+
+        return HostTransfer(
+            memory=call.memory, handles=handles, stage=self.session.link(host).stage, counters=call.counters,
+            merge=call.settings.merge, checked=call.settings.check_data, block=call.block,
+            path=path,
+        )  # fmt: skip
 
     def _write_messages(
-        self,
-        host: str,
-        memory: Bytes,
-        requests: Requests,
-        due: Mapping[int, int],
-        counters: Counters,
-        block: BlockStage | None = None,
+        self, host: str, call: Call, pieces: Iterable[Piece], due: Mapping[int, int]
     ) -> Iterator[Message]:
         """The messages for a host; the last one also makes its subfiles as long as they must be."""
-        settings, link, handles = self.session.settings, self.session.link(host), self._handles(host)
-        longest = _longest_run(settings, link.limit_bytes)
+        transfer, limit_bytes = self._host_transfer(host, call), self.session.link(host).limit_bytes
         reached = dict.fromkeys(self.hosts[host], 0)
-        room = link.limit_bytes - wire.RUN_BYTES * (len(reached) + 1)
+        room = limit_bytes - wire.RUN_BYTES * (len(reached) + 1)
+        longest = _longest_run(call.settings, limit_bytes)
         waiting: list[Piece] = []
-
-        def message(pieces: list[Piece], ensured: Sequence[tuple[int, int]] = ()) -> Message:
-            return write_message(
-                pieces, memory, handles, link.stage, counters, self._options(),
-                path=self._path_of(host), block=block, ensured=ensured,
-            )  # fmt: skip
-
-        for pieces in pack(
-            self._pieces(host, requests, merge=settings.merge), room, combine=settings.combine, longest_run=longest
-        ):
+        for packed in pack(pieces, room, combine=call.settings.combine, longest_run=longest):
             if waiting:
-                yield message(waiting)
-            waiting = pieces
-            for piece in pieces:
-                offsets, sizes = piece.runs()
-                reached[piece.subfile] = max(reached[piece.subfile], offsets[-1] + sizes[-1])
+                yield transfer.write(waiting)
+            waiting = packed
+            for piece in packed:
+                reached[piece.subfile] = max(reached[piece.subfile], piece.bounds[1])
         ensured = [(number, due[number]) for number in reached if due.get(number, 0) > reached[number]]
         if waiting or ensured:
-            yield message(waiting, ensured)
+            yield transfer.write(waiting, ensured)
 
-    def _read_messages(
-        self,
-        host: str,
-        memory: Bytes,
-        requests: Requests,
-        end: list[int],
-        counters: Counters,
-        block: BlockStage | None,
-    ) -> Iterator[Message]:
-        settings, link, handles = self.session.settings, self.session.link(host), self._handles(host)
-        longest = _longest_run(settings, link.limit_bytes)
-        pieces = self._pieces(host, requests, merge=settings.merge)
-        for packed in pack(pieces, link.limit_bytes, combine=settings.combine, longest_run=longest):
-            yield read_message(
-                packed, memory, handles, link.stage, counters, self._options(),
-                path=self._path_of(host), block=block, missing=self._ends_at(end),
-            )  # fmt: skip
+    def _read_messages(self, host: str, call: Call, pieces: Iterable[Piece], end: list[int]) -> Iterator[Message]:
+        transfer, limit_bytes = self._host_transfer(host, call), self.session.link(host).limit_bytes
+        longest = _longest_run(call.settings, limit_bytes)
+        for packed in pack(pieces, limit_bytes, combine=call.settings.combine, longest_run=longest):
+            yield transfer.read(packed, self._ends_at(end))
 
     def _ends_at(self, end: list[int]) -> Callable[[int, int], None]:
         def note(subfile: int, place: int) -> None:
@@ -252,32 +234,28 @@ class Access:
     def _handles(self, host: str) -> dict[int, int]:
         return {number: self.session.handle(self.subfiles[number]) for number in self.hosts[host]}
 
-    def _path_of(self, host: str) -> Callable[[int], str]:
-        def path(handle: int) -> str:
-            for number, known in self._handles(host).items():
-                if known == handle:
-                    return self.subfiles[number].path
-            return "its subfiles"
-
-        return path
-
     def _transfer(
-        self, talks: dict[str, Talk], shares: Sequence[int], direction: Direction, settings: Settings,
-        counters: Counters,
+        self, call: Call, messages: Messages, shares: Sequence[int], direction: Direction,
+        also: Collection[int] = (),
     ) -> None:  # fmt: skip
+        """Exchange the messages with the hosts that have a share, or a subfile in `also`; raises the first fault.
+
+        `shares`: the bytes of the call on each subfile.
+        """
+        hosts: dict[str, Callable[[], Iterator[Message]]] = {}
+        sizes: dict[str, int] = {}
         faults: list[SfioError] = []
-        for host in list(talks):
-            try:
-                self._handles(host)
-            except SfioError as fault:
-                faults.append(fault)
-                del talks[host]
-        sizes = {host: sum(shares[number] for number in self.hosts[host]) for host in talks}
-        try:
-            faults += self.session.transfer(talks, sizes, direction, counters, settings)
-        finally:
-            self.counters.add(counters)
-            self.session.counters.add(counters)
+        for host, numbers in self.hosts.items():
+            if any(shares[number] or number in also for number in numbers):
+                try:
+                    self._handles(host)
+                except SfioError as fault:
+                    faults.append(fault)
+                    continue
+                hosts[host] = partial(messages, host)
+                sizes[host] = sum(shares[number] for number in numbers)
+        if hosts:
+            faults += self.session.transfer(hosts, sizes, direction, call.counters, call.settings)
         if faults:
             raise faults[0]
 

@@ -5,50 +5,46 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from sfio_emu import wire
 from sfio_emu.errors import PeerError, ProtocolError, RemoteFailure
-from sfio_emu.settings import CALLS, Counters
+from sfio_emu.settings import CALLS, Counters, Settings
 from sfio_emu.wire import Header, Kind, Malformed
 
 INBOX_BYTES = 4096
 Slice = Sequence[memoryview]
 
 
-class Message:
+class Message(NamedTuple):
     """A message and what becomes of its answer.
 
     `data` gives the `data_bytes` to send in slices: each is asked for when the one before has been sent. Of an answer,
     `places` gives the places of its data, given its body and their size, also in slices: each is asked for when the
-    one before is full. `finish` takes the body when all has arrived.
+    one before is full. `finish` takes the body when all has arrived. `path` names the subfile of a handle in an error.
     """
 
-    def __init__(
-        self,
-        kind: Kind,
-        body: bytes,
-        *,
-        data: Callable[[], Iterator[Slice]] | None = None,
-        data_bytes: int = 0,
-        places: Callable[[memoryview, int], Iterator[Slice]] | None = None,
-        finish: Callable[[memoryview], None] | None = None,
-        path: Callable[[int], str] = str,
-    ) -> None:
-        self.kind, self.body, self.data, self.data_bytes = kind, body, data, data_bytes
-        self.places, self.finish, self.path = places, finish, path
+    kind: Kind
+    body: bytes = b""
+    data: Callable[[], Iterator[Slice]] | None = None
+    data_bytes: int = 0
+    places: Callable[[memoryview, int], Iterator[Slice]] | None = None
+    finish: Callable[[memoryview], None] | None = None
+    path: Callable[[int], str] = str
 
 
 class Exchange:
-    """The messages of one call to one host: at most `window` are sent without their answer.
+    """The messages of one call to one host: as many as `settings` say are sent before the first is answered.
 
     An answer that says "failed" is kept in `failure` (the first one) and the rest goes on; an answer that breaks the
     protocol raises `ProtocolError` from `received`, after which the connection is of no more use.
     """
 
     def __init__(
-        self, host: str, messages: Iterator[Message], *, first: int, window: int, check: bool, counters: Counters
+        self, host: str, messages: Iterator[Message], *, first: int, settings: Settings, counters: Counters
     ) -> None:
-        self._host, self._messages, self._window, self._check = host, messages, window, check
+        self._host, self._messages = host, messages
+        self._window, self._check = settings.in_flight, settings.check_data
         self.next_sequence = first
         self._counters = counters
         self._waiting: deque[tuple[int, Message]] = deque()
@@ -233,9 +229,7 @@ class Exchange:
         self._arrived = left
 
     def _failed(self, message: Message, body: memoryview) -> None:
-        if len(body) != wire.FAILURE.size:
-            raise Malformed("a failure that says nothing", fatal=True)
-        errno, call, handle, _ = wire.FAILURE.unpack(body)
+        errno, call, handle, _ = wire.unpack(wire.FAILURE, body)
         if call >= len(CALLS):
             raise Malformed(f"a failure of the unknown call {call}", fatal=True)
         if self.failure is None:

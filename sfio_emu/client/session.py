@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from sfio_emu import wire
 from sfio_emu.client.connection import Exchange, Message
 from sfio_emu.client.transfer import Stage
-from sfio_emu.errors import PeerError, ProtocolError, SfioError, UsageError
+from sfio_emu.errors import PeerError, SfioError, UsageError
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
 from sfio_emu.settings import CALLS, Counters, Settings
 from sfio_emu.wire import Kind
+
+MANAGEMENT = Settings(check_data=True)
 
 
 @dataclass(kw_only=True)
@@ -74,18 +76,15 @@ class Session:
         """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""
         link = self._links.get(host)
         if link is None:
-            link = Link(connection=self.connections.connect(host))
-            self._links[host] = link
+            link = self._links[host] = Link(connection=self.connections.connect(host))
 
             def limit(body: memoryview) -> None:
-                if len(body) != wire.HANDLE.size:
-                    raise wire.Malformed("a greeting that says nothing", fatal=True)
-                limit_bytes = wire.HANDLE.unpack(body)[0]
+                (limit_bytes,) = wire.unpack(wire.HANDLE, body)
                 if not wire.MIN_LIMIT <= limit_bytes <= wire.MAX_LIMIT:
                     raise wire.Malformed(f"messages of {limit_bytes} bytes offered", fatal=True)
                 link.limit_bytes = min(limit_bytes, self.settings.message_bytes)
 
-            self.ask({host: [Message(Kind.HELLO, b"", finish=limit)]})
+            self.ask({host: [Message(Kind.HELLO, finish=limit)]})
         return link
 
     def handle(self, subfile: SubfileName, *, create: bool = False) -> int:
@@ -102,17 +101,15 @@ class Session:
         link = self.link(subfile.host)
         opened: list[int] = []
 
-        def note(body: memoryview) -> None:
-            if len(body) != wire.OPENED.size:
-                raise wire.Malformed("an answer to an open that says nothing", fatal=True)
-            opened.extend(wire.OPENED.unpack(body))
+        def finish(body: memoryview) -> None:
+            opened.extend(wire.unpack(wire.OPENED, body))
 
         body = wire.OPEN.pack(int(create)) + subfile.path.encode("utf-8", "surrogateescape")
-        self.ask({subfile.host: [Message(Kind.OPEN, body, finish=note, path=lambda _: subfile.path)]})
-        link.handles.setdefault(subfile.path, opened[0])
-        if link.handles[subfile.path] != opened[0]:
-            self._close_handle(subfile, opened[0])
-        return opened[1]
+        self.ask({subfile.host: [Message(Kind.OPEN, body, finish=finish, path=lambda _: subfile.path)]})
+        handle, size = opened
+        if link.handles.setdefault(subfile.path, handle) != handle:
+            self._close_handle(subfile, handle)
+        return size
 
     def retain(self, subfile: SubfileName) -> None:
         """One more file uses the open subfile."""
@@ -135,8 +132,7 @@ class Session:
 
     def ask(self, messages: Mapping[str, Iterable[Message]]) -> None:
         """Management: all hosts at once, no turns; raises the first fault in the order of hosts."""
-        faults = self._converse({host: iter(items) for host, items in messages.items()}, self.counters, window=8)
-        for fault in faults:
+        for fault in self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT):
             raise fault
 
     def transfer(
@@ -149,35 +145,34 @@ class Session:
     ) -> list[PeerError]:
         """Move the data of one call, host by host as the turns have it; what went wrong (the other hosts are served)."""
         faults: list[PeerError] = []
-        window = settings.window if settings.pipeline else 1
         for hosts in self.turns.order(list(messages), direction):
             with ExitStack() as turn:
                 for host in hosts:
                     turn.enter_context(self.turns.take(host, sizes[host], direction))
-                talks = {host: messages[host]() for host in hosts}
-                faults += self._converse(talks, counters, window=window, check=settings.check_data)
+                faults += self._exchange({host: messages[host]() for host in hosts}, counters, settings)
         return faults
 
-    def _converse(
-        self, messages: Mapping[str, Iterator[Message]], counters: Counters, *, window: int, check: bool = True
+    def _exchange(
+        self, messages: Mapping[str, Iterator[Message]], counters: Counters, settings: Settings
     ) -> list[PeerError]:
-        talks: list[tuple[Connection, Exchange]] = []
+        """Send the messages of all hosts at once and take their answers; what went wrong, in the order of hosts."""
+        exchanges: dict[str, tuple[Connection, Exchange]] = {}
         for host, items in messages.items():
             link = self._links[host]
-            exchange = Exchange(host, items, first=link.next_sequence, window=window, check=check, counters=counters)
-            talks.append((link.connection, exchange))
+            exchange = Exchange(host, items, first=link.next_sequence, settings=settings, counters=counters)
+            exchanges[host] = (link.connection, exchange)
         complete = False
         try:
-            broken = self.connections.carry(talks)
+            broken = self.connections.carry(list(exchanges.values()))
             complete = True
         finally:
             if not complete:  # interrupted: nobody knows where the streams stand
                 for host in messages:
-                    self._lose(host)
+                    self._disconnect(host)
         faults: list[PeerError] = []
-        for host, (_, exchange) in zip(messages, talks, strict=True):
+        for host, (_, exchange) in exchanges.items():
             if host in broken:
-                self._lose(host)
+                self._disconnect(host)
                 faults.append(broken[host])
             else:
                 self._links[host].next_sequence = exchange.next_sequence
@@ -185,7 +180,7 @@ class Session:
                     faults.append(exchange.failure)
         return faults
 
-    def _lose(self, host: str) -> None:
+    def _disconnect(self, host: str) -> None:
         link = self._links.pop(host, None)
         if link is not None:
             link.connection.close()
@@ -199,7 +194,7 @@ class Session:
         for host in self.connections.hosts:
             try:
                 self.link(host)
-                self.ask({host: [Message(Kind.ERRORS, b"", finish=self._add_errors)]})
+                self.ask({host: [Message(Kind.ERRORS, finish=self._add_errors)]})
             except PeerError as fault:
                 faults.append(fault)
         if faults:
@@ -209,9 +204,7 @@ class Session:
         return counts
 
     def _add_errors(self, body: memoryview) -> None:
-        if len(body) != wire.ERRORS.size:
-            raise wire.Malformed("counters that say nothing", fatal=True)
-        self._errors = [before + more for before, more in zip(self._errors, wire.ERRORS.unpack(body), strict=True)]
+        self._errors = [sum(counts) for counts in zip(self._errors, wire.unpack(wire.ERRORS, body), strict=True)]
 
     def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> list[bytes]:
         """A collective step: all processes come here; raises on all if one failed or they do not mean the same."""
@@ -219,14 +212,14 @@ class Session:
         items = self.group.all_gather(mine)
         if fault is not None:
             raise fault
-        told = [json.loads(item) for item in items]
-        for rank, (their_what, their_same, _) in enumerate(told):
+        answers = [json.loads(item) for item in items]
+        for rank, (their_what, their_same, _) in enumerate(answers):
             if their_what != what or their_same != list(same):
                 raise UsageError(
                     f"process {rank} calls {their_what} with {their_same} where process {self.group.rank} calls {what}"
                     f" with {list(same)}: a collective call must be the same in all processes"
                 )
-        for rank, (_, _, their_fault) in enumerate(told):
+        for rank, (_, _, their_fault) in enumerate(answers):
             if their_fault is not None:
                 raise PeerError(f"process {rank}", f"its {what} failed: {their_fault}")
         return items
@@ -234,7 +227,7 @@ class Session:
     def close(self) -> None:
         """Close the connections."""
         for host in list(self._links):
-            self._lose(host)
+            self._disconnect(host)
 
 
-__all__ = ["Link", "ProtocolError", "Session"]
+__all__ = ["Link", "Session"]

@@ -1,10 +1,10 @@
-"""The messages of one read or write to one I/O node: pieces packed to what a message may hold, gathered when sent,
-scattered when they arrive (the thesis' flushcache, mkbset, sfp_readb and sfp_writeb)."""
+"""The messages of one read or write to one I/O node: pieces packed to what a message may hold, gathered when sent, scattered
+when they arrive: `flushcache`, `mkbset`, `sfp_readb` and `sfp_writeb` of Gabrielyan 2007, section 2.7, figure 15."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,137 +86,125 @@ class RunList:
     def _ends_at(self, subfile: int, offset: int) -> bool:
         return bool(self.sizes) and self.subfiles[-1] == subfile and self.offsets[-1] + self.sizes[-1] == offset
 
-    def encode(self, handles: dict[int, int], ensured: Sequence[tuple[int, int]] = ()) -> bytes:
+    def encode(self, handles: Mapping[int, int], ensured: Sequence[tuple[int, int]] = ()) -> bytes:
         """The body; `ensured`: (subfile, size) that a write must at least leave, as runs of no bytes."""
         subfiles = self.subfiles + [subfile for subfile, _ in ensured]
         offsets = self.offsets + [size for _, size in ensured]
         return wire.encode_runs([handles[s] for s in subfiles], offsets, self.sizes + [0] * len(ensured))
 
 
-@dataclass(frozen=True, kw_only=True)
-class TransferOptions:
-    """`merge`: join runs where pieces meet; `copied`: never vectors (data are copied anyway for their checksum)."""
+class HostTransfer(NamedTuple):
+    """What the messages of one read or write to one I/O node share.
 
+    `memory` is the caller's, `handles` those of the subfiles by number, `stage` the memory for gathered data. `merge`:
+    join runs where pieces meet; `checked`: the data carry a checksum, so that they are copied and never sent as vectors.
+    `path` names the subfile of a handle in an error, `block` parts and joins one large block for all hosts together.
+    """
+
+    memory: Bytes
+    handles: Mapping[int, int]
+    stage: Stage
+    counters: Counters
     merge: bool
-    copied: bool
+    checked: bool
+    path: Callable[[int], str]
+    block: BlockStage | None = None
 
+    def write(self, pieces: Sequence[Piece], ensured: Sequence[tuple[int, int]] = ()) -> Message:
+        """A WRITE of the pieces, whose data are gathered when it is sent; `ensured` as in `RunList.encode`."""
+        runs = RunList(pieces, merge=self.merge)
+        size = sum(runs.sizes)
 
-def _uses_vectors(pieces: Sequence[Piece], block: BlockStage | None) -> bool:
-    least_bytes = VECTOR_BYTES if block is None else BLOCK_VECTOR_BYTES
-    return all(piece.fragment_bytes >= least_bytes for piece in pieces)
+        def finish(body: memoryview) -> None:
+            written, disk_calls = wire.unpack(wire.WRITTEN, body)
+            self.counters.disk_calls += disk_calls
+            self.counters.bytes_written += written
 
+        return Message(
+            Kind.WRITE, runs.encode(self.handles, ensured), data=(lambda: self._gathered(pieces, runs)) if pieces else None,
+            data_bytes=size, finish=finish, path=self.path,
+        )  # fmt: skip
 
-def write_message(
-    pieces: Sequence[Piece],
-    memory: Bytes,
-    handles: dict[int, int],
-    stage: Stage,
-    counters: Counters,
-    options: TransferOptions,
-    *,
-    path: Callable[[int], str],
-    block: BlockStage | None = None,
-    ensured: Sequence[tuple[int, int]] = (),
-) -> Message:
-    """A WRITE of the pieces; their data are gathered when it is sent."""
-    runs = RunList(pieces, merge=options.merge)
-    size = sum(runs.sizes)
+    def read(self, pieces: Sequence[Piece], missing: Callable[[int, int], None]) -> Message:
+        """A READ of the pieces, scattered as its answer arrives; `missing(subfile, offset)`: the subfile ends there."""
+        runs = RunList(pieces, merge=self.merge)
 
-    def data() -> Iterator[Slice]:
-        counters.fragments += sum(piece.fragments for piece in pieces)
-        counters.requests += len(runs.sizes)
-        if not options.copied and _uses_vectors(pieces, block):
-            counters.copies["vectors"] += 1
-            yield [view for piece in pieces for view in piece.vectors(memory)]
-            return
-        counters.copies[pieces[0].way] += 1
-        if block is not None:
+        def places(body: memoryview, size: int) -> Iterator[Slice]:
+            _, counts = _counts_of(body, runs)
+            if size != sum(counts):
+                raise Malformed("counts that do not add up to the data", fatal=True)
+            return self._scattered(pieces, runs, counts)
+
+        def finish(body: memoryview) -> None:
+            disk_calls, counts = _counts_of(body, runs)
+            self._count(pieces, runs)
+            self.counters.disk_calls += disk_calls
+            self.counters.bytes_read += sum(counts)
+            for subfile, offset, size, count in zip(runs.subfiles, runs.offsets, runs.sizes, counts, strict=True):
+                if count < size:
+                    missing(subfile, offset + count)
+
+        return Message(Kind.READ, runs.encode(self.handles), places=places, finish=finish, path=self.path)
+
+    def _count(self, pieces: Sequence[Piece], runs: RunList) -> None:
+        self.counters.fragments += sum(piece.fragments for piece in pieces)
+        self.counters.requests += len(runs.sizes)
+
+    def _vectors(self, pieces: Sequence[Piece]) -> list[memoryview]:
+        """The pieces' own memory where it is sent or filled without a copy; nothing where they are to be copied."""
+        least_bytes = VECTOR_BYTES if self.block is None else BLOCK_VECTOR_BYTES
+        if self.checked or any(piece.fragment_bytes < least_bytes for piece in pieces):
+            self.counters.copies[pieces[0].way] += 1
+            return []
+        self.counters.copies["vectors"] += 1
+        return [view for piece in pieces for view in piece.vectors(self.memory)]
+
+    def _gathered(self, pieces: Sequence[Piece], runs: RunList) -> Iterator[Slice]:
+        """The data of a WRITE, slice by slice."""
+        self._count(pieces, runs)
+        if vectors := self._vectors(pieces):
+            yield vectors
+        elif self.block is not None:
             for piece in pieces:
-                yield from block.parted(piece.subfile, *piece.bounds)
-            return
-        for parts, count in slices(pieces, size):
-            stream = stage.room(count)
-            place = 0
-            for piece in parts:
-                piece.gather(memory, stream[place : place + piece.size])
-                place += piece.size
+                yield from self.block.parted(piece.subfile, *piece.bounds)
+        else:
+            for parts, count in slices(pieces, sum(runs.sizes)):
+                stream = self.stage.room(count)
+                place = 0
+                for piece in parts:
+                    piece.gather(self.memory, stream[place : place + piece.size])
+                    place += piece.size
+                yield [stream.data]
+
+    def _scattered(self, pieces: Sequence[Piece], runs: RunList, counts: Sequence[int]) -> Iterator[Slice]:
+        """Places for the data of a READ, slice by slice; each is full when the next is asked for."""
+        size, wanted = sum(counts), sum(runs.sizes)
+        if size < wanted:
+            self.counters.copies[pieces[0].way] += 1
+            stream = np.empty(size, dtype=np.uint8)
             yield [stream.data]
-
-    def finish(body: memoryview) -> None:
-        if len(body) != wire.WRITTEN.size:
-            raise Malformed("an answer to a write that says nothing", fatal=True)
-        written, disk_calls = wire.WRITTEN.unpack(body)
-        counters.disk_calls += disk_calls
-        counters.bytes_written += written
-
-    return Message(
-        Kind.WRITE,
-        runs.encode(handles, ensured),
-        data=data if pieces else None,
-        data_bytes=size,
-        finish=finish,
-        path=path,
-    )
-
-
-def read_message(
-    pieces: Sequence[Piece],
-    memory: Bytes,
-    handles: dict[int, int],
-    stage: Stage,
-    counters: Counters,
-    options: TransferOptions,
-    *,
-    path: Callable[[int], str],
-    block: BlockStage | None = None,
-    missing: Callable[[int, int], None],
-) -> Message:
-    """A READ of the pieces, scattered when its answer is there; `missing(subfile, offset)` hears of ends of subfiles."""
-    runs = RunList(pieces, merge=options.merge)
-    wanted = sum(runs.sizes)
-
-    def counts_of(body: memoryview) -> tuple[int, ...]:
-        _, counts = wire.decode_counts(body, len(runs.sizes))
-        if any(count > size for count, size in zip(counts, runs.sizes, strict=True)):
-            raise Malformed("more bytes of a run than were asked", fatal=True)
-        return counts
-
-    def places(body: memoryview, size: int) -> Iterator[Slice]:
-        counts = counts_of(body)
-        if size != sum(counts):
-            raise Malformed("counts that do not add up to the data", fatal=True)
-        if size == wanted and not options.copied and _uses_vectors(pieces, block):
-            counters.copies["vectors"] += 1
-            yield [view for piece in pieces for view in piece.vectors(memory)]
-            return
-        counters.copies[pieces[0].way] += 1
-        if size == wanted and block is not None:
+            _scatter_around_holes(pieces, self.memory, stream, _holes(runs.sizes, counts))
+        elif vectors := self._vectors(pieces):
+            yield vectors
+        elif self.block is not None:
             for piece in pieces:
-                yield from block.joined(piece.subfile, *piece.bounds)
-        elif size == wanted:
+                yield from self.block.joined(piece.subfile, *piece.bounds)
+        else:
             for parts, count in slices(pieces, size):
-                stream = stage.room(count)
+                stream = self.stage.room(count)
                 yield [stream.data]
                 place = 0
                 for piece in parts:
-                    piece.scatter(memory, stream[place : place + piece.size])
+                    piece.scatter(self.memory, stream[place : place + piece.size])
                     place += piece.size
-        else:
-            stream = np.empty(size, dtype=np.uint8)
-            yield [stream.data]
-            _scatter_around_holes(pieces, memory, stream, _holes(runs.sizes, counts))
 
-    def finish(body: memoryview) -> None:
-        counts = counts_of(body)
-        counters.disk_calls += wire.READ_DONE.unpack(body[: wire.READ_DONE.size])[0]
-        counters.bytes_read += sum(counts)
-        counters.fragments += sum(piece.fragments for piece in pieces)
-        counters.requests += len(runs.sizes)
-        for subfile, offset, size, count in zip(runs.subfiles, runs.offsets, runs.sizes, counts, strict=True):
-            if count < size:
-                missing(subfile, offset + count)
 
-    return Message(Kind.READ, runs.encode(handles), places=places, finish=finish, path=path)
+def _counts_of(body: memoryview, runs: RunList) -> tuple[int, tuple[int, ...]]:
+    """The calls of the disk and the bytes of each run in the answer to a READ."""
+    disk_calls, counts = wire.decode_counts(body, len(runs.sizes))
+    if any(count > size for count, size in zip(counts, runs.sizes, strict=True)):
+        raise Malformed("more bytes of a run than were asked", fatal=True)
+    return disk_calls, counts
 
 
 def slices(pieces: Sequence[Piece], size: int) -> Iterator[tuple[Sequence[Piece], int]]:
@@ -276,4 +264,4 @@ def _scatter_around(
     return skipped
 
 
-__all__ = ["Stage", "TransferOptions", "pack", "read_message", "write_message"]
+__all__ = ["HostTransfer", "Stage", "pack", "slices"]

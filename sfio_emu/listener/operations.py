@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from struct import Struct
 from typing import NamedTuple, Protocol
 
 from sfio_emu import wire
@@ -176,7 +175,7 @@ class Operations:
         return Answer(body=wire.OPENED.pack(handle, self._subfiles.size(file)))
 
     def _close(self, request: Request) -> Answer:
-        (handle,) = _unpack(wire.HANDLE, request.body)
+        (handle,) = wire.unpack(wire.HANDLE, request.body)
         file = self._file(handle)
         del self._files[handle]
         self._subfiles.close(file)
@@ -191,12 +190,12 @@ class Operations:
         return Answer()
 
     def _resize(self, request: Request) -> Answer:
-        handle, size = _unpack(wire.SIZED, request.body)
+        handle, size = wire.unpack(wire.SIZED, request.body)
         self._subfiles.truncate(self._file(handle), size)
         return Answer()
 
     def _size(self, request: Request) -> Answer:
-        (handle,) = _unpack(wire.HANDLE, request.body)
+        (handle,) = wire.unpack(wire.HANDLE, request.body)
         return Answer(body=wire.SIZE.pack(self._subfiles.size(self._file(handle))))
 
     def _errors(self, request: Request) -> Answer:
@@ -308,13 +307,6 @@ def _path(body: memoryview) -> str:
         return bytes(body).decode("utf-8", "surrogateescape")
     except UnicodeDecodeError:
         raise Malformed("a path that is no text", fatal=False) from None
-
-
-def _unpack(form: Struct, body: memoryview) -> tuple[int, ...]:
-    if len(body) != form.size:
-        raise Malformed(f"a body of {len(body)} bytes where {form.size} are due", fatal=False)
-    values: tuple[int, ...] = form.unpack(body)
-    return values
 
 
 __all__ = ["Answer", "CallFailed", "FileRange", "Operations", "Rejections", "Subfiles"]
