@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sfio.runs import (
-    BLUE,
-    GREEN,
-    GREY,
-    OCHRE,
-    accessed,
-    at_least,
-    finish,
-    judged,
-    mark_invalid,
-    transferred,
-)
+from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RING, finish_by_nodes, lines_by_nodes
+from experiments.sfio.runs import accessed, at_least, judged, transferred
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Verdict
 
@@ -87,12 +77,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4.6))
-    for series, (name, colour, marker) in SERIES.items():
-        chosen = sorted((r["nodes"], r["throughput_bps"] / 1e6) for r in rows if r["series"] == series)
-        around: dict[str, Any] = {}
-        if series == "network":  # seen round the other series' points, which lie at the same place
-            around = {"markersize": 12, "markerfacecolor": "none", "zorder": 4}
-        axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name, **around)
+    lines_by_nodes(axes, rows, SERIES, {"network": RING})
     nodes = sorted({row["nodes"] for row in rows})
     ideal = [LINK_RATE_BPS * n / 1e6 for n in nodes]
     axes.plot(nodes, ideal, color="black", linewidth=1, label="all links together")
@@ -103,13 +88,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         linestyle=":",
         label=f"{MIN_SCHEDULED} of it",
     )
-    mark_invalid(axes, rows, "nodes")
-    axes.set_xticks(nodes)
-    axes.set_ylim(0, None)
-    finish(
+    finish_by_nodes(
         axes,
+        rows,
         x="compute nodes, and as many I/O nodes",
-        y="throughput of all together, Mbit/s",
         title=f"All to all on a full crossbar, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes",
     )
     return {"crossbar": figure}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sfio.runs import BLUE, GREY, OCHRE, accessed, at_least, finish, judged
+from experiments.sfio.figures import finish, lines_by_size
+from experiments.sfio.runs import accessed, at_least, judged
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Verdict
 
@@ -74,26 +75,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Throughput over the stripe unit, as Figure 13."""
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4.4))
-    for optimised, name, colour, marker in (
-        (True, "optimised (mwritec)", BLUE, "o"),
-        (False, "non-optimised (mwrite)", OCHRE, "s"),
-    ):
-        chosen = sorted((r["stripe_unit"], r["throughput_bps"] / 1e6) for r in rows if r["optimised"] is optimised)
-        axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name)
-    axes.axhline(
-        MIN_OF_LINK * LINK_RATE_BPS / 1e6,
-        color=GREY,
-        linestyle=":",
-        label=f"{MIN_OF_LINK} of the compute node's link",
-    )
-    units = sorted({row["stripe_unit"] for row in rows})
-    axes.set_xscale("log")
-    axes.set_xticks(units, [str(unit) for unit in units])
-    axes.minorticks_off()
-    axes.set_ylim(0, None)
+    names = ("optimised (mwritec)", "non-optimised (mwrite)")
+    figure, axes = lines_by_size(rows, "stripe_unit", "optimised", names, MIN_OF_LINK, LINK_RATE_BPS)
     finish(
         axes,
         x="stripe unit, bytes",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sfio.runs import BLUE, GREY, OCHRE, accessed, at_least, finish, judged
+from experiments.sfio.figures import GREY, finish, lines_by_size
+from experiments.sfio.runs import accessed, at_least, judged
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Verdict
 
@@ -83,27 +84,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Throughput over the block size, as Figure 14."""
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4.4))
-    for multi, name, colour, marker in (
-        (True, "one multi-block call (mwriteb)", BLUE, "o"),
-        (False, "single-block calls (mwrite)", OCHRE, "s"),
-    ):
-        chosen = sorted((r["block_bytes"], r["throughput_bps"] / 1e6) for r in rows if r["multi_block"] is multi)
-        axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name)
-    axes.axhline(
-        MIN_OF_LINK * LINK_RATE_BPS / 1e6,
-        color=GREY,
-        linestyle=":",
-        label=f"{MIN_OF_LINK} of the compute node's link",
-    )
+    names = ("one multi-block call (mwriteb)", "single-block calls (mwrite)")
+    figure, axes = lines_by_size(rows, "block_bytes", "multi_block", names, MIN_OF_LINK, LINK_RATE_BPS)
     axes.axvline(STRIPE_UNIT, color=GREY, linewidth=1, linestyle="--", label=f"stripe unit, {STRIPE_UNIT} bytes")
-    sizes = sorted({row["block_bytes"] for row in rows})
-    axes.set_xscale("log")
-    axes.set_xticks(sizes, [str(size) for size in sizes])
-    axes.minorticks_off()
-    axes.set_ylim(0, None)
     finish(
         axes,
         x="block size, bytes",

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from experiments.sfio.runs import BLUE, GREY, OCHRE, accessed, at_least, finish, mark_invalid
+from experiments.sfio.figures import BLUE, GREY, OCHRE, finish_by_nodes
+from experiments.sfio.runs import accessed, at_least
 from testbed.model.verdict import Check
 
 Row = Mapping[str, Any]
@@ -154,12 +155,7 @@ def placement_figure(rows: Sequence[Row], *, title: str) -> Any:
         if chosen:
             _spread(axes, chosen, "throughput_bps", f"{name}, measured", colour, aside, marker="D")
     axes.axvline(16, color=GREY, linestyle="--", linewidth=1, label="half of the machine")
-    axes.set_xticks(sorted({row["nodes"] for row in rows}))
-    axes.set_ylim(0, None)
-    mark_invalid(axes, rows, "nodes")
-    finish(
-        axes, x="nodes, each of which computes and keeps a subfile", y="throughput of all together, Mbit/s", title=title
-    )
+    finish_by_nodes(axes, rows, x="nodes, each of which computes and keeps a subfile", title=title)
     return figure
 
 

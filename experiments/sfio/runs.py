@@ -12,7 +12,6 @@ from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
 ATTEMPTS = 3
-BLUE, OCHRE, GREEN, GREY, RED = "#3b6ea5", "#c98b2b", "#4f8a4b", "#777777", "#b3362b"
 
 
 def accessed(network: str, **options: Any) -> dict[str, Any]:
@@ -93,21 +92,3 @@ def judged(rows: Sequence[Row], checks: Sequence[Check], notes: Sequence[str] = 
 def at_least(name: str, measured: float, least: float, detail: str = "") -> Check:
     """A claim that a figure reaches a threshold."""
     return Check.at_least(name, least, measured, detail=detail or f"at least {least:g}")
-
-
-def mark_invalid(axes: Any, rows: Sequence[Row], key: str) -> None:
-    """A cross over every point (``key``, Mbit/s) of which the machine did not keep up."""
-    places = [(row[key], row["throughput_bps"] / 1e6) for row in rows if row.get("invalid")]
-    if places:
-        label = "the machine did not keep up: says nothing"
-        axes.scatter(*zip(*places, strict=True), marker="x", s=60, color=RED, zorder=5, label=label)
-
-
-def finish(axes: Any, *, x: str, y: str, title: str) -> None:
-    """Labels, title and legend as all figures of striped files have them."""
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.set_title(title, fontsize=10)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)

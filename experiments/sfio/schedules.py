@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sfio.runs import BLUE, OCHRE, accessed, at_least, finish, judged, mark_invalid
+from experiments.sfio.figures import BLUE, OCHRE, finish, finish_by_nodes
+from experiments.sfio.runs import accessed, at_least, judged
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Verdict
 
@@ -106,13 +107,8 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
             axes.plot(
                 *zip(*chosen, strict=True), marker="o", linestyle=line, color=colour, label=f"{operation}, {name}"
             )
-    mark_invalid(axes, rows, "nodes")
-    axes.set_xticks(sorted({row["nodes"] for row in rows}))
-    axes.set_ylim(0, None)
     title = f"Collective access on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
-    finish(
-        axes, x="nodes, each of which computes and keeps a subfile", y="throughput of all together, Mbit/s", title=title
-    )
+    finish_by_nodes(axes, rows, x="nodes, each of which computes and keeps a subfile", title=title)
     return {"schedules": figure, "gain": _gain_figure(rows)}
 
 

@@ -10,8 +10,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.sfio.figures import BLUE, GREY, OCHRE, RING, finish_by_nodes, lines_by_nodes
 from experiments.sfio.placements import PLACEMENTS, measure_placed, placed_checks, placed_points, placement_figure
-from experiments.sfio.runs import BLUE, GREY, OCHRE, accessed, at_least, finish, judged, mark_invalid, transferred
+from experiments.sfio.runs import accessed, at_least, judged, transferred
 from testbed.commands.studies.study import Study
 from testbed.errors import InputError
 from testbed.model.verdict import Check, Verdict
@@ -157,22 +158,14 @@ def _step_figure(rows: Sequence[Row]) -> Any:
     figure, axes = plt.subplots(figsize=(7.4, 4.8))
     liquid = sorted({(row["nodes"], row["liquid_bps"] / 1e6) for row in rows if row["series"] != "network"})
     axes.plot(*zip(*liquid, strict=True), color="black", linewidth=1, label="liquid throughput")
-    for series, (name, colour, marker) in SERIES.items():
-        chosen = sorted((r["nodes"], r["throughput_bps"] / 1e6) for r in rows if r["series"] == series)
-        style: dict[str, Any] = {"linestyle": "-"}
-        if series == "network":  # seen round the other series' points, which lie at the same place
-            style = {"linestyle": "", "markersize": 12, "markerfacecolor": "none", "zorder": 4}
-        axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=name, **style)
+    lines_by_nodes(axes, rows, SERIES, {"network": {"linestyle": "", **RING}})
     for number, (before, after) in enumerate(STEPS):
         label = "two more switches come into use" if number == 0 else None
         axes.axvspan(before, after, color=BLUE, alpha=0.12, linewidth=0, label=label)
-    mark_invalid(axes, rows, "nodes")
-    axes.set_xticks(sorted({row["nodes"] for row in rows}))
-    axes.set_ylim(0, None)
-    finish(
+    finish_by_nodes(
         axes,
+        rows,
         x="nodes, each of which computes and keeps a subfile",
-        y="throughput of all together, Mbit/s",
         title=f"All to all on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes",
     )
     return figure
