@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from testbed.bulk.calibration import MAX_MESSAGES, MESSAGES_TOGETHER, alone, together
 from testbed.bulk.judgement import analyse, judge
 from testbed.bulk.measurements import BulkMeasurements, LinkCount
 from testbed.bulk.plan import BulkPlan
@@ -81,9 +80,3 @@ def test_two_strays_of_a_small_message_are_no_failure_and_three_are() -> None:
     count = len(plan.transfers)
     assert judged(plan, dropped={"s1": 2 * count}).passed
     assert not judged(plan, dropped={"s1": 3 * count}).passed
-
-
-def test_small_messages_are_calibrated_in_greater_number() -> None:
-    assert together(plan_of(2_000_000)).count == MESSAGES_TOGETHER
-    assert alone(plan_of(100_000)).count == together(plan_of(100_000)).count == 15  # 0.04 s each
-    assert together(plan_of(1000)).count == MAX_MESSAGES

@@ -1,0 +1,97 @@
+"""Calibration of a bulk run: which messages it sends, when it gives up, and what it makes of a machine that lags afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from testbed.bulk.calibration import (
+    ATTEMPTS,
+    MAX_MESSAGES,
+    MESSAGES_TOGETHER,
+    MIN_TOGETHER,
+    CalibrationJob,
+    alone,
+    calibrate,
+    calibrate_again,
+    calibration_pairs,
+    machine_lag,
+    together,
+    uncalibrated,
+)
+from testbed.bulk.measurements import Goodput
+from testbed.bulk.plan import BulkPlan
+from testbed.bulk.planning import BulkOptions, build_bulk_plan
+from testbed.errors import InvalidRunError
+from topologies import load_network
+
+
+def plan_of(message_bytes: int) -> BulkPlan:
+    network = load_network("swiss-t1:allocation=1-1-0-0-1-0-0-0")
+    return build_bulk_plan(network, BulkOptions(message_bytes=message_bytes), "circuit")
+
+
+class Machine:
+    """Gives one path alone 10 Mbit/s, and many at once a share of it that the test lists, attempt by attempt."""
+
+    def __init__(self, shares: Iterable[float]) -> None:
+        self._shares = iter(shares)
+        self.jobs: list[CalibrationJob] = []
+
+    def measure(self, job: CalibrationJob) -> float:
+        self.jobs.append(job)
+        return 10e6 if len(job.transfers) == 1 else 10e6 * next(self._shares)
+
+
+def test_small_messages_are_calibrated_in_greater_number() -> None:
+    assert together(plan_of(2_000_000)).count == MESSAGES_TOGETHER
+    assert alone(plan_of(100_000)).count == together(plan_of(100_000)).count == 15  # 0.04 s each
+    assert together(plan_of(1000)).count == MAX_MESSAGES
+
+
+def test_paths_together_share_no_link_and_one_alone_is_a_longest() -> None:
+    plan = plan_of(1000)
+    chosen = [plan.transfers[i].path for i in together(plan).transfers]
+    links = [link for path in chosen for link in path]
+    assert len(chosen) > 1 and len(set(links)) == len(links)
+    (one,) = alone(plan).transfers
+    assert len(plan.transfers[one].path) == max(len(t.path) for t in plan.transfers)
+
+
+def test_a_burst_of_other_work_is_tried_again_and_the_first_good_attempt_counts() -> None:
+    machine = Machine([0.5, MIN_TOGETHER])
+    found = calibrate(plan_of(1000), machine.measure)
+    assert (found.alone_bps, found.together_bps) == (10e6, 10e6 * MIN_TOGETHER)
+    assert found.paths_together == len(together(plan_of(1000)).transfers) and len(machine.jobs) == 3
+
+
+def test_a_machine_that_lags_every_time_makes_the_run_invalid_before_it_begins() -> None:
+    with pytest.raises(InvalidRunError, match=r"at once got 9\.00 Mbit/s each, one alone 10\.00; lower --link-rate"):
+        calibrate(plan_of(1000), Machine([0.5] * (ATTEMPTS - 1) + [0.9]).measure)
+
+
+def test_after_the_run_the_slower_of_both_counts() -> None:
+    plan = plan_of(1000)
+    first = calibrate(plan, Machine([0.99]).measure)
+    assert calibrate_again(plan, Machine([0.8, 0.97]).measure, first) == first
+    slower = calibrate_again(plan, Machine([0.8] * ATTEMPTS + [0.7]).measure, first)
+    assert slower.together_bps == 7e6 and machine_lag(slower) is not None
+
+
+def test_there_is_a_message_for_every_job_that_calibrating_may_ask_for_in_their_order() -> None:
+    plan = plan_of(100_000)
+    machine = Machine([*[0.5] * (ATTEMPTS - 1), 1.0, *[0.5] * ATTEMPTS, 0.5])
+    calibrate_again(plan, machine.measure, calibrate(plan, machine.measure))
+    asked = [
+        (plan.transfers[i].source, plan.transfers[i].sink)
+        for job in machine.jobs
+        for i in job.transfers
+        for _ in range(job.count)
+    ]
+    assert list(calibration_pairs(plan)) == asked
+
+
+def test_a_run_that_is_not_calibrated_takes_links_at_their_rate() -> None:
+    assert uncalibrated(plan_of(1000)) == Goodput(alone_bps=20e6, together_bps=20e6, paths_together=1)
+    assert machine_lag(uncalibrated(plan_of(1000))) is None
