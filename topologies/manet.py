@@ -1,6 +1,6 @@
 """Mobile ad-hoc networks: nodes on a unit square that walk at random, a link where two are in range.
 
-Source: 000, section 4.4 (Figures 60 and 61: 300 frames of 115 nodes, 150 of 120); the thesis gives neither range nor step.
+Source: Gabrielyan 2007, section 4.4 (Figures 60 and 61: 300 frames of 115 nodes, 150 of 120); the thesis gives neither range nor step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Optical clouds: edge routers around a cloud of optical cross-connects that are joined by fibres of many wavelengths.
 
-Source: 000, subsection 3.2.2 (Figure 27); the default cloud is the NSFNET backbone, 14 sites and 21 fibres.
+Source: Gabrielyan 2007, 3.2.2 (Figure 27); the default cloud is the NSFNET backbone, 14 sites and 21 fibres.
 """
 
 from __future__ import annotations

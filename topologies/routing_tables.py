@@ -108,7 +108,7 @@ def _distances_to(network: Network, destination: str) -> dict[str, int]:
 
 
 def table_routing(network: Network, via: Mapping[str, Mapping[str, str]] | None = None) -> StaticRouting:
-    """By table (000, Table 2): from switch i to switch j through ``via[i][j]``, or directly where there is no entry.
+    """By table (Gabrielyan 2007, Table 2): from switch i to switch j through ``via[i][j]``, or directly where there is no entry.
 
     Without ``via``, the network's attribute ``routing_table``. Hosts use the switch that they are on. Raises
     TopologyError for a table that names an unknown switch.

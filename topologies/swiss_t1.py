@@ -1,6 +1,6 @@
 """Swiss-T1: eight 12-port switches in a K-ring, 32 nodes of one sending and one receiving processor, static routing.
 
-Source: 000, subsection 3.8.1, Figure 39 and Table 2.
+Source: Gabrielyan 2007, 3.8.1, Figure 39 and Table 2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TABLE_2 = (
     (8, 0, 8, 0, 6, 0, 0, 0),
     (0, 5, 0, 3, 0, 1, 0, 0),
 )
-"""000, Table 2: the switch between switches i and j (1-based); 0 where a link joins them directly, and for i = j."""
+"""Gabrielyan 2007, Table 2: the switch between switches i and j (1-based); 0 where a link joins them directly, and for i = j."""
 
 CORE_PAIRS = tuple((i, j) for i in range(SWITCHES) for j in range(SWITCHES) if i != j and not TABLE_2[i][j])
 """(i, j), 0-based: the 32 directed links between switches."""
@@ -94,7 +94,7 @@ def bottleneck_loads(allocations: NDArray[np.integer]) -> NDArray[np.int64]:
     """Bottleneck load of the all-to-all traffic of each allocation: transfers over the busiest link.
 
     ``allocations`` has the shape (m, 8), counts 0 to 4; returns shape (m,). n nodes make n * n transfers, a node to
-    itself included (000, 3.8.1); O(m) with 88 vector operations.
+    itself included (Gabrielyan 2007, 3.8.1); O(m) with 88 vector operations.
 
     >>> import numpy as np
     >>> bottleneck_loads(np.array([[4] * 8, [1] + [0] * 7])).tolist()

@@ -1,6 +1,6 @@
 """The papers' worked examples: two switches with ten end nodes, and the crossbar.
 
-Source: 000, section 3.3, Figure 28.
+Source: Gabrielyan 2007, section 3.3, Figure 28.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
 
 def two_switch(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
-    """000, Figure 28: t1..t5 only send, r1..r5 only receive, and twelve one-way links join them over s_a and s_b.
+    """Gabrielyan 2007, Figure 28: t1..t5 only send, r1..r5 only receive, and twelve one-way links join them over s_a and s_b.
 
     t1..t3 and r1..r3 are on s_a, the others on s_b, so that each link between the switches carries 6 of the 25
     transfers: the liquid throughput of 25/6 = 4.17 links that the text gives.

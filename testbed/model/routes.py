@@ -16,7 +16,7 @@ from topologies.network import LinkId, Network
 @dataclass(frozen=True, kw_only=True)
 class Layer:
     """One capillary layer: its load (of one unit, relative to capacity), the factor F to it from the layer before
-    (Gabrielyan 2007, equation 19; the first layer's is 1/load) and the ids of its bottleneck links."""
+    (Gabrielyan 2007, eq. 19; the first layer's is 1/load) and the ids of its bottleneck links."""
 
     load: Fraction
     factor: Fraction

@@ -81,7 +81,7 @@ def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
 
 
 def _least_fec(tolerance: str) -> RoutingMethod:
-    """The route of least ROR for large blocks (equation 29) at that tolerance."""
+    """The route of least ROR for large blocks (Gabrielyan 2007, eq. 29) at that tolerance."""
     try:
         value = float(tolerance)
     except ValueError:

@@ -1,6 +1,6 @@
 """Schedules that do without the liquid method: round robin, random and identical order, and DSATUR's greedy colouring.
 
-Source: 000, section 3.3 and subsection 3.8.2 (orders), Appendix B, Table 3 (DSATUR).
+Source: Gabrielyan 2007, section 3.3 and subsection 3.8.2 (orders), Appendix B, Table 3 (DSATUR).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _first_fit(paths: Sequence[Sequence[int]], order: Sequence[int], *, keep_ord
 
 
 def dsatur_frames(paths: Sequence[Sequence[int]]) -> Frames:
-    """The congestion graph coloured by DSATUR (000, Table 3): each colour is a time frame.
+    """The congestion graph coloured by DSATUR (Gabrielyan 2007, Table 3): each colour is a time frame.
 
     The next transfer is one next to the most colours; of equals, the one with most uncoloured neighbours; then the first.
     It gets the lowest colour that no neighbour has. O((transfers + edges) log transfers).

@@ -1,6 +1,6 @@
 """What an order of transfers takes on a wormhole network: links acquired hop by hop, kept while waiting, granted in turn.
 
-Virtual time. Deadlocks are found and told as the cycle of transfers that wait for one another.
+Virtual time. Deadlocks are found and reported as the cycle of transfers that wait for one another.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from testbed.errors import InputError
 
 Channel = tuple[int, int]
 """(link, virtual channel)."""
-PATIENCE = 4.0
+TIMEOUT = 4.0
 """Time frames that a transfer waits, keeping links, before it frees them (remedy "timeout")."""
 
 
@@ -59,7 +59,7 @@ def run_wormhole(
     sends for 1 time frame, then frees them all. Asking takes no time, but all who ask at one time
     take one link each before any takes its next.
 
-    ``remedy``: "timeout": a transfer that has waited PATIENCE time frames while it kept links frees them, and begins again
+    ``remedy``: "timeout": a transfer that has waited TIMEOUT time frames while it kept links frees them, and begins again
     after a random pause that doubles; "virtual-channels": as many channels a link as make waiting in a circle impossible
     (see ``virtual_channels``); transfers that send over the same link share its rate evenly. O(hops log hops) without it.
     """
@@ -71,7 +71,7 @@ def run_wormhole(
     else:
         channels = tuple(tuple((link, 0) for link in path) for path in paths)
     waves = [tuple(frame) for frame in frames] if barrier else [tuple(order)]
-    limit = PATIENCE if remedy == "timeout" else None
+    limit = TIMEOUT if remedy == "timeout" else None
     return _Wormhole(channels, limit, random.Random(f"wormhole {seed}")).run(waves)
 
 

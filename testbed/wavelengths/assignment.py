@@ -1,6 +1,6 @@
 """Wavelength assignment as liquid scheduling: lightpaths into rounds of W wavelengths, for WSXC and WIXC cross-connects.
 
-Greedy per-lightpath assignments beside it: first fit, random fit, most used, longest first (Gabrielyan 2007, subsection 3.2.2).
+Greedy per-lightpath assignments beside it: first fit, random fit, most used, longest first (Gabrielyan 2007, 3.2.2).
 """
 
 from __future__ import annotations

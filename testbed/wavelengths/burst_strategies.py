@@ -1,6 +1,6 @@
 """Ways to empty the buffers of an optical burst switching cloud: liquid schedules, or one burst after another by first fit.
 
-A strategy is told of arrivals and asked, slot by slot, what leaves; it holds no buffers and counts nothing.
+A strategy is handed the arrivals and asked, slot by slot, what leaves; it holds no buffers and counts nothing.
 """
 
 from __future__ import annotations

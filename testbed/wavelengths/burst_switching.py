@@ -1,6 +1,6 @@
 """Optical burst switching in virtual time: edge routers fill buffers with bursts, repeated liquid schedules or greedy ones empty them.
 
-Source: Gabrielyan 2007, subsection 3.2.2 ("the filled buffers of the edge nodes are repeatedly emptied by applying liquid scheduling").
+Source: Gabrielyan 2007, 3.2.2 ("the filled buffers of the edge nodes are repeatedly emptied by applying liquid scheduling").
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def simulate_bursts(cloud: BurstCloud, traffic: BurstTraffic, strategy: Strategy
 
 
 def dispatcher_of(cloud: BurstCloud, traffic: BurstTraffic, strategy: Strategy) -> Dispatcher:
-    """The strategy as something that is told of arrivals and asked for departures."""
+    """The strategy as a dispatcher, which is handed arrivals and asked for departures."""
     converting, known_after = cloud.switching == "wixc", traffic.signalling_slots
     if strategy in ("liquid", "liquid-rolling"):
         kind = LiquidCycles if strategy == "liquid" else RollingLiquid

@@ -47,14 +47,14 @@ _VLAN_VALID = 1 << 4
 
 
 def run_wavelengths(
-    plan: WavelengthPlan, *, packets: int, wrong: int, seed: int = 1, tell: ReportProgress | None = None
+    plan: WavelengthPlan, *, packets: int, wrong: int, seed: int = 1, report_progress: ReportProgress | None = None
 ) -> tuple[RoundMeasurements, ...]:
     """Every round of the plan on a network of its own, inside the sandbox only.
 
     ``packets`` over each lit path and ``wrong`` times two on dark wavelengths a path (see ``round_probes``). Raises
     CapabilityError where this machine cannot build the network, InvalidRunError where its receivers could not keep up.
     """
-    show = tell or (lambda _: None)
+    show = report_progress or (lambda _: None)
     show(Progress(done_s=0, total_s=len(plan.rounds), doing="building the network"))
     with lit_network(plan) as (net, controller, wiring):
         ends = Clients(net, wiring, plan)

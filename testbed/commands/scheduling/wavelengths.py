@@ -136,8 +136,10 @@ def _run(args: argparse.Namespace, plan: WavelengthPlan) -> Sequence[RoundMeasur
         enter_sandbox(sys.argv[1:])
     from testbed.wavelengths.emulated import run_wavelengths
 
-    with progress_bar("wavelengths") as tell:
-        return run_wavelengths(plan, packets=args.packets, wrong=args.wrong, seed=args.seed, tell=tell)
+    with progress_bar("wavelengths") as report_progress:
+        return run_wavelengths(
+            plan, packets=args.packets, wrong=args.wrong, seed=args.seed, report_progress=report_progress
+        )
 
 
 def _print(

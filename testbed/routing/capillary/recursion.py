@@ -53,7 +53,7 @@ def final_loads(links: LinkArrays, source: int, sink: int, *, compiled: bool | N
     """Lexicographically least levels of one unit from ``source`` to ``sink``.
 
     ``compiled`` False keeps to plain integers, True to the kernel, None chooses by the work done so far: the answer is
-    unique, so the choice shows in the time only. Source: Gabrielyan 2007, Section 4.2, in recursive form. A wave costs one maximum
+    unique, so the choice shows in the time only. Source: Gabrielyan 2007, section 4.2, in recursive form. A wave costs one maximum
     flow a piece; there are as many waves as the deepest chain of nested components. Raises DisconnectedError.
     """
     global _solved_in_integers

@@ -1,6 +1,6 @@
 """The thesis' own way to a capillary route: a maximum flow a layer by linear programming, and the bottleneck hunting loop.
 
-Kept beside the recursion as its peer: slow, in floats, and true to the letter (Gabrielyan 2007, equations 16 to 19).
+Kept beside the recursion as its peer: slow, in floats, and true to the letter (Gabrielyan 2007, eq. 16 to 19).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FULL = 1e-7
 
 @dataclass(frozen=True, kw_only=True)
 class HuntedLayer:
-    """One layer: its flow increase factor F (equation 19), the number of suspected links at the start of the hunting loop
+    """One layer: its flow increase factor F (Gabrielyan 2007, eq. 19), the number of suspected links at the start of the hunting loop
     and after each of its iterations (the last two are equal: nothing more was removed), and its bottlenecks (indices into
     the network's links)."""
 
@@ -45,8 +45,8 @@ class HuntedRoute:
 def hunt_layers(network: Network, source: str, sink: str, layers: int | None = None) -> HuntedRoute:
     """Build layer after layer, all of them or the first ``layers``, as Gabrielyan 2007 does in subsections 4.2.2 and 4.2.3.
 
-    Each layer maximises the factor F by which all flow-out coefficients can grow within capacities of one (equation 18's
-    problem), then minimises, again and again, the sum of the loads of the links suspected as bottlenecks, and drops
+    Each layer maximises the factor F by which all flow-out coefficients can grow within capacities of one (the problem of
+    eq. 18), then minimises, again and again, the sum of the loads of the links suspected as bottlenecks, and drops
     those that are full no longer. Time: some ten linear programmes a layer. Raises InputError, NoPathError.
 
     >>> from topologies.network import Link, Node
@@ -126,7 +126,7 @@ class _Hunt:
         return HuntedLayer(factor=factor, suspects=tuple(counts), bottlenecks=named)
 
     def _remove(self, bottlenecks: NDArray[np.int64], at: NDArray[np.int64], factor: float) -> None:
-        """Equations 17 and 18; rounding is mended by letting small coefficients vanish and the rest sum to zero."""
+        """Gabrielyan 2007, eq. 17 and 18; rounding is mended by letting small coefficients vanish and the rest sum to zero."""
         self._product *= factor
         self.loads[bottlenecks] = self._capacity[bottlenecks] / self._product
         flow_out = self._flow_out * factor

@@ -1,4 +1,4 @@
-"""The route of least ROR: by tangent cuts for large blocks (Gabrielyan 2007, equation 29), by a staircase for small ones (equation 23).
+"""The route of least ROR: by tangent cuts for large blocks (Gabrielyan 2007, eq. 29), by a staircase for small ones (Gabrielyan 2007, eq. 23).
 
 What every other routing is measured against; a proved lower bound comes with each.
 """
@@ -47,7 +47,7 @@ class LeastFec:
 
 
 def least_fec_route(network: Network, source: str, sink: str, tolerance: float, *, gap: float = 1e-6) -> LeastFec:
-    """Least ROR of equation 29: convex in each load, so linear programmes with tangents added where they were missed.
+    """Least ROR of eq. 29: convex in each load, so linear programmes with tangents added where they were missed.
 
     Stops where the bound is within ``gap`` (relative). Time: some ten linear programmes of the network's size.
     Raises InputError (end points, tolerance) and NoPathError.
@@ -90,7 +90,7 @@ def least_fec_route_small(
     *,
     limit_s: float = 60.0,
 ) -> LeastFec:
-    """Least ROR of equation 23, for networks of some ten nodes: an integer programme over the steps of FEC_r.
+    """Least ROR of eq. 23, for networks of some ten nodes: an integer programme over the steps of FEC_r.
 
     A link costs FEC_N / FEC_t - 1 where its load is at most the greatest that N packets bear. Steps beyond the best
     route known beforehand are left out. Loads keep a ten-millionth below each step. ``bound`` is ``ror`` where the
@@ -189,7 +189,7 @@ def _unit(problem: FlowProblem) -> Vector:
 
 
 def _overhead(load: Vector, tolerance: float) -> Vector:
-    """Equation 29's term, continued convexly below the tolerance."""
+    """The term of Gabrielyan 2007, eq. 29, continued convexly below the tolerance."""
     return np.asarray(np.maximum((1 - tolerance) / (1 - np.minimum(load, LOAD_CAP)) - 1, 0.0), dtype=np.float64)
 
 

@@ -1,4 +1,4 @@
-"""One question to one JSON-able row: what redundancy does a routing of this flow ask for (Gabrielyan 2007, Section 4.3 and Appendix G).
+"""One question to one JSON-able row: what redundancy does a routing of this flow ask for (Gabrielyan 2007, section 4.3 and Appendix G).
 
 The functions that campaigns, experiments and ``testbed ror`` share.
 """
@@ -33,7 +33,7 @@ REED_SOLOMON_MOST = 255
 def rate_route(route: SplitRoute, coding: Coding) -> dict[str, Any]:
     """What ``testbed ror`` says of a route, ready for JSON.
 
-    ``ror`` (None where infinite), ``ror_of_others`` (links that carry everything left out, as equation 23 is printed),
+    ``ror`` (None where infinite), ``ror_of_others`` (links that carry everything left out, as eq. 23 is printed),
     ``infinite_links`` (their names), ``loaded_links``, ``counted_links`` (loads of the tolerance or more), ``largest_load``,
     ``fec_tolerance`` (FEC_t; M / (1 - t) for large blocks).
     """
@@ -80,7 +80,7 @@ def base_block(coding: Coding, terms: RorBreakdown) -> float:
 @dataclass(frozen=True, kw_only=True)
 class PairRor:
     """ROR over double failures (Appendix G). ``all_pairs``: the sum over every pair of the network's ``links`` links,
-    those that carry nothing included; ``printed``: as equation 53 prints it, over pairs of which both loads reach the
+    those that carry nothing included; ``printed``: as eq. 53 prints it, over pairs of which both loads reach the
     tolerance. ``infinite_pairs`` cut everything between them and are left out of both sums."""
 
     all_pairs: float

@@ -1,7 +1,7 @@
 """The thesis' exact search: time frame by time frame a full team of what is left, and back where that leads nowhere.
 
 It finds a liquid schedule, or proves that none exists; with more frames than the duration it finds a shortest schedule.
-Source: 000, section 3.7 and Appendices D to F.
+Source: Gabrielyan 2007, section 3.7 and Appendices D to F.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _StuckError(Exception):
 
 @dataclass
 class _Tree:
-    """The construction tree (000, Figure 38) for schedules of ``length`` frames."""
+    """The construction tree (Gabrielyan 2007, Figure 38) for schedules of ``length`` frames."""
 
     conflicts: Conflicts
     options: ExactOptions
@@ -172,7 +172,7 @@ class _Tree:
         return None
 
     def _frames(self, left: int, frames_left: int) -> Iterator[int]:
-        """Candidates for the next frame (the choice function of equations 11 to 13)."""
+        """Candidates for the next frame (the choice function of eq. 11 to 13)."""
         options, conflicts = self.options, self.conflicts
         loads = [(users & left).bit_count() for users in conflicts.users]
         if options.reduced:

@@ -1,6 +1,6 @@
 """Full simultaneities by fission of categories: each is found once and only once, and the categories met are counted.
 
-Source: 000, section 3.5 (includer, depot, excluder; blank and idle categories).
+Source: Gabrielyan 2007, section 3.5 (includer, depot, excluder; blank and idle categories).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class OutOfTimeError(Exception):
 
 @dataclass(kw_only=True)
 class CategoryCount:
-    """Categories traversed so far, the size of the search space (000, 3.6.3); raises OutOfTimeError when its allowance ends.
+    """Categories traversed so far, the size of the search space (Gabrielyan 2007, 3.6.3); raises OutOfTimeError when its allowance ends.
 
     Those recognised as blank or idle are not traversed but ``dropped``. ``most`` bounds both together; ``expired`` is asked
     every 256 of them.
@@ -74,13 +74,13 @@ class Conflicts:
         return (1 << self.transfers) - 1
 
     def bottlenecks(self, subtraffic: int) -> tuple[int, tuple[int, ...]]:
-        """Duration of the subtraffic and its bottleneck links, ascending (000, equations 1 and 2)."""
+        """Duration of the subtraffic and its bottleneck links, ascending (Gabrielyan 2007, eq. 1 and 2)."""
         loads = [(users & subtraffic).bit_count() for users in self.users]
         duration = max(loads, default=0)
         return duration, tuple(link for link, load in enumerate(loads) if load == duration and load)
 
     def skeleton(self, subtraffic: int, required: Sequence[int]) -> int:
-        """The transfers of the subtraffic that use a required link (000, equation 8)."""
+        """The transfers of the subtraffic that use a required link (Gabrielyan 2007, eq. 8)."""
         used = 0
         for link in required:
             used |= self.users[link]
@@ -101,7 +101,7 @@ Choice = Callable[[Category], int]
 
 
 def lowest_transfer(category: Category) -> int:
-    """The first transfer of the depot: any will do (000, 3.5.2), so the order of the traffic decides."""
+    """The first transfer of the depot: any will do (Gabrielyan 2007, 3.5.2), so the order of the traffic decides."""
     return (category.depot & -category.depot).bit_length() - 1
 
 

@@ -1,6 +1,6 @@
 """Full teams: full simultaneities that use every bottleneck, found over the skeleton first and then completed.
 
-Source: 000, section 3.6 (Table 1) and equation 4.
+Source: Gabrielyan 2007, section 3.6 (Table 1) and eq. 4.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _category(conflicts: Conflicts, includer: int, transfers: int) -> Category:
 
 
 def search_space(paths: Sequence[Sequence[int]], search: TeamSearch, *, most: int | None = None) -> tuple[int, int]:
-    """(categories met, full teams found) until all full teams of the traffic are known (000, 3.6.3, Figure 34).
+    """(categories met, full teams found) until all full teams of the traffic are known (Gabrielyan 2007, 3.6.3, Figure 34).
 
     Raises OutOfTimeError beyond ``most`` categories.
     """

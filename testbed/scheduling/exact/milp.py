@@ -1,4 +1,4 @@
-"""Schedules by mixed integer linear programming (HiGHS): the thesis' equations 30 to 33, one number of frames after another.
+"""Schedules by mixed integer linear programming (HiGHS): Gabrielyan 2007, eq. 30 to 33, one number of frames after another.
 
 The only module of this package that calls HiGHS.
 """
@@ -28,8 +28,8 @@ def solve_milp(
     most_frames: int | None = None,
     now: Callable[[], float] | None = None,
 ) -> MilpResult:
-    """The fewest time frames T for which A[i, t] in {0, 1} (31) gives every transfer one frame (33) and every link at most one
-    transfer a frame (32), as Appendix C of 000 states it; T is tried from the duration up, so each trial is a question of
+    """The fewest time frames T for which A[i, t] in {0, 1} (eq. 31) gives every transfer one frame (eq. 33) and every link at
+    most one transfer a frame (eq. 32; Gabrielyan 2007, appendix C); T is tried from the duration up, so each trial is a question of
     feasibility. ``time_limit_s`` is divided by HiGHS' own clock: every trial may take what ``now`` says is left (all of
     it without ``now``). ``paths[i]``: link numbers of transfer i.
     """

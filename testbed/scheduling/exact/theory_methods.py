@@ -26,7 +26,7 @@ def exact(
     now: Clock | None = None,
     options: ExactOptions | None = None,
 ) -> Schedule:
-    """A shortest schedule by the thesis' search (000, section 3.7), or DSATUR's where time runs out: then ``proved`` says how far
+    """A shortest schedule by the thesis' search (Gabrielyan 2007, section 3.7), or DSATUR's where time runs out: then ``proved`` says how far
     the search came. "no-liquid-schedule" only after the whole tree was searched. Without ``now`` the limit is one on
     categories.
     """
@@ -43,14 +43,14 @@ def exact(
 
 
 def milp(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
-    """A shortest schedule by HiGHS (equations 30 to 33), or DSATUR's where time runs out. HiGHS takes no ``seed``."""
+    """A shortest schedule by HiGHS (Gabrielyan 2007, eq. 30 to 33), or DSATUR's where time runs out. HiGHS takes no ``seed``."""
     paths = traffic.paths()
     result = solve_milp(paths, time_limit_s=time_limit_s, now=now)
     return _bounded(traffic, paths, result.frames, result.lower_bound, "milp", "")
 
 
 def round_robin(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
-    """Every sender goes round the receivers from its own place on; rounds that congest are split (000, section 3.3)."""
+    """Every sender goes round the receivers from its own place on; rounds that congest are split (Gabrielyan 2007, section 3.3)."""
     paths = traffic.paths()
     return _plain(traffic, split_rounds(paths, sending_rounds(paths, "round-robin")), "round-robin")
 
@@ -70,7 +70,7 @@ def identical_order(
 
 
 def dsatur(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
-    """The congestion graph coloured greedily (000, Table 3)."""
+    """The congestion graph coloured greedily (Gabrielyan 2007, Table 3)."""
     return _plain(traffic, dsatur_frames(traffic.paths()), "dsatur")
 
 

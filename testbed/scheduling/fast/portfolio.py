@@ -148,7 +148,7 @@ def _orders(traffic: Traffic) -> Iterator[npt.NDArray[np.int64]]:
 
 
 def _shifts(traffic: Traffic) -> npt.NDArray[np.int64]:
-    """Destination's number less the source's, modulo the larger number of either, numbered as they first come."""
+    """Cyclic distance from source to destination, nodes numbered in order of first appearance."""
     if hasattr(traffic.ends, "shifts"):
         shifts: npt.NDArray[np.int64] = traffic.ends.shifts()
         return shifts

@@ -1,6 +1,6 @@
 """Packing of lightpaths into bins in which every fibre bears so many of them: frames bear one, rounds of converting switches W.
 
-Greedy first fit, then weighted ejection; finds packings, proves nothing (``wavelength_cp_sat`` does).
+Greedy first fit, then weighted ejection; finds packings, proves nothing (``testbed.scheduling.packing.cp_sat`` does).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which nodes of Swiss-T1 to give to a job: the allocations of highest liquid throughput, and the range of it.
 
-Source: 000, subsection 3.8.1, Figures 40 and 41.
+Source: Gabrielyan 2007, 3.8.1, Figures 40 and 41.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RatedAllocation:
 
     @property
     def liquid_throughput(self) -> Fraction:
-        """In links: nodes squared over the bottleneck load (000, equation 3)."""
+        """In links: nodes squared over the bottleneck load (Gabrielyan 2007, eq. 3)."""
         return Fraction(self.nodes**2, self.bottleneck_load)
 
     @property
@@ -88,7 +88,7 @@ def choose_allocations(nodes: int, *, count: int = 5, occupied: Counts = NOTHING
 @cache
 def distinct_allocations() -> tuple[RatedAllocation, ...]:
     """One allocation for each pair of (nodes, bottleneck load): the 362 traffic patterns, by nodes and then by rising
-    liquid throughput (000, Figure 41). Of those with the same pair the first in lexicographic order stands for all."""
+    liquid throughput (Gabrielyan 2007, Figure 41). Of those with the same pair the first in lexicographic order stands for all."""
     import numpy as np
 
     table = _all_allocations()[1:]
