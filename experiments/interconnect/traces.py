@@ -116,7 +116,7 @@ def _at_most(name: str, claimed: float, value: float, parts: Mapping[tuple[str, 
 STUDY = Study.of_module(
     __name__,
     name="interconnect_traces",
-    does="latency under the failures of LANL 12, 18, 19 and PNNL MPP2, their years scaled to the simulated time",
+    does="latency under failures like those of LANL 12, 18, 19 and PNNL MPP2 (their own with --traces), years scaled to the run",
     answers="Zarza 2011, Figures 5.35-5.38: less than 2 % on average, about 3 % if all were permanent, LANL below 1 %",
     measure=measure_run,
 )
