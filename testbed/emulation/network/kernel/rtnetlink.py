@@ -336,9 +336,9 @@ _TICK: list[float] = []
 
 
 def _tick_ns() -> float:
-    """Nanoseconds a tick of the packet scheduler's clock (/proc/net/psched)."""
+    """Nanoseconds a tick of the packet scheduler's clock: /proc/net/psched begins with nanoseconds a microsecond and a tick."""
     if not _TICK:
         with open("/proc/net/psched") as file:
             words = file.read().split()
-        _TICK.append(int(words[0], 16) / int(words[1], 16))
+        _TICK.append(float(int(words[1], 16)))
     return _TICK[0]
