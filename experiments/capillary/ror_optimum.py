@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
-from experiments.stream.mobile_pairs import mobile_pair
+from experiments.capillary.mobile_pairs import mobile_pair
 from fec import ror
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict

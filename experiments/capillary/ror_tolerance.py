@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.stream.mobile_pairs import mobile_pair
+from experiments.capillary.mobile_pairs import mobile_pair
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing.methods import route_by_name

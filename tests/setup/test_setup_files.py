@@ -178,7 +178,7 @@ def test_missing_system_package_that_cannot_be_had_is_one_warning_and_no_failure
     result = machine.provision("--programs", "no-such-program")
     assert result.returncode == 0
     (warning,) = [line for line in result.stderr.splitlines() if "no-such-program" in line]
-    assert "simulated fabric" in warning
+    assert warning.endswith("tests that need them are skipped")
     assert machine.calls("apt-get") == []
 
 
@@ -250,22 +250,100 @@ def test_make_help_names_every_command() -> None:
         assert f"make {target} " in shown
 
 
+RECORDING_PYTHON = f"""#!{BASH}
+echo "python $*" >>"$CALLS"
+case "$*" in
+    *"not emulation"*) exit "${{PARALLEL_EXIT:-0}}" ;;
+    *"-m emulation"*) exit "${{SERIAL_EXIT:-0}}" ;;
+    *"$FAILING"*) exit 1 ;;
+esac
+exit 0
+"""
+
+
+@pytest.fixture
+def project(machine: Machine, tmp_path: Path) -> Path:
+    """A copy of what make needs, its set-up done by a script that only records how it was called."""
+    root = tmp_path / "project"
+    (root / "vagrant").mkdir(parents=True)
+    (root / "benchmarks").mkdir()
+    (root / "results").mkdir()
+    (root / ".ci").mkdir()
+    (root / ".ci" / "run").write_text(f"#!{BASH}\ntrue\n")
+    shutil.copy2(ROOT / "Makefile", root / "Makefile")
+    for name in ("bench_one.py", "bench_two.py"):
+        (root / "benchmarks" / name).touch()
+    script = root / "vagrant" / "provision.sh"
+    script.write_text(f'#!{BASH}\necho "provision $*" >>"$CALLS"\n')
+    script.chmod(0o755)
+    (machine.venv / "bin").mkdir(parents=True)
+    for name in ("python", "testbed", "lint-imports"):
+        program = machine.venv / "bin" / name
+        program.write_text(RECORDING_PYTHON.replace('echo "python', f'echo "{name}'))
+        program.chmod(0o755)
+    return root
+
+
+def make(machine: Machine, project: Path, *words: str, **environ: str) -> int:
+    environment = machine.environ | {"FAILING": "nothing fails", "WORKERS": "3"} | environ
+    done = subprocess.run(["make", *words], cwd=project, env=environment, capture_output=True, timeout=60, check=False)
+    return done.returncode
+
+
 @pytest.mark.parametrize(
-    ("target", "expected"),
+    ("parallel", "serial", "passed"),
     [
-        ("demo", "bin/testbed demo --quick"),
-        ("test", "-m pytest"),
-        ("bench", "benchmarks/bench_*.py"),
-        ("lint", "bin/lint-imports"),
-        ("clean", "rm -rf .venv"),
+        (0, 0, True),
+        (0, 5, True),
+        (5, 0, True),
+        (5, 5, False),
+        (1, 0, False),
+        (0, 1, False),
+        (5, 1, False),
+        (2, 2, False),
     ],
 )
-def test_make_target_sets_up_and_runs_its_command(target: str, expected: str) -> None:
-    command = ["make", "-n", target, "ARGS=--quick"]
-    recipe = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert expected in recipe
-    assert ("vagrant/provision.sh" in recipe) == (target != "clean")
-    assert "results" not in recipe
+def test_make_test_runs_both_halves_and_passes_where_neither_fails(
+    machine: Machine, project: Path, parallel: int, serial: int, passed: bool
+) -> None:
+    code = make(machine, project, "test", "ARGS=-k capillary", PARALLEL_EXIT=str(parallel), SERIAL_EXIT=str(serial))
+    assert (code == 0) is passed
+    assert machine.calls("provision") == ["provision --extras test,mpi --programs chromium,shellcheck,tshark"]
+    first, second = machine.calls("python")  # the second half runs though the first has failed
+    assert "-n 3" in first and "not emulation" in first and first.endswith("-k capillary")
+    assert "-n" not in second.split() and "-m emulation" in second and second.endswith("-k capillary")
+
+
+@pytest.mark.parametrize("failing", ["ruff check", "ruff format", "mypy", "lint-imports"])
+def test_make_lint_fails_where_one_check_fails(machine: Machine, project: Path, failing: str) -> None:
+    linter = machine.venv / "bin" / "lint-imports"
+    linter.write_text(linter.read_text().replace('"$*"', '"lint-imports $*"'))
+    assert make(machine, project, "lint") == 0
+    assert len(machine.calls("python")) == 3 and len(machine.calls("lint-imports")) == 1
+    assert make(machine, project, "lint", FAILING=failing) != 0
+
+
+def test_make_demo_bench_and_mutants_pass_their_arguments_on(machine: Machine, project: Path) -> None:
+    for target in ("demo", "bench", "mutants"):
+        assert make(machine, project, target, "ARGS=--quick") == 0
+    assert machine.calls("testbed") == ["testbed demo --quick"]
+    assert machine.calls("python") == [
+        "python benchmarks/bench_one.py --quick",
+        "python benchmarks/bench_two.py --quick",
+        "python -m tests.mutants --quick",
+    ]
+    extras = [call.split()[1:] for call in machine.calls("provision")]
+    assert extras == [[], ["--extras", "bench,mpi"], ["--extras", "test,mutants"]]
+
+
+def test_make_clean_removes_caches_and_keeps_results(machine: Machine, project: Path) -> None:
+    for name in (".venv", ".pytest_cache", "build"):
+        (project / name).mkdir()
+    (project / "results" / "run").touch()
+    assert make(machine, project, "clean") == 0
+    assert not any((project / name).exists() for name in (".venv", ".pytest_cache", "build"))
+    assert (project / "results" / "run").exists()
+    assert machine.calls("provision") == []
 
 
 def test_ci_demands_emulation_and_runs_the_checks_before_the_tests() -> None:

@@ -104,15 +104,15 @@ def _sessions(
 
 def _stored(args: argparse.Namespace, sessions: list[BulkSession]) -> Path:
     from testbed.bulk.figures import bulk_figures
-    from testbed.commands.studies.study import rendered
     from testbed.emulation.machine.provenance import describe_run
+    from testbed.report.drawing.svg_figures import rendered
     from testbed.results.study_store import StudyRun
 
     manifest = describe_run(command="testbed " + " ".join(sys.argv[1:]), seed=args.seed)
     with StudyRun.new(args.results, "bulk", manifest) as stored:
         for session in sessions:
             stored.add(session.row())
-        return stored.finish(stored.rows, sessions[0].verdict, rendered("bulk", bulk_figures(stored.rows)))
+        return stored.finish(stored.rows, sessions[0].verdict, rendered("bulk", lambda: bulk_figures(stored.rows)))
 
 
 def document(sessions: list[BulkSession]) -> dict[str, Any]:

@@ -137,10 +137,10 @@ def _faults(args: argparse.Namespace, network: Network) -> Any:
 
 
 def _store(args: argparse.Namespace, session: Any) -> Path:
-    from testbed.commands.studies.study import rendered
     from testbed.emulation.machine.provenance import describe_run
     from testbed.metapath.figures import metapath_figures
     from testbed.metapath.records import fault_rows
+    from testbed.report.drawing.svg_figures import rendered
     from testbed.results.study_store import StudyRun
 
     rows = fault_rows(session.plan, session.run, session.analysis)
@@ -148,7 +148,7 @@ def _store(args: argparse.Namespace, session: Any) -> Path:
     with StudyRun.new(args.results, STUDY_NAME, manifest) as stored:
         for row in rows:
             stored.add(row)
-        drawings = rendered(STUDY_NAME, metapath_figures(rows)) if rows else {}
+        drawings = rendered(STUDY_NAME, lambda: metapath_figures(rows)) if rows else {}
         return stored.finish(rows, session.verdict, drawings)
 
 

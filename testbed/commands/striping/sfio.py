@@ -109,15 +109,15 @@ def _make(directory: Path) -> None:
 
 
 def _stored(args: argparse.Namespace, session: StripingSession) -> Path:
-    from testbed.commands.studies.study import rendered
     from testbed.emulation.machine.provenance import describe_run
+    from testbed.report.drawing.svg_figures import rendered
     from testbed.results.study_store import StudyRun
     from testbed.striping.figures import striping_figures
 
     manifest = describe_run(command="testbed " + " ".join(sys.argv[1:]), seed=args.seed)
     with StudyRun.new(args.results, "sfio", manifest) as stored:
         stored.add(session.document())
-        return stored.finish(stored.rows, session.verdict, rendered("sfio", striping_figures(stored.rows[0])))
+        return stored.finish(stored.rows, session.verdict, rendered("sfio", lambda: striping_figures(stored.rows[0])))
 
 
 def _show(session: StripingSession, directory: Path) -> None:

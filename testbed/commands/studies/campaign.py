@@ -62,14 +62,14 @@ def run(args: argparse.Namespace) -> int:
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
     from testbed.campaigns.figures import campaign_figures
     from testbed.campaigns.summary import judge_claims, summarise
-    from testbed.commands.studies.study import rendered
+    from testbed.report.drawing.svg_figures import rendered
     from testbed.report.progress_bar import points_bar
 
     with _open(args, campaign) as store, points_bar(campaign.name) as show_points:
         rows = run_campaign(campaign, store, workers=args.workers, scheduler=args.scheduler, tell=show_points)
         summary, verdict = summarise(rows), judge_claims(campaign, rows)
         write_rows(rows, store.draft / RESULTS)
-        figures = rendered(store.manifest.name, campaign_figures(summary))
+        figures = rendered(store.manifest.name, lambda: campaign_figures(summary))
         directory = store.finish(summary, verdict, figures)
     _show(args, campaign, summary, len(rows), verdict, directory)
     return verdict.exit_code

@@ -42,8 +42,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _redraw_study(args: argparse.Namespace) -> int:
     from testbed.commands.studies.experiment import find_experiments
-    from testbed.commands.studies.study import Study, drawn, rendered, show_checks
+    from testbed.commands.studies.study import Study, drawn, show_checks
     from testbed.errors import InputError, InvalidRunError
+    from testbed.report.drawing.svg_figures import rendered
     from testbed.results.study_store import load_study, write_drawings
 
     place, manifest, rows, verdict = load_study(args.directory)
@@ -51,15 +52,15 @@ def _redraw_study(args: argparse.Namespace) -> int:
     if manifest.name.startswith("campaign-"):
         from testbed.campaigns.figures import campaign_figures
 
-        figures = rendered(manifest.name, campaign_figures(rows)) if verdict else {}
+        figures = rendered(manifest.name, lambda: campaign_figures(rows)) if verdict else {}
     elif manifest.name == "bulk":
         from testbed.bulk.figures import bulk_figures
 
-        figures = rendered(manifest.name, bulk_figures(rows)) if rows else {}
+        figures = rendered(manifest.name, lambda: bulk_figures(rows)) if rows else {}
     elif manifest.name == "stream-routing":
         from testbed.metapath.figures import metapath_figures
 
-        figures = rendered(manifest.name, metapath_figures(rows)) if rows else {}
+        figures = rendered(manifest.name, lambda: metapath_figures(rows)) if rows else {}
     elif isinstance(study, Study):
         figures = drawn(study, rows) if rows else {}
     else:

@@ -6,7 +6,6 @@ Each point is stored as it comes, so that a study that was killed goes on with `
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from testbed.commands.parsing import OneLineParser, reported
 from testbed.errors import InputError
 from testbed.model.json_values import json_ready
 from testbed.model.verdict import Verdict
+from testbed.report.drawing.svg_figures import rendered
 from testbed.report.progress_bar import points_bar
 from testbed.results.study_store import Row, StudyRun
 
@@ -157,25 +157,7 @@ def show_checks(verdict: Verdict) -> None:
 
 def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:
     """The study's figures as SVG documents; the same rows give the same bytes."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    return rendered(study.name, study.figures(rows))
-
-
-def rendered(salt: str, figures: Mapping[str, Any]) -> dict[str, str]:
-    """matplotlib figures as SVG documents, each closed afterwards; ``salt`` fixes the ids inside them."""
-    import matplotlib
-    import matplotlib.pyplot as plt
-
-    drawings = {}
-    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "path"}):
-        for name, figure in figures.items():
-            out = io.StringIO()
-            figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
-            drawings[name] = out.getvalue()
-            plt.close(figure)
-    return drawings
+    return rendered(study.name, lambda: study.figures(rows))
 
 
 def _measured(measure: Measure, points: Sequence[Row], workers: int) -> Iterator[tuple[Row, Mapping[str, Any]]]:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,19 +47,37 @@ def wait_until_gone(mark: str, limit_s: float = 60.0) -> list[str]:
     return left
 
 
+ENDINGS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
+"""Signal to the outer process -> its exit code."""
+
+
+def heed_signals() -> None:
+    """In a child, before its program: signals end it, though they are ignored here (nohup, a shell's background job)."""
+    for number in ENDINGS.keys() - {signal.SIGKILL}:
+        signal.signal(number, signal.SIG_DFL)
+
+
+def ignore_hangups() -> None:
+    """In a child, before its program: what nohup does."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 @contextmanager
-def running_prompt(tmp_path: Path, wrapper: tuple[str, ...] = ()) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running_prompt(
+    tmp_path: Path, prepare: Callable[[], None] = heed_signals
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """``testbed up`` waiting for its first command, and the mark in the environment of everything it started."""
     mark = f"TESTBED_TEST_MARK={uuid.uuid4().hex}"
     environment = {**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path), mark.split("=")[0]: mark.split("=")[1]}
     process = subprocess.Popen(
-        [*wrapper, *UP],
+        UP,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
         start_new_session=True,
+        preexec_fn=prepare,
         cwd=ROOT,
     )
     try:
@@ -82,11 +100,19 @@ def test_signal_that_ends_the_command_is_its_exit_code() -> None:
 
 
 def test_sandbox_has_only_a_loopback_interface_and_its_own_processes() -> None:
-    done = run_in_sandbox(["sh", "-c", "ip -o link | wc -l; ls /proc | grep -c '^[0-9]*$'; ip -o link show lo"])
-    links, processes, loopback = done.stdout.splitlines()[:3]
+    done = run_in_sandbox(["sh", "-c", "ip -o link | wc -l; ls /proc | grep -c '^[0-9]*$'; ip -o link show lo up"])
+    links, processes, *up = done.stdout.splitlines()
     assert links == "1"
     assert int(processes) < 8
-    assert ",UP" in loopback or "<LOOPBACK,UP" in loopback
+    assert len(up) == 1 and up[0].startswith("1: lo: <"), (
+        done.stdout
+    )  # `ip link show lo up` names it only where it is up
+
+
+def test_programs_in_the_sandbox_talk_over_its_loopback() -> None:
+    listening = "s=socket.create_server(('127.0.0.1', 0)); c=socket.create_connection(s.getsockname(), 5)"
+    script = f"import socket; {listening}; c.sendall(b'here'); print(s.accept()[0].recv(9).decode())"
+    assert run_in_sandbox([sys.executable, "-c", script]).stdout == "here\n"
 
 
 def test_private_directories_lie_on_a_tmpfs_that_others_do_not_see() -> None:
@@ -104,18 +130,25 @@ def test_background_process_of_the_command_does_not_outlive_it() -> None:
     assert wait_until_gone(mark) == []
 
 
-@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_signal_to_the_outer_process_leaves_nothing(ending: signal.Signals, tmp_path: Path) -> None:
     before = interfaces()
     with running_prompt(tmp_path) as (process, mark):
         assert any("ovs-vswitchd" in words for words in marked_processes(mark))
         process.send_signal(ending)
         process.wait(60)
-        expected = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}[ending]
-        assert process.returncode == expected
+        assert process.returncode == ENDINGS[ending]
     assert wait_until_gone(mark) == []
     assert interfaces() == before
     assert list(tmp_path.iterdir()) == []
+
+
+def test_prompt_started_under_nohup_outlives_a_hangup(tmp_path: Path) -> None:
+    with running_prompt(tmp_path, ignore_hangups) as (process, _):
+        process.send_signal(signal.SIGHUP)
+        said, _ = process.communicate("h0 ping -c 1 h1\n", timeout=60)
+        assert "1 received" in said
+        assert process.returncode == 0
 
 
 def test_death_of_the_parent_ends_the_sandbox(tmp_path: Path) -> None:
@@ -137,7 +170,7 @@ def test_death_of_the_parent_ends_the_sandbox(tmp_path: Path) -> None:
 
 def test_command_that_ignores_sigterm_is_given_up() -> None:
     words = sandbox_command(["sh", "-c", "trap '' TERM; echo up; sleep 60; sleep 60"], die_with_parent=True)
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=heed_signals)
     assert process.stdout is not None
     process.stdout.readline()
     process.terminate()
