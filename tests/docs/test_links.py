@@ -129,6 +129,13 @@ def test_commands_and_their_options_exist(page: Path) -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        build_parser(command).parse_args([command, "--help"])
+    assert end.value.code == 0 and f"testbed {command}" in capsys.readouterr().out
+
+
 def test_studies_that_are_named_exist() -> None:
     known = set(find_experiments())
     named = {name for page in PAGES for match in STUDY.findall(page.read_text()) for name in match if name}

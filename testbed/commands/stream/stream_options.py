@@ -56,7 +56,7 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=usual.playback_s,
         metavar="S",
-        help="playback buffer (default %(default)g s)",
+        help=f"playback buffer (default {usual.playback_s:g} s at {usual.rate_pps:g} packets a second)",
     )
     add("--most-overhead", type=float, help="cap of (N - M) / M (default: what the links can call for)")
     add(
