@@ -48,7 +48,7 @@ class Connections(Protocol):
         """A connection to the listener of `host`; raises `ListenerLost` within the time limit, `UsageError` if unknown."""
         ...
 
-    def carry(self, talks: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
+    def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host (the others go on)."""
         ...
 

@@ -1,4 +1,4 @@
-"""What a session may be told, and what it counts: the optimisations, each with its switch and its figure."""
+"""The settings of a session and what it counts: each optimisation has a switch, and a figure that shows its effect."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "rea
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The optimisations of the `c` and `b` functions.
+    """The optimisations of the `c` and `b` functions (Gabrielyan 2007, sections 2.6 and 2.7).
 
     `sort`: requests of a call in the order of their offsets; `merge`: overlapping and consecutive ones become one;
     `combine`: one message an I/O node instead of one a request; `pipeline`: `window` messages under way instead of
     one, so that disk and network work at the same time. `message_bytes` bounds a message beside what the listener
-    allows (one long run without checksum, which is written as it arrives, may be eight times as long). `check_data` protects the data of messages by a checksum of their own; heads and bodies always have one, and
-    TCP has its own for all (it costs a fifth of the throughput over loopback, and vectors are not used).
+    allows; one long run without checksum, which is written as it arrives, may be eight times as long. `check_data`
+    protects the data of messages by a checksum of their own, which costs a fifth of the throughput over loopback and
+    rules vectors out; heads and bodies always have one, and TCP has its own for all.
     """
 
     sort: bool = True
@@ -62,11 +63,6 @@ class Counters:
                 setattr(self, name, getattr(self, name) + count)
         for way, count in other.copies.items():
             self.copies[way] += count
-
-    def as_dict(self) -> dict[str, int]:
-        """The figures by name, JSON-ready."""
-        plain = {name: count for name, count in vars(self).items() if name != "copies"}
-        return plain | {f"copies_{way}": count for way, count in self.copies.items()}
 
 
 __all__ = ["CALLS", "Counters", "Settings"]

@@ -41,7 +41,7 @@ class StripedFile:
         self.closed = False
         self._access = Access(subfiles, layout, session)
         self._position = 0
-        self._claimed = False
+        self._registered = False
         self._held: list[SubfileName] = []
 
     @property
@@ -56,8 +56,7 @@ class StripedFile:
         Raises `UsageError` (name, stripe unit, another process means another file or unit, or the file is open in this
         process with another unit), `ListenerLost`, `RemoteFailure`.
         """
-        if session is None:
-            session = current_session()
+        session = session or current_session()
         fault: SfioError | None = None
         file: StripedFile | None = None
         try:
@@ -70,24 +69,24 @@ class StripedFile:
             session.agree("open", [name, stripe_unit], fault)
         except SfioError:
             if file is not None:
-                file._leave()  # the error on its way says more
+                file._release()  # the error on its way says more
             raise
         assert file is not None
         return file
 
     def _open_subfiles(self) -> None:
-        self.session.claim(self.subfiles, self.layout.stripe_unit)
-        self._claimed = True
+        self.session.register(self.subfiles, self.layout.stripe_unit)
+        self._registered = True
         for number, subfile in enumerate(self.subfiles):
             self._access.sizes[number] = self.session.open(subfile, create=True)
             self.session.retain(subfile)
             self._held.append(subfile)
 
-    def _leave(self) -> SfioError | None:
+    def _release(self) -> SfioError | None:
         """Let go of the subfiles, each whatever becomes of the others; the first fault."""
-        if self._claimed:
-            self.session.disclaim(self.subfiles)
-            self._claimed = False
+        if self._registered:
+            self.session.unregister(self.subfiles)
+            self._registered = False
         fault: SfioError | None = None
         while self._held:
             try:
@@ -101,7 +100,7 @@ class StripedFile:
         if self.closed:
             return
         self.closed = True
-        fault = self._leave()
+        fault = self._release()
         self.session.agree("close", [str(subfile) for subfile in self.subfiles], fault)
 
     def __enter__(self) -> StripedFile:
@@ -114,7 +113,7 @@ class StripedFile:
             self.close()
             return
         self.closed = True  # the others may never come to a collective close: leave without them
-        self._leave()  # the error on its way says more
+        self._release()  # the error on its way says more
 
     # --- reading and writing -------------------------------------------------------------------------------------
 

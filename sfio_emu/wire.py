@@ -1,5 +1,29 @@
-"""The binary protocol between compute processes and listeners: headers, bodies, checksums, limits.
-Lengths are checked against the limit before anything is allocated; all numbers are little-endian (docs/workloads/striping.md)."""
+"""The binary protocol between compute processes and listeners: heads, bodies, checksums, limits.
+
+Theory of operation. A client speaks to each listener over one TCP stream. It sends requests, numbered one by one; the
+listener answers each, in order, with the same number. A message is
+
+    head (28 bytes)  magic "SFIO", version, kind, flags, number, bytes of the body, bytes of the data, CRC-32 of the
+                     body, CRC-32 of the head itself; all numbers little-endian (`HEADER`)
+    body             what is to be done: a path, a handle, or runs (handle, size, offset) of subfiles
+    data             of a WRITE, or of the answer to a READ: the bytes of its runs, one after the other
+    trailer          a checksum of the data (`Checksum`), where the flag `CHECKED` is set and there are data
+
+A session begins with HELLO, whose answer says how large a message the listener takes. OPEN gives a handle that is valid on
+its connection only. WRITE and READ move the runs of any number of subfiles at once; a run of no bytes in a WRITE makes its
+subfile at least `offset` long. ERRORS gives and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
+
+There are three answers. DONE has what was asked for. FAILED names a call of the operating system that failed; the session
+goes on. REFUSED says in words what was wrong with a message (`Malformed`): a wrong body or wrong data cost that message
+alone, but behind a wrong head, version or length nobody knows where the next message begins, so that the connection ends.
+
+Flow control. A client has at most `window` unanswered messages under way (`Settings`). A listener reads nothing from a client
+while an answer to it waits to be sent, holds at most one message of each, and compares lengths with its limit before it
+allocates anything; TCP holds back the rest. Two things may be longer than the limit, because no buffer holds them: a WRITE
+of one run without checksum is written as it arrives, and long runs of a READ go from the file to the socket.
+
+docs/workloads/striping.md has the kinds and bodies as a table.
+"""
 
 from __future__ import annotations
 

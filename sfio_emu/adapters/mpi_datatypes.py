@@ -1,5 +1,5 @@
-"""The layout of an opaque MPI datatype, found from outside as the thesis does: bytes of known contents go through MPI_Unpack
-(or MPI_Pack), and where they land is the layout. Needs mpi4py (the extra `mpi`); nothing here decodes MPI's own structures."""
+"""The layout of an opaque MPI datatype, found from outside (Gabrielyan 2007, section 2.9, figure 25): bytes of known contents go
+through MPI_Unpack (or MPI_Pack), and where they land is the layout. Needs mpi4py (the extra `mpi`); nothing here decodes MPI's own structures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _mpi() -> Any:
 
 
 def datatype_by_unpack(mpi_type: Any) -> Datatype:
-    """The thesis' method (Section 2.9, Figure 25): black bytes are unpacked over gray ones, and the black ones are the layout.
+    """Unpack black bytes over gray memory: the black ones are the layout (Gabrielyan 2007, section 2.9, figure 25).
 
     Order cannot be seen this way: a layout comes out sorted by offset, so a cross-ordered or overlapping type is wrong or
     refused here (`datatype_by_pack` finds both). One MPI_Unpack of the type's size. Raises UsageError for an overlapping
@@ -53,7 +53,7 @@ def datatype_by_unpack(mpi_type: Any) -> Datatype:
 
 
 def datatype_by_pack(mpi_type: Any) -> Datatype:
-    """The same from the other side: each byte of memory says its own place, and the packed stream tells the places in order.
+    """Pack memory whose every byte holds its own place: the packed stream is the list of places, in order.
 
     Exact for any type, cross-ordered and overlapping ones included: a place of k digits to the base 256 takes k MPI_Packs.
     """
@@ -64,14 +64,14 @@ def datatype_by_pack(mpi_type: Any) -> Datatype:
     memory_places = np.arange(true_extent, dtype=np.int64)
     digit = 0
     while digit == 0 or (true_extent - 1) >> (8 * digit):
-        said = (memory_places >> (8 * digit)).astype(np.uint8)
-        places |= _pack(mpi_type, said, true_lb, size).astype(np.int64) << (8 * digit)
+        digits = (memory_places >> (8 * digit)).astype(np.uint8)
+        places |= _pack(mpi_type, digits, true_lb, size).astype(np.int64) << (8 * digit)
         digit += 1
     return _with_bounds(mpi_type, places + true_lb, np.ones(size, dtype=np.int64))
 
 
 def datatype_by_decoding(mpi_type: Any) -> Datatype:
-    """The same by asking MPI how the type was built (MPI_Type_get_contents through mpi4py); for checking the two above.
+    """Ask MPI how the type was built (MPI_Type_get_contents through mpi4py): an oracle for the two functions above.
 
     Bounds are asked of MPI at every level: implementations differ in when they pad a struct and in what `resized` inside a
     struct means. Raises UsageError for constructors unknown here (darray and the like).

@@ -76,9 +76,9 @@ class TcpConnections:
             raise ListenerLost(host, f"no connection to its listener at {address[0]}:{address[1]}: {fault}") from fault
         return TcpConnection(host, stream)
 
-    def carry(self, talks: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
+    def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host."""
-        return _Carriage(talks, self._timeout_s, self._stall_s).run()
+        return _Carriage(conversations, self._timeout_s, self._stall_s).run()
 
 
 class _Carriage:
@@ -88,8 +88,13 @@ class _Carriage:
     memory, which the cache holds. Only then the kernel is asked whose turn it is.
     """
 
-    def __init__(self, talks: Sequence[tuple[Connection, Conversation]], timeout_s: float, stall_s: float) -> None:
-        self._live = {connection.fileno(): (connection.host, _stream(connection), talk) for connection, talk in talks}
+    def __init__(
+        self, conversations: Sequence[tuple[Connection, Conversation]], timeout_s: float, stall_s: float
+    ) -> None:
+        self._live = {
+            connection.fileno(): (connection.host, _stream(connection), conversation)
+            for connection, conversation in conversations
+        }
         self._poll = select.poll()
         self._timeout_s, self._stall_s = timeout_s, stall_s
         self._wanted: dict[int, int] = {}
@@ -122,21 +127,23 @@ class _Carriage:
             for number in numbers:
                 if number not in self._live:
                     continue
-                _, stream, talk = self._live[number]
+                _, stream, conversation = self._live[number]
                 try:
-                    if step(stream, talk):
+                    if step(stream, conversation):
                         able.append(number)
                 except BlockingIOError:
                     continue
                 except PeerError as fault:
                     self._drop(number, fault)
                 except OSError as fault:
-                    self._drop(number, _say(fault))
+                    self._drop(number, _describe(fault))
             numbers = able
 
-    def _await(self, number: int, talk: Conversation) -> None:
+    def _await(self, number: int, conversation: Conversation) -> None:
         """Ask the kernel for what the conversation waits for; forget it when it is finished."""
-        events = select.POLLIN | select.POLLOUT if talk.outgoing() else 0 if talk.finished else select.POLLIN
+        events = (
+            select.POLLIN | select.POLLOUT if conversation.outgoing() else 0 if conversation.finished else select.POLLIN
+        )
         if not events:
             self._forget(number)
         elif self._wanted.get(number) != events:
@@ -154,23 +161,23 @@ class _Carriage:
             self._poll.unregister(number)
 
 
-def _receive(stream: socket.socket, talk: Conversation) -> bool:
+def _receive(stream: socket.socket, conversation: Conversation) -> bool:
     """Receive once; whether more may be there."""
-    places = talk.incoming()
+    places = conversation.incoming()
     one = len(places) == 1
     count = stream.recv_into(places[0]) if one else stream.recvmsg_into(list(islice(places, VECTORS)))[0]
     if not count:
         raise ConnectionResetError(errno.ECONNRESET, "its listener closed the connection")
-    talk.received(count)
+    conversation.received(count)
     return count >= MIN_BURST_BYTES
 
 
-def _send(stream: socket.socket, talk: Conversation) -> bool:
+def _send(stream: socket.socket, conversation: Conversation) -> bool:
     """Send a slice; whether there was one."""
-    pieces = talk.outgoing()
+    pieces = conversation.outgoing()
     if not pieces:
         return False
-    talk.sent(stream.send(pieces[0]) if len(pieces) == 1 else stream.sendmsg(islice(pieces, VECTORS)))
+    conversation.sent(stream.send(pieces[0]) if len(pieces) == 1 else stream.sendmsg(islice(pieces, VECTORS)))
     return True
 
 
@@ -179,7 +186,7 @@ def _stream(connection: Connection) -> socket.socket:
     return connection.stream
 
 
-def _say(fault: OSError) -> str:
+def _describe(fault: OSError) -> str:
     if isinstance(fault, (ConnectionResetError, BrokenPipeError)):
         return "its listener is gone (connection closed)"
     if fault.errno in (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH):

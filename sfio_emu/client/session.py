@@ -55,7 +55,7 @@ class Session:
         self._errors = [0] * (len(CALLS) + 1)
         self._units: dict[tuple[SubfileName, ...], list[int]] = {}
 
-    def claim(self, subfiles: tuple[SubfileName, ...], stripe_unit: int) -> None:
+    def register(self, subfiles: tuple[SubfileName, ...], stripe_unit: int) -> None:
         """One more open file of these subfiles; raises `UsageError` where one is open with another stripe unit."""
         units = self._units.setdefault(subfiles, [])
         if units and units[0] != stripe_unit:
@@ -65,7 +65,7 @@ class Session:
             )
         units.append(stripe_unit)
 
-    def disclaim(self, subfiles: tuple[SubfileName, ...]) -> None:
+    def unregister(self, subfiles: tuple[SubfileName, ...]) -> None:
         """One open file of these subfiles less."""
         units = self._units[subfiles]
         units.pop()

@@ -1,5 +1,6 @@
 """The requests of one call: blocks of the file and of memory, sorted, freed of overlaps, merged where both go on.
-Striping keeps the order, so that what is sorted here is sorted in every subfile (the thesis' sortcache and bkmerge)."""
+Striping keeps the order, so that what is sorted here is sorted in every subfile: `sortcache` and `bkmerge` of Gabrielyan
+2007, section 2.7, figure 15."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The cyclic distribution of a logical file over subfiles: arithmetic, nothing else.
-Stripe unit i (bytes [i*u, (i+1)*u) of the file) is unit i // n of subfile i % n (thesis, Section 2.5, Figure 11)."""
+Stripe unit i (bytes [i*u, (i+1)*u) of the file) is unit i // n of subfile i % n (Gabrielyan 2007, section 2.5, figure 11)."""
 
 from __future__ import annotations
 

@@ -258,8 +258,8 @@ class MpiFile:
             result.append(act())
         except SfioError as error:
             failure = error
-        told = b"\0" + item if failure is None else b"\1" + str(failure).encode()
-        answers = self._group.all_gather(told)
+        mine = b"\0" + item if failure is None else b"\1" + str(failure).encode()
+        answers = self._group.all_gather(mine)
         if failure is not None:
             raise failure
         for rank, answer in enumerate(answers):
