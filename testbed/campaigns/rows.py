@@ -41,7 +41,7 @@ COLUMNS = {
     "state": str,
 }
 """Name and kind of each column. ``ror`` is None where infinite; ``ror_of_others`` leaves out links that carry everything, as
-equation 23 is printed; ``state`` is "ok", "no path" (then all figures are None) or "no pair" (none could be drawn)."""
+eq. 23 is printed; ``state`` is "ok", "no path" (then all figures are None) or "no pair" (none could be drawn)."""
 
 
 def unit_rows(campaign: Campaign, unit: Unit) -> list[Row]:

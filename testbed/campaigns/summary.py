@@ -15,7 +15,7 @@ _GROUP = ("method", "tolerance", "m", "der", "large_blocks")
 def summarise(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """One row a method, tolerance, m, der and equation: counts and the mean ROR over the rows where it is finite.
 
-    ``mean_ror_of_others`` is over all routed rows, links that carry everything left out (equation 23 as printed).
+    ``mean_ror_of_others`` is over all routed rows, links that carry everything left out (Gabrielyan 2007, eq. 23 as printed).
     """
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:

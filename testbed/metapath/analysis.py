@@ -257,7 +257,7 @@ def latency_of(latency_ms: FloatArray) -> Latency:
 
 @dataclass(frozen=True, kw_only=True)
 class PathShare:
-    """How many of the packets went by one path, their mean latency, and the share that equation 3.8 gives such latencies."""
+    """How many of the packets went by one path, their mean latency, and the share that Zarza 2011, eq. 3.8, gives such latencies."""
 
     path: int
     share: float

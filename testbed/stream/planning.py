@@ -93,7 +93,7 @@ def build_plan(
 
 
 def protectable_links(plan: StreamPlan) -> tuple[int, ...]:
-    """Loaded links whose failure a code can repair: those that do not carry every label (equation 23 skips the others)."""
+    """Loaded links whose failure a code can repair: those that do not carry every label (Gabrielyan 2007, eq. 23, skips the others)."""
     return tuple(i for i in plan.forward.loaded if plan.forward.load(i) < 1)
 
 

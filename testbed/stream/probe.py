@@ -1,6 +1,6 @@
 """The check that sender and prediction do not merely share one table: fix N, count decoding failures, compare with theory.
 
-At DER = 1e-2 equation 25 says that N fails seldom enough and N - 1 too often; a count over thousands of blocks can refute it.
+At DER = 1e-2 Gabrielyan 2007, eq. 25, says that N fails seldom enough and N - 1 too often; a count over thousands of blocks can refute it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ProbeStep:
 
 
 def probe_sizes(plan: StreamPlan, link: LinkId) -> tuple[int, int]:
-    """The N under test and N - 1: equation 25 at DER 1e-2, or the exact worst window for stratified labels."""
+    """The N under test and N - 1: eq. 25 at DER 1e-2, or the exact worst window for stratified labels."""
     index = plan.network.link_index[link]
     m = plan.stream.source_packets
     if plan.stream.labels == "stratified":
@@ -72,7 +72,7 @@ def probe_step(plan: StreamPlan, run: StreamMeasurements) -> ProbeStep:
 
 
 def predicted_failure(plan: StreamPlan, link: int, size: int, blocks: np.typing.NDArray[np.int64]) -> float:
-    """Random labels: equation 25's probability. Stratified: the exact share of these blocks whose window falls short."""
+    """Random labels: the probability of eq. 25. Stratified: the exact share of these blocks whose window falls short."""
     m = plan.stream.source_packets
     if plan.stream.labels == "random":
         return float(decoding_failure_probability(m, size, plan.forward.load(link)))

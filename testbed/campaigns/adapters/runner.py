@@ -34,7 +34,7 @@ def run_campaign(
     *,
     workers: int,
     scheduler: str | None = None,
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    report_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[dict[str, Any]]:
     """Compute what is missing of the run, then return all rows in the campaign's order.
 
@@ -44,13 +44,13 @@ def run_campaign(
     todo = units(campaign)
     done = {entry["unit"]: entry["rows"] for entry in run.rows if "rows" in entry}
     missing = [unit for unit in todo if unit.index not in done]
-    tell(len(done), len(todo))
+    report_progress(len(done), len(todo))
     if missing:
         with _client(workers, scheduler) as client:
             for index, rows in _computed(client, campaign, missing):
                 run.add({"unit": index, "rows": rows})
                 done[index] = rows
-                tell(len(done), len(todo))
+                report_progress(len(done), len(todo))
     return [row for unit in todo for row in done[unit.index]]
 
 

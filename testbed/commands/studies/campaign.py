@@ -66,7 +66,9 @@ def run(args: argparse.Namespace) -> int:
     from testbed.report.progress_bar import points_bar
 
     with _open(args, campaign) as store, points_bar(campaign.name) as show_points:
-        rows = run_campaign(campaign, store, workers=args.workers, scheduler=args.scheduler, tell=show_points)
+        rows = run_campaign(
+            campaign, store, workers=args.workers, scheduler=args.scheduler, report_progress=show_points
+        )
         summary, verdict = summarise(rows), judge_claims(campaign, rows)
         write_rows(rows, store.draft / RESULTS)
         figures = rendered(store.manifest.name, lambda: campaign_figures(summary))

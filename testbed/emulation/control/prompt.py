@@ -86,14 +86,14 @@ class Prompt(CLI):  # type: ignore[misc]
             for text, fault in self._standing.items():
                 print(f"{text} {fault.kind} {fault.direction}")
             return
-        self._obey(lambda: self._break(words))
+        self._execute(lambda: self._break(words))
 
     def do_restore(self, line: str) -> None:
         """Mend a link that a fault broke: restore LINK | restore all"""
         words = line.split()
         names = list(self._standing) if words == ["all"] else words
         for name in names:
-            self._obey(lambda name=name: self._mend(name))
+            self._execute(lambda name=name: self._mend(name))
         if not words:
             self._complain("restore: give a link, a->b, or all")
 
@@ -109,7 +109,7 @@ class Prompt(CLI):  # type: ignore[misc]
         if len(words) != 2:
             self._complain("capture: give a link, a->b, and a file")
             return
-        self._obey(lambda: print(f"recording {words[0]} to {self._capture(*words)}"))
+        self._execute(lambda: print(f"recording {words[0]} to {self._capture(*words)}"))
 
     def do_names(self, _line: str) -> None:
         """The network's own names of hosts and switches beside those of their devices, addresses and ports."""
@@ -143,7 +143,7 @@ class Prompt(CLI):  # type: ignore[misc]
     def _link(self, text: str) -> Any:
         return parse_link(text, self.network.wiring.network)
 
-    def _obey(self, action: Any) -> None:
+    def _execute(self, action: Any) -> None:
         try:
             action()
         except TestbedError as error:

@@ -20,7 +20,7 @@ def foreseen_sizes(plan: StreamPlan) -> Callable[[float], int]:
     """N for a block that begins at a time: enough for every loss that is in force while its packets leave.
 
     Its source packets take one block's time and its parity the next one's. Stratified labels: the exact worst window of what is
-    broken then; random losses: equation 25. Where no N helps, the policy's largest.
+    broken then; random losses: Gabrielyan 2007, eq. 25. Where no N helps, the policy's largest.
     """
     policy, epochs = block_size_policy(plan), planned_epochs(plan)
     starts = [epoch.start_s for epoch in epochs]
