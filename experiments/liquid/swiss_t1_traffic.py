@@ -47,11 +47,11 @@ def node_axis(axes: Any, rows: Sequence[Row]) -> None:
     axes.set_xlim(-1, len(rows))
 
 
-def figure_of(height: float = 4.6) -> tuple[Any, Any]:
+def figure_of() -> tuple[Any, Any]:
     """A figure with one set of axes."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, height), layout="constrained")
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
     axes = figure.add_subplot()
     axes.grid(color="#d9dde2", linewidth=0.5)
     axes.set_axisbelow(True)

@@ -45,7 +45,6 @@ class Traffic:
         cls,
         transfers: Iterable[Iterable[Hashable]],
         *,
-        ends: Sequence[tuple[str, str]] = (),
         known: Iterable[str] | None = None,
     ) -> Traffic:
         """From lists of links (any hashable names). InputError: no transfer, one without a link or with a link twice.
@@ -76,7 +75,6 @@ class Traffic:
             links=tuple(map(str, numbers)),
             offsets=np.array(offsets, dtype=np.int64),
             indices=np.array(indices, dtype=np.int32),
-            ends=ends,
         )
 
     @classmethod

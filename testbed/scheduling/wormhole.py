@@ -219,20 +219,12 @@ class _Wormhole:
         return tuple(waits[met[at] :])
 
 
-def dependency_cycle(paths: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Links of which each is held by some transfer that next asks for the following one, in a circle; empty where there is
-    none, and then hop-by-hop acquisition cannot deadlock. O(total path length)."""
-    closing: list[tuple[int, ...]] = []
-    _links_in_order(paths, closing)
-    return closing[0] if closing else ()
-
-
 def virtual_channels(paths: Sequence[Sequence[int]]) -> tuple[tuple[Channel, ...], ...]:
     """The channels of each path: (link, 0) first, and one number higher whenever the path goes against one order of all
     links. (number, place in the order) only ever rises, so no circle of waiting is possible. The order follows the paths
     but for what closes a circle: a ring needs 2 channels, a path without circles 1.
     """
-    place = {link: at for at, link in enumerate(_links_in_order(paths, []))}
+    place = {link: at for at, link in enumerate(_links_in_order(paths))}
     found = []
     for path in paths:
         number = 0
@@ -244,8 +236,8 @@ def virtual_channels(paths: Sequence[Sequence[int]]) -> tuple[tuple[Channel, ...
     return tuple(found)
 
 
-def _links_in_order(paths: Sequence[Sequence[int]], closing: list[tuple[int, ...]]) -> list[int]:
-    """All links by depth-first search along the paths, those asked for later behind; ``closing`` gets a first circle."""
+def _links_in_order(paths: Sequence[Sequence[int]]) -> list[int]:
+    """All links by depth-first search along the paths, those asked for later behind."""
     following: dict[int, dict[int, None]] = {}
     for path in paths:
         for link in path:
@@ -253,23 +245,19 @@ def _links_in_order(paths: Sequence[Sequence[int]], closing: list[tuple[int, ...
         for here, there in itertools.pairwise(path):
             following[here].setdefault(there)
     done: list[int] = []
-    state: dict[int, int] = {}
+    met: set[int] = set()
     for root in following:
-        if root in state:
+        if root in met:
             continue
-        state[root] = 1
+        met.add(root)
         branch: list[tuple[int, Iterator[int]]] = [(root, iter(following[root]))]
         while branch:
             link, ahead = branch[-1]
             onward = next(ahead, None)
             if onward is None:
-                state[link] = 2
                 done.append(link)
                 branch.pop()
-            elif onward not in state:
-                state[onward] = 1
+            elif onward not in met:
+                met.add(onward)
                 branch.append((onward, iter(following[onward])))
-            elif state[onward] == 1 and not closing:
-                links = [at for at, _ in branch]
-                closing.append(tuple(links[links.index(onward) :]))
     return done[::-1]

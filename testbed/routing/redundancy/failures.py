@@ -5,7 +5,6 @@ Two models: every node splits each packet anew in the proportions of its links' 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -76,24 +75,6 @@ def interval_loss(split: LabelSplit, failed: Iterable[int]) -> Fraction:
     """Exact share of the labels whose path crosses any of the links ``failed``: what is lost on switches."""
     dead = frozenset(failed)
     return Fraction(sum(p.stop - p.start for p in split.paths if not dead.isdisjoint(p.links)), LABELS)
-
-
-def sampled_loss(route: SplitRoute, failed: Iterable[int], packets: int, seed: int) -> float:
-    """Share lost of ``packets`` packets that walk the route at random: a check of ``failure_loss``, without its algebra."""
-    dead = _checked(route, failed)
-    generator = random.Random(f"walk/{seed}")
-    ways = {node: (out, [float(route.loads[i]) for i in out]) for node, out in _in_flow_order(route) if out}
-    lost = 0
-    for _ in range(packets):
-        node = route.source
-        while node != route.sink:
-            out, weights = ways[node]
-            link = generator.choices(out, weights)[0]
-            if link in dead:
-                lost += 1
-                break
-            node = route.network.links[link].target
-    return lost / packets
 
 
 def _checked(route: SplitRoute, failed: Iterable[int]) -> frozenset[int]:

@@ -73,14 +73,13 @@ def search_exactly(
     *,
     options: ExactOptions | None = None,
     seed: int = 1,
-    most_frames: int | None = None,
     most_categories: int | None = None,
     expired: Callable[[], bool] | None = None,
 ) -> ExactResult:
     """The shortest schedule of transfers over links (``paths[i]``: link numbers of transfer i), or how far the proof came.
 
     Lengths are tried from the duration up, each one more only after the whole tree of the one before was searched in vain,
-    up to ``most_frames`` (the number of transfers where None). A schedule of T frames has links with T transfers left at
+    at most to the number of transfers. A schedule of T frames has links with T transfers left at
     every step, as many as frames left: the frame must use them all (for T = duration they are the bottlenecks and the frame a
     team), and it may be taken full, since moving transfers to it from later frames changes nothing else (Appendix E).
     Exponential in the worst case: ``most_categories`` and ``expired`` end it.
@@ -92,11 +91,10 @@ def search_exactly(
     conflicts = Conflicts.of([paths[i] for i in order])
     duration = conflicts.bottlenecks(conflicts.everything)[0]
     count = CategoryCount(most=most_categories, expired=expired)
-    limit = most_frames if most_frames is not None else conflicts.transfers
     exhausted: list[int] = []
     frames, length = None, duration
     try:
-        while frames is None and length <= limit:
+        while frames is None:
             chance = random.Random(f"{seed} {length}")
             frames = _Tree(conflicts, chosen, count, chance, length).grow()
             if frames is None:

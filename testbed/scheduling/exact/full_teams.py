@@ -66,12 +66,9 @@ def _category(conflicts: Conflicts, includer: int, transfers: int) -> Category:
     return Category(includer=includer, depot=depot, excluder=0)
 
 
-def search_space(paths: Sequence[Sequence[int]], search: TeamSearch, *, most: int | None = None) -> tuple[int, int]:
-    """(categories met, full teams found) until all full teams of the traffic are known (Gabrielyan 2007, 3.6.3, Figure 34).
-
-    Raises OutOfTimeError beyond ``most`` categories.
-    """
+def search_space(paths: Sequence[Sequence[int]], search: TeamSearch) -> tuple[int, int]:
+    """(categories met, full teams found) until all full teams of the traffic are known (Gabrielyan 2007, 3.6.3, Figure 34)."""
     conflicts = Conflicts.of(paths)
-    count = CategoryCount(most=most)
+    count = CategoryCount()
     teams = sum(1 for _ in full_teams(conflicts, conflicts.everything, count, search=search))
     return count.categories, teams

@@ -25,7 +25,6 @@ def solve_milp(
     paths: Sequence[Sequence[int]],
     *,
     time_limit_s: float,
-    most_frames: int | None = None,
     now: Callable[[], float] | None = None,
 ) -> MilpResult:
     """The fewest time frames T for which A[i, t] in {0, 1} (eq. 31) gives every transfer one frame (eq. 33) and every link at
@@ -37,8 +36,7 @@ def solve_milp(
     duration = max(loads.values(), default=0)
     started = now() if now is not None else 0.0
     frames_allowed = duration
-    last = most_frames if most_frames is not None else len(paths)
-    while frames_allowed <= last:
+    while frames_allowed <= len(paths):
         left = time_limit_s - (now() - started if now is not None else 0.0)
         if left <= 0:
             break

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import compact_rounds, dsatur_frames, sending_rounds, split_rounds
-from testbed.scheduling.exact.exact_search import ExactOptions, search_exactly
+from testbed.scheduling.exact.exact_search import search_exactly
 from testbed.scheduling.exact.milp import solve_milp
 
 Clock = Callable[[], float]
@@ -18,14 +18,7 @@ CATEGORIES_A_SECOND = 40_000
 """What the exact search goes through at least; its allowance where no clock is given, so that the time limit roughly holds."""
 
 
-def exact(
-    traffic: Traffic,
-    *,
-    seed: int = 1,
-    time_limit_s: float = 60.0,
-    now: Clock | None = None,
-    options: ExactOptions | None = None,
-) -> Schedule:
+def exact(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
     """A shortest schedule by the thesis' search (Gabrielyan 2007, section 3.7), or DSATUR's where time runs out: then ``proved`` says how far
     the search came. "no-liquid-schedule" only after the whole tree was searched. Without ``now`` the limit is one on
     categories.
@@ -33,7 +26,6 @@ def exact(
     paths = traffic.paths()
     result = search_exactly(
         paths,
-        options=options,
         seed=seed,
         expired=_expiry(time_limit_s, now),
         most_categories=int(time_limit_s * CATEGORIES_A_SECOND) if now is None else None,

@@ -119,5 +119,6 @@ def test_each_optimisation_reduces_the_search_space_of_figure_30() -> None:
 
 
 def test_search_ends_at_its_allowance() -> None:
+    conflicts = Conflicts.of(numbered(FIGURE_30))
     with pytest.raises(OutOfTimeError):
-        search_space(numbered(FIGURE_30), NAIVE, most=50)
+        list(full_teams(conflicts, conflicts.everything, CategoryCount(most=50), search=NAIVE))
