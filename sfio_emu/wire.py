@@ -49,6 +49,7 @@ RUN = struct.Struct("<IIQ")
 RUN_BYTES = RUN.size
 MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
+MAX_DATA_BYTES = 2**32 - 1  # what a head can say
 FOLD_BYTES = 4096
 
 HELLO = struct.Struct("<II")

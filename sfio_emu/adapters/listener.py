@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import select
 import socket
@@ -24,6 +25,7 @@ from sfio_emu.listener.pool import BufferPool
 DEFAULT_MEMORY_BYTES = 32 << 20
 DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096
 MAX_SILENCE_S = 5.0
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -106,6 +108,9 @@ class Listener:
         try:
             events = _move(client.stream, client.connection)
         except OSError:
+            events = 0
+        except Exception:  # no mistake made for one client may end the service of the others
+            LOG.exception("a connection is ended: its request could not be carried out")
             events = 0
         if not events and not client.connection.starved:
             self._drop(number)

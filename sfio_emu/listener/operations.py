@@ -250,6 +250,9 @@ class Operations:
         """Read the runs into the buffer that the request lay in, except those that go from the file to the network."""
         runs = len(request.body) // wire.RUN_BYTES
         parts = parts_of(request.body, together=self._sieve)
+        total = sum([size for _, size, _, _ in parts])
+        if total > wire.MAX_DATA_BYTES:
+            raise Malformed(f"a read of {total} bytes in {runs} runs, more than an answer can hold", fatal=False)
         checked = request.header.checked
         in_buffer = [window is not None or size < MIN_RANGE_BYTES or checked for _, size, _, window in parts]
         wanted = sum([size for (_, size, _, _), buffered in zip(parts, in_buffer, strict=True) if buffered])

@@ -117,3 +117,10 @@ def test_errors_are_reported_with_what_was_refused_and_begin_anew() -> None:
     client.rejections.count = 3
     assert wire.ERRORS.unpack(client.ask(Kind.ERRORS).body)[-1] == 3
     assert wire.ERRORS.unpack(client.ask(Kind.ERRORS).body)[-1] == 0
+
+
+def test_a_read_whose_answer_no_head_can_count_is_refused() -> None:
+    client = Client()
+    client.files.size = lambda file: 1 << 33  # type: ignore[method-assign]
+    with pytest.raises(Malformed, match="a read of 8589934590 bytes in 2 runs, more than an answer can hold"):
+        client.ask(Kind.READ, runs((1, 0xFFFFFFFF, 0), (1, 0xFFFFFFFF, 0)))

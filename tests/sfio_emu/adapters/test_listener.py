@@ -1,0 +1,74 @@
+"""The listener's loop over real sockets: what one client does or meets does not reach another."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sfio_emu import ListenerLost, StripedFile, wire
+from sfio_emu.adapters.listener import Listener, open_listening_socket
+from sfio_emu.adapters.listener_disk import RootedSubfiles
+from sfio_emu.wire import Kind
+from tests.helpers.listeners import Addresses, session_of
+
+
+@contextmanager
+def listening(root: Path) -> Iterator[Addresses]:
+    """A listener of p1 in a thread."""
+    door = open_listening_socket("127.0.0.1", 0)
+    listener = Listener([(door, root)])
+    thread = threading.Thread(target=listener.serve_forever)
+    thread.start()
+    try:
+        yield {"p1": door.getsockname()}
+    finally:
+        listener.close()
+        thread.join()
+
+
+def test_a_read_of_more_bytes_than_an_answer_can_count_is_refused_and_others_are_served(tmp_path: Path) -> None:
+    with listening(tmp_path) as addresses:
+        file = StripedFile.open("p1/a", 5, session=session_of(addresses))
+        with socket.create_connection(addresses["p1"], timeout=10) as stream:
+            for number, kind, body in (
+                (1, Kind.OPEN, b"\1big"),
+                (2, Kind.RESIZE, wire.SIZED.pack(1, 1 << 33)),
+                (3, Kind.READ, wire.encode_runs([1, 1], [0, 0], [0xFFFFFFFF, 0xFFFFFFFF])),
+            ):
+                stream.sendall(wire.encode_header(kind, number, body))
+                head = wire.decode_header(stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT)
+                if head.body_bytes:
+                    stream.recv(head.body_bytes, socket.MSG_WAITALL)
+        assert head.kind == Kind.REFUSED
+        file.pwrite(b"alive", 0)
+        assert file.pread(5, 0) == b"alive"
+
+
+def test_an_error_of_one_connection_ends_that_one_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FaultySubfiles(RootedSubfiles):
+        def create(self, path: str) -> None:
+            raise ZeroDivisionError("a mistake of the program")
+
+    monkeypatch.setattr("sfio_emu.adapters.listener.RootedSubfiles", FaultySubfiles)
+    with listening(tmp_path) as addresses:
+        file = StripedFile.open("p1/a", 5, session=session_of(addresses))
+        with socket.create_connection(addresses["p1"], timeout=10) as stream:
+            stream.sendall(wire.encode_header(Kind.CREATE, 1, b"b"))
+            assert stream.recv(1) == b"", "its connection ends"
+        file.pwrite(b"alive", 0)
+        assert file.pread(5, 0) == b"alive"
+
+
+def test_the_error_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(self: RootedSubfiles, path: str, *, create: bool) -> int:
+        raise ZeroDivisionError("a mistake of the program")
+
+    monkeypatch.setattr(RootedSubfiles, "open", fail)
+    with listening(tmp_path) as addresses, pytest.raises(ListenerLost):
+        StripedFile.open("p1/a", 5, session=session_of(addresses))
+    assert "ZeroDivisionError: a mistake of the program" in caplog.text
