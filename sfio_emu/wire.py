@@ -50,6 +50,7 @@ RUN_BYTES = RUN.size
 MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
 MAX_DATA_BYTES = 2**32 - 1  # what a head can say
+MIN_RANGE_BYTES = 16 << 10  # runs of this length are read without a buffer
 FOLD_BYTES = 4096
 
 HELLO = struct.Struct("<II")
@@ -137,7 +138,9 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
         raise Malformed(f"version {version} of the protocol; this side speaks version {VERSION}", fatal=True)
     if check != zlib.crc32(head[: HEADER_BYTES - 4]):
         raise Malformed("the head of a message is corrupted", fatal=True)
-    streamed = kind == Kind.WRITE and not flags and data_bytes <= MAX_LIMIT
+    streamed = (
+        kind == Kind.WRITE and not needs_buffer(kind, data_bytes, checked=bool(flags)) and data_bytes <= MAX_LIMIT
+    )
     if body_bytes + (0 if streamed else data_bytes) > limit - TRAILER.size:
         raise Malformed(f"a message of {body_bytes + data_bytes} bytes where {limit} are allowed", fatal=True)
     if kind not in KINDS or flags & ~CHECKED:
@@ -150,6 +153,15 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
         body_check=body_check,
         checked=bool(flags & CHECKED),
     )
+
+
+def needs_buffer(kind: int, run_bytes: int, *, checked: bool) -> bool:
+    """Whether the data of a run that is alone in its message must fit into a buffer of the listener, by which both sides count.
+
+    Not those of a WRITE, which is written as it arrives, nor those of a READ that go from the file to the socket; but
+    checksums are computed in buffers.
+    """
+    return checked or (kind == Kind.READ and run_bytes < MIN_RANGE_BYTES)
 
 
 def check_body(header: Header, body: memoryview) -> None:

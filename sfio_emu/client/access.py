@@ -22,6 +22,7 @@ from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Direction
 from sfio_emu.settings import Counters, Settings
+from sfio_emu.wire import Kind
 
 CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
 PLAIN = Settings(sort=False, merge=False, combine=False, pipeline=False)
@@ -192,9 +193,8 @@ class Access:
         transfer, limit_bytes = self._host_transfer(host, call), self.session.link(host).limit_bytes
         reached = dict.fromkeys(self.hosts[host], 0)
         room = limit_bytes - wire.RUN_BYTES * (len(reached) + 1)
-        longest = _longest_run(call.settings, limit_bytes)
         waiting: list[Piece] = []
-        for packed in pack(pieces, room, combine=call.settings.combine, longest_run=longest):
+        for packed in _packed(Kind.WRITE, pieces, room, call.settings):
             if waiting:
                 yield transfer.write(waiting)
             waiting = packed
@@ -206,8 +206,7 @@ class Access:
 
     def _read_messages(self, host: str, call: Call, pieces: Iterable[Piece], end: list[int]) -> Iterator[Message]:
         transfer, limit_bytes = self._host_transfer(host, call), self.session.link(host).limit_bytes
-        longest = _longest_run(call.settings, limit_bytes)
-        for packed in pack(pieces, limit_bytes, combine=call.settings.combine, longest_run=longest):
+        for packed in _packed(Kind.READ, pieces, limit_bytes, call.settings):
             yield transfer.read(packed, self._ends_at(end))
 
     def _ends_at(self, end: list[int]) -> Callable[[int, int], None]:
@@ -260,9 +259,15 @@ class Access:
             raise faults[0]
 
 
-def _longest_run(settings: Settings, limit_bytes: int) -> int:
-    """How long a run may be that is alone in its message; without a pipeline the disk would wait for all of it."""
-    return CONTIGUOUS_FACTOR * limit_bytes if settings.pipeline and not settings.check_data else limit_bytes
+def _packed(kind: Kind, pieces: Iterable[Piece], limit_bytes: int, settings: Settings) -> Iterator[list[Piece]]:
+    """The pieces in messages; a long run goes alone, unless without a pipeline, where the disk would wait for all of it."""
+    return pack(
+        pieces,
+        limit_bytes,
+        combine=settings.combine,
+        longest_run=CONTIGUOUS_FACTOR * limit_bytes if settings.pipeline else 0,
+        needs_buffer=partial(wire.needs_buffer, kind, checked=settings.check_data),
+    )
 
 
 __all__ = ["NO_END", "Access"]

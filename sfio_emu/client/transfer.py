@@ -20,10 +20,18 @@ BLOCK_VECTOR_BYTES = 16 << 10
 SLICE_BYTES = 1 << 20
 
 
-def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool, longest_run: int = 0) -> Iterator[list[Piece]]:
+def pack(
+    pieces: Iterable[Piece],
+    limit_bytes: int,
+    *,
+    combine: bool,
+    longest_run: int = 0,
+    needs_buffer: Callable[[int], bool] = lambda run_bytes: False,
+) -> Iterator[list[Piece]]:
     """Pieces in messages of at most `limit_bytes`, cut where needed; one run a message unless `combine`.
 
-    A run that no message holds goes alone, in messages of at most `longest_run` bytes if that is more.
+    A run that no message holds goes alone, in messages of at most `longest_run` bytes, where their data need no buffer of
+    the listener.
     """
     room = limit_bytes - OVERHEAD_BYTES
     message: list[Piece] = []
@@ -33,8 +41,10 @@ def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool, longest_ru
         for piece in [rest] if combine else _single_runs(rest):
             rest = piece
             while True:
-                alone = not message and rest.single_run and rest.size > room
-                count = rest.fitting(max(left, longest_run) if alone else left)
+                count = rest.fitting(left)
+                if not message and rest.single_run and rest.size > room and longest_run > left:
+                    alone = rest.fitting(longest_run)
+                    count = count if needs_buffer(alone) else alone
                 if count:
                     message.append(rest if count == rest.size else rest.part(0, count))
                     left -= count + wire.RUN_BYTES * len(message[-1].runs()[0])

@@ -15,7 +15,6 @@ from sfio_emu.settings import CALLS
 from sfio_emu.wire import Kind, Malformed
 
 MAX_HANDLES = 4096
-MIN_RANGE_BYTES = 16 << 10
 
 
 class CallFailed(Exception):
@@ -254,7 +253,9 @@ class Operations:
         if total > wire.MAX_DATA_BYTES:
             raise Malformed(f"a read of {total} bytes in {runs} runs, more than an answer can hold", fatal=False)
         checked = request.header.checked
-        in_buffer = [window is not None or size < MIN_RANGE_BYTES or checked for _, size, _, window in parts]
+        in_buffer = [
+            window is not None or wire.needs_buffer(Kind.READ, size, checked=checked) for _, size, _, window in parts
+        ]
         wanted = sum([size for (_, size, _, _), buffered in zip(parts, in_buffer, strict=True) if buffered])
         if wanted + 4 * (runs + 2) > self._pool.buffer_bytes:
             raise Malformed(f"a read of {wanted} bytes in {runs} runs, more than a message holds", fatal=False)
