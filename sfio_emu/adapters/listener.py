@@ -25,6 +25,7 @@ from sfio_emu.listener.pool import BufferPool
 DEFAULT_MEMORY_BYTES = 32 << 20
 DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096
 MAX_SILENCE_S = 5.0
+MAX_DRAIN_S = 2.0  # how long a refused client may go on sending
 LOG = logging.getLogger(__name__)
 
 
@@ -59,6 +60,7 @@ class Listener:
         self._listening: dict[int, tuple[socket.socket, RootedSubfiles, Rejections]] = {}
         self._clients: dict[int, _Client] = {}
         self._starving: list[int] = []
+        self._draining: dict[int, float] = {}
         for listening, directory in sockets:
             listening.setblocking(False)
             self._listening[listening.fileno()] = (listening, RootedSubfiles(directory), Rejections())
@@ -70,12 +72,16 @@ class Listener:
     def serve_forever(self) -> None:
         """Serve until `close` is called (from any thread); then everything is closed."""
         while not self._stopping:
-            for number, _ in self._poll.poll(1000 if self._starving else None):
+            for number, _ in self._poll.poll(1000 if self._starving or self._draining else None):
                 if number in self._listening:
                     self._accept(*self._listening[number])
+                elif number in self._draining:
+                    self._drain(number)
                 elif number in self._clients:
                     self._serve(number)
             self._serve_starving()
+            for number in [number for number, until_s in self._draining.items() if until_s < time.monotonic()]:
+                self._drop(number)
         for number in list(self._clients):
             self._drop(number)
         for listening, subfiles, _ in self._listening.values():
@@ -107,6 +113,10 @@ class Listener:
         client.active_s = time.monotonic()
         try:
             events = _move(client.stream, client.connection)
+            if client.connection.closed and not events:  # refused, and told so
+                client.stream.shutdown(socket.SHUT_WR)
+                self._draining[number] = time.monotonic() + MAX_DRAIN_S
+                events = select.POLLIN
         except OSError:
             events = 0
         except Exception:  # no mistake made for one client may end the service of the others
@@ -137,8 +147,19 @@ class Listener:
                 if client.connection.holds_buffer and now_s - client.active_s > self._silence_s:
                     self._drop(number)
 
+    def _drain(self, number: int) -> None:
+        """Throw away what a refused client still sends: closed too early, the kernel would reset it before it has read why."""
+        try:
+            if not self._clients[number].stream.recv_into(self._pool.scratch):
+                self._drop(number)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._drop(number)
+
     def _drop(self, number: int) -> None:
         client = self._clients.pop(number)
+        self._draining.pop(number, None)
         self._poll.unregister(number)
         client.connection.abandon()
         client.stream.close()

@@ -72,3 +72,29 @@ def test_the_error_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     with listening(tmp_path) as addresses, pytest.raises(ListenerLost):
         StripedFile.open("p1/a", 5, session=session_of(addresses))
     assert "ZeroDivisionError: a mistake of the program" in caplog.text
+
+
+def test_a_refusal_is_read_before_the_connection_goes(tmp_path: Path) -> None:
+    data = bytes(8 << 20)
+    with listening(tmp_path) as addresses:
+        for number in range(10):
+            with socket.create_connection(addresses["p1"], timeout=10) as stream:
+                stream.sendall(
+                    wire.encode_header(
+                        Kind.WRITE, number, wire.encode_runs([1], [0], [len(data)]), len(data), checked=True
+                    )
+                )
+                stream.sendall(data)  # the listener takes no more of it than it must
+                head = wire.decode_header(stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT)
+                assert (head.kind, head.sequence) == (Kind.REFUSED, 0)
+                assert b"bytes where" in stream.recv(head.body_bytes, socket.MSG_WAITALL)
+                assert stream.recv(1) == b""
+
+
+def test_a_refused_client_that_goes_on_sending_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfio_emu.adapters.listener.MAX_DRAIN_S", 0.2)
+    with listening(tmp_path) as addresses, socket.create_connection(addresses["p1"], timeout=10) as stream:
+        stream.sendall(b"no message of this protocol, and never an end")
+        with pytest.raises(OSError):  # broken pipe or reset
+            while True:
+                stream.sendall(bytes(1000))
