@@ -1,15 +1,9 @@
 """What a bulk run and its end-point processes say to each other over a pipe: orders one way, reports the other.
 
-The run gives orders, the process reports:
-
-    sending process     Connect            -> Connected, when every connection stands
-                        SendMessages       -> nothing, or ConnectionBroke when a connection ended before its message had left
-                        CountRetransmitted -> Retransmitted
-    receiving process   (on its own)       -> Listening once, then MessageDone for every message that is complete
-                        CountDelivered     -> Delivered
-    either              (on its own)       -> AgentFailed, after which it is gone
-
-Messages of files (what travels over the network) are in ``testbed.bulk.messages``. No I/O here: bytes in, values out.
+Each process reports ``Ready`` once, when its receivers listen or all of its connections stand. The sending process then takes
+``SendMessages`` and reports ``ConnectionBroke`` where a connection ends too early; a receiving process reports ``MessageDone``
+for every message that is complete. ``Count`` asks for ``Retransmitted`` or ``Delivered``, and a process that cannot go on
+reports ``AgentFailed``. What travels over the network is in ``testbed.bulk.messages``. No I/O here: bytes in, values out.
 """
 
 from __future__ import annotations
@@ -23,11 +17,6 @@ from testbed.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Connect:
-    """Open the connection of every pair of hosts."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class SendMessages:
     """Send these messages now: (transfer, attempt) each; an attempt above 1 goes over a new connection."""
 
@@ -35,25 +24,13 @@ class SendMessages:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountRetransmitted:
-    """Say how much TCP has sent again so far."""
+class Count:
+    """Say how much TCP has sent again so far (a sending process), or how often each message has been delivered."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountDelivered:
-    """Say how often each message has been delivered."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listening:
-    """Every receiver of this process accepts connections."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Connected:
-    """``count`` connections stand."""
-
-    count: int
+class Ready:
+    """Every receiver of this process accepts connections, or every connection of this sender stands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,15 +73,12 @@ class AgentFailed:
     reason: str
 
 
-Order = Connect | SendMessages | CountRetransmitted | CountDelivered
-Report = Listening | Connected | MessageDone | ConnectionBroke | Retransmitted | Delivered | AgentFailed
+Order = SendMessages | Count
+Report = Ready | MessageDone | ConnectionBroke | Retransmitted | Delivered | AgentFailed
 
 _FIXED: dict[type[Order | Report], struct.Struct] = {
-    Connect: struct.Struct("!"),
-    CountRetransmitted: struct.Struct("!"),
-    CountDelivered: struct.Struct("!"),
-    Listening: struct.Struct("!"),
-    Connected: struct.Struct("!I"),
+    Count: struct.Struct("!"),
+    Ready: struct.Struct("!"),
     MessageDone: struct.Struct("!IB?d"),
     ConnectionBroke: struct.Struct("!IB"),
 }

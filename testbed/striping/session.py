@@ -93,15 +93,17 @@ def run_session(
     _claim(root, plan)
     try:
         if fabric == "simulator":
-            run = run_over_loopback(plan, root, mtu=mtu)
+            run = run_over_loopback(plan, root, mtu=MTU_BYTES)
         else:
             from testbed.striping.emulated.fabric import EmulatedStriping
 
-            with EmulatedStriping(plan, root, mtu=mtu, timeout_s=TIMEOUT_S, report_progress=report_progress) as network:
+            with EmulatedStriping(
+                plan, root, mtu=MTU_BYTES, timeout_s=TIMEOUT_S, report_progress=report_progress
+            ) as network:
                 run = network.run()
     except SfioError as error:
         raise InputError(f"the striped file could not be opened: {error}") from None
-    prediction = predict(plan, mtu)
+    prediction = predict(plan, MTU_BYTES)
     verdict = judge(plan, run, prediction, timeout_s=TIMEOUT_S)
     return StripingSession(plan=plan, run=run, prediction=prediction, verdict=verdict)
 

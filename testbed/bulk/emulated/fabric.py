@@ -18,6 +18,7 @@ from testbed.model.wiring import Wiring, wire
 from topologies.network import LinkId
 
 MTU_BYTES = 9000
+"""Large packets let a user-space switch carry a whole time frame."""
 _QUIET_S, _MAX_UNREST_S = 0.1, 3.0
 """For the last acknowledgements to pass before counters are read; and how long that may take on a busy machine."""
 _INNER_HEADERS_BYTES = 20 + 32
@@ -28,8 +29,7 @@ Counters = Mapping[LinkId, tuple[int, int, int]]
 class EmulatedBulkFabric:
     """Runs plans on switches, inside the sandbox only; a context manager: plans of the same network share one.
 
-    ``mtu`` in bytes: large packets let a user-space switch carry a whole time frame. ``store``: a directory that keeps every
-    message that arrived whole, None for none.
+    ``store``: a directory that keeps every message that arrived whole, None for none.
     """
 
     name = "emulation"
@@ -37,12 +37,10 @@ class EmulatedBulkFabric:
     def __init__(
         self,
         *,
-        mtu: int = MTU_BYTES,
         on_deadlock: OnDeadlock = "retreat",
         store: Path | None = None,
         calibrate: bool = True,
     ) -> None:
-        self._mtu = mtu
         self._options = RunOptions(on_deadlock=on_deadlock, store=store, calibrate=calibrate)
         self._stack = ExitStack()
         self._network: tuple[EmulatedNetwork, Wiring] | None = None
@@ -74,7 +72,7 @@ class EmulatedBulkFabric:
             self._close()
             report_progress(Progress(done_s=0, total_s=1, doing="building the network"))
             wiring = wire(plan.network)
-            self._network = (self._stack.enter_context(EmulatedNetwork(wiring, mtu=self._mtu)), wiring)
+            self._network = (self._stack.enter_context(EmulatedNetwork(wiring, mtu=MTU_BYTES)), wiring)
         return self._network
 
 
@@ -82,28 +80,17 @@ def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun
     """Calibrate, run, read the counters, calibrate again."""
     first = run.calibrate()
     counted = _counters_at_rest(net)
-    outcome = run.carry_out()
+    measured = run.carry_out(first)
     links = _counted_since(counted, _counters_at_rest(net))
-    goodput = first if outcome.failure is not None else run.calibrate_again(first)
+    goodput = first if measured.failure is not None else run.calibrate_again(first)
     deliveries = run.deliveries()
-    records = run.coordinator.records()
-    return BulkMeasurements(
-        fabric="emulation",
-        seconds=max((r.done_s for r in records if r.done_s is not None), default=outcome.ended_s),
-        transfers=tuple(replace(r, deliveries=deliveries.get(r.transfer, r.deliveries)) for r in records),
-        frame_times_s=run.coordinator.frame_times(),
+    return replace(
+        measured,
+        transfers=tuple(replace(r, deliveries=deliveries.get(r.transfer, r.deliveries)) for r in measured.transfers),
         goodput=goodput,
-        failure=outcome.failure,
-        deadlocks=tuple(run.coordinator.deadlocks),
         links=links,
         dropped=dropped_at_switches(wiring, links),
-        injected=outcome.injected,
-        retransmitted=outcome.retransmitted,
-        lost_links=outcome.lost_links,
-        rule_changes=outcome.rule_changes,
-        slowest_change_s=outcome.slowest_change_s,
         packet_payload_bytes=net.mtu - _INNER_HEADERS_BYTES,
-        strain=outcome.strain,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from testbed.bulk.agent_messages import Delivered, Listening, MessageDone
+from testbed.bulk.agent_messages import Delivered, MessageDone, Ready
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.emulated.agent_process import AgentPort
 from testbed.bulk.messages import Arrived, Began, Inbox, MessageError, MessageReader, MessageSet, Part
@@ -25,7 +25,7 @@ _BACKLOG = 1024
 
 
 class Receiver:
-    """Some receivers of a run. Order: CountDelivered; reports: Listening, MessageDone, Delivered."""
+    """Some receivers of a run."""
 
     def __init__(self, net: EmulatedNetwork, wiring: Wiring, nodes: Sequence[str], messages: MessageSet) -> None:
         self._net, self._wiring, self._nodes, self._messages = net, wiring, nodes, messages
@@ -49,7 +49,7 @@ class Receiver:
             self._listening[sock.fileno()] = sock
             self._poll.register(sock.fileno(), select.EPOLLIN)
         self._poll.register(port.fileno(), select.EPOLLIN)
-        port.report(Listening())
+        port.report(Ready())
         while True:
             for file, _ in self._poll.poll():
                 if file in self._readers:

@@ -22,7 +22,7 @@ from testbed.bulk.emulated.circuit_driver import CircuitDriver
 from testbed.bulk.emulated.endpoints import BulkEndpoints, Retransmissions
 from testbed.bulk.emulated.injection import InjectionChoice, inject
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
-from testbed.bulk.measurements import Goodput
+from testbed.bulk.measurements import BulkMeasurements, Goodput
 from testbed.bulk.messages import MessageSet, Payloads
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
@@ -30,9 +30,7 @@ from testbed.emulation.machine.machine_strain import StrainGauge
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InvalidRunError
 from testbed.model.progress import Progress, ReportProgress
-from testbed.model.strain import Strain
 from testbed.model.wiring import Wiring
-from topologies.network import LinkId
 
 _CIRCUIT_SEND_BUFFER = 80 << 10
 _WINDOWS = 1 << 20
@@ -50,21 +48,6 @@ class RunOptions:
     calibrate: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOutcome:
-    """What a run left behind besides the coordinator's records. ``ended_s``: when it was over; ``injected``: packets sent
-    without a circuit; ``rule_changes``: batches of circuit changes, the slowest of which took ``slowest_change_s``."""
-
-    failure: str | None
-    ended_s: float
-    lost_links: tuple[LinkId, ...]
-    injected: int
-    retransmitted: Retransmissions
-    rule_changes: int
-    slowest_change_s: float
-    strain: Strain | None
-
-
 class BulkRun:
     """A context manager: entered, all connections stand, and in circuit switching no data finds a way."""
 
@@ -80,7 +63,7 @@ class BulkRun:
         self._report_progress, self._options = report_progress, options
         self._circuits = plan.switching == "circuit"
         stall_s = max(_MIN_STALL_S, _STALL_MESSAGES * plan.message_s)
-        self.coordinator = BulkCoordinator(plan, on_deadlock=options.on_deadlock, stall_s=stall_s)
+        self._coordinator = BulkCoordinator(plan, on_deadlock=options.on_deadlock, stall_s=stall_s)
         self._messages = _messages(plan, options)
         self._calibration_messages = iter(range(len(plan.transfers), len(self._messages.pairs)))
 
@@ -147,19 +130,25 @@ class BulkRun:
             self._switchboard.wait()
         return job.count * self._plan.message_bytes * 8 / (last_s - began_s)
 
-    def carry_out(self) -> RunOutcome:
-        """The run itself, until the coordinator ends it."""
+    def carry_out(self, goodput: Goodput) -> BulkMeasurements:
+        """The run itself, until the coordinator ends it; what the network's own counters say of it is not in yet."""
         retransmitted, changes = self._endpoints.retransmitted(), self._switchboard.changes
         self._switchboard.slowest_change_s = 0.0
         with StrainGauge() as gauge:
-            driven = _DrivenRun(self._net, self._wiring, self.coordinator, self._switchboard, self._endpoints)
+            driven = _DrivenRun(self._net, self._wiring, self._coordinator, self._switchboard, self._endpoints)
             driven.run(self._report_progress)
-        return RunOutcome(
-            failure=driven.driver.failure,
-            ended_s=driven.driver.ended_s,
-            lost_links=tuple(dict.fromkeys(driven.driver.lost_links)),
+        driver, records = driven.driver, self._coordinator.records()
+        return BulkMeasurements(
+            fabric="emulation",
+            seconds=max((r.done_s for r in records if r.done_s is not None), default=driver.ended_s),
+            transfers=records,
+            frame_times_s=self._coordinator.frame_times(),
+            goodput=goodput,
+            failure=driver.failure,
+            deadlocks=tuple(self._coordinator.deadlocks),
             injected=driven.injected,
             retransmitted=retransmitted_since(retransmitted, self._endpoints.retransmitted()),
+            lost_links=tuple(dict.fromkeys(driver.lost_links)),
             rule_changes=self._switchboard.changes - changes,
             slowest_change_s=self._switchboard.slowest_change_s,
             strain=gauge.strain,

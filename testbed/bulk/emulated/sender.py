@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from testbed.bulk.agent_messages import Connect, Connected, ConnectionBroke, Retransmitted, SendMessages
+from testbed.bulk.agent_messages import ConnectionBroke, Ready, Retransmitted, SendMessages
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.emulated.agent_process import ANSWER_S, AgentPort
 from testbed.bulk.messages import MessageHeader, MessageSet, trailer
@@ -41,10 +41,7 @@ class _Outgoing:
 
 
 class Sender:
-    """All senders of a run. Orders: Connect, SendMessages, CountRetransmitted; reports: Connected, ConnectionBroke, Retransmitted.
-
-    Raises CapabilityError where a connection is refused or does not come.
-    """
+    """All senders of a run; raises CapabilityError where a connection is refused or does not come."""
 
     def __init__(self, net: EmulatedNetwork, wiring: Wiring, messages: MessageSet) -> None:
         self._net, self._wiring, self._messages = net, wiring, messages
@@ -54,6 +51,8 @@ class Sender:
 
     def run(self, port: AgentPort) -> None:
         self._poll.register(port.fileno(), select.EPOLLIN)
+        self._connect_all()
+        port.report(Ready())
         while True:
             for file, _ in self._poll.poll():
                 if file == port.fileno():
@@ -63,9 +62,7 @@ class Sender:
 
     def _execute(self, port: AgentPort) -> None:
         order = port.receive_order()
-        if isinstance(order, Connect):
-            port.report(Connected(count=self._connect_all()))
-        elif isinstance(order, SendMessages):
+        if isinstance(order, SendMessages):
             for number, attempt in order.messages:
                 self._send(number, attempt)
         else:
@@ -73,7 +70,7 @@ class Sender:
             counts = tuple((first[pair], *_retransmitted(o.sock)) for pair, o in self._by_pair.items())
             port.report(Retransmitted(counts=counts))
 
-    def _connect_all(self) -> int:
+    def _connect_all(self) -> None:
         """Open the persistent connections, some at a time: a thousand first packets at once are more than switches look up.
 
         One that is not there after some seconds begins anew from another port: what a switch remembers of its first packets may
@@ -87,7 +84,6 @@ class Sender:
                 left = self._connect_some(left)
                 if left and time.monotonic() > until:
                     raise CapabilityError(f"no connection from {left[0][0]} to {left[0][1]} in {ANSWER_S / 2:g} s")
-        return len(self._by_pair)
 
     def _connect_some(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Connect these pairs; those that had no answer in time are closed and returned."""

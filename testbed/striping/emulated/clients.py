@@ -96,7 +96,6 @@ class Client:
     blocks: Blocks
     data: Bytes
     addresses: Mapping[str, tuple[str, int]]
-    settings: Settings
     timeout_s: float
     open_socket: Callable[[str, str], socket.socket]
     turns: Callable[[Client], Turns] | None = None
@@ -111,7 +110,7 @@ class Client:
         """Collective: open the file and give it its size."""
         connections = TcpConnections(self.addresses, timeout_s=self.timeout_s, open_socket=self._open_socket)
         turns = None if self.turns is None else self.turns(self)
-        self._session = Session(connections, group.member(self.rank), turns, self.settings)
+        self._session = Session(connections, group.member(self.rank), turns, Settings())
         self.file = StripedFile.open(name, stripe_unit, session=self._session)
         self.file.truncate(file_bytes)
 
@@ -229,7 +228,6 @@ def build_clients(
             blocks=blocks,
             data=data_of(content, blocks),
             addresses=addresses,
-            settings=Settings(),
             timeout_s=timeout_s,
             open_socket=open_socket,
             turns=turns,

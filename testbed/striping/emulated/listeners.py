@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.bulk.agent_messages import Listening
+from testbed.bulk.agent_messages import Ready
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -57,7 +57,7 @@ class ListenerProcess:
         from sfio_emu.adapters.listener import Listener
 
         listener = Listener([(self._listening_socket(node), self._root / node) for node in self.nodes])
-        port.report(Listening())
+        port.report(Ready())
         listener.serve_forever()
 
     def _listening_socket(self, node: str) -> socket.socket:

@@ -8,15 +8,12 @@ from hypothesis import strategies as st
 
 from testbed.bulk.agent_messages import (
     AgentFailed,
-    Connect,
-    Connected,
     ConnectionBroke,
-    CountDelivered,
-    CountRetransmitted,
+    Count,
     Delivered,
-    Listening,
     MessageDone,
     Order,
+    Ready,
     Report,
     Retransmitted,
     SendMessages,
@@ -29,8 +26,7 @@ from testbed.errors import InputError
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 ATTEMPTS = st.integers(1, MAX_ATTEMPTS)
 MESSAGES = st.one_of(
-    st.sampled_from([Connect(), CountDelivered(), CountRetransmitted(), Listening()]),
-    st.builds(Connected, count=U32),
+    st.sampled_from([Count(), Ready()]),
     st.builds(SendMessages, messages=st.lists(st.tuples(U32, ATTEMPTS)).map(tuple)),
     st.builds(MessageDone, transfer=U32, attempt=ATTEMPTS, intact=st.booleans(), at_s=st.floats(allow_nan=False)),
     st.builds(ConnectionBroke, transfer=U32, attempt=ATTEMPTS),
@@ -61,7 +57,7 @@ def test_bytes_that_nobody_encoded_are_refused_or_are_a_message(data: bytes) -> 
 
 @pytest.mark.parametrize(
     "message",
-    [Connect(), Connected(count=7), MessageDone(transfer=1, attempt=1, intact=True, at_s=0.5)],
+    [Ready(), ConnectionBroke(transfer=7, attempt=1), MessageDone(transfer=1, attempt=1, intact=True, at_s=0.5)],
 )
 def test_a_message_that_is_cut_off_or_too_long_is_refused(message: Order | Report) -> None:
     data = encode(message)

@@ -15,17 +15,8 @@ from testbed.bulk.prediction import expected_bytes, predicted_ratio
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.model.strain import Strain
 from testbed.model.verdict import Verdict
+from tests.helpers.strains import CALM
 from topologies import load_network
-
-CALM = Strain(
-    cpu_fraction=0.5,
-    stalled_fraction=0.05,
-    stolen_fraction=0.0,
-    busiest_task="ovs-vswitchd",
-    busiest_task_fraction=0.3,
-    mean_lateness_s=0.0003,
-    worst_lateness_s=0.004,
-)
 
 
 def plan_of(message_bytes: int) -> BulkPlan:

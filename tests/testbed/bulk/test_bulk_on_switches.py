@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -42,19 +43,25 @@ def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -
     return told
 
 
-def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(sandboxed: Callable[..., Any]) -> None:
-    circuit, packet = sandboxed(carried, ["circuit", "packet"], None, {"injected": 30, "size": 1_000_000})
-    for row in (circuit, packet):
-        assert row["failure"] is None
-        assert row["deliveries"] == [1] * 9
-    assert circuit["injected"] == 30
-    assert 30 <= circuit["dropped"] <= 30 + 9 * 112 * 3 // 100, (
-        "of the messages' own 112 packets each at most three in a hundred"
-    )
-    assert max(circuit["by_switch"].values()) >= 30, "all injected packets belong to one sender and end at its switch"
-    assert circuit["counter_error"] < 0.06
-    assert circuit["rule_changes"] == circuit["frames"] + 1
-    assert packet["rule_changes"] == 0 and packet["dropped"] == 0
+def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(
+    sandboxed: Callable[..., Any], timely: Callable[..., None]
+) -> None:
+    def run() -> str | None:
+        circuit, packet = sandboxed(carried, ["circuit", "packet"], None, {"injected": 30, "size": 1_000_000})
+        for row in (circuit, packet):
+            assert row["failure"] is None
+            assert row["deliveries"] == [1] * 9
+        assert circuit["injected"] == 30 <= circuit["dropped"]
+        assert max(circuit["by_switch"].values()) >= 30, "all injected packets are one sender's and end at its switch"
+        assert circuit["rule_changes"] == circuit["frames"] + 1
+        assert packet["rule_changes"] == 0 and packet["dropped"] == 0
+        own = circuit["dropped"] - 30
+        if own > 9 * 112 * 3 // 100:
+            return f"{own} of the messages' own 9 x 112 packets were dropped, limit three in a hundred"
+        error = circuit["counter_error"]
+        return None if error < 0.06 else f"a link's bytes are {error:.1%} off the schedule"
+
+    timely(run)
 
 
 def test_orders_that_congest_wait_for_circuits_and_still_arrive(sandboxed: Callable[..., Any]) -> None:
@@ -64,25 +71,41 @@ def test_orders_that_congest_wait_for_circuits_and_still_arrive(sandboxed: Calla
 
 
 def test_a_receiver_that_dies_is_named_and_leaves_no_partial_message(
-    sandboxed: Callable[..., Any], tmp_path: Path
+    sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
-    killed_s = 1.0  # in the last of three time frames of 0.4 s; on a slow machine in the one before
-    options = {"size": 1_000_000, "killed": [["r4", killed_s]]}
-    (row,) = sandboxed(carried, ["circuit"], str(tmp_path), options)
-    told = re.match(r"r4 died ([0-9.]+) s after the start, in the middle of .*->r4", row["failure"] or "")
-    assert told and killed_s - 0.01 <= float(told[1]) < killed_s + 1, row["failure"]
-    kept = sorted(tmp_path.iterdir())
-    whole = [path for path in kept if path.suffix != ".part"]
-    assert 0 < len(whole) < 9
-    assert all(path.stat().st_size == 1_000_000 for path in whole)
-    assert any(path.suffix == ".part" for path in kept), "the message under way stays what it is: a part"
+    killed_s = 1.0  # in the last of three time frames of 0.4 s; on a slow machine in one before
+    places = itertools.count()
+
+    def run() -> str | None:
+        store = tmp_path / str(next(places))
+        store.mkdir()
+        options = {"size": 1_000_000, "killed": [["r4", killed_s]]}
+        (row,) = sandboxed(carried, ["circuit"], str(store), options)
+        named = re.match(r"r4 died ([0-9.]+) s after the start", row["failure"] or "")
+        assert named and float(named[1]) >= killed_s - 0.01, row["failure"]
+        kept = sorted(store.iterdir())
+        whole = [path for path in kept if path.suffix != ".part"]
+        assert all(path.stat().st_size == 1_000_000 for path in whole)
+        if float(named[1]) > killed_s + 1 or not 0 < len(whole) < 9 or "in the middle of" not in row["failure"]:
+            return f"{row['failure']}, with {len(whole)} messages whole"
+        assert row["failure"].endswith("->r4"), "the transfer under way is named"
+        assert any(path.suffix == ".part" for path in kept), "the message under way stays what it is: a part"
+        return None
+
+    timely(run)
 
 
-def test_a_cut_link_tears_circuits_down_and_repeats_transfers_on_the_other_path(sandboxed: Callable[..., Any]) -> None:
-    (row,) = sandboxed(carried, ["circuit"], None, {"size": 1_000_000, "cut": [[["s1", "s2", 0], 0.2]]})
-    assert row["failure"] is None and row["deliveries"] == [1] * 9
-    assert "s1->s2" in row["lost"]
-    assert sum("s1->s2" in path or "s2->s1" in path for path in row["paths"]) <= 2, "only what had arrived before"
+def test_a_cut_link_tears_circuits_down_and_repeats_transfers_on_the_other_path(
+    sandboxed: Callable[..., Any], timely: Callable[..., None]
+) -> None:
+    def run() -> str | None:
+        (row,) = sandboxed(carried, ["circuit"], None, {"size": 1_000_000, "cut": [[["s1", "s2", 0], 0.2]]})
+        assert row["failure"] is None and row["deliveries"] == [1] * 9
+        assert "s1->s2" in row["lost"]
+        over = sum("s1->s2" in path or "s2->s1" in path for path in row["paths"])
+        return None if over <= 2 else f"{over} messages over the cut link, where two can arrive before it is cut"
+
+    timely(run)
 
 
 def test_a_cut_without_another_path_is_reported(sandboxed: Callable[..., Any]) -> None:

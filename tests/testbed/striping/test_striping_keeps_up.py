@@ -7,24 +7,14 @@ from typing import Any
 
 import pytest
 
-from testbed.model.strain import Strain
 from testbed.striping.judgement import judge
 from testbed.striping.keeping_up import MAX_LATE_FRACTION, lateness_s, why_invalid
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingOptions, StripingPlan
 from testbed.striping.planning import build_striping_plan
 from testbed.striping.prediction import change_allowance_s, predict
+from tests.helpers.strains import CALM
 from topologies import load_network
-
-RESTED = Strain(
-    cpu_fraction=0.4,
-    stolen_fraction=0.0,
-    stalled_fraction=0.1,
-    busiest_task="switch",
-    busiest_task_fraction=0.5,
-    mean_lateness_s=0.0,
-    worst_lateness_s=0.0,
-)
 
 
 def plan(**options: Any) -> StripingPlan:
@@ -37,7 +27,7 @@ def judged(chosen: StripingPlan, *operations: dict[str, Any]) -> tuple[int, str 
     assert prediction is not None
     usual: dict[str, Any] = {
         "direction": "write", "attempt": 1, "faulty": False, "seconds": prediction.seconds, "bytes": 1_600_000, "messages": 16,
-        "fragments": 8000, "requests": 16, "disk_calls": 16, "verified": True, "strain": RESTED,
+        "fragments": 8000, "requests": 16, "disk_calls": 16, "verified": True, "strain": CALM,
     }  # fmt: skip
     records = tuple(OperationRecord(**(usual | fields)) for fields in operations)
     run = StripingMeasurements(fabric="emulation", operations=records, mtu_bytes=9000)
@@ -79,16 +69,16 @@ def test_one_late_operation_of_three_is_no_reason() -> None:
     ],
 )
 def test_transfers_all_at_once_need_processors_and_tasks_with_rest(strain: dict[str, Any], named: str) -> None:
-    code, why = judged(plan(), {"strain": replace(RESTED, **strain)})
+    code, why = judged(plan(), {"strain": replace(CALM, **strain)})
     assert code == 4 and why is not None and named in why
-    assert judged(plan(**LIQUID), {"strain": replace(RESTED, **strain)})[0] == 0, "turns are judged by their lateness"
+    assert judged(plan(**LIQUID), {"strain": replace(CALM, **strain)})[0] == 0, "turns are judged by their lateness"
 
 
 def test_processors_that_went_to_other_machines_make_any_run_invalid() -> None:
     for chosen in (plan(), plan(**LIQUID)):
-        code, why = judged(chosen, {"strain": replace(RESTED, stolen_fraction=0.3)})
+        code, why = judged(chosen, {"strain": replace(CALM, stolen_fraction=0.3)})
         assert code == 4 and why is not None and "other machines had 30% of its processors" in why
-        assert judged(chosen, {"strain": replace(RESTED, stolen_fraction=0.1)})[0] == 0
+        assert judged(chosen, {"strain": replace(CALM, stolen_fraction=0.1)})[0] == 0
 
 
 def test_content_needs_no_machine_that_keeps_up_where_no_throughput_is_judged() -> None:
@@ -96,7 +86,7 @@ def test_content_needs_no_machine_that_keeps_up_where_no_throughput_is_judged() 
     assert predict(chosen, 9000) is None
     usual = {"direction": "write", "attempt": 1, "faulty": False, "seconds": 1.0, "bytes": 1_600_000, "messages": 8000,
              "fragments": 8000, "requests": 8000, "disk_calls": 8000, "verified": True}  # fmt: skip
-    busy = OperationRecord(**usual, strain=replace(RESTED, cpu_fraction=1.0))  # type: ignore[arg-type]
+    busy = OperationRecord(**usual, strain=replace(CALM, cpu_fraction=1.0))  # type: ignore[arg-type]
     run = StripingMeasurements(fabric="emulation", operations=(busy,), mtu_bytes=9000)
     assert judge(chosen, run, None, timeout_s=2.0).exit_code == 0
     assert why_invalid(chosen, run) is not None, "a study that compares such runs is told"

@@ -13,7 +13,8 @@ import pytest
 
 from testbed.emulation.machine.machine_strain import MachineCounts, StrainGauge, read_counts, strain_between
 from testbed.emulation.machine.processor_load import ProcessorTimes, busy_share, processor_times, stolen_share
-from testbed.model.strain import Strain, StrainLimits, why_not_kept_up
+from testbed.model.strain import StrainLimits, why_not_kept_up
+from tests.helpers.strains import CALM
 
 TICKS = os.sysconf("SC_CLK_TCK")
 STAT = "cpu  {user} 20 30 {idle} 50 6 7 {stolen} 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 5\n"
@@ -97,17 +98,6 @@ def test_the_gauge_reads_this_machine_and_rests_itself() -> None:
     assert 0 < strain.cpu_fraction <= 1 and 0 <= strain.stolen_fraction <= strain.cpu_fraction
     assert 0 < strain.mean_lateness_s <= strain.worst_lateness_s, "no thread wakes at the very moment"
     assert own_s < 0.3
-
-
-CALM = Strain(
-    cpu_fraction=0.5,
-    stolen_fraction=0.0,
-    stalled_fraction=None,
-    busiest_task="ovs-vswitchd",
-    busiest_task_fraction=0.3,
-    mean_lateness_s=0.0003,
-    worst_lateness_s=0.004,
-)
 
 
 @pytest.mark.parametrize(
