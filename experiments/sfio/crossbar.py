@@ -1,4 +1,4 @@
-"""All nodes of a full crossbar write to all, plain messages and a striped file: throughput by the number of nodes (Gabrielyan 2007, figures 16 and 18)."""
+"""All nodes of a full crossbar write to all, plain messages and a striped file (Gabrielyan 2007, figures 16 and 18)."""
 
 from __future__ import annotations
 

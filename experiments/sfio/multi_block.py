@@ -1,4 +1,4 @@
-"""One multi-block write against single-block writes of the same blocks, by block size, on seven I/O nodes (Gabrielyan 2007, figure 14)."""
+"""One multi-block write against single-block writes of the same blocks, by block size (Gabrielyan 2007, figure 14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of a compute and an I/O process assigned to nodes of Swiss-T1 at random, 53 times a number of nodes (Gabrielyan 2007, figure 21).
+"""Pairs of a compute and an I/O process put on nodes of Swiss-T1 at random, 53 times each (Gabrielyan 2007, figure 21).
 
 What the network lets through is computed for all of them; some, or all, are written on switches.
 """

@@ -1,4 +1,4 @@
-"""All nodes write to all on Swiss-T1, plain messages and a striped file, by the number of nodes (Gabrielyan 2007, figures 19 and 21).
+"""All nodes of Swiss-T1 write to all, plain messages and a striped file (Gabrielyan 2007, figures 19 and 21).
 
 Throughput follows the topology: it stays where it is while nodes fill the switches in use, and rises when switches are added.
 Where nodes are taken at random, 53 times each (sfio_placements), it spreads instead.
