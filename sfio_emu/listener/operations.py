@@ -266,15 +266,18 @@ class Operations:
         for (handle, size, offset, window), buffered in zip(parts, in_buffer, strict=True):
             file, room = files[handle], request.buffer[place : place + size] if buffered else request.buffer[:0]
             part: memoryview | FileRange
-            if window is not None:
-                part, calls, present = self._read_window(file, room, window)
-                counts += present
-            elif buffered:
-                part, calls = self._read_run(file, room, offset)
-                counts.append(len(part))
-            else:
-                part, calls = FileRange(file, offset, max(0, min(size, self._subfiles.size(file) - offset))), 1
-                counts.append(part.size)
+            try:
+                if window is not None:
+                    part, calls, present = self._read_window(file, room, window)
+                    counts += present
+                elif buffered:
+                    part, calls = self._read_run(file, room, offset)
+                    counts.append(len(part))
+                else:
+                    part, calls = FileRange(file, offset, max(0, min(size, self._subfiles.size(file) - offset))), 1
+                    counts.append(part.size)
+            except CallFailed as failure:
+                return _failed(failure, handle)
             place += len(part) if buffered else 0
             disk_calls += calls
             data.append(part)

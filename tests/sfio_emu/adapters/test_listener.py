@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import ListenerLost, StripedFile, wire
+from sfio_emu import ListenerLost, RemoteFailure, StripedFile, wire
 from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.adapters.listener_disk import RootedSubfiles
+from sfio_emu.listener.operations import CallFailed
 from sfio_emu.wire import Kind
 from tests.helpers.listeners import Addresses, session_of
 
@@ -98,3 +100,17 @@ def test_a_refused_client_that_goes_on_sending_is_dropped(tmp_path: Path, monkey
         with pytest.raises(OSError):  # broken pipe or reset
             while True:
                 stream.sendall(bytes(1000))
+
+
+def test_a_failed_read_names_the_path_of_its_subfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: RootedSubfiles, file: int, piece: memoryview, offset: int) -> int:
+        raise CallFailed("read", errno.EIO)
+
+    with listening(tmp_path) as addresses:
+        file = StripedFile.open("p1/a;p1/b", 5, session=session_of(addresses))
+        file.pwrite(bytes(100), 0)
+        monkeypatch.setattr(RootedSubfiles, "read", fail)
+        with pytest.raises(RemoteFailure, match="p1: read of b: Input/output error"):
+            file.pread(3, 6)
+        with pytest.raises(RemoteFailure, match="p1: read of a: Input/output error"):
+            file.preadv([bytearray(2), bytearray(3)], [0, 20])

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from sfio_emu import wire
-from sfio_emu.listener.operations import Answer, FileRange, Operations, Rejections
+from sfio_emu.listener.operations import Answer, CallFailed, FileRange, Operations, Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.reader import Chunk, LongWrite, Request
 from sfio_emu.settings import CALLS
@@ -110,6 +110,23 @@ def test_chunks_of_a_long_write_are_written_and_answered_when_the_last_is_there(
     with pytest.raises(Malformed, match="handle 9") as caught:
         client.operations.begin_long_write(LongWrite(handle=9, ensured=[]))
     assert caught.value.fatal
+
+
+def test_a_failed_read_names_the_handle_of_its_subfile() -> None:
+    client = Client()
+    client.ask(Kind.OPEN, b"\1b")
+
+    def fail(file: int, piece: memoryview, offset: int) -> int:
+        if file == 11:
+            raise CallFailed("read", errno.EIO)
+        return 0
+
+    client.files.read = fail  # type: ignore[method-assign]
+    for number in (1, 20):  # alone, and as many as are moved together
+        near = [(2, 4, 8 * place) for place in range(number)]
+        answer = client.ask(Kind.READ, runs((1, 4, 0), *near))
+        assert answer.kind == Kind.FAILED
+        assert wire.FAILURE.unpack(answer.body)[:3] == (errno.EIO, CALLS.index("read"), 2)
 
 
 def test_errors_are_reported_with_what_was_refused_and_begin_anew() -> None:
