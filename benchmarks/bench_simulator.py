@@ -33,7 +33,7 @@ def main() -> None:
     for name, engine, network_name, parameters, rate, duration in CASES:
         model = build_model(load_network(network_name), parameters)
         shape = model.network.attributes.get("shape")
-        pattern = build_pattern("uniform", model.ports.hosts, shape=shape, to_itself=parameters.hop.to_itself)
+        pattern = build_pattern("uniform", model.layout.hosts, shape=shape, to_itself=parameters.hop.to_itself)
         process = InjectionProcess(rate_per_s=rate)
         simulate(model, build_injections(pattern, process, duration_s=0.001, seed=1), parameters, engine=engine)
         injections = build_injections(pattern, process, duration_s=duration, seed=1)

@@ -20,11 +20,9 @@ from experiments.interconnect.traffic import (
     ring_traffic,
     traffic_of,
 )
-from testbed.interconnect.compiled.kernel_state import NAC_EVENTS
-from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions
 from testbed.interconnect.network_model import NetworkModel, build_model
-from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.results import Simulation, summarize
+from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
+from testbed.interconnect.results import NAC_EVENTS, Simulation, summarize
 from testbed.interconnect.simulation import simulate
 
 WINDOW_S = 0.1

@@ -13,12 +13,12 @@ from testbed.faults.cable_faults import check_faults, faults_from_trace
 from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_cable_faults
-from testbed.interconnect.compiled.kernel_state import NAC_EVENTS
+from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.network_model import zero_load_ticks
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.results import Simulation, summarize
+from testbed.interconnect.results import NAC_EVENTS, Simulation, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic_files import read_messages
 from testbed.model.verdict import Check, Verdict
@@ -59,11 +59,11 @@ def own_routing(network: Network) -> str:
 def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
     """One run's row: figures of the measured messages, and the counts of all."""
     parameters = replace(experiment.parameters, seed=seed)
-    injections, sizes = _messages(experiment, parameters, seed)
+    injections = _messages(experiment, parameters, seed)
     faults = faults_of(experiment, seed)
     run = simulate(
-        experiment.network, injections, parameters, faults, engine=experiment.engine, sizes_bytes=sizes,
-        keep_timeline=experiment.timeline,
+        experiment.network, injections, parameters, faults, engine=experiment.engine,
+        recording=Recording(nac_events=experiment.timeline),
     )  # fmt: skip
     end = experiment.duration_s * 0.95
     if experiment.traffic is None:
@@ -122,9 +122,7 @@ def last_delivery_s(run: Simulation) -> float | None:
     return float(run.delivered.max()) / run.ticks_per_s if run.received else None
 
 
-def _messages(
-    experiment: Experiment, parameters: SimulationParameters, seed: int
-) -> tuple[Injections, Sequence[int] | None]:
+def _messages(experiment: Experiment, parameters: SimulationParameters, seed: int) -> Injections:
     network = experiment.network
     if experiment.traffic is not None:
         return read_messages(experiment.traffic, network, parameters)
@@ -141,7 +139,7 @@ def _messages(
         burst_messages=experiment.burst,
         in_phase=experiment.in_phase,
     )
-    return build_injections(pattern, process, duration_s=experiment.duration_s, seed=seed), None
+    return build_injections(pattern, process, duration_s=experiment.duration_s, seed=seed)
 
 
 def judge_runs(rows: Sequence[Mapping[str, Any]]) -> Verdict:

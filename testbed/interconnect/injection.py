@@ -16,22 +16,25 @@ from testbed.errors import InputError
 from testbed.interconnect.patterns import DestinationPattern
 
 PROCESSES = ("poisson", "periodic", "burst")
-TICKS_PER_S = 10**12
+PS_PER_S = 10**12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Injections:
-    """Messages in order of time, ties by source. Three arrays of one length: ``time_ps`` (int64, picoseconds),
-    ``source`` and ``destination`` (int32, node numbers).
+    """Messages in order of time, ties by source. Arrays of one length: ``time_ps`` (int64, picoseconds), ``source`` and
+    ``destination`` (int32, node numbers), ``size_bytes`` (int64; None: each as long as a packet).
     """
 
     time_ps: NDArray[np.int64]
     source: NDArray[np.int32]
     destination: NDArray[np.int32]
+    size_bytes: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if not self.time_ps.shape == self.source.shape == self.destination.shape:
             raise InputError("injections: times, sources and destinations must be of one length")
+        if self.size_bytes is not None and len(self.size_bytes) != len(self.time_ps):
+            raise InputError(f"messages: {len(self.size_bytes)} sizes for {len(self.time_ps)} messages")
         if len(self.time_ps) and (self.time_ps[0] < 0 or bool((np.diff(self.time_ps) < 0).any())):
             raise InputError("injections: times must be sorted and none before 0")
 
@@ -45,24 +48,21 @@ class InjectionProcess:
 
     Periodic: the senders share the period evenly out of phase, or with ``in_phase`` all start at 0. Burst:
     ``burst_messages`` at one moment, then nothing until the mean is kept; ``in_phase`` all senders at once, else each at
-    a moment of its own in the first period. ``start_s`` shifts everything. Raises InputError for a rate below 0.
+    a moment of its own in the first period. Raises InputError for a rate below 0.
     """
 
     kind: str = "poisson"
     rate_per_s: float
     burst_messages: int = 1
     in_phase: bool = False
-    start_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in PROCESSES:
             raise InputError(f"injection {self.kind!r} is unknown; give one of {', '.join(PROCESSES)}")
-        if not 0 <= self.rate_per_s < TICKS_PER_S:
+        if not 0 <= self.rate_per_s < PS_PER_S:
             raise InputError(f"injection: a rate of {self.rate_per_s} messages a second; give 0 or more")
         if self.burst_messages < 1:
             raise InputError(f"injection: a burst of {self.burst_messages} messages; give 1 or more")
-        if self.start_s < 0:
-            raise InputError(f"injection: a start at {self.start_s} s; give 0 or later")
 
 
 def build_injections(
@@ -90,8 +90,13 @@ def build_injections(
 
 
 def merge(parts: Iterable[Injections]) -> Injections:
-    """Several traffics as one, sorted by time, then source; messages of one moment and source keep their order."""
+    """Several traffics as one, sorted by time, then source; messages of one moment and source keep their order.
+
+    Raises InputError for parts whose messages have sizes of their own.
+    """
     listed = list(parts)
+    if any(part.size_bytes is not None for part in listed):
+        raise InputError("injections: messages with sizes of their own cannot be merged; give one traffic")
     if not listed:
         return Injections(
             time_ps=np.empty(0, np.int64), source=np.empty(0, np.int32), destination=np.empty(0, np.int32)
@@ -104,32 +109,31 @@ def merge(parts: Iterable[Injections]) -> Injections:
 
 
 def burst_at(pattern: DestinationPattern, *, time_s: float, messages: int) -> Injections:
-    """One burst: every sender makes so many messages at that moment (the deadlock-prone situation of 003, 5.5.1)."""
+    """One burst: every sender makes so many messages at that moment (a deadlock-prone situation, as in Zarza 2011, 5.5.1)."""
     if time_s < 0 or messages < 1:
         raise InputError(f"burst: {messages} messages at {time_s} s; give 1 or more at 0 or later")
     source = np.repeat(np.asarray(pattern.senders, dtype=np.int32), messages)
     there = [pattern.choices[s][k % len(pattern.choices[s])] for s in pattern.senders for k in range(messages)]
-    time = np.full(len(source), round(time_s * TICKS_PER_S), dtype=np.int64)
+    time = np.full(len(source), round(time_s * PS_PER_S), dtype=np.int64)
     return merge([Injections(time_ps=time, source=source, destination=np.asarray(there, dtype=np.int32))])
 
 
 def _times(process: InjectionProcess, duration_s: float, chance: Any, phase: float) -> NDArray[np.int64]:
     """Picoseconds, sorted, all below the duration; ``phase`` in 0..1 is the sender's share of a period."""
-    end = round(duration_s * TICKS_PER_S)
-    start = round(process.start_s * TICKS_PER_S)
-    if process.rate_per_s == 0 or start >= end:
+    end = round(duration_s * PS_PER_S)
+    if process.rate_per_s == 0:
         return np.empty(0, dtype=np.int64)
-    gap = TICKS_PER_S / process.rate_per_s
+    gap = PS_PER_S / process.rate_per_s
     if process.kind == "poisson":
-        times = _poisson(gap, end - start, chance)
+        times = _poisson(gap, end, chance)
     else:
         period = gap * (process.burst_messages if process.kind == "burst" else 1)
         first = 0.0 if process.in_phase else period * (chance.random() if process.kind == "burst" else phase)
-        times = np.arange(first, end - start, period)
+        times = np.arange(first, end, period)
         if process.kind == "burst":
             times = np.repeat(times, process.burst_messages)
-    ticks = times.astype(np.int64) + start
-    return ticks[ticks < end]
+    whole = times.astype(np.int64)
+    return whole[whole < end]
 
 
 def _poisson(gap: float, end: int, chance: Any) -> NDArray[np.float64]:

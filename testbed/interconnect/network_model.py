@@ -1,96 +1,190 @@
 """A network as the engines see it: channels that carry packets, buffers that hold them, tables that say where to go.
 
-Everything is arrays of whole numbers, made once a network and set of parameters; both engines read the same ones.
+Everything is arrays of whole numbers, made once for a network and its parameters; both engines read the same ones. L is the
+number of links, R of routers, H of hosts, W of lanes (virtual channels, then one for FT-DRB's ACKs).
+
+A **channel** carries one packet at a time to a buffer. Channel l < L is link l; where routers have output buffers, channel L + l
+is the crossbar's way into the output buffer of link l. A **queue** holds packets one behind another. Queue c * W + w is the buffer
+that channel c fills on lane w: the input buffer after link c, or (c >= L) the output buffer of a link. A link that ends at a
+host ends in a sink, where nothing stays. Then come two queues a host (messages, ACKs), one of notices a router, and NAC's
+deadlock avoidance buffer of each link's input. A **reader** is what takes packets out of an input: one at a time from all its
+lanes together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.errors import InputError
-from testbed.interconnect.ft_drb.ft_drb import Paths, build_paths
 from testbed.interconnect.parameters import SimulationParameters, ticks
-from testbed.interconnect.virtual_channels import dateline_classes, grid_tables
+from testbed.interconnect.static_paths import NONE, Paths, build_paths, grid_table, is_grid
+from testbed.interconnect.virtual_channels import dateline_classes
 from topologies import Network, TopologyError
 from topologies.routing_tables import static_routing
 
-NONE = -1
-MAX_BUFFERS = 1 << 18
+MAX_QUEUES = 1 << 18
+"""The numbers of what an event concerns have 18 bits."""
+
+Numbers = NDArray[np.int32]
 
 
-class Ports(NamedTuple):
-    """Numbers of everything. L links as in ``network.links``, R routers, H hosts, W lanes (virtual channels, then ACKs).
-
-    A **channel** carries one packet at a time to a buffer. Channel l < L is link l; where routers have output buffers,
-    channel L + l is the crossbar's way into the output buffer of link l. A **buffer** is a queue: c * W + w holds what
-    channel c brought on lane w (the output buffer where c >= L; nothing stays where the link ends at a host: a sink).
-    Then come two queues a host (messages, ACKs), from ``source_queue``; one of notices a router, from
-    ``notice_queue``; NAC's avoidance buffer of link l's input, ``spare_queue`` + l.
-
-    ``entry[l]``: the channel that leads from a router into link l (L + l, or l without output buffers).
-    ``link_from``, ``link_to``: routers at the ends (-1: a host). ``host_at[l]``: the host at the end of a link, -1.
-    ``slots[q]``: packets a buffer holds (0: no limit). ``router_of[q]``: where its packets wait (-1: a host).
-    ``reader[q]``: the reader it shares with the other lanes of its input; ``reader_first``, ``reader_count``: its queues.
-    ``rank[q]``, ``ranks[c]``: its place among, and the number of, the queues that may ask for channel c.
-    ``wait_first[c]``: where its list of askers begins. ``delay[c]``: of a head, ticks. ``slot_first[q]``: where its slots' release times
-    begin. ``uplink[h]``, ``downlink[h]``: a host's links. ``inputs``: links between routers into router r, from
-    ``input_first[r]``. ``hosts_first``, ``hosts_of``: hosts of a router.
-    ``next_link[v, r, t]``: the link that leaves r for target t (see ``goal``) in variant v of the ties; ``lane_class``:
-    its dateline class. ``goal[h]``: the target that stands for host h.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How many there are of everything, and so how channels and queues are numbered."""
 
     links: int
     routers: int
     hosts: int
     lanes: int
     data_lanes: int
-    channels: int
-    two_stages: int
-    source_queue: int
-    notice_queue: int
-    spare_queue: int
-    queues: int
-    entry: Any
-    link_from: Any
-    link_to: Any
-    host_at: Any
-    slots: Any
-    slot_first: Any
-    router_of: Any
-    reader: Any
-    reader_first: Any
-    reader_count: Any
-    rank: Any
-    ranks: Any
-    wait_first: Any
-    delay: Any
-    uplink: Any
-    downlink: Any
-    input_first: Any
-    inputs: Any
-    hosts_first: Any
-    hosts_of: Any
-    next_link: Any
-    lane_class: Any
-    classes: int
-    goal: Any
-    cable: Any
+    """Lanes for data: the virtual channels. ACKs of FT-DRB have one more."""
+    output_buffers: bool
+
+    @property
+    def channels(self) -> int:
+        """Links, then crossbar ways into output buffers where there are any."""
+        return self.links * (2 if self.output_buffers else 1)
+
+    @property
+    def source_queue(self) -> int:
+        """The first queue of host 0: queue ``source_queue`` + 2 h holds the messages of host h, the next its ACKs."""
+        return self.channels * self.lanes
+
+    @property
+    def notice_queue(self) -> int:
+        """The queue of notices that router 0 sends."""
+        return self.source_queue + 2 * self.hosts
+
+    @property
+    def avoidance_queue(self) -> int:
+        """The deadlock avoidance buffer of the input after link 0."""
+        return self.notice_queue + self.routers
+
+    @property
+    def queues(self) -> int:
+        """All of them."""
+        return self.avoidance_queue + self.links
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkTable:
+    """One entry a link."""
+
+    start: Numbers
+    """The router where it begins; NONE: a host."""
+    end: Numbers
+    """The router where it ends; NONE: a host."""
+    host: Numbers
+    """The host where it ends; NONE: a router."""
+    entry: Numbers
+    """The channel that leads from a router into it: the way into its output buffer, or the link itself."""
+    cable: Numbers
+    """Its cable (both directions are one); NONE: a host's link, which never fails."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelTable:
+    """One entry a channel."""
+
+    delay: NDArray[np.int64]
+    """Ticks that a head takes over it."""
+    ranks: Numbers
+    """How many queues may ask for it."""
+    wait_first: Numbers
+    """Where its list of asking queues begins (one entry more: where the last ends)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueTable:
+    """One entry a queue."""
+
+    slots: Numbers
+    """Packets that it holds; 0: no limit."""
+    slot_first: Numbers
+    """Where the release times of its slots begin (one entry more: where the last ends)."""
+    router: Numbers
+    """The router where its packets wait; NONE: a host."""
+    reader: Numbers
+    """What takes packets out of it."""
+    rank: Numbers
+    """Its place among the queues of its router or host, for arbitration."""
+    lane: Numbers
+    """The lane of its packets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderTable:
+    """One entry a reader: its queues are ``count`` from ``first`` on."""
+
+    first: Numbers
+    count: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostTable:
+    """One entry a host."""
+
+    uplink: Numbers
+    """The link from it."""
+    downlink: Numbers
+    """The link to it."""
+    target: Numbers
+    """What stands for it in the routing tables: itself, or on a grid its router."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouterTable:
+    """Lists by router: those of router r are ``inputs[input_first[r]]`` until ``inputs[input_first[r + 1] - 1]``, hosts likewise."""
+
+    input_first: Numbers
+    inputs: Numbers
+    """Links from other routers."""
+    host_first: Numbers
+    hosts: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteTable:
+    """Where packets go. Variant v of the tables is 0, or 1 for those that take the other way where both are as long."""
+
+    next_link: NDArray[np.int32]
+    """(v, router, target): the link that leaves the router; NONE at the target's own router."""
+    lane_class: NDArray[np.uint8]
+    """(v, router, target): 1 where the packet has still to cross a dateline; 1 x 1 x 1 where there are no classes."""
+
+    @property
+    def classes(self) -> int:
+        """2 where lanes are divided by the dateline, else 1."""
+        return 2 if self.lane_class.size > 1 else 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkModel:
-    """The ports, the paths that FT-DRB stands on, and what the network is called."""
+    """The network's tables, and the paths that FT-DRB stands on."""
 
-    ports: Ports
+    layout: Layout
+    links: LinkTable
+    channels: ChannelTable
+    queues: QueueTable
+    readers: ReaderTable
+    hosts: HostTable
+    routers: RouterTable
+    routes: RouteTable
     paths: Paths
     network: Network
     largest_side: int
+    """Of a torus, mesh or ring; else the diameter."""
     is_ring: bool
+
+    @property
+    def cables(self) -> int:
+        """How many cables there are between routers."""
+        return int(self.links.cable.max()) + 1
 
 
 def build_model(network: Network, parameters: SimulationParameters) -> NetworkModel:
@@ -100,37 +194,54 @@ def build_model(network: Network, parameters: SimulationParameters) -> NetworkMo
     on it, a host hangs on several switches, or it is too large for the engines' keys.
     """
     _check_routing(network, parameters)
-    paths = (
-        build_paths(network)
-        if parameters.routing in ("ft-drb", "dor", "d-mod-k")
-        else build_searched(network, parameters)
+    if parameters.routing in ("ft-drb", "dor", "d-mod-k"):
+        paths = build_paths(network)
+    else:
+        paths = _build_searched(network, parameters.routing)
+    layout = Layout(
+        links=len(network.links),
+        routers=paths.routers,
+        hosts=len(network.hosts),
+        lanes=parameters.channels + (parameters.routing == "ft-drb"),
+        data_lanes=parameters.channels,
+        output_buffers=parameters.hop.output_buffers,
     )
-    tables, goal = _tables(network, parameters, paths)
-    classes = _classes(network, parameters, tables, paths)
-    ports = _number_ports(network, parameters, paths, tables, classes, goal)
-    if ports.queues >= MAX_BUFFERS:
+    if layout.queues >= MAX_QUEUES:
         raise InputError(
-            f"{network.name}: {ports.queues} buffers; the simulator's keys hold {MAX_BUFFERS}: take a smaller network"
+            f"{network.name}: {layout.queues} buffers; the simulator's keys hold {MAX_QUEUES}: take a smaller network"
         )
+    routes, target = _routes(network, parameters, paths)
+    links, hosts = _links_and_hosts(network, layout, paths, target)
+    queue_router, rank, seen = _places(layout, links)
     shape = network.attributes.get("shape")
     sides = [int(s) for s in shape] if isinstance(shape, list) else [paths.diameter]
-    return NetworkModel(ports=ports, paths=paths, network=network, largest_side=max(sides), is_ring=len(sides) == 1)
+    return NetworkModel(
+        layout=layout,
+        links=links,
+        channels=_channels(layout, links, parameters, seen),
+        queues=_queues(layout, links, parameters, queue_router, rank),
+        readers=_readers(layout),
+        hosts=hosts,
+        routers=_routers(layout, links, paths),
+        routes=routes,
+        paths=paths,
+        network=network,
+        largest_side=max(sides),
+        is_ring=len(sides) == 1,
+    )
 
 
-def build_searched(network: Network, parameters: SimulationParameters) -> Paths:
-    """Tables of the routing asked for by name ("table", "shortest-path")."""
-    from dataclasses import replace
-
-    named = replace(network, attributes={**_without_shape(network), "routing": parameters.routing})
-    return build_paths(named)
-
-
-def _without_shape(network: Network) -> dict[str, Any]:
-    return {k: v for k, v in network.attributes.items() if k not in ("shape", "wraps")}
+def zero_load_ticks(parameters: SimulationParameters, routers: int, size_bytes: int) -> int:
+    """Latency of a packet over so many routers where no other is in its way."""
+    hop = parameters.hop
+    a_router = ticks(hop.router_delay_s) + ticks(hop.link_delay_s)
+    return ticks(hop.injection_delay_s) + routers * a_router + parameters.serialization_ticks(size_bytes)
 
 
-def _is_grid(network: Network) -> bool:
-    return isinstance(network.attributes.get("shape"), list) and isinstance(network.attributes.get("wraps"), bool)
+def _build_searched(network: Network, routing: str) -> Paths:
+    """Tables of the routing asked for by name ("table", "shortest-path"), whatever the network itself names."""
+    attributes = {k: v for k, v in network.attributes.items() if k not in ("shape", "wraps")}
+    return build_paths(replace(network, attributes={**attributes, "routing": routing}))
 
 
 def _check_routing(network: Network, parameters: SimulationParameters) -> None:
@@ -141,182 +252,136 @@ def _check_routing(network: Network, parameters: SimulationParameters) -> None:
     except TopologyError as error:
         wanted = "dimension order" if parameters.routing == "dor" else parameters.routing
         raise InputError(f"--routing {parameters.routing}: {network.name} has no {wanted}: {error}") from None
-    if parameters.deadlock == "virtual-channels" and not (_is_grid(network) or _is_tree(network)):
+    is_tree = network.attributes.get("family") in ("fat-tree", "clos")
+    if parameters.deadlock == "virtual-channels" and not (is_grid(network) or is_tree):
         raise InputError(
             f"--deadlock virtual-channels: {network.name} has no dateline (it is no torus, mesh, ring or fat tree); use nac"
         )
 
 
-def _is_tree(network: Network) -> bool:
-    return network.attributes.get("family") in ("fat-tree", "clos")
+def _routes(network: Network, parameters: SimulationParameters, paths: Paths) -> tuple[RouteTable, Numbers]:
+    """The routing tables, and the target in them that stands for each host."""
+    if parameters.routing == "dor" and is_grid(network):
+        plus = np.ascontiguousarray(paths.next_link[:, : paths.routers])
+        tables = plus[None, :, :]
+        if parameters.hop.ties == "random" and network.attributes["wraps"]:
+            minus = grid_table(network, paths.link_source, paths.link_target, ties_to_plus=False)
+            tables = np.stack([plus, minus])
+        target = np.asarray(paths.host_router, dtype=np.int32)
+    else:
+        tables = np.ascontiguousarray(paths.next_link)[None, :, :]
+        target = np.arange(paths.routers, paths.routers + len(paths.host_router), dtype=np.int32)
+    classes = np.zeros((1, 1, 1), dtype=np.uint8)
+    if parameters.deadlock == "virtual-channels" and is_grid(network) and network.attributes["wraps"]:
+        classes = dateline_classes(network, tables, paths)
+    return RouteTable(next_link=tables, lane_class=classes), target
 
 
-def _tables(
-    network: Network, parameters: SimulationParameters, paths: Paths
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    hosts = len(paths.host_router)
-    if parameters.routing == "dor" and _is_grid(network):
-        table = grid_tables(network, paths, both_ties=parameters.hop.ties == "random")
-        return table, np.asarray(paths.host_router, dtype=np.int32)
-    table = np.ascontiguousarray(paths.next_link)[None, :, :]
-    return table, np.arange(paths.routers, paths.routers + hosts, dtype=np.int32)
-
-
-def _classes(
-    network: Network, parameters: SimulationParameters, tables: NDArray[np.int32], paths: Paths
-) -> NDArray[np.uint8]:
-    if parameters.deadlock == "virtual-channels" and _is_grid(network) and network.attributes["wraps"]:
-        return dateline_classes(network, tables, paths)
-    return np.zeros((1, 1, 1), dtype=np.uint8)
-
-
-def _lists(groups: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    first = np.concatenate([[0], np.cumsum([len(group) for group in groups])]).astype(np.int32)
-    return first, np.array([item for group in groups for item in group], dtype=np.int32)
-
-
-def _number_ports(
-    network: Network,
-    parameters: SimulationParameters,
-    paths: Paths,
-    tables: NDArray[np.int32],
-    classes: NDArray[np.uint8],
-    goal: NDArray[np.int32],
-) -> Ports:
-    hop = parameters.hop
-    hosts_by_name = {host.id: i for i, host in enumerate(network.hosts)}
-    links, routers, hosts = len(network.links), paths.routers, len(network.hosts)
-    lanes = parameters.channels + (parameters.routing == "ft-drb")
-    two_stages = int(hop.output_buffers)
-    channels = links * (1 + two_stages)
-    source_queue = channels * lanes
-    notice_queue = source_queue + 2 * hosts
-    spare_queue = notice_queue + routers
-    queues = spare_queue + links
-    link_from, link_to = np.asarray(paths.link_source), np.asarray(paths.link_target)
-    host_at = np.array([hosts_by_name.get(link.target, NONE) for link in network.links], dtype=np.int32)
-    uplink, downlink = np.full(hosts, NONE, np.int32), np.full(hosts, NONE, np.int32)
+def _links_and_hosts(network: Network, layout: Layout, paths: Paths, target: Numbers) -> tuple[LinkTable, HostTable]:
+    number = {host.id: i for i, host in enumerate(network.hosts)}
+    uplink, downlink = np.full(layout.hosts, NONE, np.int32), np.full(layout.hosts, NONE, np.int32)
     for i, link in enumerate(network.links):
-        if link.source in hosts_by_name:
-            uplink[hosts_by_name[link.source]] = i
-        if link.target in hosts_by_name:
-            downlink[hosts_by_name[link.target]] = i
-    entry = np.where((link_from >= 0) & (two_stages == 1), np.arange(links) + links, np.arange(links)).astype(np.int32)
-    router_of = _queue_routers(links, lanes, two_stages, hosts, routers, link_from, link_to)
-    slots = _queue_slots(parameters, lanes, queues, source_queue, spare_queue, links, link_to)
-    reader, reader_first, reader_count = _readers(
-        channels, lanes, hosts, routers, links, source_queue, notice_queue, spare_queue
+        if link.source in number:
+            uplink[number[link.source]] = i
+        if link.target in number:
+            downlink[number[link.target]] = i
+    plain = np.arange(layout.links)
+    start = np.asarray(paths.link_source)
+    links = LinkTable(
+        start=start,
+        end=np.asarray(paths.link_target),
+        host=np.array([number.get(link.target, NONE) for link in network.links], dtype=np.int32),
+        entry=np.where((start >= 0) & layout.output_buffers, plain + layout.links, plain).astype(np.int32),
+        cable=np.asarray(paths.cable),
     )
-    rank, ranks = _ranks(router_of, channels, links, lanes, link_from, routers, queues, source_queue, notice_queue)
-    delay = _delays(parameters, links, two_stages, link_from)
-    input_first, inputs = _lists(_by_router(link_from, link_to, routers))
-    hosts_first, hosts_of = _lists(_hosts_by_router(paths.host_router, routers))
-    return Ports(
-        links=links, routers=routers, hosts=hosts, lanes=lanes, data_lanes=parameters.channels, channels=channels,
-        two_stages=two_stages, source_queue=source_queue, notice_queue=notice_queue, spare_queue=spare_queue, queues=queues,
-        entry=entry, link_from=link_from, link_to=link_to, host_at=host_at, slots=slots,
-        slot_first=np.concatenate([[0], np.cumsum(slots)]).astype(np.int32), router_of=router_of, reader=reader,
-        reader_first=reader_first, reader_count=reader_count, rank=rank, ranks=ranks,
-        wait_first=np.concatenate([[0], np.cumsum(ranks)]).astype(np.int32), delay=delay, uplink=uplink, downlink=downlink,
-        input_first=input_first, inputs=inputs, hosts_first=hosts_first, hosts_of=hosts_of, next_link=tables,
-        lane_class=classes, classes=2 if classes.size > 1 else 1, goal=goal, cable=np.asarray(paths.cable),
-    )  # fmt: skip
+    return links, HostTable(uplink=uplink, downlink=downlink, target=target)
 
 
-def _by_router(link_from: NDArray[np.int32], link_to: NDArray[np.int32], routers: int) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in range(routers)]
-    for link, (a, b) in enumerate(zip(link_from.tolist(), link_to.tolist(), strict=True)):
-        if a >= 0 <= b:
-            found[b].append(link)
-    return found
+def _places(layout: Layout, links: LinkTable) -> tuple[Numbers, Numbers, list[int]]:
+    """(router of each queue, its rank there, queues of each router). A host's two queues have ranks 0 and 1."""
+    parts: list[NDArray[Any]] = [np.repeat(links.end, layout.lanes)]
+    if layout.output_buffers:
+        parts.append(np.repeat(links.start, layout.lanes))
+    parts += [np.full(2 * layout.hosts, NONE), np.arange(layout.routers), links.end]
+    router = np.concatenate(parts).astype(np.int32)
+    rank = np.zeros(layout.queues, dtype=np.int32)
+    seen = [0] * layout.routers
+    for queue, place in enumerate(router.tolist()):
+        if place >= 0:
+            rank[queue] = seen[place]
+            seen[place] += 1
+    rank[layout.source_queue : layout.notice_queue] = np.arange(2 * layout.hosts) % 2
+    return router, rank, seen
 
 
-def _hosts_by_router(host_router: NDArray[np.int32], routers: int) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in range(routers)]
-    for host, router in enumerate(host_router.tolist()):
-        found[router].append(host)
-    return found
-
-
-def _queue_routers(
-    links: int,
-    lanes: int,
-    two_stages: int,
-    hosts: int,
-    routers: int,
-    link_from: NDArray[np.int32],
-    link_to: NDArray[np.int32],
-) -> NDArray[np.int32]:
-    parts = [np.repeat(link_to, lanes)]
-    if two_stages:
-        parts.append(np.repeat(link_from, lanes))
-    return np.concatenate([*parts, np.full(2 * hosts, NONE), np.arange(routers), link_to]).astype(np.int32)
-
-
-def _queue_slots(
-    parameters: SimulationParameters, lanes: int, queues: int, source_queue: int, spare_queue: int, links: int,
-    link_to: NDArray[np.int32],
-) -> NDArray[np.int32]:  # fmt: skip
-    slots = np.zeros(queues, dtype=np.int32)
-    for lane in range(lanes):
-        slots[lane:source_queue:lanes] = parameters.slots if lane < parameters.channels else parameters.ack_slots
-    for link in np.nonzero(link_to < 0)[0].tolist():
-        slots[link * lanes : (link + 1) * lanes] = 0
-    return slots
-
-
-def _readers(
-    channels: int,
-    lanes: int,
-    hosts: int,
-    routers: int,
-    links: int,
-    source_queue: int,
-    notice_queue: int,
-    spare_queue: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    reader = np.concatenate(
-        [
-            np.repeat(np.arange(channels), lanes),
-            channels + np.repeat(np.arange(hosts), 2),
-            channels + hosts + np.arange(routers + links),
-        ]
-    ).astype(np.int32)
-    first = np.concatenate(
-        [np.arange(channels) * lanes, source_queue + 2 * np.arange(hosts), notice_queue + np.arange(routers + links)]
-    ).astype(np.int32)
-    count = np.concatenate([np.full(channels, lanes), np.full(hosts, 2), np.ones(routers + links)]).astype(np.int32)
-    return reader, first, count
-
-
-def _ranks(
-    router_of: NDArray[np.int32], channels: int, links: int, lanes: int, link_from: NDArray[np.int32], routers: int, queues: int,
-    source_queue: int, notice_queue: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:  # fmt: skip
-    """Places of queues at their router (or host), and how many places the askers of each channel have."""
-    rank = np.zeros(queues, dtype=np.int32)
-    seen = [0] * routers
-    for queue, router in enumerate(router_of.tolist()):
-        if router >= 0:
-            rank[queue] = seen[router]
-            seen[router] += 1
-    rank[source_queue:notice_queue] = np.arange(notice_queue - source_queue) % 2
-    at = np.array([*seen, 2], dtype=np.int32)
-    ranks = at[link_from]
-    return rank, np.concatenate([ranks, ranks[: channels - links]]).astype(np.int32)
-
-
-def _delays(
-    parameters: SimulationParameters, links: int, two_stages: int, link_from: NDArray[np.int32]
-) -> NDArray[np.int64]:
+def _channels(
+    layout: Layout, links: LinkTable, parameters: SimulationParameters, queues_of_router: Sequence[int]
+) -> ChannelTable:
     hop = parameters.hop
     router, wire, inject = ticks(hop.router_delay_s), ticks(hop.link_delay_s), ticks(hop.injection_delay_s)
-    over_link = np.where(link_from < 0, inject, wire if two_stages else router + wire).astype(np.int64)
-    return np.concatenate([over_link, np.full(links, router, np.int64)]) if two_stages else over_link
+    delay = np.where(links.start < 0, inject, wire if layout.output_buffers else router + wire).astype(np.int64)
+    ranks = np.array([*queues_of_router, 2], dtype=np.int32)[links.start]
+    if layout.output_buffers:
+        delay = np.concatenate([delay, np.full(layout.links, router, np.int64)])
+        ranks = np.concatenate([ranks, ranks])
+    return ChannelTable(delay=delay, ranks=ranks, wait_first=_starts(ranks))
 
 
-def zero_load_ticks(parameters: SimulationParameters, routers: int, size_bytes: int) -> int:
-    """Of a packet over so many routers where no other is in its way."""
-    hop = parameters.hop
-    a_router = ticks(hop.router_delay_s) + ticks(hop.link_delay_s)
-    return ticks(hop.injection_delay_s) + routers * a_router + parameters.serialization_ticks(size_bytes)
+def _queues(
+    layout: Layout, links: LinkTable, parameters: SimulationParameters, router: Numbers, rank: Numbers
+) -> QueueTable:
+    lanes, buffers = layout.lanes, layout.source_queue
+    ack_lane = lanes - 1 if lanes > layout.data_lanes else 0
+    slots, lane = np.zeros(layout.queues, dtype=np.int32), np.zeros(layout.queues, dtype=np.int32)
+    lane[:buffers] = np.arange(buffers) % lanes
+    lane[buffers + 1 : layout.notice_queue : 2] = ack_lane
+    lane[layout.notice_queue : layout.avoidance_queue] = ack_lane
+    slots[:buffers] = np.where(lane[:buffers] < layout.data_lanes, parameters.slots, parameters.ack_slots)
+    slots[: layout.links * lanes][np.repeat(links.end < 0, lanes)] = 0
+    readers = [
+        np.repeat(np.arange(layout.channels), lanes),
+        layout.channels + np.repeat(np.arange(layout.hosts), 2),
+        layout.channels + layout.hosts + np.arange(layout.routers + layout.links),
+    ]
+    return QueueTable(
+        slots=slots,
+        slot_first=_starts(slots),
+        router=router,
+        reader=np.concatenate(readers).astype(np.int32),
+        rank=rank,
+        lane=lane,
+    )
+
+
+def _readers(layout: Layout) -> ReaderTable:
+    """One a channel (all lanes of the buffer that it fills), one a host, one each for notices and avoidance buffers."""
+    single = layout.routers + layout.links
+    first = [
+        np.arange(layout.channels) * layout.lanes,
+        layout.source_queue + 2 * np.arange(layout.hosts),
+        layout.notice_queue + np.arange(single),
+    ]
+    count = [np.full(layout.channels, layout.lanes), np.full(layout.hosts, 2), np.ones(single)]
+    return ReaderTable(first=np.concatenate(first).astype(np.int32), count=np.concatenate(count).astype(np.int32))
+
+
+def _routers(layout: Layout, links: LinkTable, paths: Paths) -> RouterTable:
+    inner = (
+        (b, i) for i, (a, b) in enumerate(zip(links.start.tolist(), links.end.tolist(), strict=True)) if a >= 0 <= b
+    )
+    input_first, inputs = _by_router(layout.routers, inner)
+    host_first, hosts = _by_router(layout.routers, ((r, h) for h, r in enumerate(paths.host_router.tolist())))
+    return RouterTable(input_first=input_first, inputs=inputs, host_first=host_first, hosts=hosts)
+
+
+def _by_router(routers: int, items: Iterable[tuple[int, int]]) -> tuple[Numbers, Numbers]:
+    """Pairs of router and item as one list by router, and where each router's part begins."""
+    found: list[list[int]] = [[] for _ in range(routers)]
+    for router, item in items:
+        found[router].append(item)
+    return _starts([len(part) for part in found]), np.array([i for part in found for i in part], dtype=np.int32)
+
+
+def _starts(counts: Any) -> Numbers:
+    """Where each of several lists begins when they are put one behind another, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)

@@ -1,15 +1,16 @@
-"""What an interconnect simulation is run with: the two models of a hop, buffers, arbitration, routing, deadlock avoidance.
+"""What an interconnect simulation is run with: a model of a hop, sizes of buffers, arbitration, routing, deadlock avoidance.
 
-``SimulationParameters`` is the whole of it but for the network, the messages (testbed.interconnect.injection) and the faults.
+``SimulationParameters`` holds all of it but the network, the messages (``injection.py``) and the faults; ``NacOptions`` and
+``FtDrbOptions`` are the parts for NAC and FT-DRB. Everything is in bytes, bits a second and seconds, checked where it is
+built; ``engine_inputs.py`` turns it into the whole ticks that the engines count in.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from testbed.errors import InputError
-from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions
 
 TICK_S = 1e-11
 """One tick of both engines: 10 ps. Times are whole ticks, so both engines order events alike."""
@@ -18,7 +19,9 @@ PS_PER_TICK = 10
 MAX_S = 20.0
 """Event keys hold 41 bits of ticks: 21.9 s."""
 
-MODELS = ("booksim", "thesis")
+FLIT_BYTES = 64
+"""Packets are serialized in whole flits of so many bytes."""
+
 ROUTINGS = ("dor", "d-mod-k", "table", "shortest-path", "ft-drb")
 DEADLOCKS = ("none", "nac", "virtual-channels")
 ARBITRATIONS = ("round-robin", "fifo")
@@ -29,10 +32,10 @@ ENGINES = ("compiled", "reference")
 class HopModel:
     """Delays of a hop. Zero-load latency of a packet over H routers: injection + H (router + link) + serialization.
 
-    ``output_buffers``: routers have buffers at their outputs too, as large as those at their inputs.
-    ``release``: a slot is free again when the "tail" has left it, or already when the "head" has (credits of flits).
-    ``to_itself``: nodes may send to themselves. ``ties``: dimension order where both ways round are as long: "plus", or
-    either by chance ("random").
+    ``output_buffers``: routers have buffers at their outputs too, as large as those at their inputs. ``release``: a slot is
+    free again when the "tail" of its packet has left it, or already when the "head" has (credits of flits); its credit then
+    takes ``credit_delay_s``. ``to_itself``: nodes may send to themselves. ``ties``: which way dimension order takes where
+    both ways round a ring are as long: "plus", or either by chance ("random").
     """
 
     injection_delay_s: float
@@ -74,15 +77,16 @@ HOP_MODELS = {
 
 @dataclass(frozen=True, kw_only=True)
 class NacOptions:
-    """Where the text of 4.2 leaves NAC open (the numbers are those of docs/workloads/interconnect.md).
+    """Where the description of NAC (Zarza 2011, section 4.2) is open; the numbers in brackets are those of docs/workloads/interconnect.md.
 
-    ``control_s``: t_f, for a control packet over a hop. ``retry_s``: after which a router still blocked identifies itself
-    again (8; None: (n + 1) t_f on a ring of n, 4 k t_f on a torus of side k). ``repeat_when_full``: a router repeats
-    identification packets even while its avoidance buffer is full (4). ``own_request``: the avoidance buffer has a
-    crossbar request of its own (5); without it, its input waits behind it. ``reserve``: a freed slot is kept for the
-    cycle until it is used (6). ``stop_local``: local injection stops while a router is blocked or recovering (4.2.1).
-    ``recovery_run``: the recovery signal goes round the cycle (4.2.3); without it only the router that identified itself
-    moves. ``slack``: condition 4.1 with size >= cap - slack, the variant of 4.3.
+    ``control_s``: t_f, the time of a control packet over a hop. ``retry_s``: after so long a router that is still blocked
+    sends its identification packet again (8; None: (n + 1) t_f on a ring of n, 4 k t_f on a torus of side k).
+    ``repeat_when_full``: a router repeats identification packets even while its avoidance buffer is full (4).
+    ``own_request``: the avoidance buffer has a crossbar request of its own (5); without it, the input waits behind it.
+    ``reserve``: a freed slot is kept for the cycle until it is used (6). ``stop_local``: injection from the router's own
+    hosts is throttled while an input is blocked or recovering (4.2.1). ``recovery_run``: the recovery signal goes round
+    the cycle (4.2.3); without it only the router that identified the cycle moves a packet. ``slack``: an output counts as
+    full with so many free slots left, the variant of condition 4.1 in section 4.3. Raises InputError for values out of range.
     """
 
     control_s: float = 0.3975e-6
@@ -103,15 +107,80 @@ class NacOptions:
             raise InputError(f"nac: slack {self.slack}; give 0 to 8 packets")
 
 
+MAX_PATHS = 64
+"""Of a metapath."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FtDrbOptions:
+    """FT-DRB's parameters with the defaults of Zarza 2011, and the design alternatives of its section 3.6.
+
+    ``paths``: at most so many multistep paths in a metapath; ``first_paths``: it starts with so many. ``marking``: a failed
+    link becomes permanent after ``notifications`` in a row ("ack"), after ``marking_s`` without a latency ACK ("clock"), or
+    either ("hybrid"; Table 3.2). ``probing``: the minimal path, while it has a permanent failure, is tried by 1 in
+    ``probe_every`` messages ("request"), by one every ``probe_s`` ("clock"), or either ("hybrid"; Table 3.1). ``notifier``:
+    who notifies the source of a failure, the "router" that meets it or the "destination" (by an error flag in the packet).
+    ``link_up``: whether the source finds out by "probe" that a link works again, or the "router" tells those that it
+    notified. ``reuse_notifications``: hosts that a notification passes learn from it; ``notify_queued``: the sources of all
+    packets that wait for the link are notified at once (the two improvements of 3.6.1). ``threshold``: Thl over the
+    zero-load latency of the pair's minimal path; ``tolerance``: Tol over Thl. ``ack_bytes``: size of every ACK. ``always``:
+    metapaths without failures too, as DRB has them. ``hop_cap_diameters``: a packet that has crossed so many diameters of
+    links counts as a livelock. Raises InputError for values out of range.
+    """
+
+    paths: int = 4
+    first_paths: int = 1
+    notifications: int = 5
+    marking: str = "ack"
+    marking_s: float = 0.05
+    probing: str = "request"
+    probe_every: int = 100
+    probe_s: float = 0.05
+    notifier: str = "router"
+    link_up: str = "probe"
+    reuse_notifications: bool = False
+    notify_queued: bool = False
+    threshold: float = 2.0
+    tolerance: float = 0.25
+    ack_bytes: int = 64
+    always: bool = False
+    hop_cap_diameters: int = 16
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("paths", 1, MAX_PATHS),
+            ("first_paths", 1, self.paths),
+            ("notifications", 1, 255),
+            ("probe_every", 1, 10**9),
+            ("ack_bytes", 1, 65535),
+            ("hop_cap_diameters", 2, 10**6),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise InputError(f"ft-drb: {name} {getattr(self, name)}; give {least} to {most}")
+        for name in ("marking_s", "probe_s", "threshold"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"ft-drb: {name} {getattr(self, name)}; give a number above 0")
+        if not 0 <= self.tolerance < 1:
+            raise InputError(f"ft-drb: tolerance {self.tolerance}; give 0 or more, below 1")
+        for name, words in (
+            ("marking", ("ack", "clock", "hybrid")),
+            ("probing", ("request", "clock", "hybrid")),
+            ("notifier", ("router", "destination")),
+            ("link_up", ("probe", "router")),
+        ):
+            if getattr(self, name) not in words:
+                raise InputError(f"ft-drb: {name} {getattr(self, name)!r}; give {' or '.join(words)}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class SimulationParameters:
-    """Sizes in bytes, rates in bits a second, delays in seconds (None: the model's).
+    """Sizes in bytes, rates in bits a second, times in seconds.
 
-    ``buffer_bytes``: of every virtual channel of every input (and output, where the model has them); a packet takes a slot
-    of ``packet_bytes``. ``virtual_channels``: 1 unless ``deadlock`` is "virtual-channels" (dateline, 2 or more).
-    ``ack_buffer_bytes``: of the separate buffers for ACKs of FT-DRB (None: ``buffer_bytes``). ``watchdog_s``: so long
-    without a packet having moved counts as no progress. ``drain_s``: so long after the last message packets may still
-    arrive; what has not arrived then is undelivered. Raises InputError for values that make no simulation.
+    ``model``: a name of HOP_MODELS. ``buffer_bytes``: of every virtual channel of every input (and output, where the model
+    has them), and of the separate buffers for FT-DRB's ACKs; a packet takes a slot of ``packet_bytes``.
+    ``virtual_channels``: 1 unless ``deadlock`` is "virtual-channels" (dateline, 2 or more). ``watchdog_s``: so long without
+    a packet having moved counts as no progress. ``drain_s``: so long after the last message packets may still arrive; what
+    has not arrived then is undelivered. Raises InputError for values that make no simulation.
     """
 
     model: str = "booksim"
@@ -120,17 +189,8 @@ class SimulationParameters:
     virtual_channels: int | None = None
     link_bps: float = 2e9
     packet_bytes: int = 2048
-    flit_bytes: int = 64
     buffer_bytes: int = 4096
-    ack_buffer_bytes: int | None = None
     arbitration: str = "round-robin"
-    injection_delay_s: float | None = None
-    router_delay_s: float | None = None
-    link_delay_s: float | None = None
-    credit_delay_s: float | None = None
-    output_buffers: bool | None = None
-    release: str | None = None
-    ties: str | None = None
     watchdog_s: float = 0.01
     drain_s: float = 1.0
     seed: int = 1
@@ -139,23 +199,15 @@ class SimulationParameters:
 
     def __post_init__(self) -> None:
         for name, value, words in (
-            ("model", self.model, MODELS),
+            ("model", self.model, HOP_MODELS),
             ("routing", self.routing, ROUTINGS),
             ("deadlock", self.deadlock, DEADLOCKS),
             ("arbitration", self.arbitration, ARBITRATIONS),
-            ("release", self.release or "tail", ("head", "tail")),
-            ("ties", self.ties or "plus", ("plus", "random")),
         ):
             if value not in words:
                 raise InputError(f"simulation: {name} {value!r}; give one of {', '.join(words)}")
         self._check_sizes()
         self._check_channels()
-        for delay in ("injection_delay_s", "router_delay_s", "link_delay_s", "credit_delay_s"):
-            given = getattr(self, delay)
-            if given is not None and not 0 <= given < 1:
-                raise InputError(f"simulation: {delay} {given}; give seconds, 0 or more and below 1")
-        if self.hop.router_delay_s + self.hop.link_delay_s < TICK_S:
-            raise InputError("simulation: a hop without any delay; give router_delay_s or link_delay_s above 0")
         for name in ("watchdog_s", "drain_s"):
             if not 0 < getattr(self, name) <= MAX_S:
                 raise InputError(f"simulation: {name} {getattr(self, name)}; give seconds above 0, at most {MAX_S:g}")
@@ -163,7 +215,7 @@ class SimulationParameters:
     def _check_sizes(self) -> None:
         if not 1e3 <= self.link_bps <= 1e13:
             raise InputError(f"simulation: links of {self.link_bps:g} bit/s; give 1e3 to 1e13")
-        for name in ("packet_bytes", "flit_bytes", "buffer_bytes"):
+        for name in ("packet_bytes", "buffer_bytes"):
             if not 1 <= getattr(self, name) <= 10**9:
                 raise InputError(f"simulation: {name} {getattr(self, name)}; give 1 to 1e9")
         if self.packet_bytes > self.buffer_bytes:
@@ -173,7 +225,7 @@ class SimulationParameters:
             )
         if self.slots > 64:
             raise InputError(f"simulation: buffers of {self.slots} packets; give at most 64 packets a buffer")
-        if self.routing == "ft-drb" and self.ft_drb.ack_bytes > self.ack_bytes_of_buffer:
+        if self.routing == "ft-drb" and self.ft_drb.ack_bytes > self.buffer_bytes:
             raise InputError(f"simulation: an ACK of {self.ft_drb.ack_bytes} B is larger than its buffer")
 
     def _check_channels(self) -> None:
@@ -187,11 +239,8 @@ class SimulationParameters:
 
     @property
     def hop(self) -> HopModel:
-        """The model's delays, with those that were given instead."""
-        base = HOP_MODELS[self.model]
-        given = {f.name: getattr(self, f.name, None) for f in fields(HopModel)}
-        merged = {name: getattr(base, name) if value is None else value for name, value in given.items()}
-        return HopModel(**merged)
+        """The delays and buffers of the model."""
+        return HOP_MODELS[self.model]
 
     @property
     def channels(self) -> int:
@@ -204,12 +253,9 @@ class SimulationParameters:
         return self.buffer_bytes // self.packet_bytes
 
     @property
-    def ack_bytes_of_buffer(self) -> int:
-        return self.buffer_bytes if self.ack_buffer_bytes is None else self.ack_buffer_bytes
-
-    @property
     def ack_slots(self) -> int:
-        return max(1, min(64, self.ack_bytes_of_buffer // self.ft_drb.ack_bytes))
+        """ACKs that a buffer for ACKs holds."""
+        return max(1, min(64, self.buffer_bytes // self.ft_drb.ack_bytes))
 
     def packets_per_s(self, fraction: float) -> float:
         """Packets a second of a node that offers this fraction of its link.
@@ -220,9 +266,9 @@ class SimulationParameters:
         return fraction * self.link_bps / (8 * self.packet_bytes)
 
     def serialization_ticks(self, size_bytes: int) -> int:
-        """From a packet's head to its tail, in whole flits."""
-        flits = math.ceil(size_bytes / self.flit_bytes)
-        return max(1, round(flits * self.flit_bytes * 8 / self.link_bps * TICKS_PER_S))
+        """Ticks from a packet's head to its tail, in whole flits."""
+        flits = math.ceil(size_bytes / FLIT_BYTES)
+        return max(1, round(flits * FLIT_BYTES * 8 / self.link_bps * TICKS_PER_S))
 
 
 def ticks(seconds: float) -> int:

@@ -1,4 +1,4 @@
-"""Destination patterns of synthetic traffic (document 003, Table 5.1), and the two collectives.
+"""Destination patterns of synthetic traffic (Zarza 2011, Table 5.1), and the two collectives, scatter and gather.
 
 Nodes are numbers 0..n-1: positions in ``network.hosts``; on a torus the first coordinate is the most significant.
 """
@@ -38,13 +38,6 @@ class DestinationPattern:
     def senders(self) -> tuple[int, ...]:
         """The nodes that are not silent."""
         return tuple(s for s, there in enumerate(self.choices) if there)
-
-    @property
-    def fixed(self) -> tuple[int, ...] | None:
-        """The destination of every node (-1: silent), or None where a node has several."""
-        if any(len(there) > 1 for there in self.choices):
-            return None
-        return tuple(there[0] if there else -1 for there in self.choices)
 
 
 def reverse_bits(source: int, bits: int) -> int:
@@ -113,10 +106,8 @@ def build_pattern(
     belong to. ``to_itself``: whether a node whose own number is drawn or computed sends to itself (as BookSim2 does)
     or is silent (default). Raises InputError for an unknown pattern, and for one that needs a power of two.
 
-    >>> build_pattern("complement", 8).fixed
-    (7, 6, 5, 4, 3, 2, 1, 0)
-    >>> build_pattern("tornado", 8).fixed
-    (3, 4, 5, 6, 7, 0, 1, 2)
+    >>> build_pattern("complement", 4).choices
+    ((3,), (2,), (1,), (0,))
     """
     if nodes < 2:
         raise InputError(f"pattern {name}: {nodes} nodes have nobody to send to; give 2 or more")
@@ -144,7 +135,7 @@ def only_in_row(pattern: DestinationPattern, members: Sequence[int], name: str |
 def tornado_in_one_row(shape: Sequence[int], row: int) -> DestinationPattern:
     """Tornado along the first dimension of a 2-D torus, in the row of that second coordinate; all other nodes silent.
 
-    The thesis' routing cycle (003, 5.4.1): a ring of ``shape[0]`` nodes. Raises InputError where there is no such row.
+    The routing cycle of Zarza 2011, 5.4.1: a ring of ``shape[0]`` nodes. Raises InputError where there is no such row.
 
     >>> [s for s in tornado_in_one_row((4, 4), 1).senders]
     [1, 5, 9, 13]

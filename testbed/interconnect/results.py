@@ -1,6 +1,6 @@
 """What a run of the interconnect simulator gives: a history of every message, and the figures that are read from it.
 
-Latencies follow equations 5.1 and 5.2 of document 003 where said so; times are kept in ticks and told in seconds.
+Times are kept in ticks and reported in seconds. Latencies by destination follow Zarza 2011, eqs. 5.1 and 5.2.
 """
 
 from __future__ import annotations
@@ -8,10 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from testbed.interconnect.parameters import TICKS_PER_S
+
+NAC_EVENTS = ("identified", "moved", "recovery-moved", "reserved", "normal", "blocked")
+"""Events of NAC's timeline, by number: a cycle identified, a move by the router that identified it, one by a recovery signal, a
+slot reserved, a recovery signal that met normal work, an input newly blocked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,36 +29,55 @@ class Stuck:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Simulation:
-    """History: one entry a message of ``born``, ``entered`` (its head leaves the source), ``delivered`` (its tail arrives; -1:
-    never), ``hops`` (routers), ``source``, ``destination``. ``packet_hops``: routers crossed by messages; ``carried``:
-    packets over each link, ACKs included. ``digest``: of every grant, in order. ``nac_timeline``: rows (tick, event of
-    kernel_state.NAC_EVENTS, router, input link).
-    """
+class Outcome:
+    """What an engine measured. The first arrays have one entry a message, by number."""
 
-    network_name: str
-    model: str
-    born: NDArray[np.int64]
     entered: NDArray[np.int64]
+    """Tick at which its head left the source; -1: never."""
     delivered: NDArray[np.int64]
+    """Tick at which its tail arrived; -1: never."""
     hops: NDArray[np.int32]
-    source: NDArray[np.int32]
-    destination: NDArray[np.int32]
+    """Routers that it crossed."""
+    deliveries: int
+    """Arrivals of messages at their hosts, as they were counted when they happened."""
+    made: int
+    """Messages that had been made at the end: those with numbers below."""
+    held: NDArray[np.int64]
+    """Numbers of the messages that lay in queues and buffers, or were on links, at the end, each as often as it was found."""
     stopped: str
     stopped_tick: int
     last_move_tick: int
     packet_hops: int
+    """Routers crossed by messages."""
     digest: int
+    """Of every grant, in order."""
     events: int
     livelocked: int
     acks: int
     stuck: Stuck
     carried: NDArray[np.int64]
+    """Packets over each link, ACKs included."""
     nac_counters: Mapping[str, int]
     nac_timeline: NDArray[np.int64]
+    """Rows (tick, place in NAC_EVENTS, router, input link)."""
     drb_counters: Mapping[str, int]
     trace: NDArray[np.int64]
-    ticks_per_s: int
+    """Rows (tick, channel, packet) of the first grants."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Simulation(Outcome):
+    """An outcome beside the messages that it is about: when each was born (ticks), from which host to which."""
+
+    network_name: str
+    model: str
+    born: NDArray[np.int64]
+    source: NDArray[np.int32]
+    destination: NDArray[np.int32]
+
+    @property
+    def ticks_per_s(self) -> int:
+        return TICKS_PER_S
 
     @property
     def sent(self) -> int:
@@ -70,28 +94,19 @@ class Simulation:
 
     @property
     def conserved(self) -> bool:
-        """Every message is delivered, or is in a buffer, at a source, or not yet made (never twice, never lost)."""
-        return self.sent == self.received + self.left
-
-    @property
-    def left(self) -> int:
-        return self.sent - self.received
+        """Every message is in exactly one place: delivered (once), found in a queue, buffer or link, or not yet made."""
+        places = np.bincount(self.held, minlength=self.sent) + (self.delivered >= 0)
+        places[self.made :] += 1
+        return self.deliveries == self.received and bool((places == 1).all())
 
     @property
     def deadlocked_at_s(self) -> float | None:
         """Since when the first packet that never moved again waits; None: nothing is stuck."""
         return self.stuck.since_tick / self.ticks_per_s if self.deadlocked and self.stuck.since_tick >= 0 else None
 
-    def born_s(self) -> NDArray[np.float64]:
-        return self.born / self.ticks_per_s
-
     def latencies_s(self) -> NDArray[np.float64]:
         """From making to the tail's arrival, source queue included; nan: never delivered."""
         return np.where(self.delivered >= 0, (self.delivered - self.born) / self.ticks_per_s, np.nan)
-
-    def network_latencies_s(self) -> NDArray[np.float64]:
-        """From the head leaving the source's queue to the tail's arrival."""
-        return np.where(self.delivered >= 0, (self.delivered - self.entered) / self.ticks_per_s, np.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +125,7 @@ class Summary:
 def summarize(run: Simulation, *, start_s: float, end_s: float) -> Summary:
     """Figures of the messages made from ``start_s`` until ``end_s``: the steady state after a warm-up.
 
-    ``destination_mean_latency_s``: equations 5.1 and 5.2, a mean for every destination, then over destinations.
+    ``destination_mean_latency_s``: a mean for every destination, then over destinations (Zarza 2011, eqs. 5.1 and 5.2).
     """
     start, end = round(start_s * run.ticks_per_s), round(end_s * run.ticks_per_s)
     inside = (run.born >= start) & (run.born < end)
@@ -151,20 +166,3 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     array = np.asarray(values)
     half = float(t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / math.sqrt(len(array)))
     return float(array.mean()), half
-
-
-def by_slots(run: Simulation, *, slot_s: float, end_s: float) -> list[dict[str, Any]]:
-    """Time series: messages made and received, and the mean latency of those received, in every slot."""
-    count = math.ceil(end_s / slot_s - 1e-9)
-    rows: list[dict[str, Any]] = []
-    done = run.delivered >= 0
-    arrival = np.floor(run.delivered[done] / run.ticks_per_s / slot_s).astype(np.int64)
-    making = np.floor(run.born / run.ticks_per_s / slot_s).astype(np.int64)
-    latency = (run.delivered[done] - run.born[done]) / run.ticks_per_s
-    received = np.bincount(arrival[arrival < count], minlength=count)
-    total = np.bincount(arrival[arrival < count], weights=latency[arrival < count], minlength=count)
-    made = np.bincount(making[making < count], minlength=count)
-    for k in range(count):
-        mean = float(total[k] / received[k]) if received[k] else None
-        rows.append({"start_s": k * slot_s, "made": int(made[k]), "received": int(received[k]), "mean_latency_s": mean})
-    return rows

@@ -17,10 +17,8 @@ from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from topologies import Network
 
 
-def read_messages(
-    document: Mapping[str, Any], network: Network, parameters: SimulationParameters
-) -> tuple[Injections, Sequence[int]]:
-    """The messages, and each one's bytes.
+def read_messages(document: Mapping[str, Any], network: Network, parameters: SimulationParameters) -> Injections:
+    """The messages of a traffic file, with their sizes.
 
     ``{"messages": [{"source", "destination", "time_s", "bytes"}]}``; ``{"transfers": [{"source", "destination", "bytes"}]}``: all at 0;
     ``{"frames": [[{"source", "destination"}, ...], ...]}`` (with ``transfers``: numbers into it): each frame begins when the longest of
@@ -51,12 +49,12 @@ def read_messages(
             rows += _packets(round(time_s * TICKS_PER_S), source, destination, size, parameters)
     rows.sort(key=lambda row: (row[0], row[1]))
     columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
-    injections = Injections(
+    return Injections(
         time_ps=np.array(columns[0], dtype=np.int64) * 10,
         source=np.array(columns[1], dtype=np.int32),
         destination=np.array(columns[2], dtype=np.int32),
+        size_bytes=np.array(columns[3], dtype=np.int64),
     )
-    return injections, list(columns[3])
 
 
 def _list(value: object, where: str) -> Sequence[Any]:

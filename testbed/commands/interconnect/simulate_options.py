@@ -14,8 +14,7 @@ from testbed.errors import InputError
 
 if TYPE_CHECKING:
     from testbed.faults.failure_traces import FailureTrace
-    from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions
-    from testbed.interconnect.parameters import NacOptions
+    from testbed.interconnect.parameters import FtDrbOptions, NacOptions
 
 _FT_DRB = (
     "paths", "first_paths", "notifications", "marking", "marking_s", "probing", "probe_every", "probe_s", "notifier",
@@ -129,7 +128,7 @@ def add_fault_options(parser: argparse.ArgumentParser) -> None:
 
 def ft_drb_options(args: argparse.Namespace) -> FtDrbOptions:
     """InputError for an option of FT-DRB without FT-DRB, and for values that it refuses."""
-    from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions
+    from testbed.interconnect.parameters import FtDrbOptions
 
     given = _given(args, _FT_DRB)
     if given and args.routing != "ft-drb":

@@ -9,25 +9,23 @@ from typing import Any
 
 from testbed.interconnect.compiled.kernel_state import (
     HEAP_FULL,
-    HEAPED,
     ID_BITS,
     KEY_SHIFT,
     NEVER,
-    NONE,
-    STATUS,
     WAKE,
 )
+from testbed.interconnect.static_paths import NONE
 
 
 def push(s: Any, tick: int, kind: int, number: int) -> None:
     """Put an event into the heap."""
-    heap, clock = s.heap, s.clock
-    at = clock[HEAPED]
+    heap = s.heap
+    at = s.run[0].heap_size
     if at >= len(heap):
-        s.clock[STATUS] = HEAP_FULL
+        s.run[0].status = HEAP_FULL
         return
     key = (tick << KEY_SHIFT) | (kind << ID_BITS) | number
-    clock[HEAPED] = at + 1
+    s.run[0].heap_size = at + 1
     while at > 0:
         above = (at - 1) >> 1
         if heap[above] <= key:
@@ -39,10 +37,10 @@ def push(s: Any, tick: int, kind: int, number: int) -> None:
 
 def pop(s: Any) -> int:
     """Take the first event's key out of the heap (which is not empty)."""
-    heap, clock = s.heap, s.clock
+    heap = s.heap
     first = heap[0]
-    count = clock[HEAPED] - 1
-    clock[HEAPED] = count
+    count = s.run[0].heap_size - 1
+    s.run[0].heap_size = count
     key = heap[count]
     at = 0
     below = 1
@@ -93,12 +91,12 @@ def take_slot(s: Any, queue: int) -> None:
         s.queues[queue].fill_at = place if place < s.queues[queue].slot_end else s.queues[queue].slot_first
 
 
-def pass_slot(s: Any, queue: int) -> int:
+def leave_slot(s: Any, queue: int) -> int:
     """A packet leaves the queue: where the release of its slot is to be written."""
     place = s.queues[queue].leave_at
     s.queues[queue].leave_at = place + 1 if place + 1 < s.queues[queue].slot_end else s.queues[queue].slot_first
     return int(place)
 
 
-INLINE = (push, pop, wake, append, take_head, take_slot, pass_slot)
+INLINE = (push, pop, wake, append, take_head, take_slot, leave_slot)
 """For the compiled engine to register, put into their callers."""

@@ -5,230 +5,222 @@ Events of one tick happen by kind, then by number (kernel_state.py); a message i
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from testbed.interconnect.compiled.drb_hooks import deliver, overhear, set_off, tell_queued, tell_up
-from testbed.interconnect.compiled.engine_steps import arbitrate, enlist, withdraw
+from testbed.interconnect.compiled.engine_steps import arbitrate, request_channel, withdraw_request
+from testbed.interconnect.compiled.ft_drb_hooks import (
+    choose_path,
+    deliver,
+    notify_link_up,
+    notify_queued,
+    reuse_notification,
+)
 from testbed.interconnect.compiled.kernel_events import append, pop, push, take_head, wake
 from testbed.interconnect.compiled.kernel_state import (
     ARRIVAL,
     CABLE_EVENT,
-    EVENTS,
+    DETECTION,
     FAILURE_ACK,
     FINISHED,
-    HEAPED,
     ID_BITS,
     ID_MASK,
     IDENTIFICATION,
     INJECTION,
     KEY_SHIFT,
-    LAST,
-    LOOK,
-    NEXT_MESSAGE,
     NO_PROGRESS,
-    NONE,
     NOTICE,
-    NOW,
     OUT_OF_TIME,
     RECOVERY,
     RUNNING,
-    STATUS,
     WAKE,
 )
-from testbed.interconnect.compiled.nac_steps import hear_probe, hear_signal, look_round, try_again
+from testbed.interconnect.compiled.nac.detection import detect_blocked_inputs, retry_identification
+from testbed.interconnect.compiled.nac.identification import receive_identification
+from testbed.interconnect.compiled.nac.recovery import receive_recovery_signal
+from testbed.interconnect.static_paths import NONE
 
 
-class Plan(NamedTuple):
-    """What happens from outside: ``born`` (ticks) of the messages; cable events: which, when, 1 down or 0 up; links by cable."""
+def run_events(net: Any, o: Any, s: Any, hook: Any, born: Any, cables: Any) -> None:
+    """Handle events until nothing happens any more; ``s.run[0].status`` says why it stopped.
 
-    born: Any
-    event_cable: Any
-    event_tick: Any
-    event_down: Any
-    cable_first: Any
-    cable_links: Any
-
-
-def run_events(ports: Any, o: Any, s: Any, hook: Any, plan: Plan) -> None:
-    """Until nothing happens any more; why it stopped is in the clock."""
-    clock = s.clock
-    messages = len(plan.born)
-    for i in range(len(plan.event_tick)):
-        push(s, plan.event_tick[i], CABLE_EVENT, i)
-    while clock[STATUS] == RUNNING:
-        message = clock[NEXT_MESSAGE]
-        pending = s.clock[HEAPED] > 0
-        if message < messages and (
-            not pending or s.heap[0] > (plan.born[message] << KEY_SHIFT) | (INJECTION << ID_BITS)
-        ):
-            clock[NEXT_MESSAGE] = message + 1
+    ``born``: ticks at which the messages are made; ``cables``: ``engine_inputs.CableEvents``.
+    """
+    messages = len(born)
+    for i in range(len(cables.tick)):
+        push(s, cables.tick[i], CABLE_EVENT, i)
+    while s.run[0].status == RUNNING:
+        message = s.run[0].next_message
+        pending = s.run[0].heap_size > 0
+        if message < messages and (not pending or s.heap[0] > (born[message] << KEY_SHIFT) | (INJECTION << ID_BITS)):
+            s.run[0].next_message = message + 1
             if hook is not None:
-                set_off(s, hook, message, plan.born[message])
-            queue = join(ports, s, ports.source_queue + 2 * s.packets[message].source, message)
-            clock[NOW] = plan.born[message]
-            serve(ports, o, s, hook, queue, NONE, NONE, clock[NOW])
+                choose_path(s, hook, message, born[message])
+            queue = join(net, s, net.source_queue + 2 * s.packets[message].source, message)
+            s.run[0].now = born[message]
+            serve(net, o, s, hook, queue, NONE, NONE, s.run[0].now)
             continue
         if not pending:
-            clock[STATUS] = FINISHED
+            s.run[0].status = FINISHED
             break
         key = pop(s)
         now = key >> KEY_SHIFT
-        clock[NOW] = now
-        clock[EVENTS] += 1
+        s.run[0].now = now
+        s.run[0].events += 1
         if now > o.end:
-            clock[STATUS] = OUT_OF_TIME
+            s.run[0].status = OUT_OF_TIME
             break
         kind, number = (key >> ID_BITS) & 15, key & ID_MASK
         queue, channel, router = NONE, NONE, NONE
         if kind == ARRIVAL:
-            queue, router = arrive(ports, o, s, hook, number, now)
+            queue, router = arrive(net, s, hook, number, now)
         elif kind == WAKE:
             channel = number
-            router = ports.link[number if number < ports.links else number - ports.links].start
+            router = net.link[number if number < net.links else number - net.links].start
             if s.channels[number].woken == now:
                 s.channels[number].woken = -1
         elif kind > NOTICE:
-            router = avoid_deadlock(ports, o, s, hook, messages, kind, number, now)
+            router = avoid_deadlock(net, o, s, hook, messages, kind, number, now)
         elif kind == CABLE_EVENT:
-            change_cable(ports, o, s, hook, plan, plan.event_cable[number], plan.event_down[number], now)
+            change_cable(net, o, s, hook, cables, number, now)
         elif hook is not None:
-            queue, router = answer_or_notice(ports, o, s, hook, kind, number, now)
-        serve(ports, o, s, hook, queue, channel, router, now)
+            queue, router = deliver_or_notify(net, s, hook, kind, number, now)
+        serve(net, o, s, hook, queue, channel, router, now)
 
 
-def serve(ports: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router: int, now: int) -> None:
-    """After an event: a queue with a new head asks, its channel is arbitrated, the router looks round."""
+def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router: int, now: int) -> None:
+    """After an event: a queue with a new head asks, its channel is arbitrated, NAC's detection is due at the router."""
     if queue >= 0:
-        enlist(ports, o, s, hook, queue, now)
+        request_channel(net, o, s, hook, queue, now)
         channel = s.queues[queue].want
-    elif o.nac != 0 and 0 <= channel < ports.links and ports.link[channel].entry != channel:
-        wake(s, ports.link[channel].entry, now)
+    elif o.nac.enabled and 0 <= channel < net.links and net.link[channel].entry != channel:
+        wake(s, net.link[channel].entry, now)
     if channel >= 0:
-        arbitrate(ports, o, s, hook, channel, now)
-    if o.nac != 0 and router >= 0:
-        look_later(ports, s, router, now)
+        arbitrate(net, o, s, hook, channel, now)
+    if o.nac.enabled and router >= 0:
+        detect_later(net, s, router, now)
 
 
-def look_later(ports: Any, s: Any, router: int, now: int) -> None:
-    """The router looks round when all that moves at this tick has moved, if an input is full or was blocked."""
-    if s.routers[router].looked == now:
+def detect_later(net: Any, s: Any, router: int, now: int) -> None:
+    """Let NAC's detection follow when all that moves at this tick has moved, if an input is full or was blocked."""
+    if s.routers[router].detection_at == now:
         return
-    for i in range(ports.router[router].input_first, ports.router[router + 1].input_first):
-        link = ports.inputs[i]
-        queue = link * ports.lanes
+    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
+        link = net.inputs[i]
+        queue = link * net.lanes
         if s.links[link].blocked != 0 or s.queues[queue].arrived == s.queues[queue].slots:
-            s.routers[router].looked = now
-            push(s, now, LOOK, router)
+            s.routers[router].detection_at = now
+            push(s, now, DETECTION, router)
             return
 
 
-def avoid_deadlock(ports: Any, o: Any, s: Any, hook: Any, messages: int, kind: int, number: int, now: int) -> int:
+def avoid_deadlock(net: Any, o: Any, s: Any, hook: Any, messages: int, kind: int, number: int, now: int) -> int:
     """NAC's control packets and timers; the router concerned."""
-    if kind == LOOK:
-        s.routers[number].looked = -1
-        look_round(ports, o, s, number, now)
+    if kind == DETECTION:
+        s.routers[number].detection_at = -1
+        detect_blocked_inputs(net, o, s, number, now)
         return NONE
     if kind == IDENTIFICATION:
-        link = s.probes[number].at
-        hear_probe(ports, o, s, hook, number, now)
-        return int(ports.link[link].start)
+        link = s.identifications[number].at
+        receive_identification(net, o, s, hook, number, now)
+        return int(net.link[link].start)
     if kind == RECOVERY:
         link = s.path[number, s.signals[number].place - 1]
-        hear_signal(ports, o, s, hook, number, now)
-        return int(ports.link[link].start)
-    if s.clock[NEXT_MESSAGE] == messages and now - s.clock[LAST] > o.watchdog:
-        s.clock[STATUS] = NO_PROGRESS
+        receive_recovery_signal(net, o, s, hook, number, now)
+        return int(net.link[link].start)
+    if s.run[0].next_message == messages and now - s.run[0].last_move > o.watchdog:
+        s.run[0].status = NO_PROGRESS
     else:
-        try_again(ports, o, s, number, now)
+        retry_identification(net, o, s, number, now)
     return NONE
 
 
-def join(ports: Any, s: Any, queue: int, packet: int) -> int:
+def join(net: Any, s: Any, queue: int, packet: int) -> int:
     """A packet begins in this queue; the queue, if the packet is its head."""
     append(s, queue, packet)
     s.queues[queue].arrived += 1
     return queue if s.queues[queue].arrived == 1 else NONE
 
 
-def arrive(ports: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> tuple[int, int]:
+def arrive(net: Any, s: Any, hook: Any, queue: int, now: int) -> tuple[int, int]:
     """The head of a packet reaches a buffer: (the queue, if it is at its head; the router where that is)."""
     s.queues[queue].arrived += 1
     router = s.queues[queue].router
-    if hook is not None and queue < ports.links * ports.lanes:
+    if hook is not None and queue < net.links * net.lanes:
         packet = s.queues[queue].head
         for _ in range(s.queues[queue].arrived - 1):
             packet = s.packets[packet].next
-        s.packets[packet].came = ports.link[queue // ports.lanes].cable
-        if o.overhear != 0 and s.packets[packet].kind == FAILURE_ACK:
-            overhear(ports, s, hook, packet, router, now)
+        s.packets[packet].came_over = net.link[queue // net.lanes].cable
+        if hook.settings.reuse_notifications and s.packets[packet].kind == FAILURE_ACK:
+            reuse_notification(net, s, hook, packet, router, now)
     return (queue if s.queues[queue].arrived == 1 else NONE), int(router)
 
 
-def answer_or_notice(ports: Any, o: Any, s: Any, hook: Any, kind: int, number: int, now: int) -> tuple[int, int]:
-    """A packet is whole at its host and its ACK sets off; or a notice sets off. As ``arrive``."""
+def deliver_or_notify(net: Any, s: Any, hook: Any, kind: int, number: int, now: int) -> tuple[int, int]:
+    """A packet is whole at its host and its ACK sets off; or a notice sets off: (the queue that has a new head, its router)."""
     if kind == NOTICE:
-        packet = s.noticed[number]
+        packet = s.notices[number]
         router = s.packets[packet].source
-        return join(ports, s, ports.notice_queue + router, packet), int(router)
+        return join(net, s, net.notice_queue + router, packet), int(router)
     s.queues[number].arrived += 1
-    ack = deliver(ports, o, s, hook, take_head(s, number), now)
+    ack = deliver(s, hook, take_head(s, number), now)
     if ack >= 0:
-        return join(ports, s, ports.source_queue + 2 * s.packets[ack].source + 1, ack), NONE
+        return join(net, s, net.source_queue + 2 * s.packets[ack].source + 1, ack), NONE
     return NONE, NONE
 
 
-def change_cable(ports: Any, o: Any, s: Any, hook: Any, plan: Plan, cable: int, down: int, now: int) -> None:
-    """A cable fails or works again: what waits for its links chooses anew (with FT-DRB), or is woken."""
+def change_cable(net: Any, o: Any, s: Any, hook: Any, cables: Any, event: int, now: int) -> None:
+    """A cable fails or works again: what waits for its links is rerouted (with FT-DRB), or woken."""
+    cable, down = cables.cable[event], cables.down[event]
     s.down[cable] = down
-    low, high = plan.cable_first[cable], plan.cable_first[cable + 1]
+    low, high = cables.first[cable], cables.first[cable + 1]
     for i in range(low, high):
-        link = plan.cable_links[i]
-        s.links[link].kept = 0
+        link = cables.links[i]
+        s.links[link].reserved = 0
         wake(s, link, now)
-        wake(s, ports.link[link].entry, now)
+        wake(s, net.link[link].entry, now)
         if hook is not None:
             if down == 0:
-                if o.up_by_router != 0:
-                    tell_up(ports, o, s, link, now)
+                if hook.settings.link_up_by_router:
+                    notify_link_up(net, s, hook, link, now)
             else:
-                if o.tell_queued != 0:
-                    tell_waiting(ports, o, s, link, now)
-                ask_anew(ports, o, s, hook, ports.link[link].entry, now)
-                if ports.link[link].entry != link:
-                    ask_anew(ports, o, s, hook, link, now)
-    if o.nac != 0:
+                if hook.settings.notify_queued:
+                    notify_waiting(net, s, hook, link, now)
+                reroute_waiting(net, o, s, hook, net.link[link].entry, now)
+                if net.link[link].entry != link:
+                    reroute_waiting(net, o, s, hook, link, now)
+    if o.nac.enabled:
         for i in range(low, high):
-            look_later(ports, s, ports.link[plan.cable_links[i]].start, now)
+            detect_later(net, s, net.link[cables.links[i]].start, now)
 
 
-def ask_anew(ports: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
-    """Those who ask for a channel that leads nowhere choose anew."""
+def reroute_waiting(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
+    """Heads that ask for a channel that leads nowhere are routed anew, in the order of their ranks."""
     first = s.channels[channel].wait_first
     count = s.channels[channel].waits
     for place in range(s.channels[channel].ranks):
         for i in range(count):
             queue = s.waiting[first + i]
             if i < s.channels[channel].waits and s.queues[queue].rank == place and s.queues[queue].since <= now:
-                withdraw(ports, s, queue)
-                enlist(ports, o, s, hook, queue, now)
+                withdraw_request(net, s, queue)
+                request_channel(net, o, s, hook, queue, now)
                 wake(s, s.queues[queue].want, now)
                 break
 
 
-def tell_waiting(ports: Any, o: Any, s: Any, link: int, now: int) -> None:
-    """In all data queues of the router before the dead link."""
-    router = ports.link[link].start
-    for i in range(ports.router[router].input_first, ports.router[router + 1].input_first):
-        for lane in range(ports.data_lanes):
-            tell_queued(ports, o, s, link, ports.inputs[i] * ports.lanes + lane, now)
-    for i in range(ports.router[router].hosts_first, ports.router[router + 1].hosts_first):
-        for lane in range(ports.data_lanes):
-            tell_queued(ports, o, s, link, ports.host[ports.hosts_of[i]].uplink * ports.lanes + lane, now)
-    if ports.two_stages != 0:
-        for lane in range(ports.data_lanes):
-            tell_queued(ports, o, s, link, (ports.links + link) * ports.lanes + lane, now)
+def notify_waiting(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
+    """Notify the sources of all packets that wait for the dead link, in all data queues of the router before it."""
+    router = net.link[link].start
+    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
+        for lane in range(net.data_lanes):
+            notify_queued(net, s, hook, link, net.inputs[i] * net.lanes + lane, now)
+    for i in range(net.router[router].host_first, net.router[router + 1].host_first):
+        for lane in range(net.data_lanes):
+            notify_queued(net, s, hook, link, net.host[net.hosts_of[i]].uplink * net.lanes + lane, now)
+    if net.output_buffers:
+        for lane in range(net.data_lanes):
+            notify_queued(net, s, hook, link, (net.links + link) * net.lanes + lane, now)
 
 
-INLINE = (join, arrive, look_later, serve)
-STEPS = (answer_or_notice, avoid_deadlock, ask_anew, tell_waiting, change_cable)
+INLINE = (join, arrive, detect_later, serve)
+STEPS = (deliver_or_notify, avoid_deadlock, reroute_waiting, notify_waiting, change_cable)
 """For the compiled engine to register."""

@@ -1,6 +1,8 @@
-"""The tables that the compiled engine's steps read and write: events, packets, queues, channels, what NAC remembers, the history.
+"""The tables that the compiled engine's steps read and write: packets, queues, channels, what NAC remembers, the history.
 
-They are arrays of records, few in number, because compiled code is handed each of them in every call.
+They are arrays of records, few in number, because compiled code is handed each of them in every call. ``Tables`` does not
+change in a run, ``State`` does. A comment behind a field says what it holds; NONE (-1) is no packet, queue, channel, link or
+router. Fields called ``filler`` only keep records to whole words.
 """
 
 from __future__ import annotations
@@ -9,155 +11,193 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from testbed.interconnect.network_model import NONE as NONE
-from testbed.interconnect.network_model import Ports
+from testbed.interconnect.engine_inputs import EngineInputs
+from testbed.interconnect.ft_drb.source_state import SourceState
+from testbed.interconnect.network_model import NetworkModel
+from testbed.interconnect.static_paths import NONE, Paths
 
 NEVER = 1 << 62
+"""The release of a slot that a packet still holds."""
+
 KIND_BITS, ID_BITS = 4, 18
 KEY_SHIFT = KIND_BITS + ID_BITS
 ID_MASK = (1 << ID_BITS) - 1
+"""An event's key is its tick, its kind and the number of what it concerns, in so many bits."""
 
-CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, LOOK, IDENTIFICATION, RECOVERY, RETRY = range(10)
-"""Kinds of events; at one tick they happen in this order, and of one kind by the number of what they concern."""
+CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, DETECTION, IDENTIFICATION, RECOVERY, RETRY = range(10)
+"""Kinds of events; at one tick they happen in this order, and of one kind by number."""
 
-DATA, LATENCY_ACK, FAILURE_ACK, UP_NOTICE = range(4)
+DATA, LATENCY_ACK, FAILURE_ACK, LINK_UP_ACK = range(4)
+"""Kinds of packets."""
 
-RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL, SIGNALS_FULL = range(7)
+RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL = range(6)
 """Why an engine stopped."""
 
 IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED = range(6)
-"""What NAC's timeline tells: a cycle found, a move by the router that found it, one by a recovery signal, a slot kept, a normal end."""
-NAC_EVENTS = ("identified", "moved", "recovery-moved", "reserved", "normal", "blocked")
-NAC_COUNTERS = (
-    "blocked",
-    "identification_packets",
-    "identified",
-    "moved",
-    "recovery_moved",
-    "reserved",
-    "normal",
-    "retries",
-    "signals",
-)
-(
-    C_BLOCKED,
-    C_PACKETS,
-    C_IDENTIFIED,
-    C_MOVED,
-    C_RECOVERY_MOVED,
-    C_RESERVED,
-    C_NORMAL,
-    C_RETRIES,
-    C_SIGNALS,
-) = range(9)
+"""Events of NAC's timeline, numbered as ``results.NAC_EVENTS``."""
+
 MAX_CYCLE = 256
+"""Routers on a cycle: identification packets that have been at more are taken for loops."""
 SIGNALS = 4096
-PROBES = 1 << ID_BITS
+"""Recovery signals under way at once."""
+IDENTIFICATIONS = 1 << ID_BITS
+"""Identification packets, or notices, under way at once."""
 
+RUN = np.dtype(
+    [
+        ("now", "i8"),  # tick
+        ("last_move", "i8"),  # tick of the last grant
+        ("status", "i8"),  # RUNNING, or why it stopped
+        ("next_message", "i8"),  # the message to be made next
+        ("heap_size", "i8"),  # events in the heap
+        ("free_acks", "i8"),  # packets in the pool of ACKs
+        ("acks", "i8"),  # ACKs and notices made
+        ("identifications", "i8"),  # identification packets made
+        ("signals", "i8"),  # cycles that recovery signals were made for
+        ("deliveries", "i8"),  # of messages
+        ("packet_hops", "i8"),  # routers crossed by messages
+        ("livelocked", "i8"),  # messages beyond the hop cap
+        ("digest", "i8"),  # of all grants, in order
+        ("events", "i8"),  # handled
+        ("logged", "i8"),  # rows of NAC's timeline
+        ("traced", "i8"),  # rows of the trace of grants
+    ]
+)
+"""Where the run stands, and its sums."""
 
-class Options(NamedTuple):
-    """Whole numbers that the steps read: sizes of the run, and options as 0 or 1."""
-
-    nac: int
-    drb: int
-    fifo: int
-    head_release: int
-    credit_delay: int
-    end: int
-    watchdog: int
-    control: int
-    retry: int
-    repeat_when_full: int
-    own_request: int
-    reserve: int
-    stop_local: int
-    recovery_run: int
-    slack: int
-    notify_by_router: int
-    tell_queued: int
-    overhear: int
-    up_by_router: int
-    hop_cap: int
-    ack_ticks: int
-    seed: int
-
-
-(
-    NOW,
-    LAST,
-    DONE,
-    STATUS,
-    HOPS,
-    DIGEST,
-    LIVELOCKS,
-    NEXT_MESSAGE,
-    NEXT_PROBE,
-    NEXT_SIGNAL,
-    ACKS,
-    EVENTS,
-    HEAPED,
-    FREE,
-    LOGGED,
-    TRACED,
-) = range(16)
-"""Entries of the clock: the tick, that of the last move, messages delivered, why it stopped, routers crossed, digest of all grants, ...;
-HEAPED events are in the heap, FREE packets in the pool of ACKs."""
+NAC_COUNTERS = np.dtype(
+    [
+        ("blocked", "i8"),  # inputs that met the triggering conditions
+        ("identification_packets", "i8"),  # sent or repeated
+        ("identified", "i8"),  # cycles
+        ("moved", "i8"),  # packets, by routers that identified a cycle
+        ("recovery_moved", "i8"),  # packets, by recovery signals
+        ("reserved", "i8"),  # freed slots kept for the cycle
+        ("normal", "i8"),  # recovery signals that met normal work
+        ("retries", "i8"),  # of identification
+        ("signals", "i8"),  # recovery signals
+    ]
+)
+"""What NAC did; the names are those of results."""
 
 PACKET = np.dtype(
     [
-        ("born", "i8"), ("entered", "i8"), ("delivered", "i8"), ("ticks", "i8"), ("tail", "i8"), ("number", "i8"), ("latency", "i8"),
-        ("next", "i4"), ("source", "i4"), ("destination", "i4"), ("hops", "i4"), ("first", "i4"), ("second", "i4"),
-        ("escapes", "i4"), ("came", "i4"), ("flag", "i4"), ("sent_first", "i4"), ("sent_second", "i4"), ("told", "i4"),
-        ("kind", "u1"), ("variant", "u1"), ("header", "u1"), ("escaped", "u1"), ("filler", "u4"),
+        ("born", "i8"),  # tick at which it was made
+        ("entered", "i8"),  # tick at which its head left the source; -1: not yet
+        ("delivered", "i8"),  # tick at which its tail arrived; -1: not yet
+        ("ticks", "i8"),  # from head to tail
+        ("tail", "i8"),  # tick at which its tail is where its head is
+        ("number", "i8"),  # of the message or ACK
+        ("latency", "i8"),  # what a latency ACK reports, ticks
+        ("next", "i4"),  # behind it in its queue
+        ("source", "i4"),  # host; of a notice: router
+        ("destination", "i4"),  # host
+        ("hops", "i4"),  # routers crossed
+        ("first", "i4"),  # first intermediate router of its multistep path
+        ("second", "i4"),  # second intermediate router
+        ("escapes", "i4"),  # escape paths that it was given
+        ("came_over", "i4"),  # the cable of its last link
+        ("failed_cable", "i4"),  # the cable that a notification names; of a message: its error flag
+        ("sent_first", "i4"),  # the intermediates that its source chose; of an ACK: those that it answers
+        ("sent_second", "i4"),
+        ("notified", "i4"),  # the cable of which a router last notified its source
+        ("kind", "u1"),  # DATA, ...
+        ("variant", "u1"),  # of the routing tables
+        ("header", "u1"),  # header id: bound for the first intermediate (0), the second (1), its destination (2)
+        ("escaped", "u1"),  # escape bit
+        ("filler", "u4"),
     ]
-)  # fmt: skip
-"""A message or an ACK. ``next``: behind it in its queue; ``tail``: when its tail is where its head is."""
+)
+"""A message or an ACK."""
+
 QUEUE = np.dtype(
     [
-        ("since", "i8"), ("head", "i4"), ("tail", "i4"), ("arrived", "i4"), ("held", "i4"),
-        ("want", "i4"), ("slots", "i4"), ("slot_first", "i4"), ("slot_end", "i4"), ("fill_at", "i4"), ("leave_at", "i4"), ("feeder", "i4"), ("router", "i4"), ("reader", "i4"), ("rank", "i4"), ("lane", "i4"),
+        ("since", "i8"),  # tick from which the head asks for its channel
+        ("head", "i4"),  # the first packet
+        ("tail", "i4"),  # the last packet
+        ("arrived", "i4"),  # packets whose heads have arrived
+        ("held", "i4"),  # packets, those under way to it included
+        ("want", "i4"),  # the channel that the head asks for
+        ("slots", "i4"),  # the rest as in network_model.QueueTable; slots are used in turn:
+        ("slot_first", "i4"),
+        ("slot_end", "i4"),
+        ("fill_at", "i4"),  # the slot to fill next
+        ("leave_at", "i4"),  # the slot to be left next
+        ("feeder", "i4"),  # the channel that fills it
+        ("router", "i4"),
+        ("reader", "i4"),
+        ("rank", "i4"),
+        ("lane", "i4"),
         ("filler", "i4"),
     ]
-)  # fmt: skip
-"""A linked list of packets: ``held`` of them, ``arrived`` are there. Its slots are used in turn: the next one to fill is
-``fill_at``, the next to leave ``leave_at``; ``release``: when a slot's packet has gone (NEVER: not yet). The head wants channel ``want`` (NONE) ``since`` a tick. The rest: Ports."""
+)
+"""A linked list of packets."""
+
 CHANNEL = np.dtype(
     [
-        ("busy", "i8"),
-        ("woken", "i8"),
-        ("delay", "i8"),
-        ("carried", "i8"),
-        ("last", "i4"),
-        ("waits", "i4"),
+        ("busy", "i8"),  # until this tick
+        ("woken", "i8"),  # tick of the last arbitration that was asked for
+        ("delay", "i8"),  # as in network_model.ChannelTable
+        ("carried", "i8"),  # packets
+        ("last", "i4"),  # rank of the queue served last
+        ("waits", "i4"),  # how many queues ask: waiting[wait_first:][:waits]
         ("ranks", "i4"),
         ("wait_first", "i4"),
     ]
 )
-"""``busy``: until when; ``woken``: the tick of the last wake; ``last``: rank served last; asked for by ``waiting[wait_first:][:waits]``."""
 READER = np.dtype([("busy", "i8"), ("first", "i4"), ("count", "i4")])
+"""``busy``: until this tick; its queues are ``count`` from ``first`` on."""
 LINK = np.dtype([("entry", "i4"), ("start", "i4"), ("end", "i4"), ("host", "i4"), ("cable", "i4"), ("filler", "i4")])
-"""``start``, ``end``: routers (NONE: a host)."""
-HOST = np.dtype([("uplink", "i4"), ("downlink", "i4"), ("goal", "i4"), ("filler", "i4")])
-ROUTER = np.dtype([("input_first", "i4"), ("hosts_first", "i4")])
-CYCLE_LINK = np.dtype([("blocked", "i4"), ("pending", "i4"), ("holder", "i4"), ("kept", "i4")])
-"""NAC, by link: as an input: ``blocked``, ``pending`` (a retry timer); as an output: a slot is ``kept`` for the input ``holder``."""
-CYCLE_ROUTER = np.dtype([("looked", "i8"), ("stopped", "i4"), ("filler", "i4")])
-"""``stopped``: reasons for which local injection stops; ``looked``: the tick of the look round that is due."""
-PROBE = np.dtype([("origin", "i4"), ("out", "i4"), ("parent", "i4"), ("at", "i4")])
-SIGNAL = np.dtype([("slot", "i8"), ("length", "i4"), ("place", "i4")])
+"""As network_model.LinkTable."""
+HOST = np.dtype([("uplink", "i4"), ("downlink", "i4"), ("target", "i4"), ("filler", "i4")])
+"""As network_model.HostTable."""
+ROUTER = np.dtype([("input_first", "i4"), ("host_first", "i4")])
+"""As network_model.RouterTable."""
+
+NAC_LINK = np.dtype(
+    [
+        ("blocked", "i4"),  # 1: its input meets the triggering conditions
+        ("retry_pending", "i4"),  # 1: its input's retry timer runs
+        ("reserved_for", "i4"),  # the input that slots behind it are reserved for
+        ("reserved", "i4"),  # how many slots are reserved
+    ]
+)
+"""NAC by link: as a router's input, and as an output."""
+NAC_ROUTER = np.dtype(
+    [
+        ("detection_at", "i8"),  # tick of the detection that is due
+        ("throttled", "i4"),  # reasons to throttle injection from the router's own hosts
+        ("filler", "i4"),
+    ]
+)
+IDENTIFICATION_PACKET = np.dtype(
+    [
+        ("origin", "i4"),  # the blocked input that it is about
+        ("out", "i4"),  # the output that this input asks for
+        ("parent", "i4"),  # the packet that it repeats
+        ("at", "i4"),  # the input that it was sent from
+    ]
+)
+RECOVERY_SIGNAL = np.dtype(
+    [
+        ("slot", "i8"),  # the slot that the move freed
+        ("length", "i4"),  # inputs on the cycle
+        ("place", "i4"),  # the next of them
+    ]
+)
 
 
-class Fixed(NamedTuple):
-    """What Ports says, in records."""
+class Tables(NamedTuple):
+    """What NetworkModel says, in records and the few numbers that the steps need."""
 
     links: int
     lanes: int
     data_lanes: int
     hosts: int
-    two_stages: int
+    output_buffers: bool
     source_queue: int
     notice_queue: int
-    spare_queue: int
+    avoidance_queue: int
     classes: int
     link: Any
     host: Any
@@ -169,30 +209,51 @@ class Fixed(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes. ``free``: the pool of ACKs; ``noticed``: notices about to set off; ``told_host[l, h]``: whether the router
-    at the start of link l has told host h that it failed; ``trace``: (tick, channel, packet) of the first grants; ``log``: NAC's timeline.
-    """
+    """Everything that changes, but for FT-DRB's sources."""
 
-    clock: Any
+    run: Any
+    """One RUN record."""
+    counters: Any
+    """One NAC_COUNTERS record."""
     heap: Any
+    """Keys of events."""
     packets: Any
+    """Messages by number, then the pool of ACKs."""
     queues: Any
     channels: Any
     readers: Any
     links: Any
+    """NAC_LINK records."""
     routers: Any
-    probes: Any
+    """NAC_ROUTER records."""
+    identifications: Any
     signals: Any
-    release: Any
-    waiting: Any
-    down: Any
-    free: Any
-    noticed: Any
     path: Any
-    counters: Any
+    """By signal: the inputs on its cycle."""
+    release: Any
+    """By slot: from when it is free."""
+    waiting: Any
+    """Queues that ask, by channel."""
+    down: Any
+    """By cable: 1 while it has failed."""
+    free: Any
+    """ACKs in the pool."""
+    notices: Any
+    """Notices about to set off."""
+    notified_host: Any
+    """[link, host]: 1 where the router at the link's start has notified the host of its failure."""
     log: Any
-    told_host: Any
+    """NAC's timeline: tick, event, router, input."""
     trace: Any
+    """The first grants: tick, channel, packet."""
+
+
+class FtDrbHook(NamedTuple):
+    """FT-DRB for the engine's steps; where packets move otherwise there is None instead, and numba leaves its code out."""
+
+    paths: Paths
+    state: SourceState
+    settings: Any
 
 
 def records(kind: np.dtype[Any], count: int, /, **values: Any) -> Any:
@@ -203,71 +264,84 @@ def records(kind: np.dtype[Any], count: int, /, **values: Any) -> Any:
     return made
 
 
-def build_fixed(ports: Ports) -> Fixed:
-    """The numbers of a network in records."""
-    return Fixed(
-        links=ports.links, lanes=ports.lanes, data_lanes=ports.data_lanes, hosts=ports.hosts, two_stages=ports.two_stages,
-        source_queue=ports.source_queue, notice_queue=ports.notice_queue, spare_queue=ports.spare_queue, classes=ports.classes,
+def build_tables(model: NetworkModel) -> Tables:
+    """The network's tables in records."""
+    layout, links, hosts, routers = model.layout, model.links, model.hosts, model.routers
+    return Tables(
+        links=layout.links,
+        lanes=layout.lanes,
+        data_lanes=layout.data_lanes,
+        hosts=layout.hosts,
+        output_buffers=layout.output_buffers,
+        source_queue=layout.source_queue,
+        notice_queue=layout.notice_queue,
+        avoidance_queue=layout.avoidance_queue,
+        classes=model.routes.classes,
         link=records(
-            LINK, ports.links, entry=ports.entry, start=ports.link_from, end=ports.link_to, host=ports.host_at, cable=ports.cable
+            LINK, layout.links, entry=links.entry, start=links.start, end=links.end, host=links.host, cable=links.cable
         ),
-        host=records(HOST, ports.hosts, uplink=ports.uplink, downlink=ports.downlink, goal=ports.goal),
-        router=records(ROUTER, ports.routers + 1, input_first=ports.input_first, hosts_first=ports.hosts_first),
-        inputs=ports.inputs, hosts_of=ports.hosts_of, next_link=ports.next_link, lane_class=ports.lane_class,
+        host=records(HOST, layout.hosts, uplink=hosts.uplink, downlink=hosts.downlink, target=hosts.target),
+        router=records(ROUTER, layout.routers + 1, input_first=routers.input_first, host_first=routers.host_first),
+        inputs=routers.inputs,
+        hosts_of=routers.hosts,
+        next_link=model.routes.next_link,
+        lane_class=model.routes.lane_class,
+    )
+
+
+def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int) -> State:
+    """All tables at their first values, for so many ACKs and events at once."""
+    model, nac, drb = inputs.model, inputs.options.nac.enabled, inputs.drb
+    layout, channels = model.layout, model.channels
+    messages = len(inputs.messages.born)
+    signals = SIGNALS if nac else 1
+    run = records(RUN, 1, free_acks=ack_pool)
+    log = inputs.recording.nac_events if nac else 0
+    notified = (layout.links, layout.hosts) if drb is not None and drb.link_up_by_router else (1, 1)
+    return State(
+        run=run,
+        counters=records(NAC_COUNTERS, 1),
+        heap=np.zeros(heap, dtype=np.int64),
+        packets=_packets(inputs, ack_pool),
+        queues=_queues(model),
+        channels=records(
+            CHANNEL, layout.channels, woken=-1, last=-1, delay=channels.delay, ranks=channels.ranks,
+            wait_first=channels.wait_first[:-1],
+        ),
+        readers=records(READER, len(model.readers.first), first=model.readers.first, count=model.readers.count),
+        links=records(NAC_LINK, layout.links, reserved_for=NONE),
+        routers=records(NAC_ROUTER, layout.routers, detection_at=-1),
+        identifications=records(IDENTIFICATION_PACKET, IDENTIFICATIONS if nac else 1),
+        signals=records(RECOVERY_SIGNAL, signals),
+        path=np.zeros((signals, MAX_CYCLE if nac else 1), dtype=np.int32),
+        release=np.zeros(max(int(model.queues.slot_first[-1]), 1), dtype=np.int64),
+        waiting=np.zeros(int(channels.wait_first[-1]), dtype=np.int32),
+        down=np.zeros(max(model.cables, 1), dtype=np.uint8),
+        free=np.arange(messages + ack_pool - 1, messages - 1, -1, dtype=np.int32),
+        notices=np.zeros(IDENTIFICATIONS if drb is not None else 1, dtype=np.int32),
+        notified_host=np.zeros(notified, dtype=np.uint8),
+        log=np.zeros((max(log, 1), 4), dtype=np.int64),
+        trace=np.zeros((max(inputs.recording.grants, 1), 3), dtype=np.int64),
     )  # fmt: skip
 
 
-def build_state(
-    ports: Ports, options: Options, *, messages: int, ack_pool: int, heap: int, cables: int, trace: int, log: int
-) -> State:
-    """All tables at their first values, for so many messages and ACKs at once."""
-    total = messages + ack_pool
-    probes, signals = (PROBES, SIGNALS) if options.nac else (1, 1)
+def _packets(inputs: EngineInputs, ack_pool: int) -> Any:
+    messages, count = inputs.messages, len(inputs.messages.born)
     packets = records(
-        PACKET, total, next=NONE, entered=-1, delivered=-1, first=NONE, second=NONE, came=NONE, flag=NONE, sent_first=NONE,
-        sent_second=NONE, told=NONE,
+        PACKET, count + ack_pool, next=NONE, entered=-1, delivered=-1, first=NONE, second=NONE, came_over=NONE,
+        failed_cable=NONE, sent_first=NONE, sent_second=NONE, notified=NONE,
     )  # fmt: skip
     packets["number"] = np.arange(len(packets))
-    clock = np.zeros(16, dtype=np.int64)
-    clock[FREE] = ack_pool
-    told = (ports.links, ports.hosts) if options.up_by_router else (1, 1)
-    return State(
-        clock=clock,
-        heap=np.zeros(heap, dtype=np.int64),
-        packets=packets,
-        queues=records(
-            QUEUE, ports.queues, head=NONE, tail=NONE, want=NONE, slots=ports.slots, slot_first=ports.slot_first[:-1],
-            slot_end=ports.slot_first[1:], fill_at=ports.slot_first[:-1], leave_at=ports.slot_first[:-1],
-            feeder=np.arange(ports.queues) // ports.lanes,
-            router=ports.router_of, reader=ports.reader, rank=ports.rank, lane=_lanes(ports),
-        ),
-        channels=records(
-            CHANNEL, ports.channels, woken=-1, last=-1, delay=ports.delay, ranks=ports.ranks, wait_first=ports.wait_first[:-1]
-        ),
-        readers=records(READER, len(ports.reader_first), first=ports.reader_first, count=ports.reader_count),
-        links=records(CYCLE_LINK, ports.links, holder=NONE),
-        routers=records(CYCLE_ROUTER, ports.routers, looked=-1),
-        probes=records(PROBE, probes),
-        signals=records(SIGNAL, signals),
-        release=np.zeros(max(int(ports.slot_first[-1]), 1), dtype=np.int64),
-        waiting=np.zeros(int(ports.wait_first[-1]), dtype=np.int32),
-        down=np.zeros(max(cables, 1), dtype=np.uint8),
-        free=np.arange(total - 1, messages - 1, -1, dtype=np.int32),
-        noticed=np.zeros(PROBES if options.drb else 1, dtype=np.int32),
-        path=np.zeros((signals, MAX_CYCLE if options.nac else 1), dtype=np.int32),
-        counters=np.zeros(len(NAC_COUNTERS), dtype=np.int64),
-        log=np.zeros((max(log, 1), 4), dtype=np.int64),
-        told_host=np.zeros(told, dtype=np.uint8),
-        trace=np.zeros((max(trace, 1), 3), dtype=np.int64),
+    for name, values in messages._asdict().items():
+        packets[name][:count] = values
+    return packets
+
+
+def _queues(model: NetworkModel) -> Any:
+    table, count = model.queues, model.layout.queues
+    first = table.slot_first[:-1]
+    return records(
+        QUEUE, count, head=NONE, tail=NONE, want=NONE, slots=table.slots, slot_first=first, slot_end=table.slot_first[1:],
+        fill_at=first, leave_at=first, feeder=np.arange(count) // model.layout.lanes, router=table.router,
+        reader=table.reader, rank=table.rank, lane=table.lane,
     )  # fmt: skip
-
-
-def _lanes(ports: Ports) -> np.ndarray:
-    lane = np.zeros(ports.queues, dtype=np.int8)
-    lane[: ports.source_queue] = np.arange(ports.source_queue) % ports.lanes
-    ack = ports.lanes - 1 if ports.lanes > ports.data_lanes else 0
-    lane[ports.source_queue : ports.notice_queue] = np.where(
-        np.arange(ports.notice_queue - ports.source_queue) % 2 == 1, ack, 0
-    )
-    lane[ports.notice_queue : ports.spare_queue] = ack
-    return lane

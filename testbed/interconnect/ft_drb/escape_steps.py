@@ -1,6 +1,6 @@
-"""Paths by intermediate routers, and the way round a dead link (document 003, 3.2): what routers decide under FT-DRB.
+"""What routers decide under FT-DRB: multistep paths, and the way round a dead link (Zarza 2011, section 3.2).
 
-Functions of flat arrays, run in Python and compiled, as those of ft_drb_steps.py (what sources decide).
+Functions of flat arrays, run in Python and compiled, as those of source_steps.py (what sources decide).
 """
 
 from __future__ import annotations
@@ -8,11 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from testbed.interconnect.ft_drb.ft_drb_arrays import DETOUR, ESCAPES, FAR_DRAWN, LOCAL_ESCAPES, NO_WAY, NONE, TOO_LONG
+from testbed.interconnect.ft_drb.source_state import ESCAPES, NO_WAY
+from testbed.interconnect.static_paths import NONE
+
+TOO_LONG = 1 << 30
+"""The length of a path that cannot be taken."""
+LOCAL_ESCAPES = 6
+"""So many escapes of a packet choose their second intermediate among neighbours; later ones anywhere."""
+FAR_DRAWN = 16
+"""So many second intermediates are drawn for a packet that escapes once more where its neighbours lead nowhere."""
+DETOUR = 1
+"""Links of noise in the choice, for every escape that a packet has behind it."""
 
 
 def mixed(first: int, second: int) -> int:
-    """A number below 2^31 that looks random, the same in both engines."""
+    """A number below 2^31 that looks random: the draw of FT-DRB's decisions (a linear congruential generator over both)."""
     x = ((int(first) & 0x7FFFFFFF) * 73856093) ^ ((int(second) & 0x7FFFFFFF) * 19349663)
     x = ((x & 0x7FFFFFFF) * 1103515245 + 12345) & 0x7FFFFFFF
     x = x ^ (x >> 15)
@@ -23,7 +33,7 @@ def mixed(first: int, second: int) -> int:
 def measure_path(
     paths: Any, bad: Any, around: int, start: int, came: int, first: int, second: int, target: int
 ) -> tuple[int, int]:
-    """(links, signature) of the multistep path start, first, second, target (equations 3.1 and 3.2; NONE: left out).
+    """(links, signature) of the multistep path start, first, second, target (Zarza 2011, eqs. 3.1, 3.2); NONE: left out.
 
     ``bad[c]`` nonzero: a cable to keep off, everywhere (``around`` NONE) or only where it touches the router ``around``.
     ``came``: the cable that the packet came over (NONE: none). TOO_LONG where the path takes a bad cable or turns round
@@ -57,7 +67,7 @@ def measure_path(
 def escape_path(
     paths: Any, counters: Any, down: Any, router: int, came: int, target: int, packet: int, escapes: int
 ) -> tuple[int, int]:
-    """Intermediates that lead a packet round the dead links of this router (3.2); (NONE, NONE) where every link is dead.
+    """Intermediates that lead a packet round this router's dead links (Zarza 2011, section 3.2); both NONE if all are dead.
 
     ``down[c]`` nonzero: the cable is down (only those of this router are looked at). ``came``: the cable the packet
     came over (NONE: from its host), taken back only where nothing else leads on. ``target``: where it is bound in the
@@ -123,6 +133,7 @@ def far_router(paths: Any, target: int, turn: int, drawn: int) -> int:
 
 
 def any_neighbour(paths: Any, down: Any, router: int, turn: int) -> int:
+    """A neighbour over a live link, the first from a drawn one on; NONE where every link is dead."""
     low, high = paths.out_first[router], paths.out_first[router + 1]
     for i in range(high - low):
         link = paths.out_link[low + (turn + i) % (high - low)]

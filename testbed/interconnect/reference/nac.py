@@ -1,39 +1,30 @@
-"""Non-Blocking Adaptive Cycles in the reference engine (document 003, 4.2): detection, identification, gradual recovery.
+"""NAC, non-blocking adaptive cycles, in the reference engine (Zarza 2011, section 4.2).
 
-The numbers in comments are the decisions listed in docs/workloads/interconnect.md; the compiled engine's own text is nac_steps.py.
+Detection of blocked inputs, the throttle, identification of cycles and gradual recovery, as ``testbed/interconnect/compiled/nac`` tells
+them; written apart from it. Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from testbed.interconnect.compiled.kernel_state import (
-    BLOCKED,
-    ENDED,
-    ID_MASK,
-    IDENTIFICATION,
-    IDENTIFIED,
-    MAX_CYCLE,
-    MOVED,
-    NAC_COUNTERS,
-    NEVER,
-    NONE,
-    RECOVERED,
-    RECOVERY,
-    RESERVED,
-    RETRY,
-    SIGNALS,
-)
+from testbed.interconnect.reference.reference_engine import Avoidance, ReferenceEngine
+from testbed.interconnect.reference.reference_parts import NEVER, Buffer, EventKind, Slot
+from testbed.interconnect.results import NAC_EVENTS
+from testbed.interconnect.static_paths import NONE
 
-if TYPE_CHECKING:
-    from testbed.interconnect.reference.reference_engine import ReferenceEngine
-    from testbed.interconnect.reference.reference_parts import Buffer, Slot
+MAX_CYCLE = 256
+"""Inputs on a cycle: identification packets that have been at more are taken for loops."""
+NUMBERS, SIGNALS = 1 << 18, 4096
+"""Identification packets and recovery signals are numbered anew after so many."""
+COUNTED = (
+    "blocked", "identification_packets", "identified", "moved", "recovery_moved", "reserved", "normal", "retries", "signals",
+)  # fmt: skip
 
 
 @dataclass(eq=False)
-class Probe:
-    """An identification packet: the input (by its link) and output that it is about, and the inputs it has been at (7)."""
+class IdentificationPacket:
+    """The input (by its link) and output that it is about, and the inputs it has been at (7)."""
 
     origin: int
     out: int
@@ -41,44 +32,73 @@ class Probe:
 
 
 @dataclass(eq=False)
-class Signal:
-    """A recovery signal with the credit of a freed slot (10); ``place``: the next input of the path that it names."""
+class RecoverySignal:
+    """It carries the credit of a freed slot (10); ``place``: the next input of the path that it names."""
 
     path: tuple[int, ...]
     place: int
     slot: Slot
 
 
-class Nac:
-    """What routers remember: blocked inputs, slots kept for a cycle, why local injection is stopped."""
+class Nac(Avoidance):
+    """What routers remember: blocked inputs, slots reserved for a cycle, reasons to throttle the injection of their hosts."""
 
     def __init__(self, engine: ReferenceEngine, log_length: int) -> None:
-        self.engine, self.ports, self.options = engine, engine.ports, engine.options
+        self.engine, self.layout, self.links, self.options = engine, engine.layout, engine.links, engine.options.nac
+        self.routers, self.hosts = engine.model.routers, engine.hosts
         self.blocked: set[int] = set()
         self.timers: set[int] = set()
-        self.kept: dict[int, int] = {}
-        self.stopped = [0] * self.ports.routers
-        self.probes: dict[int, Probe] = {}
-        self.signals: dict[int, Signal] = {}
-        self.made_probes = self.made_signals = 0
-        self.counters = dict.fromkeys(NAC_COUNTERS, 0)
+        self.reserved: dict[int, int] = {}
+        self.throttled = [0] * self.layout.routers
+        self.packets: dict[int, IdentificationPacket] = {}
+        self.signals: dict[int, RecoverySignal] = {}
+        self.made_packets = self.made_signals = 0
+        self.counters = dict.fromkeys(COUNTED, 0)
         self.log_length = log_length
         self.timeline: list[tuple[int, int, int, int]] = []
 
-    def log(self, kind: int, link: int) -> None:
+    def happen(self, kind: int, number: int) -> int:
+        """One of NAC's events: detection, a control packet that arrives, or a retry timer."""
+        if kind == EventKind.DETECTION:
+            self.detect(number)
+        elif kind == EventKind.IDENTIFICATION:
+            return self.receive_identification(number)
+        elif kind == EventKind.RECOVERY:
+            return self.receive_recovery_signal(number)
+        else:
+            self.retry(number)
+        return NONE
+
+    def changed(self, router: int) -> None:
+        """Detection is due at a router when all that moves at this tick has moved (1)."""
+        if router != NONE:
+            self.engine.at(self.engine.now, EventKind.DETECTION, router)
+
+    def woken(self, entry: int) -> None:
+        """Room behind a link may be what its way into the output buffer waited for."""
+        self.engine.wake(entry, self.engine.now)
+
+    def cable_changed(self, link: int) -> None:
+        """What was reserved behind a link of the cable is so no more."""
+        self.reserved.pop(link, None)
+
+    def log(self, event: str, link: int) -> None:
+        """A line of the timeline, by the event's name in results."""
         if len(self.timeline) < self.log_length:
-            self.timeline.append((self.engine.now, kind, int(self.ports.link_to[link]), link))
+            self.timeline.append((self.engine.now, NAC_EVENTS.index(event), int(self.links.end[link]), link))
 
     def input_of(self, link: int) -> Buffer:
+        """The input buffer after a link: a."""
         return self.engine.behind(link, 0)
 
-    def spare_of(self, link: int) -> Buffer:
-        return self.engine.buffers[self.ports.spare_queue + link]
+    def avoidance_of(self, link: int) -> Buffer:
+        """The deadlock avoidance buffer of that input: d."""
+        return self.engine.buffers[self.layout.avoidance_queue + link]
 
     def inputs_of(self, router: int) -> list[int]:
-        found: list[int] = self.ports.inputs[
-            self.ports.input_first[router] : self.ports.input_first[router + 1]
-        ].tolist()
+        """Links from other routers."""
+        first = self.routers.input_first
+        found: list[int] = self.routers.inputs[first[router] : first[router + 1]].tolist()
         return found
 
     def wanted(self, link: int) -> int:
@@ -87,173 +107,177 @@ class Nac:
         if channel == NONE:
             return NONE
         out = self.engine.link_of(channel)
-        return out if self.ports.link_to[out] >= 0 else NONE
+        return out if self.links.end[out] >= 0 else NONE
 
     def room_behind(self, link: int) -> int:
         """cap - size of an output's logic buffer (3): its output buffer, and the input after the link by its credits."""
         room = self.engine.behind(link, 0).room(self.engine.now)
-        if self.ports.two_stages:
-            own = self.engine.behind(self.ports.links + link, 0)
+        if self.layout.output_buffers:
+            own = self.engine.behind(self.layout.links + link, 0)
             room += own.slots - own.held
         return room
 
     def is_full(self, link: int) -> bool:
-        """4.3 (2)."""
+        """True when the heads of as many packets as the input has slots are there, and none is being transferred (2).
+
+        Condition 4.3 of Zarza 2011.
+        """
         buffer = self.input_of(link)
         reading = self.engine.read_until[buffer.reader] > self.engine.now
         return bool(buffer.here) and not reading and len(buffer.here) == buffer.slots
 
     def is_blocked(self, link: int) -> bool:
-        """4.1 to 4.3."""
+        """True when the input is full (4.3), asks for a link between routers (4.2), and every slot behind that is taken (4.1)."""
         return (
             self.is_full(link)
             and self.wanted(link) != NONE
             and self.room_behind(self.wanted(link)) <= self.options.slack
         )
 
-    def may_go(self, buffer: Buffer) -> bool:
-        """Whether the buffer's head may ask: stop_fw for local inputs, stop_st where a slot is kept for the cycle (6)."""
-        ports, channel = self.ports, buffer.wants
-        if buffer.router == NONE or (ports.two_stages and channel < ports.links):
+    def may_request(self, buffer: Buffer) -> bool:
+        """NAC's throttle: stop_fw for inputs from hosts, stop_st where the free slot is reserved for the cycle (6)."""
+        layout, channel = self.layout, buffer.wants
+        if buffer.router == NONE or (layout.output_buffers and channel < layout.links):
             return True
-        if buffer.number < ports.links * ports.lanes:
-            own = buffer.number // ports.lanes
-            if self.options.stop_local and ports.link_from[own] < 0 and self.stopped[buffer.router] > 0:
+        if buffer.number < layout.links * layout.lanes:
+            own = buffer.number // layout.lanes
+            if self.options.stop_local and self.links.start[own] < 0 and self.throttled[buffer.router] > 0:
                 return False
-            if not self.options.own_request and self.spare_of(own).held:
+            if not self.options.own_request and self.avoidance_of(own).held:
                 return False
         link = self.engine.link_of(channel)
-        holder = self.kept.get(link, NONE)
-        if holder == NONE or ports.link_to[link] < 0 or buffer in (self.input_of(holder), self.spare_of(holder)):
+        holder = self.reserved.get(link, NONE)
+        if holder == NONE or self.links.end[link] < 0 or buffer in (self.input_of(holder), self.avoidance_of(holder)):
             return True
         return self.room_behind(link) > 1
 
     def granted(self, channel: int, buffer: Buffer) -> None:
-        """A kept slot is used; a drained avoidance buffer lets its router go on (11)."""
-        if not self.ports.two_stages or channel >= self.ports.links:
+        """A reserved slot is used; an avoidance buffer that is empty again is a reason less to throttle (11)."""
+        if not self.layout.output_buffers or channel >= self.layout.links:
             link = self.engine.link_of(channel)
-            holder = self.kept.get(link, NONE)
-            if holder != NONE and buffer in (self.input_of(holder), self.spare_of(holder)):
-                del self.kept[link]
-        if buffer.number >= self.ports.spare_queue:
-            own = buffer.number - self.ports.spare_queue
-            self.start_local(int(self.ports.link_to[own]))
+            holder = self.reserved.get(link, NONE)
+            if holder != NONE and buffer in (self.input_of(holder), self.avoidance_of(holder)):
+                del self.reserved[link]
+        if buffer.number >= self.layout.avoidance_queue:
+            own = buffer.number - self.layout.avoidance_queue
+            self.resume_injection(int(self.links.end[own]))
             self.engine.wake(self.input_of(own).wants, self.engine.now)
 
-    def forget_slot(self, link: int) -> None:
-        self.kept.pop(link, None)
+    def resume_injection(self, router: int) -> None:
+        """One reason less to throttle the router's hosts; with none left, their packets ask again."""
+        self.throttled[router] -= 1
+        if self.throttled[router] == 0:
+            first = self.routers.host_first
+            for host in self.routers.hosts[first[router] : first[router + 1]].tolist():
+                self.engine.wake(self.input_of(int(self.hosts.uplink[host])).wants, self.engine.now)
 
-    def start_local(self, router: int) -> None:
-        self.stopped[router] -= 1
-        if self.stopped[router] == 0:
-            for i in range(int(self.ports.hosts_first[router]), int(self.ports.hosts_first[router + 1])):
-                uplink = int(self.ports.uplink[self.ports.hosts_of[i]])
-                self.engine.wake(self.input_of(uplink).wants, self.engine.now)
-
-    def look_round(self, router: int) -> None:
-        """Which inputs are blocked now (1); those newly so identify themselves."""
+    def detect(self, router: int) -> None:
+        """Which inputs are blocked now (1); those newly so throttle the hosts and send identification packets."""
         for link in self.inputs_of(router):
             blocked = self.is_blocked(link)
             if blocked and link not in self.blocked:
                 self.blocked.add(link)
-                self.stopped[router] += 1
+                self.throttled[router] += 1
                 self.counters["blocked"] += 1
-                self.log(BLOCKED, link)
-                self.send_probe(Probe(link, self.wanted(link), (link,)))
+                self.log("blocked", link)
+                self.send(IdentificationPacket(link, self.wanted(link), (link,)))
                 self.start_timer(link)
             elif not blocked and link in self.blocked:
                 self.blocked.discard(link)
-                self.start_local(router)
+                self.resume_injection(router)
 
     def start_timer(self, link: int) -> None:
+        """The retry timer of a blocked input (8), where none runs."""
         if link not in self.timers:
             self.timers.add(link)
-            self.engine.at(self.engine.now + self.options.retry, RETRY, link)
+            self.engine.at(self.engine.now + self.options.retry, EventKind.RETRY, link)
 
-    def send_probe(self, probe: Probe) -> None:
-        number = self.made_probes & ID_MASK
-        self.made_probes += 1
-        self.probes[number] = probe
+    def send(self, packet: IdentificationPacket) -> None:
+        """Send an identification packet up the last link of its path."""
+        number = self.made_packets % NUMBERS
+        self.made_packets += 1
+        self.packets[number] = packet
         self.counters["identification_packets"] += 1
-        self.engine.at(self.engine.now + self.options.control, IDENTIFICATION, number)
+        self.engine.at(self.engine.now + self.options.control, EventKind.IDENTIFICATION, number)
 
-    def hear_probe(self, number: int) -> int:
+    def receive_identification(self, number: int) -> int:
         """An identification packet at the router before the last link of its path: its own, or one to repeat (4)."""
-        probe = self.probes.pop(number)
-        link = probe.path[-1]
-        router = int(self.ports.link_from[link])
-        if link == probe.out and self.ports.link_to[probe.origin] == router:
-            if self.is_blocked(probe.origin) and self.wanted(probe.origin) == probe.out:
-                self.close_cycle(probe)
+        packet = self.packets.pop(number)
+        link = packet.path[-1]
+        router = int(self.links.start[link])
+        if link == packet.out and self.links.end[packet.origin] == router:
+            if self.is_blocked(packet.origin) and self.wanted(packet.origin) == packet.out:
+                self.close_cycle(packet)
             return router
         for other in self.inputs_of(router):
             if self.wanted(other) == link and self.is_blocked(other):
-                free = not self.spare_of(other).held
-                looped = other in probe.path or len(probe.path) >= MAX_CYCLE - 1
+                free = not self.avoidance_of(other).held
+                looped = other in packet.path or len(packet.path) >= MAX_CYCLE - 1
                 if (free or self.options.repeat_when_full) and not looped:
-                    self.send_probe(Probe(probe.origin, probe.out, (*probe.path, other)))
+                    self.send(IdentificationPacket(packet.origin, packet.out, (*packet.path, other)))
         return router
 
-    def close_cycle(self, probe: Probe) -> None:
+    def close_cycle(self, packet: IdentificationPacket) -> None:
         """move(a, d), unless d is in use (9) or the tail is still arriving (12); then the signal."""
         self.counters["identified"] += 1
-        self.log(IDENTIFIED, probe.origin)
-        head = self.input_of(probe.origin).here[0]
-        if self.spare_of(probe.origin).held or head.tail > self.engine.now:
+        self.log("identified", packet.origin)
+        head = self.input_of(packet.origin).here[0]
+        if self.avoidance_of(packet.origin).held or head.tail > self.engine.now:
             return
         self.counters["moved"] += 1
-        self.log(MOVED, probe.origin)
+        self.log("moved", packet.origin)
         number = self.made_signals % SIGNALS
         self.made_signals += 1
-        self.move_aside(probe.origin, probe.path, 0, number)
+        self.move(packet.origin, packet.path, 0, number)
 
-    def move_aside(self, link: int, path: tuple[int, ...], place: int, number: int) -> None:
-        buffer, spare, engine = self.input_of(link), self.spare_of(link), self.engine
+    def move(self, link: int, path: tuple[int, ...], place: int, number: int) -> None:
+        """move(a, d) at the input; the freed slot goes up the link with the recovery signal (10)."""
+        buffer, avoidance, engine = self.input_of(link), self.avoidance_of(link), self.engine
         engine.withdraw(buffer)
-        spare.here.append(buffer.here.popleft())
-        self.signals[number] = Signal(path, place + 1, buffer.leave_slot(NEVER))
-        self.stopped[int(self.ports.link_to[link])] += 1
-        for queue in (spare, buffer):
+        avoidance.here.append(buffer.here.popleft())
+        self.signals[number] = RecoverySignal(path, place + 1, buffer.leave_slot(NEVER))
+        self.throttled[int(self.links.end[link])] += 1
+        for queue in (avoidance, buffer):
             if queue.here:
                 engine.ask(queue)
                 engine.wake(queue.wants, engine.now)
         self.counters["signals"] += 1
-        engine.at(engine.now + self.options.control, RECOVERY, number)
+        engine.at(engine.now + self.options.control, EventKind.RECOVERY, number)
 
-    def hear_signal(self, number: int) -> int:
-        """4.4 to 4.7 at the router before the link whose slot was freed (10)."""
+    def receive_recovery_signal(self, number: int) -> int:
+        """Conditions 4.4 to 4.7 at the router before the link whose slot was freed (10)."""
         signal, engine = self.signals.pop(number), self.engine
         out, link = signal.path[signal.place - 1], signal.path[signal.place % len(signal.path)]
         signal.slot.tick = engine.now
-        spare = self.spare_of(link)
+        avoidance = self.avoidance_of(link)
         wants = self.wanted(link) == out and self.is_full(link) and self.room_behind(out) <= 1
         goes_on = signal.place < len(signal.path) and bool(self.options.recovery_run)
-        moved = wants and goes_on and not spare.held and self.input_of(link).here[0].tail <= engine.now
-        spare_wants = spare.held > 0 and spare.wants == int(self.ports.entry[out])
-        if moved or wants or spare_wants:
-            if self.options.reserve and self.kept.get(out, link) == link:
-                self.kept[out] = link
+        moved = wants and goes_on and not avoidance.held and self.input_of(link).here[0].tail <= engine.now
+        avoided_wants = avoidance.held > 0 and avoidance.wants == int(self.links.entry[out])
+        if moved or wants or avoided_wants:
+            if self.options.reserve and self.reserved.get(out, link) == link:
+                self.reserved[out] = link
                 self.counters["reserved"] += 1
-                self.log(RESERVED, link)
+                self.log("reserved", link)
         else:
             self.counters["normal"] += 1
-            self.log(ENDED, link)
+            self.log("normal", link)
         if moved:
             self.counters["recovery_moved"] += 1
-            self.log(RECOVERED, link)
-            self.move_aside(link, signal.path, signal.place, number)
+            self.log("recovery-moved", link)
+            self.move(link, signal.path, signal.place, number)
         engine.wake(out, engine.now)
-        return int(self.ports.link_from[out])
+        return int(self.links.start[out])
 
-    def try_again(self, link: int) -> None:
+    def retry(self, link: int) -> None:
         """The retry timer (8); where nothing has moved for long, the watchdog stops the run instead."""
         engine = self.engine
-        idle = engine.now - engine.last_move > self.options.watchdog
+        idle = engine.now - engine.last_move > engine.options.watchdog
         if engine.next_message == len(engine.messages) and idle:
             engine.stopped = "no-progress"
             return
         self.timers.discard(link)
         if link in self.blocked and self.is_blocked(link):
             self.counters["retries"] += 1
-            self.send_probe(Probe(link, self.wanted(link), (link,)))
+            self.send(IdentificationPacket(link, self.wanted(link), (link,)))
             self.start_timer(link)

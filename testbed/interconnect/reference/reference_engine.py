@@ -1,74 +1,63 @@
 """The reference engine: virtual cut-through with objects and Python's heap, to be read beside docs/workloads/interconnect.md.
 
 It wakes far more often than the compiled engine and must come to the same history: nothing that could move ever waits.
+``Routing`` and ``Avoidance`` are where FT-DRB (``ft_drb_routing.py``) and NAC (``nac.py``) come in; as they stand here, packets follow
+static tables, and deadlocks are not avoided. ``reference_run.py`` puts the parts together.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from typing import Any
 
-from testbed.interconnect.compiled.kernel_loop import Plan
-from testbed.interconnect.compiled.kernel_state import (
-    ARRIVAL,
-    CABLE_EVENT,
-    DATA,
-    DELIVERY,
-    IDENTIFICATION,
-    INJECTION,
-    LOOK,
-    NEVER,
-    NONE,
-    NOTICE,
-    RECOVERY,
-    WAKE,
-    Options,
-)
-from testbed.interconnect.network_model import NetworkModel
-from testbed.interconnect.reference.reference_parts import Buffer, Channel, Packet
+from testbed.interconnect.engine_inputs import EngineInputs
+from testbed.interconnect.reference.reference_parts import NEVER, Buffer, Channel, EventKind, Packet
+from testbed.interconnect.static_paths import NONE
 
 
 class ReferenceEngine:
-    """One run. ``nac`` and ``drb`` are the parts of NAC and FT-DRB, or None."""
+    """One run; ``stopped`` says at its end why it stopped."""
 
-    def __init__(self, model: NetworkModel, options: Options, plan: Plan, messages: Sequence[Packet]) -> None:
-        self.model, self.ports, self.options, self.plan, self.messages = model, model.ports, options, plan, messages
-        ports = model.ports
+    def __init__(self, inputs: EngineInputs) -> None:
+        self.model, self.options, self.cables = inputs.model, inputs.options, inputs.cables
+        self.layout, self.links, self.hosts = inputs.model.layout, inputs.model.links, inputs.model.hosts
+        queues, columns = inputs.model.queues, (column.tolist() for column in inputs.messages)
+        self.messages = [
+            Packet(number, source, destination, ticks, born, variant=variant)
+            for number, (born, source, destination, ticks, variant) in enumerate(zip(*columns, strict=True))
+        ]
+        numbers = zip(queues.slots, queues.router, queues.rank, queues.lane, queues.reader, strict=True)
         self.buffers = [
-            Buffer(
-                number=q, slots=int(ports.slots[q]), router=int(ports.router_of[q]), rank=int(ports.rank[q]),
-                lane=q % ports.lanes if q < ports.source_queue else 0, reader=int(ports.reader[q]), free=int(ports.slots[q]),
-            )
-            for q in range(ports.queues)
-        ]  # fmt: skip
-        self.channels = [Channel(number=c) for c in range(ports.channels)]
-        self.read_until = [0] * len(ports.reader_first)
+            Buffer(q, int(slots), int(router), int(rank), int(lane), int(reader), free=int(slots))
+            for q, (slots, router, rank, lane, reader) in zip(range(self.layout.queues), numbers, strict=False)
+        ]
+        self.channels = [Channel(number=c) for c in range(self.layout.channels)]
+        self.read_until = [0] * len(inputs.model.readers.first)
         self.down: set[int] = set()
         self.events: list[tuple[int, int, int]] = []
         self.now = self.last_move = self.digest = self.packet_hops = self.livelocked = self.handled = 0
-        self.next_message = 0
+        self.next_message = self.deliveries = 0
         self.stopped = ""
         self.trace: list[tuple[int, int, int]] = []
-        self.nac: Any = None
-        self.drb: Any = None
+        self.routing: Routing = Routing(self)
+        self.avoidance = Avoidance()
 
     def at(self, tick: int, kind: int, number: int) -> None:
-        """Let an event happen."""
+        """Let an event of that EventKind happen at the tick."""
         heapq.heappush(self.events, (int(tick), kind, int(number)))
 
     def wake(self, channel: int, tick: int) -> None:
+        """Let the channel (NONE: nothing) be arbitrated at the tick (NEVER: nothing)."""
         if channel != NONE and tick < NEVER:
-            self.at(tick, WAKE, channel)
+            self.at(tick, EventKind.WAKE, channel)
 
     def run(self) -> None:
         """All events in order of tick, kind and number."""
-        born = self.plan.born.tolist()
-        for i, tick in enumerate(self.plan.event_tick.tolist()):
-            self.at(tick, CABLE_EVENT, i)
+        born = [message.born for message in self.messages]
+        for i, tick in enumerate(self.cables.tick.tolist()):
+            self.at(tick, EventKind.CABLE, i)
         while not self.stopped:
             if self.next_message < len(born) and (
-                not self.events or self.events[0][:2] > (born[self.next_message], INJECTION)
+                not self.events or self.events[0][:2] > (born[self.next_message], EventKind.INJECTION)
             ):
                 self.now = born[self.next_message]
                 self.next_message += 1
@@ -84,41 +73,32 @@ class ReferenceEngine:
                     self.happen(kind, number)
 
     def happen(self, kind: int, number: int) -> None:
-        """One event; when all of this tick have moved, its router looks whether it is blocked (NAC, 1)."""
+        """One event; when all of this tick have moved, NAC's detection follows at its router."""
         router = NONE
-        if kind == ARRIVAL:
-            router = self.arrive(self.buffers[number])
-        elif kind == WAKE:
+        if kind == EventKind.CABLE:
+            self.change_cable(int(self.cables.cable[number]), bool(self.cables.down[number]))
+        elif kind == EventKind.WAKE:
             link = self.link_of(number)
-            router = int(self.ports.link_from[link])
-            if self.nac is not None and number < self.ports.entry[link]:
-                self.wake(int(self.ports.entry[link]), self.now)
+            router = int(self.links.start[link])
+            if number < self.links.entry[link]:
+                self.avoidance.woken(int(self.links.entry[link]))
             self.arbitrate(self.channels[number])
-        elif kind == LOOK:
-            self.nac.look_round(number)
-        elif kind == IDENTIFICATION:
-            router = self.nac.hear_probe(number)
-        elif kind == RECOVERY:
-            router = self.nac.hear_signal(number)
-        elif kind > RECOVERY:
-            self.nac.try_again(number)
-        elif kind == CABLE_EVENT:
-            self.change_cable(int(self.plan.event_cable[number]), bool(self.plan.event_down[number]))
-        elif kind == DELIVERY:
-            self.drb.finish(self.buffers[number])
-        elif kind == NOTICE:
-            router = self.drb.send_notice(number)
-        if self.nac is not None and router != NONE:
-            self.at(self.now, LOOK, router)
+        elif kind == EventKind.ARRIVAL:
+            router = self.arrive(self.buffers[number])
+        elif kind in (EventKind.DELIVERY, EventKind.NOTICE):
+            router = self.routing.happen(kind, number)
+        else:
+            router = self.avoidance.happen(kind, number)
+        self.avoidance.changed(router)
 
     def link_of(self, channel: int) -> int:
-        return channel if channel < self.ports.links else channel - self.ports.links
+        """The link that the channel is, or leads into."""
+        return channel if channel < self.layout.links else channel - self.layout.links
 
     def make(self, packet: Packet) -> None:
         """A message is made at its source."""
-        if self.drb is not None:
-            self.drb.set_off(packet)
-        self.join(self.buffers[self.ports.source_queue + 2 * packet.source], packet)
+        self.routing.choose_path(packet)
+        self.join(self.buffers[self.layout.source_queue + 2 * packet.source], packet)
 
     def join(self, buffer: Buffer, packet: Packet) -> None:
         """The packet begins in this queue."""
@@ -131,8 +111,8 @@ class ReferenceEngine:
         """The head of the next packet on its way reaches the buffer."""
         packet = buffer.coming.popleft()
         buffer.here.append(packet)
-        if self.drb is not None and buffer.number < self.ports.links * self.ports.lanes:
-            self.drb.passes(packet, buffer)
+        if buffer.number < self.layout.links * self.layout.lanes:
+            self.routing.passed(packet, buffer)
         if len(buffer.here) == 1:
             self.ask(buffer)
             self.arbitrate(self.channels[buffer.wants])
@@ -140,53 +120,43 @@ class ReferenceEngine:
 
     def own_link(self, buffer: Buffer) -> int:
         """The link whose output buffer this is; NONE: it is none."""
-        first = self.ports.links * self.ports.lanes
-        if self.ports.two_stages and first <= buffer.number < self.ports.source_queue:
-            return buffer.number // self.ports.lanes - self.ports.links
+        first = self.layout.links * self.layout.lanes
+        if self.layout.output_buffers and first <= buffer.number < self.layout.source_queue:
+            return buffer.number // self.layout.lanes - self.layout.links
         return NONE
-
-    def route(self, buffer: Buffer) -> int:
-        """The channel that the buffer's head is to take."""
-        packet, ports = buffer.here[0], self.ports
-        if buffer.router == NONE:
-            return int(ports.uplink[packet.source])
-        if self.drb is not None:
-            return int(self.drb.leave_router(buffer))
-        own = self.own_link(buffer)
-        if own != NONE:
-            return own
-        link = int(ports.next_link[packet.variant, buffer.router, ports.goal[packet.destination]])
-        return int(ports.entry[link if link >= 0 else ports.downlink[packet.destination]])
 
     def ask(self, buffer: Buffer) -> None:
         """The buffer's head asks for its channel."""
-        buffer.wants = self.route(buffer)
+        at_host = buffer.router == NONE
+        buffer.wants = int(self.hosts.uplink[buffer.here[0].source]) if at_host else self.routing.channel_for(buffer)
         buffer.since = self.now
         self.channels[buffer.wants].askers.append(buffer)
         if self.read_until[buffer.reader] > self.now:
             self.wake(buffer.wants, self.read_until[buffer.reader])
 
     def withdraw(self, buffer: Buffer) -> None:
+        """The buffer's head asks no more."""
         self.channels[buffer.wants].askers.remove(buffer)
         buffer.wants = NONE
 
     def behind(self, channel: int, lane: int) -> Buffer:
-        return self.buffers[channel * self.ports.lanes + lane]
+        """The buffer that the channel fills on the lane."""
+        return self.buffers[channel * self.layout.lanes + lane]
 
     def lanes_of(self, buffer: Buffer) -> range:
         """The lanes that the buffer's head may use behind the channel it wants."""
-        packet, ports, channel = buffer.here[0], self.ports, buffer.wants
-        if packet.kind != DATA:
+        packet, ports, channel = buffer.here[0], self.layout, buffer.wants
+        if not packet.is_data:
             return range(ports.data_lanes, ports.data_lanes + 1)
         if buffer.router == NONE:
             return range(ports.data_lanes)
-        if ports.two_stages and channel < ports.links:
+        if ports.output_buffers and channel < ports.links:
             return range(buffer.lane, buffer.lane + 1)
         link = self.link_of(channel)
-        if ports.classes == 2 and ports.link_to[link] >= 0:
-            target = int(ports.goal[packet.destination]) if self.drb is None else self.drb.target(packet)
+        routes = self.model.routes
+        if routes.classes == 2 and self.links.end[link] >= 0:
             half = ports.data_lanes // 2
-            crossing = ports.lane_class[packet.variant, buffer.router, target]
+            crossing = routes.lane_class[packet.variant, buffer.router, self.routing.target(packet)]
             return range(half, ports.data_lanes) if crossing else range(half)
         return range(ports.data_lanes)
 
@@ -202,16 +172,16 @@ class ReferenceEngine:
         """ACKs first, then avoidance buffers, then by round robin, or by who has asked first (ties by rank)."""
         if channel.busy > self.now:
             return
-        if channel.number < self.ports.links and int(self.ports.cable[channel.number]) in self.down:
+        if channel.number < self.layout.links and int(self.links.cable[channel.number]) in self.down:
             return
-        ranks = int(self.ports.ranks[channel.number])
+        ranks = int(self.model.channels.ranks[channel.number])
         ready = []
         for buffer in channel.askers:
-            if self.read_until[buffer.reader] > self.now or (self.nac is not None and not self.nac.may_go(buffer)):
+            if self.read_until[buffer.reader] > self.now or not self.avoidance.may_request(buffer):
                 continue
             there = self.open_lane(buffer)
             if there is not None:
-                grade = 0 if buffer.here[0].kind != DATA else 1 if buffer.number >= self.ports.spare_queue else 2
+                grade = 0 if not buffer.here[0].is_data else 1 if buffer.number >= self.layout.avoidance_queue else 2
                 turn = (buffer.rank - channel.last - 1) % ranks
                 order = (grade, buffer.since, buffer.rank) if self.options.fifo else (grade, turn, 0)
                 ready.append((order, buffer, there))
@@ -233,72 +203,115 @@ class ReferenceEngine:
         self.set_out(channel, packet, there)
         self.read_until[buffer.reader] = done
         self.wake(channel.number, done)
-        first = int(self.ports.reader_first[buffer.reader])
-        for other in self.buffers[first : first + int(self.ports.reader_count[buffer.reader])]:
+        first = int(self.model.readers.first[buffer.reader])
+        for other in self.buffers[first : first + int(self.model.readers.count[buffer.reader])]:
             self.wake(other.wants, done)
         if buffer.here:
             self.ask(buffer)
-        if self.nac is not None:
-            self.nac.granted(channel.number, buffer)
+        self.avoidance.granted(channel.number, buffer)
 
     def free_slot(self, buffer: Buffer, gone: int) -> None:
         """The slot is free, where the buffer is filled from, when the packet has gone and the credit is back."""
         if buffer.slots:
-            feeder = buffer.number // self.ports.lanes
-            slot = buffer.leave_slot(gone + (self.options.credit_delay if feeder < self.ports.links else 0))
+            feeder = buffer.number // self.layout.lanes
+            slot = buffer.leave_slot(gone + (self.options.credit_delay if feeder < self.layout.links else 0))
             self.wake(feeder, slot.tick)
 
     def set_out(self, channel: Channel, packet: Packet, there: Buffer) -> None:
         """The packet is under way: to the next buffer, or to its host."""
-        ports = self.ports
-        head = self.now + int(ports.delay[channel.number])
+        head = self.now + int(self.model.channels.delay[channel.number])
         packet.tail = head + packet.ticks
-        if channel.number < ports.links:
-            if ports.link_from[channel.number] < 0:
+        if channel.number < self.layout.links:
+            if self.links.start[channel.number] < 0:
                 packet.entered = self.now
             else:
                 packet.hops += 1
-                if packet.kind == DATA:
+                if packet.is_data:
                     self.packet_hops += 1
                     self.livelocked += packet.hops == self.options.hop_cap
-            if ports.host_at[channel.number] >= 0:
-                if self.drb is None:
-                    packet.delivered = packet.tail
-                else:
-                    there.coming.append(packet)
-                    self.at(packet.tail, DELIVERY, there.number)
+            if self.links.host[channel.number] >= 0:
+                self.routing.reach_host(packet, there)
                 return
         there.fill(packet)
-        self.at(head, ARRIVAL, there.number)
+        self.at(head, EventKind.ARRIVAL, there.number)
 
     def change_cable(self, cable: int, down: bool) -> None:
         """A cable fails or works again."""
         (self.down.add if down else self.down.discard)(cable)
-        low, high = int(self.plan.cable_first[cable]), int(self.plan.cable_first[cable + 1])
-        links = self.plan.cable_links[low:high].tolist()
+        links = self.cables.links[self.cables.first[cable] : self.cables.first[cable + 1]].tolist()
         for link in links:
-            if self.nac is not None:
-                self.nac.forget_slot(link)
+            self.avoidance.cable_changed(link)
             self.wake(link, self.now)
-            self.wake(int(self.ports.entry[link]), self.now)
-            if self.drb is not None:
-                self.drb.cable_changed(link, down)
-        if self.nac is not None:
-            for link in links:
-                self.at(self.now, LOOK, int(self.ports.link_from[link]))
+            self.wake(int(self.links.entry[link]), self.now)
+            self.routing.cable_changed(link, down)
+        for link in links:
+            self.avoidance.changed(int(self.links.start[link]))
+
+    def deliver(self, packet: Packet, tick: int) -> None:
+        """A message's tail is at its host at that tick."""
+        packet.delivered = tick
+        self.deliveries += 1
 
 
-def run_reference(
-    model: NetworkModel, options: Options, plan: Plan, messages: Sequence[Packet], hook: Any, keep_timeline: int
-) -> ReferenceEngine:
-    """The engine after its run. ``hook``: FT-DRB's (paths, state, settings), or None."""
-    from testbed.interconnect.reference.nac import Nac
-    from testbed.interconnect.reference.reference_drb import ReferenceDrb
+class Routing:
+    """Static tables: where packets go, and what happens when they arrive."""
 
-    engine = ReferenceEngine(model, options, plan, messages)
-    if options.nac:
-        engine.nac = Nac(engine, keep_timeline)
-    if hook is not None:
-        engine.drb = ReferenceDrb(engine, *hook)
-    engine.run()
-    return engine
+    acks = 0
+
+    def __init__(self, engine: ReferenceEngine) -> None:
+        self.engine, self.layout, self.links = engine, engine.layout, engine.links
+
+    def choose_path(self, packet: Packet) -> None:
+        """A message is made."""
+
+    def target(self, packet: Packet) -> int:
+        """What the packet is bound for next, in the routing tables."""
+        return int(self.engine.hosts.target[packet.destination])
+
+    def link_for(self, packet: Packet, router: int) -> int:
+        """The link by which the packet leaves the router."""
+        link = int(self.engine.model.routes.next_link[packet.variant, router, self.target(packet)])
+        return link if link >= 0 else int(self.engine.hosts.downlink[packet.destination])
+
+    def channel_for(self, buffer: Buffer) -> int:
+        """The channel that the head of a router's buffer is to take."""
+        own = self.engine.own_link(buffer)
+        return own if own != NONE else int(self.links.entry[self.link_for(buffer.here[0], buffer.router)])
+
+    def passed(self, packet: Packet, buffer: Buffer) -> None:
+        """A packet has come over a link to a router."""
+
+    def reach_host(self, packet: Packet, sink: Buffer) -> None:
+        """A packet's head has reached its host's link."""
+        self.engine.deliver(packet, packet.tail)
+
+    def cable_changed(self, link: int, down: bool) -> None:
+        """The link of a cable has failed, or works again."""
+
+    def happen(self, kind: int, number: int) -> int:
+        """One of the routing's own events; returns the router concerned."""
+        raise NotImplementedError(kind)
+
+
+class Avoidance:
+    """No deadlock avoidance: everything may move, and nothing is watched."""
+
+    def may_request(self, buffer: Buffer) -> bool:
+        """Whether the buffer's head may ask for its channel now."""
+        return True
+
+    def granted(self, channel: int, buffer: Buffer) -> None:
+        """The buffer's head has got the channel."""
+
+    def woken(self, entry: int) -> None:
+        """The link behind that way into its output buffer is arbitrated."""
+
+    def cable_changed(self, link: int) -> None:
+        """The link of a cable has failed, or works again."""
+
+    def changed(self, router: int) -> None:
+        """The state of a router (NONE: of none) may have changed at this tick."""
+
+    def happen(self, kind: int, number: int) -> int:
+        """One of the avoidance's own events; returns the router concerned."""
+        raise NotImplementedError(kind)

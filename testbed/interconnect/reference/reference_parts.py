@@ -1,26 +1,60 @@
-"""Packets, buffers and channels as objects: what the reference engine moves about.
+"""Packets, buffers and channels as objects: what the reference engine moves about, and the kinds of its events and packets.
 
-Written apart from the compiled engine's arrays; the two share the numbers of network_model.py and the rules, not the code.
+Written apart from the compiled engine's arrays; the two share the network's numbers (network_model.py), the run's settings
+(engine_inputs.py) and the rules, not the code.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum, IntEnum, auto
 
-from testbed.interconnect.compiled.kernel_state import DATA, NEVER, NONE
+from testbed.interconnect.static_paths import NONE
+
+NEVER = 1 << 62
+"""The tick of something that is not yet known to happen."""
+
+
+class EventKind(IntEnum):
+    """Events of one tick happen in this order, and of one kind by the number of what they concern."""
+
+    CABLE = 0
+    WAKE = 1
+    ARRIVAL = 2
+    INJECTION = 3
+    DELIVERY = 4
+    NOTICE = 5
+    DETECTION = 6
+    IDENTIFICATION = 7
+    RECOVERY = 8
+    RETRY = 9
+
+
+class PacketKind(Enum):
+    """A message, or one of FT-DRB's ACKs."""
+
+    DATA = auto()
+    LATENCY_ACK = auto()
+    FAILURE_ACK = auto()
+    LINK_UP_ACK = auto()
 
 
 @dataclass(eq=False)
 class Packet:
-    """One message or ACK. ``number``: the same in both engines. ``tail``: when its tail is where its head is."""
+    """One message or ACK. ``number``: the same in both engines. ``tail``: when its tail is where its head is.
+
+    Under FT-DRB: ``middles`` and ``header``, its multistep path and which part of it is next; ``sent_by``, the path that its
+    source chose (of an ACK: the one it reports on); ``failed_cable``, its error flag, or the failure that it notifies of;
+    ``notified``, the last cable of whose failure its source was notified.
+    """
 
     number: int
     source: int
     destination: int
     ticks: int
     born: int
-    kind: int = DATA
+    kind: PacketKind = PacketKind.DATA
     variant: int = 0
     entered: int = -1
     delivered: int = -1
@@ -28,13 +62,16 @@ class Packet:
     hops: int = 0
     middles: tuple[int, int] = (NONE, NONE)
     header: int = 0
-    escaped: bool = False
     escapes: int = 0
-    came: int = NONE
-    flag: int = NONE
-    told: int = NONE
+    came_over: int = NONE
+    failed_cable: int = NONE
+    notified: int = NONE
     sent_by: tuple[int, int] = (NONE, NONE)
     latency: int = 0
+
+    @property
+    def is_data(self) -> bool:
+        return self.kind is PacketKind.DATA
 
 
 @dataclass(eq=False)
@@ -98,6 +135,3 @@ class Channel:
     last: int = -1
     askers: list[Buffer] = field(default_factory=list)
     carried: int = 0
-
-
-__all__ = ["NEVER", "NONE", "Buffer", "Channel", "Packet", "Slot"]

@@ -1,10 +1,15 @@
-"""What FT-DRB's sources and routers decide: escapes, metapaths, permanent and transient links, probes."""
+"""What FT-DRB's sources and routers decide: escapes, metapaths, permanent and transient links, probes.
+
+Each test holds the compiled engine's functions of arrays and the reference engine's objects against the document; the last ones
+hold them against each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -13,14 +18,23 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.faults.cable_faults import random_faults
+from testbed.interconnect.engine_inputs import build_settings
+from testbed.interconnect.ft_drb import source_steps
 from testbed.interconnect.ft_drb.escape_steps import escape_path, measure_path
-from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions, build_paths, build_state, count_events
-from testbed.interconnect.ft_drb.ft_drb_arrays import NONE, FtDrbSettings, FtDrbState, Paths
-from testbed.interconnect.ft_drb.ft_drb_steps import hear_failure, hear_latency, select_path
+from testbed.interconnect.ft_drb.source_state import build_state, count_events
+from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
+from testbed.interconnect.reference.ft_drb_paths import Escape, RoutingMap
+from testbed.interconnect.reference.ft_drb_source import COUNTED, Source
+from testbed.interconnect.static_paths import NONE, Paths, build_paths
 from topologies import load_network
 from topologies.routing_tables import static_routing
 
 BASE, HOP = 2000, 400
+US = 100_000
+"""Ticks of a microsecond."""
+Middles = tuple[int, int]
+MINIMAL = (NONE, NONE)
+NETWORKS = ["torus:4x4", "torus:8x8", "fat-tree:4,3", "mesh:4x4", "ring:8"]
 
 
 @cache
@@ -28,9 +42,74 @@ def paths_of(name: str) -> Paths:
     return build_paths(load_network(name))
 
 
-def sources(routing: Paths, **changed: Any) -> tuple[FtDrbState, FtDrbSettings]:
-    options = FtDrbOptions(**changed)
-    return build_state(routing, options), options.settings(ticks_per_s=1e9, base_ticks=BASE, hop_ticks=HOP, seed=1)
+class Decider(Protocol):
+    """A source, however it is written."""
+
+    def select_path(self, destination: int, message: int, now: int) -> Middles: ...
+
+    def record_failure(self, cable: int, now: int) -> None: ...
+
+    def record_latency(self, destination: int, middles: Middles, latency: int) -> None: ...
+
+    def clear_failure(self, cable: int) -> None: ...
+
+    @property
+    def counters(self) -> Mapping[str, int]: ...
+
+
+class CompiledSource:
+    """Source 0 of the functions of arrays."""
+
+    def __init__(self, paths: Paths, limits: Any) -> None:
+        self.paths, self.limits, self.state = paths, limits, build_state(paths, limits)
+
+    def select_path(self, destination: int, message: int, now: int) -> Middles:
+        return source_steps.select_path(self.paths, self.state, self.limits, 0, destination, message, now)
+
+    def record_failure(self, cable: int, now: int) -> None:
+        source_steps.record_failure(self.state, self.limits, 0, cable, now)
+
+    def record_latency(self, destination: int, middles: Middles, latency: int) -> None:
+        source_steps.record_latency(self.paths, self.state, self.limits, 0, destination, *middles, latency)
+
+    def clear_failure(self, cable: int) -> None:
+        source_steps.clear_failure(self.state, 0, cable)
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        return count_events(self.state)
+
+
+@cache
+def routing_map(paths_name: str) -> RoutingMap:
+    return RoutingMap(paths_of(paths_name))
+
+
+def source_of(engine: str, name: str, **changed: Any) -> Decider:
+    """Source 0 of a network, with FT-DRB's options changed."""
+    parameters = SimulationParameters(routing="ft-drb", ft_drb=FtDrbOptions(**changed))
+    limits = build_settings(parameters)._replace(base_ticks=BASE, hop_ticks=HOP)
+    if engine == "compiled":
+        return CompiledSource(paths_of(name), limits)
+    return Source(0, routing_map(name), limits, Counter(dict.fromkeys(COUNTED, 0)))
+
+
+def escape_of(
+    engine: str, name: str, down: Any, router: int, *, came: int, target: int, message: int, earlier: int
+) -> Middles:
+    """The intermediates of a packet's escape from a router; ``down``: 1 for every cable that has failed."""
+    paths = paths_of(name)
+    if engine == "compiled":
+        return escape_path(paths, np.zeros(12, np.int64), down, router, came, target, message, earlier)
+    network = routing_map(name)
+    dead = frozenset(c for c in network.cables(network.out_links[router]) if down[c])
+    escape = Escape(router=router, dead=dead, came_over=came, target=target, message=message, earlier=earlier)
+    return escape.choose(network) or (escape.live_neighbour(network), NONE)
+
+
+@pytest.fixture(params=["compiled", "reference"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def cables_along(paths: Paths, source: int, destination: int, middles: Sequence[int] = ()) -> list[int]:
@@ -55,125 +134,117 @@ def test_tables_follow_the_static_routing_of_the_network(name: str) -> None:
             assert cables_along(paths, s, h) == wanted
 
 
-def test_without_failures_every_message_takes_the_minimal_path() -> None:
-    paths = paths_of("torus:4x4")
-    state, limits = sources(paths)
-    chosen = {select_path(paths, state, limits, 0, d, k, k) for k in range(50) for d in range(1, 16)}
-    assert chosen == {(NONE, NONE)}
-    assert count_events(state)["metapaths_configured"] == 0
+def test_without_failures_every_message_takes_the_minimal_path(engine: str) -> None:
+    paths_of("torus:4x4")
+    source = source_of(engine, "torus:4x4")
+    chosen = {source.select_path(d, k, k) for k in range(50) for d in range(1, 16)}
+    assert chosen == {MINIMAL}
+    assert source.counters["metapaths_configured"] == 0
 
 
-def test_five_notifications_in_a_row_mark_a_link_and_a_latency_in_between_starts_over() -> None:
+def test_five_notifications_in_a_row_mark_a_link_and_a_latency_in_between_starts_over(engine: str) -> None:
     paths = paths_of("torus:8x8")
-    state, limits = sources(paths)
+    source = source_of(engine, "torus:8x8")
     cable = cables_along(paths, 0, 3)[1]
     for _ in range(4):
-        hear_failure(state, limits, 0, cable, 0)
-    hear_latency(paths, state, limits, 0, 3, NONE, NONE, 4000)
+        source.record_failure(cable, 0)
+    source.record_latency(3, MINIMAL, 4000)
     for _ in range(4):
-        hear_failure(state, limits, 0, cable, 0)
-    assert select_path(paths, state, limits, 0, 3, 1, 0) == (NONE, NONE)
-    hear_failure(state, limits, 0, cable, 0)
-    assert select_path(paths, state, limits, 0, 3, 1, 0) != (NONE, NONE)
-    assert count_events(state)["marked_permanent"] == 1
+        source.record_failure(cable, 0)
+    assert source.select_path(3, 1, 0) == MINIMAL
+    source.record_failure(cable, 0)
+    assert source.select_path(3, 1, 0) != MINIMAL
+    assert source.counters["marked_permanent"] == 1
 
 
-def test_alternative_paths_keep_off_every_listed_link() -> None:
+def test_alternative_paths_keep_off_every_listed_link(engine: str) -> None:
     paths = paths_of("torus:8x8")
-    state, limits = sources(paths, first_paths=4)
+    source = source_of(engine, "torus:8x8", first_paths=4)
     dead = cables_along(paths, 0, 19)
     for cable in dead[:2]:
         for _ in range(5):
-            hear_failure(state, limits, 0, cable, 0)
-    taken = {select_path(paths, state, limits, 0, 19, k, 0) for k in range(1, 99)}
+            source.record_failure(cable, 0)
+    taken = {source.select_path(19, k, 0) for k in range(1, 99)}
     assert len(taken) == 4
     for first, second in taken:
         assert not set(cables_along(paths, 0, 19, (first, second))) & set(dead[:2])
 
 
-def test_one_message_in_a_hundred_probes_the_marked_path_and_its_answer_restores_it() -> None:
+def test_one_message_in_a_hundred_probes_the_marked_path_and_its_answer_restores_it(engine: str) -> None:
     paths = paths_of("torus:8x8")
-    state, limits = sources(paths)
+    source = source_of(engine, "torus:8x8")
     cable = cables_along(paths, 0, 3)[0]
     for _ in range(5):
-        hear_failure(state, limits, 0, cable, 0)
-    sent = [select_path(paths, state, limits, 0, 3, k, 0) for k in range(1, 301)]
-    assert [k + 1 for k, middles in enumerate(sent) if middles == (NONE, NONE)] == [100, 200, 300]
-    hear_latency(paths, state, limits, 0, 3, NONE, NONE, 4000)
-    assert {select_path(paths, state, limits, 0, 3, k, 0) for k in range(20)} == {(NONE, NONE)}
+        source.record_failure(cable, 0)
+    sent = [source.select_path(3, k, 0) for k in range(1, 301)]
+    assert [k + 1 for k, middles in enumerate(sent) if middles == MINIMAL] == [100, 200, 300]
+    source.record_latency(3, MINIMAL, 4000)
+    assert {source.select_path(3, k, 0) for k in range(20)} == {MINIMAL}
 
 
 @pytest.mark.parametrize(("probing", "probes"), [("clock", 3), ("hybrid", 6)])
-def test_probes_may_follow_the_clock_or_whichever_comes_first(probing: str, probes: int) -> None:
+def test_probes_may_follow_the_clock_or_whichever_comes_first(engine: str, probing: str, probes: int) -> None:
     paths = paths_of("torus:8x8")
-    state, limits = sources(paths, probing=probing, probe_s=1e-6, probe_every=50)
+    source = source_of(engine, "torus:8x8", probing=probing, probe_s=1e-6, probe_every=50)
     for _ in range(5):
-        hear_failure(state, limits, 0, cables_along(paths, 0, 3)[0], 0)
+        source.record_failure(cables_along(paths, 0, 3)[0], 0)
     for k in range(300):
-        select_path(paths, state, limits, 0, 3, k, k * 11)
-    assert count_events(state)["probes"] == probes
+        source.select_path(3, k, k * 11 * US // 1000)
+    assert source.counters["probes"] == probes
 
 
-def test_marking_by_clock_waits_for_the_time_and_not_for_the_count() -> None:
+def test_marking_by_clock_waits_for_the_time_and_not_for_the_count(engine: str) -> None:
     paths = paths_of("torus:8x8")
-    state, limits = sources(paths, marking="clock", marking_s=1e-6)
-    hear_failure(state, limits, 0, cables_along(paths, 0, 3)[0], 100)
+    source = source_of(engine, "torus:8x8", marking="clock", marking_s=1e-6)
+    source.record_failure(cables_along(paths, 0, 3)[0], US // 10)
     for _ in range(9):
-        hear_failure(state, limits, 0, cables_along(paths, 0, 3)[0], 200)
-    assert select_path(paths, state, limits, 0, 3, 1, 1099) == (NONE, NONE)
-    assert select_path(paths, state, limits, 0, 3, 1, 1100) != (NONE, NONE)
+        source.record_failure(cables_along(paths, 0, 3)[0], US // 5)
+    assert source.select_path(3, 1, 11 * US // 10 - 1) == MINIMAL
+    assert source.select_path(3, 1, 11 * US // 10) != MINIMAL
 
 
-def test_a_metapath_grows_above_the_threshold_and_shrinks_below_it() -> None:
+def test_a_metapath_grows_above_the_threshold_and_shrinks_below_it(engine: str) -> None:
     paths = paths_of("torus:8x8")
-    state, limits = sources(paths)
+    source = source_of(engine, "torus:8x8")
     for _ in range(5):
-        hear_failure(state, limits, 0, cables_along(paths, 0, 3)[0], 0)
-    first, second = select_path(paths, state, limits, 0, 3, 1, 0)
+        source.record_failure(cables_along(paths, 0, 3)[0], 0)
+    first, second = source.select_path(3, 1, 0)
     minimal = BASE + 3 * HOP
-    hear_latency(paths, state, limits, 0, 3, first, second, 3 * minimal)
-    assert count_events(state)["metapaths_grown"] == 1
-    used = {select_path(paths, state, limits, 0, 3, k, 0) for k in range(80)}
+    source.record_latency(3, (first, second), 3 * minimal)
+    assert source.counters["metapaths_grown"] == 1
+    used = {source.select_path(3, k, 0) for k in range(80)}
     assert len(used) == 2
-    hear_latency(paths, state, limits, 0, 3, first, second, minimal)
-    assert count_events(state)["metapaths_shrunk"] == 1
+    source.record_latency(3, (first, second), minimal)
+    assert source.counters["metapaths_shrunk"] == 1
 
 
-def test_messages_are_shared_in_proportion_to_bandwidth() -> None:
+def test_messages_are_shared_in_proportion_to_bandwidth(engine: str) -> None:
     paths = paths_of("torus:8x8")
-    state, limits = sources(paths, first_paths=2, paths=2, tolerance=0.99, probe_every=10**9)
+    source = source_of(engine, "torus:8x8", first_paths=2, paths=2, tolerance=0.99, probe_every=10**9)
     for _ in range(5):
-        hear_failure(state, limits, 0, cables_along(paths, 0, 3)[0], 0)
-    first, second = select_path(paths, state, limits, 0, 3, 1, 0)
-    pair = 3
-    state.latency[pair] = [3000, 1000]
-    picked = [select_path(paths, state, limits, 0, 3, k, 0) for k in range(4000)]
-    slow = (int(state.first_middle[pair, 0]), int(state.second_middle[pair, 0]))
+        source.record_failure(cables_along(paths, 0, 3)[0], 0)
+    slow, fast = sorted({source.select_path(3, k, 0) for k in range(40)})
+    source.record_latency(3, slow, 3000)
+    source.record_latency(3, fast, 1000)
+    picked = [source.select_path(3, k, 0) for k in range(4000)]
     assert picked.count(slow) / 4000 == pytest.approx(0.25, abs=0.03)
-    assert (first, second) in picked
+    assert picked.count(slow) + picked.count(fast) == 4000
 
 
-def test_a_tree_goes_over_another_nearest_common_ancestor() -> None:
+def test_a_tree_goes_over_another_nearest_common_ancestor(engine: str) -> None:
     paths = paths_of("fat-tree:4,3")
-    state, limits = sources(paths)
+    source = source_of(engine, "fat-tree:4,3")
     dead = cables_along(paths, 0, 63)[1]
     for _ in range(5):
-        hear_failure(state, limits, 0, dead, 0)
-    first, second = select_path(paths, state, limits, 0, 63, 1, 0)
+        source.record_failure(dead, 0)
+    first, second = source.select_path(63, 1, 0)
     assert second == NONE and first >= 2 * paths.width
     detour = cables_along(paths, 0, 63, (first,))
     assert dead not in detour and len(detour) == len(cables_along(paths, 0, 63))
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    name=st.sampled_from(["torus:4x4", "torus:8x8", "fat-tree:4,3", "mesh:4x4", "ring:8"]),
-    seed=st.integers(0, 10**6),
-    data=st.data(),
-)
-def test_escapes_lead_every_packet_home_while_the_switches_are_joined(
-    name: str, seed: int, data: st.DataObject
-) -> None:
+def failed_cables(name: str, seed: int, data: st.DataObject) -> Any:
+    """Some cables down, few enough that the switches stay joined: 1 for each of them."""
     paths, network = paths_of(name), load_network(name)
     most = {"ring:8": 1, "mesh:4x4": 3, "torus:4x4": 6}.get(name, 12)
     faults = random_faults(network, data.draw(st.integers(1, most)), seed=seed)
@@ -183,8 +254,18 @@ def test_escapes_lead_every_packet_home_while_the_switches_are_joined(
         link = network.link_index[fault.link]
         down[paths.cable[link]] = 1
     assert names[int(paths.link_source[link])] == fault.ends[0]
+    return down
+
+
+@settings(max_examples=60, deadline=None)
+@given(name=st.sampled_from(NETWORKS), seed=st.integers(0, 10**6), data=st.data())
+def test_escapes_lead_every_packet_home_while_the_switches_are_joined(
+    name: str, seed: int, data: st.DataObject
+) -> None:
+    paths, network = paths_of(name), load_network(name)
+    down = failed_cables(name, seed, data)
+    engine = data.draw(st.sampled_from(["compiled", "reference"]))
     source, goal = data.draw(st.integers(0, len(network.hosts) - 1)), data.draw(st.integers(0, len(network.hosts) - 1))
-    counters = np.zeros(12, dtype=np.int64)
     at, target, came = int(paths.host_router[source]), paths.routers + goal, NONE
     header, hops, escapes = [target], 0, 0
     while at != paths.host_router[goal]:
@@ -192,7 +273,7 @@ def test_escapes_lead_every_packet_home_while_the_switches_are_joined(
             header.pop(0)
         link = int(paths.next_link[at, header[0]])
         if down[paths.cable[link]]:
-            first, second = escape_path(paths, counters, down, at, came, target, seed, escapes)
+            first, second = escape_of(engine, name, down, at, came=came, target=target, message=seed, earlier=escapes)
             header = [m for m in (first, second) if m != NONE] + [target]
             escapes += 1
             link = int(paths.next_link[at, header[0]])
@@ -202,19 +283,19 @@ def test_escapes_lead_every_packet_home_while_the_switches_are_joined(
         assert hops <= 16 * paths.diameter, "livelock"
 
 
-def test_an_escape_turns_back_only_where_nothing_else_leads_on() -> None:
+def test_an_escape_turns_back_only_where_nothing_else_leads_on(engine: str) -> None:
     paths = paths_of("ring:8")
     down = np.zeros(8, dtype=np.uint8)
     ahead = int(paths.cable[paths.next_link[2, 3]])
     behind = int(paths.cable[paths.next_link[2, 1]])
     down[ahead] = 1
-    first, _ = escape_path(paths, np.zeros(12, np.int64), down, 2, behind, paths.routers + 3, 7, 0)
+    first, _ = escape_of(engine, "ring:8", down, 2, came=behind, target=paths.routers + 3, message=7, earlier=0)
     assert first == 1
     wide = paths_of("torus:8x8")
     down = np.zeros(128, dtype=np.uint8)
     down[wide.cable[wide.next_link[0, 8]]] = 1
     came = int(wide.cable[wide.next_link[0, 56]])
-    first, _ = escape_path(wide, np.zeros(12, np.int64), down, 0, came, wide.routers + 16, 7, 0)
+    first, _ = escape_of(engine, "torus:8x8", down, 0, came=came, target=wide.routers + 16, message=7, earlier=0)
     assert first in (1, 7)
 
 
@@ -223,6 +304,72 @@ def test_a_path_that_turns_round_on_a_cable_is_none() -> None:
     nothing = np.zeros(8, dtype=np.uint8)
     assert measure_path(paths, nothing, NONE, 0, NONE, NONE, NONE, paths.routers + 3)[0] == 3
     assert measure_path(paths, nothing, NONE, 0, NONE, 7, NONE, paths.routers + 2)[0] > 100
+    network = routing_map("ring:8")
+    assert network.is_usable(network.multistep(0, MINIMAL, network.target_of(3)), ())
+    assert not network.is_usable(network.multistep(0, (7, NONE), network.target_of(2)), ())
+
+
+@settings(max_examples=150, deadline=None)
+@given(name=st.sampled_from(NETWORKS), seed=st.integers(0, 10**6), earlier=st.integers(0, 12), data=st.data())
+def test_both_engines_choose_the_same_escape(name: str, seed: int, earlier: int, data: st.DataObject) -> None:
+    paths, network = paths_of(name), routing_map(name)
+    down = failed_cables(name, seed, data)
+    for cable in network.cables(network.out_links[0])[: data.draw(st.integers(0, 4))]:
+        down[cable] = 1
+    near = [int(link) for link in paths.out_link if down[paths.cable[link]]]
+    router = int(paths.link_source[data.draw(st.sampled_from(near))])
+    came = data.draw(st.sampled_from([NONE, *network.cables(network.out_links[router])]))
+    target = paths.routers + data.draw(st.integers(0, len(paths.host_router) - 1))
+    chosen = {
+        escape_of(engine, name, down, router, came=came, target=target, message=seed, earlier=earlier)
+        for engine in ("compiled", "reference")
+    }
+    assert len(chosen) == 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    name=st.sampled_from(NETWORKS),
+    marking=st.sampled_from(["ack", "clock", "hybrid"]),
+    probing=st.sampled_from(["request", "clock", "hybrid"]),
+    always=st.booleans(),
+    data=st.data(),
+)
+def test_both_engines_sources_decide_alike(
+    name: str, marking: str, probing: str, always: bool, data: st.DataObject
+) -> None:
+    """A history drawn at random: messages, notifications, latency ACKs of paths that were chosen, links that work again."""
+    options = {
+        "notifications": 2,
+        "marking": marking,
+        "marking_s": 5e-6,
+        "probing": probing,
+        "probe_every": 5,
+        "probe_s": 3e-6,
+    }
+    one, other = (source_of(engine, name, always=always, **options) for engine in ("compiled", "reference"))
+    hosts = len(paths_of(name).host_router)
+    pairs = [data.draw(st.integers(1, hosts - 1)) for _ in range(3)]
+    cables = [cable for pair in pairs for cable in cables_along(paths_of(name), 0, pair)] or [0]
+    taken: list[tuple[int, Middles]] = [(pairs[0], MINIMAL)]
+    for step in range(data.draw(st.integers(5, 60))):
+        now, what = step * US, data.draw(st.sampled_from(["send", "send", "fail", "fail", "answer", "mend"]))
+        if what == "send":
+            pair = data.draw(st.sampled_from(pairs))
+            chosen = one.select_path(pair, step, now)
+            assert chosen == other.select_path(pair, step, now)
+            taken.append((pair, chosen))
+            continue
+        cable, (pair, middles) = data.draw(st.sampled_from(cables)), data.draw(st.sampled_from(taken))
+        latency = data.draw(st.integers(BASE, 6 * BASE))
+        for source in (one, other):
+            if what == "fail":
+                source.record_failure(cable, now)
+            elif what == "mend":
+                source.clear_failure(cable)
+            else:
+                source.record_latency(pair, middles, latency)
+    assert dict(one.counters) == dict(other.counters)
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from testbed.faults.cable_faults import random_faults
-from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions
+from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
-from testbed.interconnect.parameters import NacOptions, SimulationParameters
+from testbed.interconnect.parameters import HOP_MODELS, FtDrbOptions, HopModel, NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.simulation import simulate
 from topologies import load_network
@@ -25,21 +26,35 @@ NETWORKS = ("torus:4x4", "torus:8x8", "ring:8", "mesh:4x4", "fat-tree:2,3", "tor
 MESSAGES = 250
 
 
-def drawn_parameters(chance: random.Random, network: str, seed: int) -> SimulationParameters:
+def drawn_hop(chance: random.Random, model: str) -> HopModel:
+    """The model of a hop, or one with the other's buffers or release of slots."""
+    base = HOP_MODELS[model]
+    output_buffers, release = chance.choice([None, True, False]), chance.choice([None, "head", "tail"])
+    return replace(
+        base,
+        output_buffers=base.output_buffers if output_buffers is None else output_buffers,
+        release=release or base.release,
+    )
+
+
+def drawn_parameters(chance: random.Random, network: str, seed: int) -> tuple[SimulationParameters, HopModel]:
+    """Parameters of the model "drawn", and that model of a hop."""
     tree, drb = network.startswith("fat"), chance.random() < 0.5
     routing = "ft-drb" if drb else "d-mod-k" if tree else "dor"
     deadlock = chance.choice(["none", "nac"])
     if not drb and chance.random() < 0.3:
         deadlock = "virtual-channels"
-    return SimulationParameters(
-        model=chance.choice(["booksim", "thesis"]),
+    model = chance.choice(["booksim", "thesis"])
+    packet_bytes, buffer_bytes = chance.choice([2048, 512]), chance.choice([2048, 4096, 8192])
+    arbitration = chance.choice(["round-robin", "fifo"])
+    hop = drawn_hop(chance, model)
+    parameters = SimulationParameters(
+        model=model,
         routing=routing,
         deadlock=deadlock,
-        packet_bytes=chance.choice([2048, 512]),
-        buffer_bytes=chance.choice([2048, 4096, 8192]),
-        arbitration=chance.choice(["round-robin", "fifo"]),
-        output_buffers=chance.choice([None, True, False]),
-        release=chance.choice([None, "head", "tail"]),
+        packet_bytes=packet_bytes,
+        buffer_bytes=buffer_bytes,
+        arbitration=arbitration,
         drain_s=0.005,
         watchdog_s=0.001,
         seed=seed,
@@ -62,6 +77,7 @@ def drawn_parameters(chance: random.Random, network: str, seed: int) -> Simulati
             notifications=2,
         ),
     )
+    return parameters, hop
 
 
 def drawn_messages(
@@ -81,11 +97,12 @@ def drawn_messages(
 
 
 @pytest.mark.parametrize("seed", range(CONFIGURATIONS))
-def test_both_engines_give_the_same_history(seed: int) -> None:
+def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     name = chance.choice(NETWORKS)
     network = load_network(name)
-    parameters = drawn_parameters(chance, name, seed)
+    parameters, hop = drawn_parameters(chance, name, seed)
+    monkeypatch.setitem(HOP_MODELS, parameters.model, hop)
     injections, duration = drawn_messages(chance, network, parameters, seed)
     faults: tuple[Any, ...] = ()
     if parameters.routing == "ft-drb":
@@ -93,11 +110,22 @@ def test_both_engines_give_the_same_history(seed: int) -> None:
         lasting = chance.choice([None, (0.0, duration)])
         faults = random_faults(network, count, seed=seed, start_s=(0.0, duration), duration_s=lasting)
     compiled, reference = (
-        simulate(network, injections, parameters, faults, engine=engine, keep_trace=50_000)
+        simulate(network, injections, parameters, faults, engine=engine, recording=Recording(grants=50_000))
         for engine in ("compiled", "reference")
     )
     for name in ("trace", "delivered", "entered", "hops", "carried", "nac_timeline"):
         assert np.array_equal(getattr(compiled, name), getattr(reference, name)), name
-    for name in ("digest", "nac_counters", "drb_counters", "stopped", "stuck", "livelocked", "packet_hops", "acks"):
+    for name in (
+        "digest",
+        "nac_counters",
+        "drb_counters",
+        "stopped",
+        "stuck",
+        "livelocked",
+        "packet_hops",
+        "acks",
+        "made",
+    ):
         assert getattr(compiled, name) == getattr(reference, name), name
-    assert compiled.conserved
+    assert sorted(compiled.held) == sorted(reference.held)
+    assert compiled.conserved and reference.conserved

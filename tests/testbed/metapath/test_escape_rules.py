@@ -12,8 +12,8 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.interconnect.ft_drb.escape_steps import escape_path
-from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions as SimulatedOptions
-from testbed.interconnect.ft_drb.ft_drb import build_paths, build_state
+from testbed.interconnect.ft_drb.source_state import COUNTER_NAMES
+from testbed.interconnect.static_paths import build_paths
 from testbed.metapath.escape_rules import EscapeRules, escape_rules, escapes, groups_of
 from testbed.metapath.escape_walks import check_overlaps
 from testbed.metapath.known_paths import (
@@ -111,7 +111,7 @@ def test_faults_at_once_are_refused_where_the_rules_strand_a_packet() -> None:
 def test_the_first_escape_is_as_long_as_the_simulators() -> None:
     known, _, _ = _built("torus:4x4", "h0_0", "h2_2")
     network, paths = known.network, build_paths(known.network)
-    counters = build_state(paths, SimulatedOptions()).counters
+    counters = np.zeros(len(COUNTER_NAMES), dtype=np.int64)
     routers = {s.id: i for i, s in enumerate(network.switches)}
     target = paths.routers + [h.id for h in network.hosts].index("h2_2")
     for path in known.inner:

@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.interconnect.ft_drb.ft_drb import FtDrbOptions, build_paths, build_state
-from testbed.interconnect.ft_drb.ft_drb_steps import draw_path, size_metapath
+from testbed.interconnect.engine_inputs import build_settings
+from testbed.interconnect.ft_drb.source_state import build_state
+from testbed.interconnect.ft_drb.source_steps import draw_path, size_metapath
+from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
+from testbed.interconnect.static_paths import build_paths
 from testbed.metapath.known_paths import cable_number, known_paths
 from testbed.metapath.metapaths import (
     Acknowledged,
@@ -195,9 +198,9 @@ def test_packets_are_spread_by_bandwidth() -> None:
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=4), st.integers(0, 2**31 - 1))
 def test_draws_and_sizes_are_the_simulators(ticks: list[int], draw: int) -> None:
     paths = build_paths(NETWORK)
-    options = FtDrbOptions(tolerance=0.4)
-    state = build_state(paths, options)
-    settings_ = options.settings(ticks_per_s=1e9, base_ticks=1000, hop_ticks=500, seed=1)
+    parameters = SimulationParameters(routing="ft-drb", ft_drb=FtDrbOptions(tolerance=0.4))
+    settings_ = build_settings(parameters)._replace(base_ticks=1000, hop_ticks=500)
+    state = build_state(paths, settings_)
     count = len(ticks)
     state.known[1], state.active[1] = 4, count
     state.latency[1, :count] = ticks

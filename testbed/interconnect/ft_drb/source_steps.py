@@ -1,7 +1,7 @@
-"""What sources decide under FT-DRB (document 003, chapter 3), as functions of flat arrays: one text, in Python and compiled.
+"""What sources decide under FT-DRB (Zarza 2011, sections 3.3 and 3.4): the failures they know, and the path of each message.
 
-The reference engine calls these functions as they are; the compiled engine calls them compiled (``STEPS``, inner first).
-What routers decide is in escape_steps.py.
+Functions of flat arrays, run in Python and compiled (``STEPS``, inner first); what routers decide is in escape_steps.py. The
+package's docstring tells the whole algorithm.
 """
 
 from __future__ import annotations
@@ -9,39 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from testbed.interconnect.ft_drb.escape_steps import measure_path, mixed
-from testbed.interconnect.ft_drb.ft_drb_arrays import (
+from testbed.interconnect.ft_drb.escape_steps import TOO_LONG, measure_path, mixed
+from testbed.interconnect.ft_drb.source_state import (
     ALTERNATIVE,
-    BY_CLOCK,
-    BY_REQUEST,
     CLEARED,
     CONFIGURED,
     DIRECT,
     GROWN,
     LATENCIES,
     MARKED,
-    NONE,
     NOTIFICATIONS,
     PROBES,
     SHRUNK,
-    TOO_LONG,
 )
+from testbed.interconnect.static_paths import NONE
 
 
 def select_path(
     paths: Any, state: Any, settings: Any, source: int, destination: int, message: int, now: int
 ) -> tuple[int, int]:
-    """The two intermediates of the next message from host to host (Fig. 3.11, Algorithm 3.4); NONE: minimal static path.
+    """The two intermediates of the next message from host to host (Zarza 2011, Figure 3.11); both NONE: its minimal path.
 
-    ``message``: a number of the message that both engines agree on; ``now``: ticks.
+    ``message``: the message's number, by which its path is drawn; ``now``: ticks.
     """
-    if settings.marking != BY_REQUEST and state.listed[source] > 0:
+    if settings.mark_by_clock and state.listed[source] > 0:
         mark_by_clock(paths, state, settings, source, destination, now)
-    if state.marks[source] == 0 and settings.always == 0:
+    if state.permanents[source] == 0 and not settings.always:
         state.counters[DIRECT] += 1
         return NONE, NONE
-    faulty = state.marks[source] > 0 and takes_marked(paths, state, source, destination)
-    if not faulty and settings.always == 0:
+    faulty = state.permanents[source] > 0 and meets_permanent(paths, state, source, destination)
+    if not faulty and not settings.always:
         state.counters[DIRECT] += 1
         return NONE, NONE
     if faulty and is_probe(state, settings, source, now):
@@ -59,7 +56,7 @@ def select_path(
 
 
 def draw_path(state: Any, pair: int, draw: int) -> int:
-    """A path of the metapath, with probability bandwidth / sum of bandwidths (equations 3.6 to 3.8)."""
+    """A path of the metapath, with probability bandwidth / sum of bandwidths (Zarza 2011, eqs. 3.6 to 3.8)."""
     active = state.active[pair]
     total = 0.0
     for k in range(active):
@@ -73,10 +70,10 @@ def draw_path(state: Any, pair: int, draw: int) -> int:
 
 
 def is_probe(state: Any, settings: Any, source: int, now: int) -> bool:
-    """Whether this message, whose minimal path is marked, is to try it (3.6.2: by request, clock, or either)."""
+    """Whether this message is to try its minimal path, which has a permanent failure (Zarza 2011, Table 3.1)."""
     state.since_probe[source] += 1
-    by_request = settings.probing != BY_CLOCK and state.since_probe[source] >= settings.probe_every
-    by_clock = settings.probing != BY_REQUEST and now - state.probed_at[source] >= settings.probe_ticks
+    by_request = settings.probe_by_count and state.since_probe[source] >= settings.probe_every
+    by_clock = settings.probe_by_clock and now - state.probed_at[source] >= settings.probe_ticks
     if by_request or by_clock:
         state.since_probe[source] = 0
         state.probed_at[source] = now
@@ -84,8 +81,8 @@ def is_probe(state: Any, settings: Any, source: int, now: int) -> bool:
     return False
 
 
-def takes_marked(paths: Any, state: Any, source: int, destination: int) -> bool:
-    """Whether the minimal path takes a cable that the source has marked as permanently failed."""
+def meets_permanent(paths: Any, state: Any, source: int, destination: int) -> bool:
+    """Whether the minimal path takes a cable whose failure the source counts as permanent."""
     at, target = paths.host_router[source], paths.routers + destination
     link = paths.next_link[at, target]
     while link != NONE:
@@ -96,64 +93,65 @@ def takes_marked(paths: Any, state: Any, source: int, destination: int) -> bool:
 
 
 def mark_by_clock(paths: Any, state: Any, settings: Any, source: int, destination: int, now: int) -> None:
-    """Mark the cables of the minimal path that have been in the list for too long without a latency ACK (Table 3.2)."""
+    """Mark cables of the minimal path that have been listed for too long without a latency ACK (Zarza 2011, Table 3.2)."""
     target = paths.routers + destination
     link = paths.next_link[paths.host_router[source], target]
     while link != NONE:
         cable = paths.cable[link]
         if (
-            state.heard[source, cable] > 0
+            state.notified[source, cable] > 0
             and state.permanent[source, cable] == 0
-            and now - state.heard_at[source, cable] >= settings.marking_ticks
+            and now - state.notified_at[source, cable] >= settings.marking_ticks
         ):
             mark_permanent(state, source, cable, now)
         link = paths.next_link[paths.link_target[link], target]
 
 
 def mark_permanent(state: Any, source: int, cable: int, now: int) -> None:
-    if state.marks[source] == 0:
+    """The failure counts as permanent from now on; the source's first one starts the count of messages until a probe."""
+    if state.permanents[source] == 0:
         state.since_probe[source] = 0
         state.probed_at[source] = now
     state.permanent[source, cable] = 1
-    state.marks[source] += 1
+    state.permanents[source] += 1
     state.version[source] += 1
     state.counters[MARKED] += 1
 
 
-def hear_failure(state: Any, settings: Any, source: int, cable: int, now: int) -> None:
-    """A failure notification has reached the source (Fig. 3.10): the count in a row marks the cable (3.4)."""
+def record_failure(state: Any, settings: Any, source: int, cable: int, now: int) -> None:
+    """A failure notification has reached the source (Zarza 2011, Figure 3.10): so many in a row make it permanent."""
     state.counters[NOTIFICATIONS] += 1
-    if state.heard[source, cable] == 0:
+    if state.notified[source, cable] == 0:
         state.listed[source] += 1
-        if settings.marking != BY_REQUEST:
-            state.heard_at[source, cable] = now
-    if state.heard[source, cable] < 255:
-        state.heard[source, cable] += 1
-    due = settings.marking != BY_CLOCK and state.heard[source, cable] >= settings.notifications
+        if settings.mark_by_clock:
+            state.notified_at[source, cable] = now
+    if state.notified[source, cable] < 255:
+        state.notified[source, cable] += 1
+    due = settings.mark_by_count and state.notified[source, cable] >= settings.notifications
     if due and state.permanent[source, cable] == 0:
         mark_permanent(state, source, cable, now)
 
 
-def forget_failure(state: Any, source: int, cable: int) -> None:
+def clear_failure(state: Any, source: int, cable: int) -> None:
     """The cable works (a latency ACK over it, or the router says so): its entry leaves the list."""
-    if state.heard[source, cable] == 0:
+    if state.notified[source, cable] == 0:
         return
-    state.heard[source, cable] = 0
+    state.notified[source, cable] = 0
     state.listed[source] -= 1
     state.counters[CLEARED] += 1
     if state.permanent[source, cable] != 0:
         state.permanent[source, cable] = 0
-        state.marks[source] -= 1
+        state.permanents[source] -= 1
         state.version[source] += 1
 
 
-def hear_latency(
+def record_latency(
     paths: Any, state: Any, settings: Any, source: int, destination: int, first: int, second: int, latency: int
 ) -> None:
-    """A latency ACK has reached the source: its path works; the metapath grows or shrinks (Algorithm 3.3)."""
+    """A latency ACK has reached the source: its path works; the metapath grows or shrinks (Zarza 2011, Algorithm 3.3)."""
     state.counters[LATENCIES] += 1
     if state.listed[source] > 0:
-        forget_along(paths, state, source, destination, first, second)
+        clear_along(paths, state, source, destination, first, second)
     pair = source * len(paths.host_router) + destination
     if state.configured[pair] == 0:
         return
@@ -164,7 +162,8 @@ def hear_latency(
             return
 
 
-def forget_along(paths: Any, state: Any, source: int, destination: int, first: int, second: int) -> None:
+def clear_along(paths: Any, state: Any, source: int, destination: int, first: int, second: int) -> None:
+    """Clear the failures of every cable on the multistep path."""
     at, target = paths.host_router[source], paths.routers + destination
     for step in range(3):
         goal = first if step == 0 else second if step == 1 else target
@@ -174,12 +173,12 @@ def forget_along(paths: Any, state: Any, source: int, destination: int, first: i
             link = paths.next_link[at, goal]
             if link == NONE:
                 break
-            forget_failure(state, source, paths.cable[link])
+            clear_failure(state, source, paths.cable[link])
             at = paths.link_target[link]
 
 
 def size_metapath(paths: Any, state: Any, settings: Any, source: int, destination: int) -> None:
-    """One path more above Thl + Tol, one less below Thl - Tol (equation 3.5)."""
+    """Use one path more above Thl + Tol, one less below Thl - Tol, by the metapath's latency (Zarza 2011, eq. 3.5)."""
     pair = source * len(paths.host_router) + destination
     bandwidth = 0.0
     for k in range(state.active[pair]):
@@ -263,7 +262,7 @@ def add_supernodes(paths: Any, state: Any, settings: Any, source: int, destinati
 def add_path(paths: Any, state: Any, settings: Any, source: int, destination: int, first: int, second: int) -> None:
     """Keep the path among the pair's best where it is whole, new, and short enough (sorted by length, first come first)."""
     start, target = paths.host_router[source], paths.routers + destination
-    length, signature = measure_path(paths, state.heard[source], NONE, start, NONE, first, second, target)
+    length, signature = measure_path(paths, state.notified[source], NONE, start, NONE, first, second, target)
     if length == TOO_LONG:
         return
     pair = source * len(paths.host_router) + destination
@@ -273,7 +272,7 @@ def add_path(paths: Any, state: Any, settings: Any, source: int, destination: in
         if state.latency[pair, k] == estimate:
             same = measure_path(
                 paths,
-                state.heard[source],
+                state.notified[source],
                 NONE,
                 start,
                 NONE,
@@ -303,16 +302,16 @@ def add_path(paths: Any, state: Any, settings: Any, source: int, destination: in
 STEPS: tuple[Callable[..., Any], ...] = (
     draw_path,
     is_probe,
-    takes_marked,
+    meets_permanent,
     mark_permanent,
     mark_by_clock,
-    hear_failure,
-    forget_failure,
-    forget_along,
+    record_failure,
+    clear_failure,
+    clear_along,
     links_to,
     zero_load,
     size_metapath,
-    hear_latency,
+    record_latency,
     add_path,
     add_ancestors,
     add_supernodes,

@@ -1,0 +1,98 @@
+"""One run of the compiled engine: its tables made, its loop run (with larger ones where they were full), its result read off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from testbed.interconnect.compiled.compiled_kernel import compiled_loop
+from testbed.interconnect.compiled.kernel_state import (
+    FINISHED,
+    HEAP_FULL,
+    NO_PROGRESS,
+    OUT_OF_TIME,
+    POOL_FULL,
+    FtDrbHook,
+    State,
+    build_state,
+    build_tables,
+)
+from testbed.interconnect.engine_inputs import EngineInputs
+from testbed.interconnect.ft_drb.source_state import SourceState, count_events
+from testbed.interconnect.ft_drb.source_state import build_state as build_sources
+from testbed.interconnect.results import Outcome, Stuck
+
+MAX_POOL = 1 << 22
+REASONS = {FINISHED: "finished", NO_PROGRESS: "no-progress", OUT_OF_TIME: "out-of-time", POOL_FULL: "too many ACKs"}
+
+
+def run_compiled(inputs: EngineInputs) -> Outcome:
+    """The run's outcome. The pool of ACKs and the heap of events grow fourfold, and the run begins anew, until they suffice."""
+    loop, tables = compiled_loop(), build_tables(inputs.model)
+    pool, heap = (0 if inputs.drb is None else 4096), 1 << 14
+    while True:
+        state = build_state(inputs, ack_pool=pool, heap=heap)
+        hook = None
+        if inputs.drb is not None:
+            hook = FtDrbHook(inputs.model.paths, build_sources(inputs.model.paths, inputs.drb), inputs.drb)
+        loop(tables, inputs.options, state, hook, inputs.messages.born, inputs.cables)
+        status = int(state.run["status"][0])
+        if status == POOL_FULL and pool < MAX_POOL:
+            pool *= 4
+        elif status == HEAP_FULL and heap < MAX_POOL * 8:
+            heap *= 4
+        else:
+            return read_outcome(inputs, state, None if hook is None else hook.state)
+
+
+def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None) -> Outcome:
+    """What the tables say at the end of a run."""
+    count = len(inputs.messages.born)
+    run = {name: int(state.run[name][0]) for name in state.run.dtype.names}
+    packets, nac = state.packets[:count], inputs.options.nac.enabled
+    return Outcome(
+        entered=packets["entered"].copy(),
+        delivered=packets["delivered"].copy(),
+        hops=packets["hops"].copy(),
+        deliveries=run["deliveries"],
+        made=run["next_message"],
+        held=_held_messages(state, count),
+        stopped=REASONS.get(run["status"], "out of memory for events"),
+        stopped_tick=run["now"],
+        last_move_tick=run["last_move"],
+        packet_hops=run["packet_hops"],
+        digest=run["digest"],
+        events=run["events"],
+        livelocked=run["livelocked"],
+        acks=run["acks"],
+        stuck=_stuck(inputs, state),
+        carried=np.asarray(state.channels["carried"][: inputs.model.layout.links]),
+        nac_counters={name: int(state.counters[name][0]) for name in state.counters.dtype.names} if nac else {},
+        nac_timeline=np.asarray(state.log[: run["logged"]]) if nac else np.zeros((0, 4), np.int64),
+        drb_counters={} if sources is None else dict(count_events(sources)),
+        trace=np.asarray(state.trace[: run["traced"]]),
+    )
+
+
+def _held_messages(state: State, messages: int) -> Any:
+    """Numbers of the messages in all queues, found by walking the queues from head to tail."""
+    found = []
+    for queue in np.nonzero(state.queues["held"] > 0)[0].tolist():
+        packet = int(state.queues["head"][queue])
+        for _ in range(int(state.queues["held"][queue])):
+            if 0 <= packet < messages:
+                found.append(packet)
+            packet = int(state.packets["next"][packet])
+    return np.array(found, dtype=np.int64)
+
+
+def _stuck(inputs: EngineInputs, state: State) -> Stuck:
+    """What lies in buffers of the network at the end, and since when its first head waits."""
+    layout, queues = inputs.model.layout, state.queues
+    inside = np.ones(layout.queues, dtype=bool)
+    inside[layout.source_queue : layout.notice_queue] = False
+    held = np.where(inside, queues["held"], 0)
+    waiting = np.nonzero((held > 0) & (queues["want"] >= 0))[0]
+    since = int(queues["since"][waiting].min()) if len(waiting) else -1
+    return Stuck(packets=int(held.sum()), at_sources=int(queues["held"][~inside].sum()), since_tick=since)

@@ -1,0 +1,226 @@
+"""Where FT-DRB meets the engine: multistep paths hop by hop, dead links, notifications and ACKs, done with packets.
+
+What sources and routers decide is in ``testbed/interconnect/ft_drb``, whose docstring tells the whole algorithm. ``hook`` is a
+``kernel_state.FtDrbHook``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.interconnect.compiled.kernel_events import push
+from testbed.interconnect.compiled.kernel_state import (
+    DATA,
+    FAILURE_ACK,
+    ID_MASK,
+    LATENCY_ACK,
+    LINK_UP_ACK,
+    NOTICE,
+    POOL_FULL,
+)
+from testbed.interconnect.ft_drb.escape_steps import escape_path
+from testbed.interconnect.ft_drb.source_steps import clear_failure, record_failure, record_latency, select_path
+from testbed.interconnect.static_paths import NONE
+
+
+def target_of(net: Any, s: Any, packet: int) -> int:
+    """Where the packet is bound next by its header id: an intermediate router, or what stands for its host."""
+    if s.packets[packet].header == 0 and s.packets[packet].first >= 0:
+        return int(s.packets[packet].first)
+    if s.packets[packet].header <= 1 and s.packets[packet].second >= 0:
+        return int(s.packets[packet].second)
+    return int(net.host[s.packets[packet].destination].target)
+
+
+def advance_target(net: Any, s: Any, packet: int, router: int) -> int:
+    """Where the packet is bound next from this router: its header id goes on past intermediates that are here or left out."""
+    while s.packets[packet].header < 2:
+        middle = s.packets[packet].first if s.packets[packet].header == 0 else s.packets[packet].second
+        if middle >= 0 and middle != router:
+            break
+        s.packets[packet].header += 1
+    return target_of(net, s, packet)
+
+
+def choose_path(s: Any, hook: Any, packet: int, now: int) -> None:
+    """A message is made: its source chooses a path."""
+    source, destination = s.packets[packet].source, s.packets[packet].destination
+    first, second = select_path(hook.paths, hook.state, hook.settings, source, destination, packet, now)
+    s.packets[packet].first, s.packets[packet].second = first, second
+    s.packets[packet].sent_first, s.packets[packet].sent_second = first, second
+
+
+def link_towards(net: Any, s: Any, packet: int, router: int) -> int:
+    """The link by which the packet leaves the router."""
+    link = net.next_link[0, router, advance_target(net, s, packet, router)]
+    return int(link) if link >= 0 else int(net.host[s.packets[packet].destination].downlink)
+
+
+def route_packet(net: Any, o: Any, s: Any, hook: Any, queue: int, packet: int, router: int, now: int) -> int:
+    """The channel that the packet asks for; round a dead link by an escape path, its source notified (Zarza 2011, alg. 3.1)."""
+    down = s.down
+    own = NONE
+    if net.output_buffers and net.links * net.lanes <= queue < net.source_queue:
+        own = queue // net.lanes - net.links
+        if net.link[own].cable < 0 or down[net.link[own].cable] == 0:
+            return int(own)
+    link = own if own >= 0 else link_towards(net, s, packet, router)
+    cable = net.link[link].cable
+    if cable >= 0 and down[cable] != 0:
+        notify_source(net, s, hook, packet, link, now)
+        s.packets[packet].failed_cable = cable
+        first, second = escape_path(
+            hook.paths,
+            hook.state.counters,
+            down,
+            router,
+            s.packets[packet].came_over,
+            net.host[s.packets[packet].destination].target,
+            s.packets[packet].number,
+            s.packets[packet].escapes,
+        )
+        s.packets[packet].first, s.packets[packet].second, s.packets[packet].header = first, second, 0
+        s.packets[packet].escaped = 1
+        s.packets[packet].escapes += 1
+        link = link_towards(net, s, packet, router)
+    return int(net.link[link].entry)
+
+
+def notify_source(net: Any, s: Any, hook: Any, packet: int, link: int, now: int) -> None:
+    """The router at the start of a dead link notifies the source of a message that meets it (once a message and cable)."""
+    cable = net.link[link].cable
+    if not hook.settings.notify_by_router or s.packets[packet].kind != DATA or s.packets[packet].notified == cable:
+        return
+    s.packets[packet].notified = cable
+    if hook.settings.link_up_by_router:
+        s.notified_host[link, s.packets[packet].source] = 1
+    send_notice(s, hook, FAILURE_ACK, net.link[link].start, s.packets[packet].source, cable, now)
+
+
+def send_notice(s: Any, hook: Any, kind: int, router: int, host: int, cable: int, now: int) -> None:
+    """A notice from a router to a host sets off at once (as an event, after all that happens at this tick)."""
+    packet = take_packet(s, hook, kind, router, host)
+    if packet >= 0:
+        s.packets[packet].failed_cable = cable
+        s.packets[packet].born = now
+        number = s.packets[packet].number & ID_MASK
+        s.notices[number] = packet
+        push(s, now, NOTICE, number)
+
+
+def take_packet(s: Any, hook: Any, kind: int, source: int, destination: int) -> int:
+    """An ACK out of the pool; NONE, and the run stops, where it is empty."""
+    left = s.run[0].free_acks - 1
+    if left < 0:
+        s.run[0].status = POOL_FULL
+        return NONE
+    packet = s.free[left]
+    s.run[0].free_acks = left
+    s.packets[packet].kind = kind
+    s.packets[packet].source = source
+    s.packets[packet].destination = destination
+    s.packets[packet].ticks = hook.settings.ack_ticks
+    s.packets[packet].hops = 0
+    s.packets[packet].first = NONE
+    s.packets[packet].second = NONE
+    s.packets[packet].header = 0
+    s.packets[packet].escaped = 0
+    s.packets[packet].escapes = 0
+    s.packets[packet].came_over = NONE
+    s.packets[packet].notified = NONE
+    s.packets[packet].failed_cable = NONE
+    s.packets[packet].number = len(s.packets) - len(s.free) + s.run[0].acks
+    s.run[0].acks += 1
+    return int(packet)
+
+
+def reuse_notification(net: Any, s: Any, hook: Any, packet: int, router: int, now: int) -> None:
+    """Hosts of a router that a failure notification passes learn from it (the first improvement of Zarza 2011, 3.6.1)."""
+    for i in range(net.router[router].host_first, net.router[router + 1].host_first):
+        host = net.hosts_of[i]
+        if host != s.packets[packet].destination:
+            record_failure(hook.state, hook.settings, host, s.packets[packet].failed_cable, now)
+
+
+def deliver(s: Any, hook: Any, packet: int, now: int) -> int:
+    """A packet is whole at its host: a message is answered by an ACK (its packet is returned, else NONE), an ACK is read."""
+    paths, state, settings = hook
+    kind = s.packets[packet].kind
+    if kind == DATA:
+        s.packets[packet].delivered = now
+        s.run[0].deliveries += 1
+        return acknowledge(s, hook, packet, now)
+    host = s.packets[packet].destination
+    if kind == LATENCY_ACK:
+        record_latency(
+            paths,
+            state,
+            settings,
+            host,
+            s.packets[packet].source,
+            s.packets[packet].sent_first,
+            s.packets[packet].sent_second,
+            s.packets[packet].latency,
+        )
+    elif kind == FAILURE_ACK:
+        record_failure(state, settings, host, s.packets[packet].failed_cable, now)
+    else:
+        clear_failure(state, host, s.packets[packet].failed_cable)
+    s.free[s.run[0].free_acks] = packet
+    s.run[0].free_acks += 1
+    return NONE
+
+
+def acknowledge(s: Any, hook: Any, packet: int, now: int) -> int:
+    """A latency ACK for a message that did not escape; a failure ACK for one that did, where destinations notify; or NONE."""
+    if s.packets[packet].escaped != 0 and hook.settings.notify_by_router:
+        return NONE
+    kind = FAILURE_ACK if s.packets[packet].escaped != 0 else LATENCY_ACK
+    ack = take_packet(s, hook, kind, s.packets[packet].destination, s.packets[packet].source)
+    if ack < 0:
+        return NONE
+    s.packets[ack].born = now
+    s.packets[ack].failed_cable = s.packets[packet].failed_cable
+    s.packets[ack].sent_first, s.packets[ack].sent_second = s.packets[packet].sent_first, s.packets[packet].sent_second
+    s.packets[ack].latency = now - s.packets[packet].entered
+    return ack
+
+
+def notify_queued(net: Any, s: Any, hook: Any, link: int, queue: int, now: int) -> None:
+    """Notify the sources of all packets in the queue that wait for the link (the second improvement of Zarza 2011, 3.6.1)."""
+    packet = s.queues[queue].head
+    router = net.link[link].start
+    own = (net.links + link) * net.lanes
+    for _ in range(s.queues[queue].arrived):
+        bound = net.output_buffers and own <= queue < own + net.lanes
+        if not bound:
+            bound = link_towards(net, s, packet, router) == link
+        if bound:
+            notify_source(net, s, hook, packet, link, now)
+        packet = s.packets[packet].next
+
+
+def notify_link_up(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
+    """A link works again: its router notifies the hosts that it had notified of the failure (Zarza 2011, 3.6.2)."""
+    for host in range(net.hosts):
+        if s.notified_host[link, host] != 0:
+            s.notified_host[link, host] = 0
+            send_notice(s, hook, LINK_UP_ACK, net.link[link].start, host, net.link[link].cable, now)
+
+
+STEPS = (
+    target_of,
+    advance_target,
+    choose_path,
+    link_towards,
+    take_packet,
+    send_notice,
+    notify_source,
+    route_packet,
+    reuse_notification,
+    acknowledge,
+    deliver,
+    notify_queued,
+    notify_link_up,
+)
+"""For the compiled engine to register."""

@@ -1,0 +1,96 @@
+"""NAC's detection of deadlock-prone situations (Zarza 2011, 4.2.1): inputs that meet conditions 4.1 to 4.3.
+
+Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.interconnect.compiled.kernel_events import push
+from testbed.interconnect.compiled.kernel_state import BLOCKED, ID_MASK, IDENTIFICATION, RETRY
+from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
+from testbed.interconnect.static_paths import NONE
+
+
+def log_event(net: Any, s: Any, kind: int, link: int, now: int) -> None:
+    """One line of the timeline: tick, kind, router, its input."""
+    if s.run[0].logged < len(s.log):
+        at = s.run[0].logged
+        s.log[at, 0], s.log[at, 1], s.log[at, 2], s.log[at, 3] = now, kind, net.link[link].end, link
+        s.run[0].logged = at + 1
+
+
+def wanted_link(net: Any, s: Any, link: int) -> int:
+    """The link between routers that the head of this input asks for; NONE: it asks for none, or for a host."""
+    channel = s.queues[link * net.lanes].want
+    if channel < 0:
+        return NONE
+    out = channel if channel < net.links else channel - net.links
+    return int(out) if net.link[out].end >= 0 else NONE
+
+
+def is_full(net: Any, s: Any, link: int, now: int) -> bool:
+    """True when the heads of as many packets as the input has slots have arrived, and none is being transferred (2).
+
+    Condition 4.3 of Zarza 2011: size(a) = cap(a).
+    """
+    queue = link * net.lanes
+    if s.readers[s.queues[queue].reader].busy > now:
+        return False
+    return bool(s.queues[queue].arrived > 0 and s.queues[queue].arrived == s.queues[queue].slots)
+
+
+def is_blocked(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
+    """True when the input is full (condition 4.3 of Zarza 2011), its head asks for a link between routers (4.2), and every
+    slot behind that output is taken or promised (4.1), as known from the router's own occupancy and credits (3).
+    """
+    if not is_full(net, s, link, now):
+        return False
+    out = wanted_link(net, s, link)
+    return out >= 0 and free_slots_behind(net, s, out, now) <= o.nac.slack
+
+
+def send_identification(net: Any, o: Any, s: Any, origin: int, out: int, parent: int, at: int, now: int) -> None:
+    """An identification packet (origin input, its output) goes up the link ``at``; ``parent``: the one it repeats (7)."""
+    number = s.run[0].identifications & ID_MASK
+    s.run[0].identifications += 1
+    s.identifications[number].origin = origin
+    s.identifications[number].out = out
+    s.identifications[number].parent = parent
+    s.identifications[number].at = at
+    s.counters[0].identification_packets += 1
+    push(s, now + o.nac.control, IDENTIFICATION, number)
+
+
+def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> None:
+    """Which inputs of the router are blocked now (1): those newly so throttle its hosts and send identification packets."""
+    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
+        link = net.inputs[i]
+        blocked = is_blocked(net, o, s, link, now)
+        if blocked and s.links[link].blocked == 0:
+            s.links[link].blocked = 1
+            throttle_injection(s, router)
+            s.counters[0].blocked += 1
+            log_event(net, s, BLOCKED, link, now)
+            send_identification(net, o, s, link, wanted_link(net, s, link), NONE, link, now)
+            if s.links[link].retry_pending == 0:
+                s.links[link].retry_pending = 1
+                push(s, now + o.nac.retry, RETRY, link)
+        elif not blocked and s.links[link].blocked != 0:
+            s.links[link].blocked = 0
+            resume_injection(net, s, router, now)
+
+
+def retry_identification(net: Any, o: Any, s: Any, link: int, now: int) -> None:
+    """The retry timer (8): an input that is still blocked identifies itself once more."""
+    s.links[link].retry_pending = 0
+    if s.links[link].blocked != 0 and is_blocked(net, o, s, link, now):
+        s.counters[0].retries += 1
+        send_identification(net, o, s, link, wanted_link(net, s, link), NONE, link, now)
+        s.links[link].retry_pending = 1
+        push(s, now + o.nac.retry, RETRY, link)
+
+
+STEPS = (log_event, wanted_link, is_full, is_blocked, send_identification, detect_blocked_inputs, retry_identification)
+"""For the compiled engine to register."""

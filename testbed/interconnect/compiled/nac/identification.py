@@ -1,0 +1,77 @@
+"""NAC's identification of routing cycles (Zarza 2011, 4.2.2): whether a blocked input is part of a full cycle, and which.
+
+Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.interconnect.compiled.kernel_state import IDENTIFIED, MAX_CYCLE, MOVED, SIGNALS
+from testbed.interconnect.compiled.nac.detection import is_blocked, log_event, send_identification, wanted_link
+from testbed.interconnect.compiled.nac.recovery import move_to_avoidance_buffer
+
+
+def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> None:
+    """An identification packet reaches the router before its link: its own closes the cycle, others are repeated (4).
+
+    It is the router's own if it comes in through the output that its blocked input asks for; there it only counts while that
+    input is still blocked.
+    """
+    origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
+    router = net.link[at].start
+    if at == out and net.link[origin].end == router:
+        if is_blocked(net, o, s, origin, now) and wanted_link(net, s, origin) == out:
+            close_cycle(net, o, s, hook, packet, now)
+        return
+    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
+        link = net.inputs[i]
+        if wanted_link(net, s, link) == at and is_blocked(net, o, s, link, now):
+            free = s.queues[net.avoidance_queue + link].held == 0
+            if (free or o.nac.repeat_when_full) and not was_at(s, packet, link):
+                send_identification(net, o, s, origin, out, packet, link, now)
+
+
+def was_at(s: Any, packet: int, link: int) -> bool:
+    """Whether the packet has been at this input before (7); one that has been at MAX_CYCLE inputs counts as in a loop."""
+    length = 0
+    while packet >= 0:
+        if s.identifications[packet].at == link:
+            return True
+        packet = s.identifications[packet].parent
+        length += 1
+        if length >= MAX_CYCLE - 1:
+            return True
+    return False
+
+
+def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> None:
+    """The cycle through this input is known: move its head to the avoidance buffer, if that is free (9), and signal on.
+
+    A head whose tail is still arriving cannot move (12): the retry timer tries again.
+    """
+    origin = s.identifications[packet].origin
+    s.counters[0].identified += 1
+    log_event(net, s, IDENTIFIED, origin, now)
+    if s.queues[net.avoidance_queue + origin].held > 0 or s.packets[s.queues[origin * net.lanes].head].tail > now:
+        return
+    signal = s.run[0].signals % SIGNALS
+    s.run[0].signals += 1
+    length = 0
+    walk = packet
+    while walk >= 0:
+        length += 1
+        walk = s.identifications[walk].parent
+    s.signals[signal].length = length
+    walk = packet
+    for i in range(length - 1, -1, -1):
+        s.path[signal, i] = s.identifications[walk].at
+        walk = s.identifications[walk].parent
+    s.signals[signal].place = 0
+    s.counters[0].moved += 1
+    log_event(net, s, MOVED, origin, now)
+    move_to_avoidance_buffer(net, o, s, hook, signal, origin, now)
+
+
+STEPS = (was_at, close_cycle, receive_identification)
+"""For the compiled engine to register."""

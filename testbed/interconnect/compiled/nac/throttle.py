@@ -1,0 +1,92 @@
+"""NAC's throttle (Zarza 2011, 4.2.1): what keeps packets out of a cycle that is about to lock, until it moves again.
+
+Two stops belong to it. ``stop_fw`` on the inputs from a router's own hosts: while any of its inputs is blocked, or has a packet
+in its avoidance buffer, none of their packets is forwarded (``throttle_injection``, ``resume_injection``). ``stop_st`` on an
+output: the slot that a move has freed is reserved for the cycle, and every other input needs a slot more
+(``reserve_slot``, ``use_reserved_slot``). ``may_request`` is where arbitration asks for both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.interconnect.compiled.kernel_events import wake
+
+
+def free_slots_behind(net: Any, s: Any, link: int, now: int) -> int:
+    """cap(c) - size(c) of an output's logic buffer: free slots of its output buffer, and of the input buffer by credits (3)."""
+    behind = link * net.lanes
+    slots = s.queues[behind].slots
+    room, place = 0, s.queues[behind].fill_at
+    while room < slots and s.release[place] <= now:
+        room += 1
+        place += 1
+        if place == s.queues[behind].slot_first + slots:
+            place = s.queues[behind].slot_first
+    if net.output_buffers:
+        own = (net.links + link) * net.lanes
+        room += s.queues[own].slots - s.queues[own].held
+    return int(room)
+
+
+def may_request(net: Any, o: Any, s: Any, channel: int, queue: int, now: int) -> bool:
+    """False where NAC holds the queue's head back: injection is throttled, or the free slot is reserved for another input."""
+    link = channel if channel < net.links else channel - net.links
+    if s.queues[queue].router < 0 or (net.output_buffers and channel < net.links):
+        return True
+    router = s.queues[queue].router
+    if queue < net.links * net.lanes:
+        own = queue // net.lanes
+        if o.nac.stop_local and net.link[own].start < 0 and s.routers[router].throttled > 0:
+            return False
+        if not o.nac.own_request and s.queues[net.avoidance_queue + own].held > 0:
+            return False
+    if s.links[link].reserved > 0 and net.link[link].end >= 0:
+        holder = s.links[link].reserved_for
+        if queue != holder * net.lanes and queue != net.avoidance_queue + holder:
+            return bool(free_slots_behind(net, s, link, now) > s.links[link].reserved)
+    return True
+
+
+def throttle_injection(s: Any, router: int) -> None:
+    """One reason more not to forward packets of the router's own hosts: an input is blocked, or recovers."""
+    s.routers[router].throttled += 1
+
+
+def resume_injection(net: Any, s: Any, router: int, now: int) -> None:
+    """One reason less to throttle injection; with none left, packets of the router's own hosts ask again."""
+    s.routers[router].throttled -= 1
+    if s.routers[router].throttled == 0:
+        for i in range(net.router[router].host_first, net.router[router + 1].host_first):
+            channel = s.queues[net.host[net.hosts_of[i]].uplink * net.lanes].want
+            if channel >= 0:
+                wake(s, channel, now)
+
+
+def reserve_slot(s: Any, o: Any, out: int, link: int) -> bool:
+    """Reserve the free slot behind the output for this input (6); False where one is reserved for another."""
+    if not o.nac.reserve or (s.links[out].reserved > 0 and s.links[out].reserved_for != link):
+        return False
+    s.links[out].reserved_for = link
+    s.links[out].reserved = 1
+    return True
+
+
+def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> None:
+    """After a grant: a reserved slot is used up; an avoidance buffer that is empty again is a reason less to throttle."""
+    if not net.output_buffers or channel >= net.links:
+        link = channel if channel < net.links else channel - net.links
+        if s.links[link].reserved > 0:
+            holder = s.links[link].reserved_for
+            if queue == holder * net.lanes or queue == net.avoidance_queue + holder:
+                s.links[link].reserved -= 1
+    if queue >= net.avoidance_queue:
+        own = queue - net.avoidance_queue
+        resume_injection(net, s, net.link[own].end, now)
+        waiting = s.queues[own * net.lanes].want
+        if waiting >= 0:
+            wake(s, waiting, now)
+
+
+STEPS = (free_slots_behind, may_request, throttle_injection, resume_injection, reserve_slot, use_reserved_slot)
+"""For the compiled engine to register."""

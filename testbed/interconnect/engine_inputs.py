@@ -1,0 +1,248 @@
+"""What both engines are handed, and all that they share: the run in whole ticks, from parameters, messages and faults.
+
+The engines (``compiled/`` and ``reference/``) are held against each other by tests, so they import nothing of one another: they
+meet in the network's tables (``network_model.py``, ``static_paths.py``) and in the values of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.faults.fault import Fault
+from testbed.interconnect.injection import Injections
+from testbed.interconnect.network_model import NetworkModel, zero_load_ticks
+from testbed.interconnect.parameters import MAX_S, PS_PER_TICK, SimulationParameters, ticks
+
+
+class NacSettings(NamedTuple):
+    """NAC's options, named as in ``NacOptions``, times in ticks."""
+
+    enabled: bool
+    control: int
+    """t_f: a control packet over a hop."""
+    retry: int
+    """Until an input that is still blocked identifies itself again."""
+    repeat_when_full: bool
+    own_request: bool
+    reserve: bool
+    stop_local: bool
+    recovery_run: bool
+    slack: int
+    """Free slots with which an output still counts as full."""
+
+
+class EngineOptions(NamedTuple):
+    """How the routers of a run work, times in ticks."""
+
+    fifo: bool
+    """Arbitration by who has asked longest, else round robin."""
+    head_release: bool
+    """A slot is free when the head of its packet has left, else when the tail has."""
+    credit_delay: int
+    """Until the credit of a freed slot is back."""
+    end: int
+    """The run is over: what has not arrived is undelivered."""
+    watchdog: int
+    """So long without a packet having moved is no progress."""
+    hop_cap: int
+    """Links after which a packet counts as a livelock."""
+    nac: NacSettings
+
+
+class FtDrbSettings(NamedTuple):
+    """FT-DRB's options, named as in ``FtDrbOptions``, times in ticks."""
+
+    paths: int
+    first_paths: int
+    notifications: int
+    mark_by_count: bool
+    mark_by_clock: bool
+    marking_ticks: int
+    probe_by_count: bool
+    probe_by_clock: bool
+    probe_every: int
+    probe_ticks: int
+    always: bool
+    threshold: float
+    tolerance: float
+    base_ticks: int
+    """Zero-load latency of a packet whose source and destination are on one router."""
+    hop_ticks: int
+    """What each link between routers adds to it."""
+    notify_by_router: bool
+    notify_queued: bool
+    reuse_notifications: bool
+    link_up_by_router: bool
+    ack_ticks: int
+    """From an ACK's head to its tail."""
+    seed: int
+
+
+class Messages(NamedTuple):
+    """One entry a message, in order of ``born``; its number is its place."""
+
+    born: NDArray[np.int64]
+    """The tick at which it is made."""
+    source: NDArray[np.int32]
+    destination: NDArray[np.int32]
+    ticks: NDArray[np.int64]
+    """From its head to its tail."""
+    variant: NDArray[np.uint8]
+    """Which of the routing tables it follows: which way round where both are as long."""
+
+
+class CableEvents(NamedTuple):
+    """When which cable fails or works again, in order of time; and the links that each cable is made of."""
+
+    tick: NDArray[np.int64]
+    cable: NDArray[np.int32]
+    down: NDArray[np.uint8]
+    """1: it fails; 0: it works again."""
+    first: NDArray[np.int32]
+    """Where a cable's part of ``links`` begins."""
+    links: NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """How much of a run is kept: the first grants (tick, channel, packet) and the first events of NAC."""
+
+    grants: int = 0
+    nac_events: int = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineInputs:
+    """One run. ``drb`` is None where packets do not move by FT-DRB."""
+
+    model: NetworkModel
+    options: EngineOptions
+    drb: FtDrbSettings | None
+    messages: Messages
+    cables: CableEvents
+    recording: Recording
+
+
+def build_inputs(
+    model: NetworkModel,
+    injections: Injections,
+    parameters: SimulationParameters,
+    faults: Sequence[Fault],
+    recording: Recording,
+) -> EngineInputs:
+    """A run in ticks. ``faults`` must be of the model's network (``check_faults``)."""
+    return EngineInputs(
+        model=model,
+        options=_options(model, parameters, injections),
+        drb=build_settings(parameters) if parameters.routing == "ft-drb" else None,
+        messages=_messages(model, parameters, injections),
+        cables=_cable_events(model, faults),
+        recording=recording,
+    )
+
+
+def _options(model: NetworkModel, parameters: SimulationParameters, injections: Injections) -> EngineOptions:
+    nac = parameters.nac
+    last = int(injections.time_ps[-1]) // PS_PER_TICK if len(injections) else 0
+    retry_s = nac.retry_s
+    if retry_s is None:
+        retry_s = nac.control_s * (model.largest_side + 1 if model.is_ring else 4 * model.largest_side)
+    return EngineOptions(
+        fifo=parameters.arbitration == "fifo",
+        head_release=parameters.hop.release == "head",
+        credit_delay=ticks(parameters.hop.credit_delay_s),
+        end=last + ticks(parameters.drain_s),
+        watchdog=ticks(parameters.watchdog_s),
+        hop_cap=parameters.ft_drb.hop_cap_diameters * max(model.paths.diameter, 1),
+        nac=NacSettings(
+            enabled=parameters.deadlock == "nac",
+            control=ticks(nac.control_s),
+            retry=ticks(retry_s),
+            repeat_when_full=nac.repeat_when_full,
+            own_request=nac.own_request,
+            reserve=nac.reserve,
+            stop_local=nac.stop_local,
+            recovery_run=nac.recovery_run,
+            slack=nac.slack,
+        ),
+    )
+
+
+def build_settings(parameters: SimulationParameters) -> FtDrbSettings:
+    """FT-DRB's options in ticks, beside the zero-load latencies that its thresholds stand on."""
+    drb = parameters.ft_drb
+    one, two = (zero_load_ticks(parameters, routers, parameters.packet_bytes) for routers in (1, 2))
+    return FtDrbSettings(
+        paths=drb.paths,
+        first_paths=drb.first_paths,
+        notifications=drb.notifications,
+        mark_by_count=drb.marking != "clock",
+        mark_by_clock=drb.marking != "ack",
+        marking_ticks=ticks(drb.marking_s),
+        probe_by_count=drb.probing != "clock",
+        probe_by_clock=drb.probing != "request",
+        probe_every=drb.probe_every,
+        probe_ticks=ticks(drb.probe_s),
+        always=drb.always,
+        threshold=float(drb.threshold),
+        tolerance=float(drb.tolerance),
+        base_ticks=one,
+        hop_ticks=two - one,
+        notify_by_router=drb.notifier == "router",
+        notify_queued=drb.notify_queued,
+        reuse_notifications=drb.reuse_notifications,
+        link_up_by_router=drb.link_up == "router",
+        ack_ticks=parameters.serialization_ticks(drb.ack_bytes),
+        seed=parameters.seed,
+    )
+
+
+def _messages(model: NetworkModel, parameters: SimulationParameters, injections: Injections) -> Messages:
+    count, sizes = len(injections), injections.size_bytes
+    if sizes is None:
+        lengths = np.full(count, parameters.serialization_ticks(parameters.packet_bytes), dtype=np.int64)
+    else:
+        lengths = np.array([parameters.serialization_ticks(int(size)) for size in sizes], dtype=np.int64)
+    variants = len(model.routes.next_link)
+    drawn = np.zeros(count, dtype=np.uint8)
+    if variants > 1:
+        drawn = np.random.default_rng([parameters.seed, 7]).integers(variants, size=count).astype(np.uint8)
+    return Messages(
+        born=(injections.time_ps // PS_PER_TICK).astype(np.int64),
+        source=injections.source,
+        destination=injections.destination,
+        ticks=lengths,
+        variant=drawn,
+    )
+
+
+def _cable_events(model: NetworkModel, faults: Sequence[Fault]) -> CableEvents:
+    index = {switch.id: i for i, switch in enumerate(model.network.switches)}
+    cable = model.links.cable
+    between = {
+        frozenset((int(a), int(b))): int(c)
+        for a, b, c in zip(model.links.start, model.links.end, cable, strict=True)
+        if c >= 0
+    }
+    events: list[tuple[int, int, int]] = []
+    for fault in faults:
+        number = between[frozenset(index[end] for end in fault.ends)]
+        events.append((ticks(fault.start_s), number, 1))
+        if fault.stop_s < MAX_S:
+            events.append((max(ticks(fault.stop_s), ticks(fault.start_s) + 1), number, 0))
+    events.sort()
+    columns: list[Any] = [list(column) for column in zip(*events, strict=True)] if events else [[], [], []]
+    order = [link for link in np.argsort(cable, kind="stable").tolist() if cable[link] >= 0]
+    counts = np.bincount(cable[cable >= 0], minlength=model.cables)
+    return CableEvents(
+        tick=np.array(columns[0], dtype=np.int64),
+        cable=np.array(columns[1], dtype=np.int32),
+        down=np.array(columns[2], dtype=np.uint8),
+        first=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        links=np.array(order, dtype=np.int32),
+    )

@@ -1,0 +1,106 @@
+"""What the sources of FT-DRB remember, as arrays for compiled code: the link faults list and the metapath of every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from testbed.interconnect.engine_inputs import FtDrbSettings
+from testbed.interconnect.static_paths import Paths
+
+(
+    NOTIFICATIONS,
+    LATENCIES,
+    MARKED,
+    CLEARED,
+    CONFIGURED,
+    GROWN,
+    SHRUNK,
+    PROBES,
+    DIRECT,
+    ALTERNATIVE,
+    ESCAPES,
+    NO_WAY,
+) = range(12)
+"""Places of the counters; COUNTER_NAMES are their names in results."""
+COUNTER_NAMES = (
+    "notifications",
+    "latencies",
+    "marked_permanent",
+    "cleared",
+    "metapaths_configured",
+    "metapaths_grown",
+    "metapaths_shrunk",
+    "probes",
+    "sent_direct",
+    "sent_alternative",
+    "escapes",
+    "escapes_without_way",
+)
+
+
+class SourceState(NamedTuple):
+    """Indexed by source s, by source and cable (s, c), by pair s * H + d of source and destination, or by pair and path."""
+
+    notified: Any
+    """(s, c): failure notifications in a row, at most 255; 0: the cable is not in the link faults list."""
+    permanent: Any
+    """(s, c): 1 where the failure counts as permanent."""
+    notified_at: Any
+    """(s, c): tick of the first notification in the list; 1 x 1 where marking needs no clock."""
+    permanents: Any
+    """(s): how many failures count as permanent."""
+    listed: Any
+    """(s): how many cables are in the list."""
+    version: Any
+    """(s): how often its permanent failures have changed."""
+    since_probe: Any
+    """(s): messages since the last probe that a permanent failure turned off the minimal path."""
+    probed_at: Any
+    """(s): tick of the last probe."""
+    configured: Any
+    """(pair): the source's version when the metapath was configured, plus 1; 0: never."""
+    known: Any
+    """(pair): how many paths its metapath has."""
+    active: Any
+    """(pair): how many of them are in use, the first ones."""
+    first_middle: Any
+    """(pair, path): the first intermediate router, or NONE."""
+    second_middle: Any
+    """(pair, path): the second intermediate router, or NONE."""
+    latency: Any
+    """(pair, path): the last known latency, ticks; the zero-load latency until an ACK tells."""
+    counters: Any
+    """What happened, by the places above."""
+
+
+def build_state(paths: Paths, settings: FtDrbSettings) -> SourceState:
+    """Sources that know of no failure. Memory is taken as pairs are used (H x H x paths entries at most)."""
+    hosts = len(paths.host_router)
+    cables = int(paths.cable.max()) + 1
+    clocked = (hosts, cables) if settings.mark_by_clock else (1, 1)
+    pairs = hosts * hosts
+    return SourceState(
+        notified=np.zeros((hosts, cables), dtype=np.uint8),
+        permanent=np.zeros((hosts, cables), dtype=np.uint8),
+        notified_at=np.zeros(clocked, dtype=np.int64),
+        permanents=np.zeros(hosts, dtype=np.int64),
+        listed=np.zeros(hosts, dtype=np.int64),
+        version=np.zeros(hosts, dtype=np.int64),
+        since_probe=np.zeros(hosts, dtype=np.int64),
+        probed_at=np.zeros(hosts, dtype=np.int64),
+        configured=np.zeros(pairs, dtype=np.int64),
+        known=np.zeros(pairs, dtype=np.int64),
+        active=np.zeros(pairs, dtype=np.int64),
+        first_middle=np.zeros((pairs, settings.paths), dtype=np.int32),
+        second_middle=np.zeros((pairs, settings.paths), dtype=np.int32),
+        latency=np.zeros((pairs, settings.paths), dtype=np.int64),
+        counters=np.zeros(len(COUNTER_NAMES), dtype=np.int64),
+    )
+
+
+def count_events(state: SourceState) -> Mapping[str, int]:
+    """What happened, by name."""
+    return {name: int(value) for name, value in zip(COUNTER_NAMES, state.counters, strict=True)}

@@ -1,0 +1,59 @@
+"""One run of the reference engine: its parts put together, its result read off."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from testbed.interconnect.engine_inputs import EngineInputs
+from testbed.interconnect.reference.ft_drb_routing import FtDrbRouting
+from testbed.interconnect.reference.nac import Nac
+from testbed.interconnect.reference.reference_engine import ReferenceEngine
+from testbed.interconnect.results import Outcome, Stuck
+from testbed.interconnect.static_paths import NONE
+
+
+def run_reference(inputs: EngineInputs) -> Outcome:
+    """The run's outcome, as the compiled engine must give it too."""
+    engine = ReferenceEngine(inputs)
+    nac = Nac(engine, inputs.recording.nac_events) if inputs.options.nac.enabled else None
+    drb = FtDrbRouting(engine, inputs.drb) if inputs.drb is not None else None
+    engine.avoidance = nac or engine.avoidance
+    engine.routing = drb or engine.routing
+    engine.run()
+    messages = engine.messages
+    return Outcome(
+        entered=np.array([m.entered for m in messages], dtype=np.int64),
+        delivered=np.array([m.delivered for m in messages], dtype=np.int64),
+        hops=np.array([m.hops for m in messages], dtype=np.int32),
+        deliveries=engine.deliveries,
+        made=engine.next_message,
+        held=np.array(_held_messages(engine), dtype=np.int64),
+        stopped=engine.stopped,
+        stopped_tick=engine.now,
+        last_move_tick=engine.last_move,
+        packet_hops=engine.packet_hops,
+        digest=engine.digest,
+        events=engine.handled,
+        livelocked=engine.livelocked,
+        acks=engine.routing.acks,
+        stuck=_stuck(engine),
+        carried=np.array([c.carried for c in engine.channels[: engine.layout.links]], dtype=np.int64),
+        nac_counters={} if nac is None else nac.counters,
+        nac_timeline=np.array([] if nac is None else nac.timeline, dtype=np.int64).reshape(-1, 4),
+        drb_counters={} if drb is None else dict(drb.counters),
+        trace=np.array(engine.trace[: inputs.recording.grants], dtype=np.int64).reshape(-1, 3),
+    )
+
+
+def _held_messages(engine: ReferenceEngine) -> list[int]:
+    """Numbers of the messages in buffers and on their way to one."""
+    return [p.number for b in engine.buffers for p in (*b.here, *b.coming) if p.is_data]
+
+
+def _stuck(engine: ReferenceEngine) -> Stuck:
+    """What lies in buffers of the network at the end, and since when its first head waits."""
+    layout = engine.layout
+    at_hosts = [b.held for b in engine.buffers[layout.source_queue : layout.notice_queue]]
+    held = [b for b in engine.buffers if b.held and not layout.source_queue <= b.number < layout.notice_queue]
+    asking = [b.since for b in held if b.wants != NONE]
+    return Stuck(packets=sum(b.held for b in held), at_sources=sum(at_hosts), since_tick=min(asking, default=-1))

@@ -1,0 +1,212 @@
+"""The network's static routing as tables: the minimal segments that every routing of the simulator is made of.
+
+Dimension order on tori, meshes and rings, d-mod-k on fat trees, else what the network names. ``Paths`` also knows which links
+are one cable (they fail together) and which routers are near each other: the supernodes from which FT-DRB takes its
+intermediate routers (Zarza 2011, section 3.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.errors import InputError
+from topologies import Network
+from topologies.routing_tables import static_routing
+
+NONE = -1
+"""No router, link, channel or packet."""
+
+
+class Paths(NamedTuple):
+    """Static routing over R routers and H hosts. Links are numbered as ``network.links``; target t < R is router t, R + h host h.
+
+    Links of a router, and routers near it, are slices of one list: those of router r from ``..._first[r]`` until
+    ``..._first[r + 1]``.
+    """
+
+    routers: int
+    """How many routers: R."""
+    next_link: Any
+    """R x (R + H): the link that leaves router r for target t; NONE at the target's own router."""
+    link_source: Any
+    """The router where a link begins; NONE: a host."""
+    link_target: Any
+    """The router where a link ends; NONE: a host."""
+    cable: Any
+    """The cable of a link: both directions of a pair of switches are one; NONE: a host's link."""
+    host_router: Any
+    """The router of each host."""
+    out_first: Any
+    """Where a router's part of ``out_link`` begins."""
+    out_link: Any
+    """Links from a router to other routers, in order."""
+    near_first: Any
+    """Where a router's part of ``near`` begins."""
+    near: Any
+    """The supernode around a router: the routers one hop away in the order of its links, then those of two."""
+    near_hops: Any
+    """How far each of ``near`` is: 1 or 2 hops."""
+    radix: int
+    """k of a k-ary n-tree, whose router of level l and place w is l * ``width`` + w; 0: no tree."""
+    width: int
+    """Switches on a level of a k-ary n-tree; 0: no tree."""
+    diameter: int
+    """The longest static path between routers, in links."""
+
+
+def build_paths(network: Network) -> Paths:
+    """The network's own static routing as tables, routers and hosts numbered as in ``switches`` and ``hosts``.
+
+    Dimension order on tori, meshes and rings, d-mod-k on fat trees, else what the network names. O(routers^2) memory.
+    Raises InputError where a host hangs on no switch or several, or the network has fewer than two switches.
+    """
+    routers = {switch.id: i for i, switch in enumerate(network.switches)}
+    hosts = {host.id: i for i, host in enumerate(network.hosts)}
+    if len(routers) < 2 or not hosts:
+        raise InputError(f"{network.name}: {len(routers)} switches and {len(hosts)} hosts; give a network with both")
+    source = np.array([routers.get(link.source, NONE) for link in network.links], dtype=np.int32)
+    target = np.array([routers.get(link.target, NONE) for link in network.links], dtype=np.int32)
+    host_router = _host_routers(network, routers, hosts)
+    table = grid_table(network, source, target) if is_grid(network) else _searched_table(network, routers)
+    if is_grid(network):
+        at_hosts = table[:, host_router]
+        table = np.concatenate([table, at_hosts], axis=1)
+    out_first, out_link = _out_links(len(routers), source, target)
+    near_first, near, near_hops = _supernodes(len(routers), out_first, out_link, target)
+    is_tree = network.attributes.get("family") == "fat-tree"
+    radix = int(network.attributes["k"]) if is_tree else 0
+    return Paths(
+        routers=len(routers),
+        next_link=table,
+        link_source=source,
+        link_target=target,
+        cable=_cables(source, target),
+        host_router=host_router,
+        out_first=out_first,
+        out_link=out_link,
+        near_first=near_first,
+        near=near,
+        near_hops=near_hops,
+        radix=radix,
+        width=radix ** (int(network.attributes["n"]) - 1) if is_tree else 0,
+        diameter=_diameter(network, table, target),
+    )
+
+
+def is_grid(network: Network) -> bool:
+    """Whether the network is a torus, mesh or ring: it has a shape and says whether it wraps."""
+    return isinstance(network.attributes.get("shape"), list) and isinstance(network.attributes.get("wraps"), bool)
+
+
+def grid_table(
+    network: Network, source: NDArray[np.int32], target: NDArray[np.int32], *, ties_to_plus: bool = True
+) -> NDArray[np.int32]:
+    """R x R: the first link of the dimension-order path, the shorter way round; where both are as long, + or else -."""
+    shape, wraps = list(network.attributes["shape"]), bool(network.attributes["wraps"])
+    count = int(np.prod(shape))
+    by_ends = {
+        (int(a), int(b)): i for i, (a, b) in reversed(list(enumerate(zip(source, target, strict=True)))) if a >= 0 <= b
+    }
+    place = np.array(np.unravel_index(np.arange(count), shape))
+    table = np.full((count, count), NONE, dtype=np.int32)
+    open_still = np.ones((count, count), dtype=bool)
+    for dimension, size in enumerate(shape):
+        ahead = (place[dimension][None, :] - place[dimension][:, None]) % size
+        differs = (ahead != 0) & open_still
+        shorter = 2 * ahead <= size if ties_to_plus else 2 * ahead < size
+        plus = shorter if wraps else place[dimension][None, :] > place[dimension][:, None]
+        for sign in (1, -1):
+            there = place.copy()
+            there[dimension] = (there[dimension] + sign) % size
+            neighbour = np.ravel_multi_index(tuple(there), tuple(shape))
+            links = np.array([by_ends.get((r, int(neighbour[r])), NONE) for r in range(count)], dtype=np.int32)
+            chosen = differs & (plus if sign == 1 else ~plus)
+            table = np.where(chosen, links[:, None], table)
+        open_still &= ahead == 0
+    return table
+
+
+def _searched_table(network: Network, routers: Mapping[str, int]) -> NDArray[np.int32]:
+    """R x (R + H): the first link of the path that the network's static routing finds from each router."""
+    routing = static_routing(network)
+    targets = [switch.id for switch in network.switches] + [host.id for host in network.hosts]
+    table = np.full((len(routers), len(targets)), NONE, dtype=np.int32)
+    for switch, r in routers.items():
+        for t, goal in enumerate(targets):
+            path = routing(switch, goal)
+            if path and path[0][1] in routers:
+                table[r, t] = network.link_index[path[0]]
+    return table
+
+
+def _host_routers(network: Network, routers: Mapping[str, int], hosts: Mapping[str, int]) -> NDArray[np.int32]:
+    """The one router of each host; InputError where a host has none, or several."""
+    found = np.full(len(hosts), NONE, dtype=np.int32)
+    for host, number in hosts.items():
+        ends = {network.links[i].target for i in network.out_links(host)}
+        if len(ends) != 1 or next(iter(ends)) not in routers:
+            raise InputError(f"{network.name}: host {host!r} is joined to {len(ends)} nodes; it needs one switch")
+        found[number] = routers[ends.pop()]
+    return found
+
+
+def _cables(source: NDArray[np.int32], target: NDArray[np.int32]) -> NDArray[np.int32]:
+    """One number a pair of switches, in the order of the links; parallel links share their cable's fate."""
+    numbers: dict[tuple[int, int], int] = {}
+    found = np.full(len(source), NONE, dtype=np.int32)
+    for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+        if a >= 0 and b >= 0:
+            found[i] = numbers.setdefault((min(a, b), max(a, b)), len(numbers))
+    return found
+
+
+def _out_links(
+    routers: int, source: NDArray[np.int32], target: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Links between routers by the router where they begin: (first, links)."""
+    inner = [i for i in range(len(source)) if source[i] >= 0 and target[i] >= 0]
+    inner.sort(key=lambda i: (int(source[i]), i))
+    counts = np.bincount(source[inner], minlength=routers)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), np.array(inner, dtype=np.int32)
+
+
+def _supernodes(
+    routers: int, out_first: NDArray[np.int32], out_link: NDArray[np.int32], target: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Around every router: those of 1 hop in the order of its links, then those of 2."""
+
+    def neighbours(router: int) -> list[int]:
+        return [int(target[link]) for link in out_link[out_first[router] : out_first[router + 1]]]
+
+    first, near, hops = [0], [], []
+    for router in range(routers):
+        ones = list(dict.fromkeys(neighbours(router)))
+        twos = [n for one in ones for n in neighbours(one)]
+        others = [n for n in dict.fromkeys(twos) if n != router and n not in ones]
+        near += ones + others
+        hops += [1] * len(ones) + [2] * len(others)
+        first.append(len(near))
+    return np.array(first, dtype=np.int32), np.array(near, dtype=np.int32), np.array(hops, dtype=np.int32)
+
+
+def _diameter(network: Network, table: NDArray[np.int32], target: NDArray[np.int32]) -> int:
+    """The longest static path between routers, in links; also a bound where routing is no shortest path."""
+    if is_grid(network):
+        shape, wraps = network.attributes["shape"], network.attributes["wraps"]
+        return sum(size // 2 if wraps else size - 1 for size in shape)
+    longest = 0
+    routers = len(table)
+    for goal in range(table.shape[1]):
+        hops: dict[int, int] = {}
+        for start in range(routers):
+            at, length = start, 0
+            while table[at, goal] != NONE and length <= routers:
+                at = int(target[table[at, goal]])
+                length += 1
+            hops[start] = length
+        longest = max(longest, *hops.values())
+    return longest
