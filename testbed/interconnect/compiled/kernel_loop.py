@@ -221,6 +221,6 @@ def notify_waiting(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
             notify_queued(net, s, hook, link, (net.links + link) * net.lanes + lane, now)
 
 
-INLINE = (join, arrive, detect_later, serve)
-STEPS = (deliver_or_notify, avoid_deadlock, reroute_waiting, notify_waiting, change_cable)
+INLINE = (join, arrive, detect_later, serve, avoid_deadlock)
+STEPS = (deliver_or_notify, reroute_waiting, notify_waiting, change_cable)
 """For the compiled engine to register."""

@@ -34,15 +34,13 @@ def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now
 
 def was_at(s: Any, packet: int, link: int) -> bool:
     """Whether the packet has been at this input before (7); one that has been at MAX_CYCLE inputs counts as in a loop."""
-    length = 0
-    while packet >= 0:
+    for _ in range(MAX_CYCLE - 1):
+        if packet < 0:
+            return False
         if s.identifications[packet].at == link:
             return True
         packet = s.identifications[packet].parent
-        length += 1
-        if length >= MAX_CYCLE - 1:
-            return True
-    return False
+    return True
 
 
 def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> None:

@@ -88,5 +88,6 @@ def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> N
             wake(s, waiting, now)
 
 
-STEPS = (free_slots_behind, may_request, throttle_injection, resume_injection, reserve_slot, use_reserved_slot)
-"""For the compiled engine to register."""
+INLINE = (use_reserved_slot,)
+STEPS = (free_slots_behind, may_request, throttle_injection, resume_injection, reserve_slot)
+"""For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""
