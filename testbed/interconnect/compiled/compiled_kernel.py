@@ -14,7 +14,7 @@ from testbed.interconnect.compiled import engine_steps, ft_drb_hooks, kernel_eve
 from testbed.interconnect.compiled.nac import detection, identification, recovery, throttle
 from testbed.interconnect.ft_drb import escape_steps, source_steps
 
-IN_CALLERS = (kernel_events, throttle, engine_steps, kernel_loop)
+IN_CALLERS = (kernel_events, throttle, detection, identification, engine_steps, kernel_loop)
 CALLED = (escape_steps, source_steps, ft_drb_hooks, throttle, detection, recovery, identification, kernel_loop)
 
 

@@ -92,5 +92,6 @@ def retry_identification(net: Any, o: Any, s: Any, link: int, now: int) -> None:
         push(s, now + o.nac.retry, RETRY, link)
 
 
-STEPS = (log_event, wanted_link, is_full, is_blocked, send_identification, detect_blocked_inputs, retry_identification)
-"""For the compiled engine to register."""
+INLINE = (wanted_link, is_full, is_blocked, detect_blocked_inputs)
+STEPS = (log_event, send_identification, retry_identification)
+"""For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

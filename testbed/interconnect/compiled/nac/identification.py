@@ -71,5 +71,6 @@ def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> N
     move_to_avoidance_buffer(net, o, s, hook, signal, origin, now)
 
 
-STEPS = (was_at, close_cycle, receive_identification)
-"""For the compiled engine to register."""
+INLINE = (was_at, receive_identification)
+STEPS = (close_cycle,)
+"""For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

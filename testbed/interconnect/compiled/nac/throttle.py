@@ -88,6 +88,6 @@ def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> N
             wake(s, waiting, now)
 
 
-INLINE = (use_reserved_slot,)
-STEPS = (free_slots_behind, may_request, throttle_injection, resume_injection, reserve_slot)
+INLINE = (free_slots_behind, may_request, use_reserved_slot)
+STEPS = (throttle_injection, resume_injection, reserve_slot)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""
