@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,8 +19,11 @@ from experiments.capillary import (
     ror_optimum,
     ror_tolerance,
 )
+from experiments.capillary.mobile_pairs import mobile_pair
+from fec.redundancy.ror import ror
 from testbed.commands.studies.study import Study, drawn
 from testbed.model.json_values import json_ready
+from testbed.routing.methods import route_by_name
 
 MIN_GRAPH = 19
 """Of the twenty: the integer programme of the others takes seconds."""
@@ -32,7 +36,7 @@ def measured(study: Study, points: list[dict[str, Any]]) -> list[dict[str, Any]]
 def small_points(study: Study) -> list[dict[str, Any]]:
     points = list(study.points(True, 1))
     if study is ror_layers.STUDY:
-        return [{**points[0], "seed": 5}, {**points[-1], "seed": 1}]
+        return [*points[:2], points[-1]]
     if study is ror_optimum.STUDY:
         return [{"kind": "small", "graph": MIN_GRAPH}, {"kind": "mobile", "graph": 1}]
     if study is bottleneck_hunting.STUDY:
@@ -55,11 +59,39 @@ def test_a_small_version_passes_and_is_drawn(module: Any) -> None:
         assert "<svg" in drawing
 
 
-@pytest.mark.parametrize("module", [ror_layers, ror_tolerance], ids=str)
-def test_studies_of_layers_measure_and_draw_a_few_networks(module: Any) -> None:
-    rows = measured(module.STUDY, small_points(module.STUDY))
-    assert module.STUDY.judge(rows).checks
-    assert all("<svg" in drawing for drawing in drawn(module.STUDY, rows).values())
+def ror_of(row: dict[str, Any], method: str, tolerance: float, large: bool) -> float:
+    """By the definition, link by link, with nothing of the studies' own arithmetic; loads of 1 left out."""
+    network, source, sink = mobile_pair(row["nodes"], row["seed"])
+    loads = [load for load in route_by_name(network, source, sink, method).loads if load < 1]
+    return ror(loads, tolerance=tolerance, source_packets=20, decoding_error_rate=1e-5, large_blocks=large)
+
+
+@cache
+def layer_rows() -> list[dict[str, Any]]:
+    return measured(ror_layers.STUDY, small_points(ror_layers.STUDY))
+
+
+def test_ror_by_layer_is_that_of_the_layers_and_falls_as_claimed() -> None:
+    rows = layer_rows()
+    for layer, method in ((0, "capillary:1"), (4, "capillary:5"), (10, "capillary")):
+        for at in (0, 7, 14):
+            tolerance = ror_layers.TOLERANCES[at]
+            for key, large in (("short", False), ("large", True)):
+                assert rows[0][key][layer][at] == pytest.approx(ror_of(rows[0], method, tolerance, large))
+    assert not [check.name for check in ror_layers.judge(rows).checks if not check.passed]
+    assert all("<svg" in drawing for drawing in drawn(ror_layers.STUDY, rows).values())
+
+
+def test_ror_by_tolerance_is_that_of_the_routes_and_rises_at_small_ones() -> None:
+    rows = measured(ror_tolerance.STUDY, small_points(ror_tolerance.STUDY))
+    for at in (0, 5, 13):
+        tolerance = ror_tolerance.TOLERANCES[at]
+        assert rows[0]["short_first"][at] == pytest.approx(ror_of(rows[0], "capillary:1", tolerance, False))
+        assert rows[0]["large_full"][at] == pytest.approx(ror_of(rows[0], "capillary", tolerance, True))
+    assert ror_tolerance.judge(rows).passed
+    exchanged = [{**row, "short_first": row["short_full"], "short_full": row["short_first"]} for row in rows]
+    assert not any(check.passed for check in ror_tolerance.judge(exchanged).checks)
+    assert all("<svg" in drawing for drawing in drawn(ror_tolerance.STUDY, rows).values())
 
 
 def test_a_wrong_block_size_fails_the_table() -> None:
@@ -70,8 +102,7 @@ def test_a_wrong_block_size_fails_the_table() -> None:
 
 
 def test_rising_ror_fails_the_claim_of_figure_60() -> None:
-    falling = [[20.0 - k] * len(ror_layers.TOLERANCES) for k in range(11)]
-    rows = [{"nodes": 115, "seed": 1, "short": falling[::-1], "large": falling}]
+    rows = [{**row, "short": row["short"][::-1]} for row in layer_rows()]
     failed = [check.name for check in ror_layers.judge(rows).checks if not check.passed]
     assert any("fall of the mean ROR" in name and "eq. 23" in name for name in failed)
 
