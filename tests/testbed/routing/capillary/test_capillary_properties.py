@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,8 +15,10 @@ from scipy.optimize import linprog
 
 from testbed.model.routes import SplitRoute
 from testbed.routing import capillary_route, route_by_name
+from testbed.routing.capillary import kernel
 from testbed.routing.capillary import recursion as capillary_recursion
 from testbed.routing.capillary.certificate import check_certificate
+from testbed.routing.capillary.pieces import Piece, Split
 from testbed.routing.capillary.recursion import LinkArrays, final_loads
 from testbed.routing.flows.min_cost import fewest_links_flow
 from topologies.errors import NoPathError
@@ -39,6 +44,14 @@ def networks(draw: st.DrawFn, *, equal: bool = True, most_nodes: int = 9) -> Net
     host = draw(st.integers(2, 30))
     nodes = tuple(Node(id=f"n{i}", kind="host" if i == host else "switch") for i in range(count))
     return Network(name="random", nodes=nodes, links=links)
+
+
+def geometric_links(seed: int) -> LinkArrays:
+    """24 nodes in the unit square, linked both ways where they are near: several pieces a wave."""
+    places = np.random.default_rng(seed).random((24, 2))
+    near = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) < 0.33
+    tail, head = (ends.tolist() for ends in np.nonzero(near & ~np.eye(24, dtype=bool)))
+    return LinkArrays(nodes=24, tail=tail, head=head, weight=[1] * len(tail))
 
 
 def capillary_or_discard(network: Network, layers: int | None = None) -> SplitRoute:
@@ -190,14 +203,30 @@ def test_the_fewest_links_flow_costs_what_network_simplex_finds(network: Network
 @many
 @given(st.integers(0, 10**6))
 def test_compiled_and_integer_recursion_agree_on_geometric_graphs(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    places = rng.random((24, 2))
-    near = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) < 0.33
-    tail, head = (ends.tolist() for ends in np.nonzero(near & ~np.eye(24, dtype=bool)))
-    links = LinkArrays(nodes=24, tail=tail, head=head, weight=[1] * len(tail))
+    links = geometric_links(seed)
     try:
         exact = final_loads(links, 0, 1, compiled=False)
     except capillary_recursion.DisconnectedError:
         assume(False)
         raise
     assert final_loads(links, 0, 1, compiled=True) == exact
+
+
+@few
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_pieces_that_floats_cannot_split_are_split_in_integers_beside_the_others(seed: int, doubts: int) -> None:
+    """A kernel that gives up on pieces at random: the answer is the same, whichever part of it came from which solver."""
+    doubt = random.Random(doubts)
+
+    class DoubtfulSolver(kernel.CompiledSolver):
+        def split(self, pieces: Sequence[Piece]) -> list[Split | None]:
+            return [None if doubt.random() < 0.4 else split for split in super().split(pieces)]
+
+    links = geometric_links(seed)
+    try:
+        exact = final_loads(links, 0, 1, compiled=False)
+    except capillary_recursion.DisconnectedError:
+        assume(False)
+        raise
+    with mock.patch.object(kernel, "CompiledSolver", DoubtfulSolver):
+        assert final_loads(links, 0, 1, compiled=True) == exact

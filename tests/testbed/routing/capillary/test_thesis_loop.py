@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
+from testbed.errors import InputError
 from testbed.routing import capillary_route, route_by_name
+from testbed.routing.capillary import thesis_loop
 from testbed.routing.capillary.thesis_loop import hunt_layers
 from testbed.routing.flows.end_points import flow_problem
 from testbed.routing.flows.exact_flow import exact_route
+from testbed.routing.flows.linear_programs import UnsolvedError, solve_lp
 from topologies import load_network
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
@@ -69,3 +73,18 @@ def test_floats_become_a_flow_that_is_conserved_exactly_and_has_no_circle() -> N
     route = exact_route(problem, "near", [near[network.links[i].label] for i in problem.links])
     assert [float(load) for load in route.loads] == pytest.approx([1 / 3, 0, 0, 1 / 3, 2 / 3])
     assert route.loads[0] + route.loads[4] == Fraction(1)
+
+
+def test_a_programme_that_the_solver_gives_up_is_bad_input_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved: list[int] = []
+
+    def gives_up(*arguments: Any) -> Any:
+        solved.append(1)
+        if len(solved) == 2:
+            raise UnsolvedError("time limit")
+        return solve_lp(*arguments)
+
+    monkeypatch.setattr(thesis_loop, "solve_lp", gives_up)
+    words = r"'swiss-t1'.* lost its digits at layer programme 2 \(time limit\).*'capillary' is exact"
+    with pytest.raises(InputError, match=words):
+        hunt_layers(load_network("swiss-t1"), "s1", "s6")
