@@ -1,0 +1,37 @@
+"""The JSON keys that docs/guide/commands.md promises are in what the commands print."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from testbed.cli import main
+from tests.helpers.paths import ROOT
+
+ROW = re.compile(r"^\| (`testbed .+?) \| (.+) \| .*? \|$", re.MULTILINE)
+RUNS = {
+    "topology show": ["two-switch"],
+    "route": ["swiss-t1", "--from", "s1", "--to", "s6"],
+    "ror": ["swiss-t1", "--from", "s1", "--to", "s6"],
+    "schedule": ["two-switch", "--method", "round-robin"],
+    "wavelengths": ["ring:5", "--wavelengths", "2", "--method", "first-fit", "--fabric", "simulator"],
+}
+
+
+def _promised(command: str) -> set[str]:
+    """Keys of the object itself: those within braces belong to what it holds."""
+    page = (ROOT / "docs" / "guide" / "commands.md").read_text()
+    keys = next(keys for names, keys in ROW.findall(page) if names.startswith(f"`testbed {command} "))
+    outer = re.sub(r"\{[^{}]*\}", "", keys)
+    return {re.match(r"\w+", key).group() for key in re.findall(r"`(\w[^`]*)`", outer)}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_keys_that_are_promised_are_printed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split(), *RUNS[command], "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    promised = _promised(command)
+    assert len(promised) > 2
+    assert not promised - set(printed)
