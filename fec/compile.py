@@ -11,23 +11,17 @@ from pathlib import Path
 from typing import Any
 
 
-def use_cache_directory() -> None:
-    """Have numba keep compiled code in ``NUMBA_CACHE_DIR``, else in ``parallel-communications-testbed/numba`` in the user's cache."""
+def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> Any:
+    """``numba.njit(*signature, **options)`` of the function, kept in a cache directory of the user's.
+
+    That is ``NUMBA_CACHE_DIR``, else ``parallel-communications-testbed/numba`` in ``XDG_CACHE_HOME``, else in ``~/.cache``: the
+    source tree may be read-only. Where no directory can be written, the code is compiled anew in every process.
+    """
     import numba
 
     if not numba.config.CACHE_DIR:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         numba.config.CACHE_DIR = str(base / "parallel-communications-testbed" / "numba")
-
-
-def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> Any:
-    """``numba.njit(*signature, **options)`` of the function, kept in the cache directory: the source tree may be read-only.
-
-    Where no directory can be written, the code is compiled anew in every process.
-    """
-    import numba
-
-    use_cache_directory()
     try:
         return numba.njit(*signature, cache=True, **options)(function)
     except RuntimeError:  # numba's "no locator available"

@@ -13,8 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from topologies.errors import TopologyError
+from topologies.fat_tree import clos, fat_tree
 from topologies.formats import is_there, read_network_file, read_topohub, shortened
+from topologies.manet import Walk, manet
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
+from topologies.optical_cloud import optical_cloud
+from topologies.swiss_t1 import checked_allocation, swiss_t1
+from topologies.torus import mesh, ring, torus
+from topologies.worked_examples import crossbar, two_switch
 
 ValueKind = Literal["whole", "number", "shape", "allocation", "text"]
 Values = Mapping[str, Any]
@@ -33,14 +39,14 @@ class Parameter:
 @dataclass(frozen=True, kw_only=True)
 class CatalogueEntry:
     """One family of networks: its name, how a full name looks, its parameters (the first ``positional`` ones may be
-    written without their names) and what it is in one line."""
+    written without their names) and what it is in one line. ``build`` takes the parameters by name, and those of COMMON."""
 
     name: str
     pattern: str
     description: str
     parameters: tuple[Parameter, ...] = ()
     positional: int = 0
-    build: Callable[[Values], Network]
+    build: Callable[..., Network]
 
 
 COMMON = (
@@ -81,7 +87,7 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
             f"network {shortened(name_or_path)!r}: nothing follows the colon; write {family} or {entry.pattern}"
         )
     try:
-        return entry.build(_parse_values(entry, words))
+        return entry.build(**_parse_values(entry, words))
     except TopologyError as error:
         raise TopologyError(f"network {shortened(name_or_path)!r}: {error}") from error
 
@@ -137,8 +143,6 @@ def _shape(name: str, text: str) -> tuple[int, ...]:
 
 
 def _allocation(name: str, text: str) -> tuple[int, ...]:
-    from topologies.swiss_t1 import checked_allocation
-
     parts = text.split("-")
     if len(text) > 40 or not all(part.isascii() and part.isdigit() for part in parts):
         raise TopologyError(f"{name} {text[:40]!r}: give 8 counts from 0 to 4 joined by '-', as in 4-4-4-4-0-0-0-0")
@@ -169,88 +173,24 @@ def _nearest(wrong: str, known: Mapping[str, object], otherwise: str) -> str:
     return "did you mean " + " or ".join(near) + "?" if near else otherwise
 
 
-# The builders are imported when asked for, so that a file or a small network costs no numpy, scipy or topohub.
+def _crossbar(n: int, **common: float) -> Network:
+    return crossbar(ports=n, **common)
 
 
-def _swiss_t1(values: Values) -> Network:
-    from topologies.swiss_t1 import swiss_t1
-
-    return swiss_t1(**values)
+def _ring(n: int, **common: float) -> Network:
+    return ring(switches=n, **common)
 
 
-def _two_switch(values: Values) -> Network:
-    from topologies.worked_examples import two_switch
-
-    return two_switch(**values)
-
-
-def _crossbar(values: Values) -> Network:
-    from topologies.worked_examples import crossbar
-
-    return crossbar(ports=values["n"], **_common(values))
-
-
-def _optical_cloud(values: Values) -> Network:
-    from topologies.optical_cloud import optical_cloud
-
-    source = values["graph"]
-    others: dict[str, Any] = {k: v for k, v in values.items() if k != "graph"}
-    if source == "nsfnet":
+def _optical_cloud(graph: str, **others: Any) -> Network:
+    if graph == "nsfnet":
         return optical_cloud(**others)
-    if source.partition(":")[0] == "optical-cloud":
-        raise TopologyError(f"graph={source}: a cloud of clouds is not meant; name the graph itself")
-    return optical_cloud(graph=load_network(source), **others)
+    if graph.partition(":")[0] == "optical-cloud":
+        raise TopologyError(f"graph={graph}: a cloud of clouds is not meant; name the graph itself")
+    return optical_cloud(graph=load_network(graph), **others)
 
 
-def _manet(values: Values) -> Network:
-    from topologies.manet import Walk, manet
-
-    walk = Walk(
-        nodes=values["nodes"],
-        degree=values["degree"],
-        range_units=values.get("range"),
-        step=values["step"],
-        seed=values["seed"],
-    )
-    return manet(walk, frame=values["frame"], **_common(values))
-
-
-def _torus(values: Values) -> Network:
-    from topologies.torus import torus
-
-    return torus(**values)
-
-
-def _mesh(values: Values) -> Network:
-    from topologies.torus import mesh
-
-    return mesh(**values)
-
-
-def _ring(values: Values) -> Network:
-    from topologies.torus import ring
-
-    return ring(switches=values["n"], **_common(values))
-
-
-def _fat_tree(values: Values) -> Network:
-    from topologies.fat_tree import fat_tree
-
-    return fat_tree(**values)
-
-
-def _clos(values: Values) -> Network:
-    from topologies.fat_tree import clos
-
-    return clos(**values)
-
-
-def _topohub(values: Values) -> Network:
-    return read_topohub(values["key"])
-
-
-def _common(values: Values) -> dict[str, float]:
-    return {p.name: values[p.name] for p in COMMON}
+def _manet(frame: int, capacity_bps: float, delay_s: float, range: float | None = None, **walk: Any) -> Network:
+    return manet(Walk(range_units=range, **walk), frame=frame, capacity_bps=capacity_bps, delay_s=delay_s)
 
 
 def _parameter(name: str, kind: ValueKind, default: str | None, description: str) -> Parameter:
@@ -265,13 +205,13 @@ _ENTRIES = (
         parameters=(
             _parameter("allocation", "allocation", "4-4-4-4-4-4-4-4", "nodes that take part, a count per switch"),
         ),
-        build=_swiss_t1,
+        build=swiss_t1,
     ),
     CatalogueEntry(
         name="two-switch",
         pattern="two-switch",
         description="The papers' worked example: t1..t5, r1..r5, s_a, s_b and 12 one-way links",
-        build=_two_switch,
+        build=two_switch,
     ),
     CatalogueEntry(
         name="crossbar",
@@ -313,7 +253,7 @@ _ENTRIES = (
         description="Torus of any dimensions: s<x>_<y> with a host h<x>_<y> each",
         parameters=(_parameter("shape", "shape", "8x8", "switches in each dimension"),),
         positional=1,
-        build=_torus,
+        build=torus,
     ),
     CatalogueEntry(
         name="mesh",
@@ -321,7 +261,7 @@ _ENTRIES = (
         description="Mesh of any dimensions: s<x>_<y> with a host h<x>_<y> each",
         parameters=(_parameter("shape", "shape", "8x8", "switches in each dimension"),),
         positional=1,
-        build=_mesh,
+        build=mesh,
     ),
     CatalogueEntry(
         name="ring",
@@ -337,7 +277,7 @@ _ENTRIES = (
         description="k-ary n-tree: k^n hosts h0.., switches s<level>_<index>",
         parameters=(_parameter("k", "whole", "4", "ports down"), _parameter("n", "whole", "3", "levels of switches")),
         positional=2,
-        build=_fat_tree,
+        build=fat_tree,
     ),
     CatalogueEntry(
         name="clos",
@@ -345,7 +285,7 @@ _ENTRIES = (
         description="Three-level fat tree of k-port switches: k^3/4 hosts h0.., switches s<level>_<index>",
         parameters=(_parameter("k", "whole", "4", "ports of a switch, even"),),
         positional=1,
-        build=_clos,
+        build=clos,
     ),
     CatalogueEntry(
         name="topohub",
@@ -353,7 +293,7 @@ _ENTRIES = (
         description="Real and synthetic backbones of the topohub package (topozoo, sndlib, backbone, gabriel, caida)",
         parameters=(_parameter("key", "text", None, "topohub's key"),),
         positional=1,
-        build=_topohub,
+        build=read_topohub,
     ),
 )
 _BY_NAME = {entry.name: entry for entry in _ENTRIES}
