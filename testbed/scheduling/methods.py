@@ -1,11 +1,10 @@
-"""Scheduling methods by name, as commands and plans give them; each is imported when it is first used.
+"""Scheduling methods by name, as commands and plans give them.
 
 A method takes a traffic and returns a schedule: ``f(traffic, *, seed=1, time_limit_s=60.0, now=None)``.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
@@ -14,6 +13,8 @@ from testbed.errors import InputError
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
+from testbed.scheduling.exact.theory_methods import dsatur, exact, identical_order, milp, random_order, round_robin
+from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 
 Clock = Callable[[], float]
 
@@ -26,33 +27,29 @@ class SchedulingMethod(Protocol):
     ) -> Schedule: ...
 
 
-SCHEDULING_METHODS: Mapping[str, str] = {
-    "liquid": "testbed.scheduling.fast.portfolio:liquid_schedule",
-    "exact": "testbed.scheduling.exact.theory_methods:exact",
-    "round-robin": "testbed.scheduling.exact.theory_methods:round_robin",
-    "random": "testbed.scheduling.exact.theory_methods:random_order",
-    "identical": "testbed.scheduling.exact.theory_methods:identical_order",
-    "dsatur": "testbed.scheduling.exact.theory_methods:dsatur",
-    "milp": "testbed.scheduling.exact.theory_methods:milp",
-    "cp-sat": "testbed.scheduling.fast.portfolio:cp_sat_schedule",
+SCHEDULING_METHODS: Mapping[str, SchedulingMethod] = {
+    "liquid": liquid_schedule,
+    "exact": exact,
+    "round-robin": round_robin,
+    "random": random_order,
+    "identical": identical_order,
+    "dsatur": dsatur,
+    "milp": milp,
+    "cp-sat": cp_sat_schedule,
 }
-
-
-def scheduling_method(name: str) -> SchedulingMethod:
-    """The method of that name; raises InputError for an unknown one."""
-    if name not in SCHEDULING_METHODS:
-        raise InputError(f"scheduling method {name!r} is not known; choose one of {', '.join(SCHEDULING_METHODS)}")
-    module, function = SCHEDULING_METHODS[name].split(":")
-    found: SchedulingMethod = getattr(importlib.import_module(module), function)
-    return found
 
 
 def schedule_by_name(
     traffic: Traffic, name: str, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
 ) -> Schedule:
-    """A schedule by that method, checked by the independent checker; ``seconds`` is filled in where a clock is given."""
+    """A schedule by that method, checked by the independent checker; ``seconds`` is filled in where a clock is given.
+
+    Raises InputError for a method that is not known.
+    """
+    if name not in SCHEDULING_METHODS:
+        raise InputError(f"scheduling method {name!r} is not known; choose one of {', '.join(SCHEDULING_METHODS)}")
     started = now() if now is not None else None
-    schedule = scheduling_method(name)(traffic, seed=seed, time_limit_s=time_limit_s, now=now)
+    schedule = SCHEDULING_METHODS[name](traffic, seed=seed, time_limit_s=time_limit_s, now=now)
     seconds = now() - started if now is not None and started is not None else None
     check_schedule(traffic, schedule)
     return replace(schedule, seconds=seconds)
