@@ -14,9 +14,9 @@ from sfio_emu.ports import ProcessGroup, SoloGroup
 MIN_JOIN_S = 30.0  # processes of one program may start seconds apart on a busy machine
 
 
-def session_from_environment(environment: Mapping[str, str] | None = None) -> Session:
+def session_from_environment() -> Session:
     """Build the session; raises `UsageError` naming the variable that is missing or malformed."""
-    values = os.environ if environment is None else environment
+    values = os.environ
     rank, size = _whole(values, "SFIO_RANK", 0), _whole(values, "SFIO_SIZE", 1)
     if not 0 <= rank < size:
         raise UsageError(f"SFIO_RANK is {rank} and SFIO_SIZE {size}: the rank must be 0 to size - 1")

@@ -41,7 +41,7 @@ class Listener:
     """Serves clients of the given listening sockets, each with its own directory.
 
     `sockets`: (listening socket, directory) pairs. `memory_bytes` bounds the buffers of all messages together,
-    `message_bytes` those of one. A client that holds a buffer others wait for and sends nothing for `silence_s` is
+    `message_bytes` those of one. A client that holds a buffer others wait for and sends nothing for MAX_SILENCE_S is
     dropped. `sieve`: many small runs near one another are moved as one span.
     """
 
@@ -51,11 +51,10 @@ class Listener:
         *,
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
         message_bytes: int = DEFAULT_MESSAGE_BYTES,
-        silence_s: float = MAX_SILENCE_S,
         sieve: bool = True,
     ) -> None:
         self._pool = BufferPool(memory_bytes, min(message_bytes, memory_bytes))
-        self._silence_s, self._sieve = silence_s, sieve
+        self._sieve = sieve
         self._poll = select.poll()
         self._listening: dict[int, tuple[socket.socket, RootedSubfiles, Rejections]] = {}
         self._clients: dict[int, _Client] = {}
@@ -101,7 +100,7 @@ class Listener:
         except OSError:  # the client is gone again, or no descriptor is left: the others are served on
             return
         stream.setblocking(False)
-        watch_peer(stream, 4 * self._silence_s)
+        watch_peer(stream, 4 * MAX_SILENCE_S)
         connection = ServerConnection(subfiles, self._pool, rejections, sieve=self._sieve)
         self._clients[stream.fileno()] = _Client(
             stream=stream, connection=connection, events=select.POLLIN, active_s=time.monotonic()
@@ -144,7 +143,7 @@ class Listener:
         if self._starving:
             now_s = time.monotonic()
             for number, client in list(self._clients.items()):
-                if client.connection.holds_buffer and now_s - client.active_s > self._silence_s:
+                if client.connection.holds_buffer and now_s - client.active_s > MAX_SILENCE_S:
                     self._drop(number)
 
     def _drain(self, number: int) -> None:

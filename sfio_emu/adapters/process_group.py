@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.client.group_rounds import (
     HELLO,
     MAX_ITEM_BYTES,
@@ -49,14 +50,8 @@ def _parse_address(address: str) -> tuple[socket.AddressFamily, str | tuple[str,
 
 def _watch_silence(connection: socket.socket) -> None:
     """Let the kernel end a TCP connection whose peer is silent for LOSS_NOTICED_S; Unix sockets end with their process."""
-    if connection.family == socket.AF_UNIX:
-        return
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(LOSS_NOTICED_S * 1000 * 0.9))
+    if connection.family != socket.AF_UNIX:
+        watch_peer(connection, LOSS_NOTICED_S)
 
 
 def _bind(address: str) -> socket.socket:

@@ -70,15 +70,10 @@ def first_bytes(buffer: Buffer, size: int | None) -> Buffer:
     """The first `size` bytes of a buffer (all if none is given); raises `UsageError` where it is shorter."""
     if size is None:
         return buffer
-    try:
-        view = memoryview(buffer)
-    except TypeError:
-        raise UsageError(f"a {type(buffer).__name__} is no buffer: give bytes, a bytearray or an array") from None
-    if not 0 <= size <= view.nbytes:
-        raise UsageError(f"a size of {size} bytes with a buffer of {view.nbytes}: give 0 to {view.nbytes}")
-    if not view.c_contiguous:
-        raise UsageError("the buffer is not contiguous: give a contiguous array, or its parts as blocks")
-    return view.cast("B")[:size] if view.nbytes else view
+    memory = as_bytes(buffer)
+    if not 0 <= size <= len(memory):
+        raise UsageError(f"a size of {size} bytes with a buffer of {len(memory)}: give 0 to {len(memory)}")
+    return memory[:size].data
 
 
 __all__ = ["as_bytes", "each_offset", "first_bytes", "inside", "span"]

@@ -193,7 +193,7 @@ class HostTransfer(NamedTuple):
             self.counters.copies[pieces[0].way] += 1
             stream = np.empty(size, dtype=np.uint8)
             yield [stream.data]
-            _scatter_around_holes(pieces, self.memory, stream, _holes(runs.sizes, counts))
+            _scatter_present(pieces, self.memory, stream, runs.sizes, counts)
         elif vectors := self._vectors(pieces):
             yield vectors
         elif self.block is not None:
@@ -237,41 +237,27 @@ def slices(pieces: Sequence[Piece], size: int) -> Iterator[tuple[Sequence[Piece]
         yield parts, SLICE_BYTES - room
 
 
-def _scatter_around_holes(pieces: Sequence[Piece], memory: Bytes, stream: Bytes, holes: list[tuple[int, int]]) -> None:
-    """Put what arrived in its places; where runs came short, memory is left as it was."""
-    place = skipped = 0
-    for piece in pieces:
-        skipped = _scatter_around(piece, memory, stream, place, holes, skipped)
-        place += piece.size
-
-
-def _holes(sizes: Sequence[int], counts: Sequence[int]) -> list[tuple[int, int]]:
-    """Where of the full stream bytes are missing: (start, end)."""
-    place = 0
-    holes = []
+def _scatter_present(
+    pieces: Sequence[Piece], memory: Bytes, stream: Bytes, sizes: Sequence[int], counts: Sequence[int]
+) -> None:
+    """Put what arrived of the runs (`counts` of their `sizes`) in its places; where they came short, memory stays as it was."""
+    present: list[list[int]] = []  # stretches: where in the runs, where in the stream, bytes
+    place = arrived = 0
     for size, count in zip(sizes, counts, strict=True):
-        if count < size:
-            holes.append((place + count, place + size))
-        place += size
-    return holes
-
-
-def _scatter_around(
-    piece: Piece, memory: Bytes, stream: Bytes, place: int, holes: list[tuple[int, int]], skipped: int
-) -> int:
-    """Scatter the parts of a piece at `place` of the full stream outside the holes; the bytes skipped up to its end."""
-    start, end = place, place + piece.size
-    for hole_start, hole_end in holes:
-        if hole_end <= start or hole_start >= end:
-            continue
-        if hole_start > start:
-            part = piece.part(start - place, hole_start - place)
-            part.scatter(memory, stream[start - skipped : hole_start - skipped])
-        skipped += min(hole_end, end) - max(hole_start, start)
-        start = min(hole_end, end)
-    if start < end:
-        piece.part(start - place, end - place).scatter(memory, stream[start - skipped : end - skipped])
-    return skipped
+        if present and present[-1][0] + present[-1][2] == place:
+            present[-1][2] += count
+        elif count:
+            present.append([place, arrived, count])
+        place, arrived = place + size, arrived + count
+    place = 0
+    for piece in pieces:
+        for first, there, count in present:
+            start, end = max(first, place), min(first + count, place + piece.size)
+            if start < end:
+                piece.part(start - place, end - place).scatter(
+                    memory, stream[there + start - first : there + end - first]
+                )
+        place += piece.size
 
 
 __all__ = ["HostTransfer", "Stage", "pack", "slices"]
