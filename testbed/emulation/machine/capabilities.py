@@ -84,7 +84,7 @@ def find_program(name: str) -> str | None:
 
 
 def find_capabilities() -> dict[str, Capability]:
-    """Everything that ``testbed doctor`` tells, in its order. Takes one to two seconds; raises nothing."""
+    """Everything that ``testbed doctor`` reports, in its order. Takes one to two seconds; raises nothing."""
     found = {"namespaces": _namespaces(), "openvswitch": _open_vswitch()}
     found |= {name: _program(program, package) for name, program, package in PROGRAMS}
     found["tun"] = _tun()
@@ -147,7 +147,7 @@ def _tun() -> Capability:
 
 
 def _trials(possible: bool) -> dict[str, Capability]:
-    """What only a sandbox can tell; all absent, with the reason, where there is none."""
+    """What only a trial in a sandbox can show; all absent, with the reason, where there is none."""
     from testbed.emulation.machine.capability_trials import TRIALS
 
     why = "cannot be tried without namespaces and Open vSwitch"
@@ -159,10 +159,10 @@ def _trials(possible: bool) -> dict[str, Capability]:
             done = subprocess.run(
                 words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIALS_LIMIT_S, check=False
             )
-            told: dict[str, dict[str, str]] = json.loads(done.stdout)
+            results: dict[str, dict[str, str]] = json.loads(done.stdout)
             return {
                 name: Capability(available=not t["lack"], detail=t["lack"] or t["detail"], mend=t["mend"])
-                for name, t in told.items()
+                for name, t in results.items()
             }
         except subprocess.TimeoutExpired:
             why = f"the trials did not end within {_TRIALS_LIMIT_S:g} s"

@@ -32,11 +32,11 @@ from testbed.model.wiring import wire
 from topologies.network import Network, Node
 
 _A, _B = 101, 102
-_FRAMES = 400
+_PACKETS = 400
 _LOSS = 0.5
 
 
-def _frames_that_arrive(count: int = _FRAMES) -> int:
+def _packets_that_arrive(count: int = _PACKETS) -> int:
     """Send packets over the trial cable and count the arrivals."""
     with (
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender,
@@ -46,11 +46,11 @@ def _frames_that_arrive(count: int = _FRAMES) -> int:
         receiver.bind(("trial1", 0x88B5))
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         receiver.settimeout(0.1)
-        frame = b"\xff" * 6 + b"\x02\0\0\0\0\1" + b"\x88\xb5" + bytes(46)
+        packet = b"\xff" * 6 + b"\x02\0\0\0\0\1" + b"\x88\xb5" + bytes(46)
         arrived = 0
         for _ in range(count):
             try:
-                sender.send(frame)
+                sender.send(packet)
             except OSError:
                 continue  # a full queue tells the sender with ENOBUFS
         try:
@@ -66,7 +66,7 @@ def _shaping(netlink: Netlink) -> str:
     netlink.apply([token_bucket(_A, rate_bps=1e6, burst_bytes=3000, queue_bytes=1_000_000)])
     began = time.monotonic()
     try:
-        arrived = _frames_that_arrive(200)
+        arrived = _packets_that_arrive(200)
     finally:
         netlink.apply([delete_queue(_A)])
     if arrived < 200 or time.monotonic() - began < 0.05:
@@ -78,7 +78,7 @@ def _netem(netlink: Netlink) -> str:
     netlink.apply([delay_line(_A, delay_s=0.02)])
     began = time.monotonic()
     try:
-        _frames_that_arrive(1)
+        _packets_that_arrive(1)
     finally:
         netlink.apply([delete_queue(_A)])
     waited = time.monotonic() - began
@@ -90,18 +90,18 @@ def _netem(netlink: Netlink) -> str:
 def _packet_loss(netlink: Netlink) -> str:
     try:
         netlink.apply([packet_gate(_A), drop_rule(_A, _LOSS)])
-        arrived = _frames_that_arrive()
+        arrived = _packets_that_arrive()
         netlink.apply([drop_rule(_A, _LOSS, "remove")])
         means = "a BPF classifier"
     except NetlinkError:
         netlink.apply([delay_line(_A, delay_s=0.0, loss_fraction=_LOSS)])
-        arrived = _frames_that_arrive()
+        arrived = _packets_that_arrive()
         netlink.apply([delete_queue(_A)])
         means = "netem"
-    lost = 1 - arrived / _FRAMES
+    lost = 1 - arrived / _PACKETS
     if not 0.3 < lost < 0.7:
         raise CapabilityError(f"{means} was asked to lose half of the packets and lost {lost:.0%}")
-    return f"{means}: asked to lose 50 %, lost {lost:.0%} of {_FRAMES} packets"
+    return f"{means}: asked to lose 50 %, lost {lost:.0%} of {_PACKETS} packets"
 
 
 def _htb(_: Netlink) -> str:
@@ -115,9 +115,9 @@ def _nft_loss(_: Netlink) -> str:
       chain out { type filter hook egress device "trial0" priority 0; numgen random mod 100 < 50 counter drop; }
     }"""
     _program(["nft", "-f", "-"], rules)
-    arrived = _frames_that_arrive()
+    arrived = _packets_that_arrive()
     _program(["nft", "delete", "table", "netdev", "trial"])
-    return f"nftables drops at random on egress ({1 - arrived / _FRAMES:.0%} of 50 % asked)"
+    return f"nftables drops at random on egress ({1 - arrived / _PACKETS:.0%} of 50 % asked)"
 
 
 def _kernel_datapath(_: Netlink) -> str:
@@ -168,18 +168,18 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
 
 
 def main() -> int:
-    """Try everything; a trial that fails never keeps the next from its turn."""
-    told = {}
+    """Try everything; the others are tried where one fails."""
+    results = {}
     with Netlink() as netlink:
         cable: list[Message] = [make_veth(VethEnd(name="trial0", index=_A), VethEnd(name="trial1", index=_B), mtu=1500)]
         netlink.apply([*cable, set_up(_B, True)])
         for name, (trial, mend) in TRIALS.items():
             try:
-                told[name] = {"detail": trial(netlink), "lack": "", "mend": ""}
+                results[name] = {"detail": trial(netlink), "lack": "", "mend": ""}
             except (CapabilityError, NetlinkError) as error:
                 lack = error.strerror if isinstance(error, NetlinkError) else str(error)
-                told[name] = {"detail": "", "lack": lack or "refused", "mend": mend}
-    json.dump(told, sys.stdout)
+                results[name] = {"detail": "", "lack": lack or "refused", "mend": mend}
+    json.dump(results, sys.stdout)
     return 0
 
 

@@ -9,14 +9,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import CapabilityError, InputError
-from testbed.striping.emulated.program_run import ProgramEnd, ProgramNetwork
+from testbed.striping.emulated.program_run import Place, ProgramEnd, ProgramNetwork
 
 OVER_THE_NETWORK = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
 """What makes MPICH's ranks talk by TCP although they share one machine."""
@@ -34,22 +32,13 @@ exec mnexec -a "$pid" unshare -m sh -c "mount -t sysfs none /sys && exec $*"
 _OWN_SYS = ("unshare", "-m", "sh", "-c", 'mount -t sysfs none /sys && exec "$@"', "mpiexec")
 
 
-@dataclass(frozen=True, kw_only=True)
-class MpiRank:
-    """Where a rank runs: the emulated host's name and address, and what this rank alone finds in its environment."""
-
-    host: str
-    ip: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-
-def find_mpiexec(programs: Path | None = None) -> Path:
-    """MPICH's mpiexec: in ``programs``, in the directory the variable TESTBED_MPI names, or beside this Python.
+def find_mpiexec() -> Path:
+    """MPICH's mpiexec: in the directory the variable TESTBED_MPI names, or beside this Python.
 
     Raises CapabilityError where there is none (the extra ``mpi`` brings it) or where it is another MPI's.
     """
     named = os.environ.get("TESTBED_MPI")
-    directory = programs or (Path(named) if named else Path(sys.executable).parent)
+    directory = Path(named) if named else Path(sys.executable).parent
     for name in ("mpiexec.hydra", "mpiexec"):
         if os.access(directory / name, os.X_OK):
             return directory / name
@@ -67,16 +56,15 @@ class MpiJob:
     def __init__(
         self,
         net: EmulatedNetwork,
-        ranks: Sequence[MpiRank],
+        ranks: Sequence[Place],
         command: Sequence[str],
         *,
-        programs: Path | None = None,
         prefixed: bool = False,
         captured: bool = True,
     ) -> None:
         """``captured``: `finish` gives what the ranks write, else it goes where this process writes; ``prefixed``: each line
         begins with its rank."""
-        mpiexec = find_mpiexec(programs)
+        mpiexec = find_mpiexec()
         self._directory = tempfile.TemporaryDirectory(prefix="mpi-")
         launcher = Path(self._directory.name) / "launcher"
         launcher.write_text(_LAUNCHER)
@@ -125,7 +113,7 @@ class MpiJob:
 
 
 def mpiexec_words(
-    mpiexec: Path, launcher: Path, ranks: Sequence[MpiRank], command: Sequence[str], *, prefixed: bool
+    mpiexec: Path, launcher: Path, ranks: Sequence[Place], command: Sequence[str], *, prefixed: bool
 ) -> list[str]:
     """The command line: a block for each rank, so that each has an environment of its own, on the hosts in their order."""
     words = [str(mpiexec), "-launcher", "ssh", "-launcher-exec", str(launcher), "-localhost", ranks[0].ip]
@@ -148,15 +136,10 @@ def run_under_mpi(
 
     Which rank failed mpiexec itself says. Raises CapabilityError without MPICH, InputError at the time limit.
     """
-    began = time.monotonic()
-    ranks = [
-        MpiRank(host=place.host, ip=network.wiring.host_at(place.node).ip, environment=place.environment)
-        for place in network.places()
-    ]
     sys.stdout.flush()
-    with MpiJob(network.net, ranks, command, prefixed=prefixed, captured=False) as job:
+    with MpiJob(network.net, network.places(), command, prefixed=prefixed, captured=False) as job:
         try:
             code, _ = job.finish(time_limit_s)
         except subprocess.TimeoutExpired:
             raise InputError(f"the program did not end within {time_limit_s:g} s; raise --time-limit") from None
-    return ProgramEnd(exit_code=code if code >= 0 else 128 - code, rank=None, seconds=time.monotonic() - began)
+    return ProgramEnd(exit_code=code if code >= 0 else 128 - code, rank=None)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,16 +40,16 @@ class ProgramEnd:
 
     exit_code: int
     rank: int | None
-    seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a rank runs: its host and node, and what it finds in its environment."""
+    """Where a rank runs: the emulated host's name and address, its node, and what the rank finds in its environment."""
 
     rank: int
     node: str
     host: str
+    ip: str
     environment: Mapping[str, str]
 
 
@@ -98,6 +98,7 @@ class ProgramNetwork:
                 rank=rank,
                 node=node,
                 host=self.wiring.host_at(node).name,
+                ip=self.wiring.host_at(node).ip,
                 environment={
                     "SFIO_RANK": str(rank),
                     "SFIO_SIZE": str(len(self.placement.compute)),
@@ -111,27 +112,17 @@ class ProgramNetwork:
             for rank, node in enumerate(self.placement.compute)
         )
 
-    def run(
-        self,
-        command: Sequence[str],
-        *,
-        prefixed: bool = False,
-        time_limit_s: float | None = None,
-        started: Callable[[Sequence[subprocess.Popen[bytes]]], None] | None = None,
-    ) -> ProgramEnd:
+    def run(self, command: Sequence[str], *, prefixed: bool = False, time_limit_s: float | None = None) -> ProgramEnd:
         """Run the command once a rank, until all have ended or one has failed.
 
         ``prefixed``: every line of output begins with its rank. Raises InputError where the command cannot be started.
         """
-        began = time.monotonic()
         with _Ranks(self.net, self.places(), command, prefixed) as ranks:
-            if started is not None:
-                started(ranks.processes)
             rank, code = ranks.wait(time_limit_s)
             broke = self._server.failed_rank
             if rank is not None and broke is not None and broke != rank:
                 rank, code = ranks.cause(broke) or (rank, code)
-        return ProgramEnd(exit_code=code, rank=rank, seconds=time.monotonic() - began)
+        return ProgramEnd(exit_code=code, rank=rank)
 
 
 def file_rules(wiring: Wiring, placement: Placement) -> tuple[FlowRule, ...]:

@@ -6,11 +6,15 @@ import pytest
 
 from testbed.cli import main
 from testbed.errors import CapabilityError
-from testbed.striping.emulated.mpi_launcher import MpiRank, find_mpiexec, mpiexec_words
+from testbed.striping.emulated.mpi_launcher import find_mpiexec, mpiexec_words
+from testbed.striping.emulated.program_run import Place
 
 
 def test_every_rank_has_its_host_and_its_environment() -> None:
-    ranks = [MpiRank(host=f"h{i}", ip=f"10.0.0.{i + 1}", environment={"SFIO_RANK": str(i)}) for i in range(2)]
+    ranks = [
+        Place(rank=i, node=f"t{i}", host=f"h{i}", ip=f"10.0.0.{i + 1}", environment={"SFIO_RANK": str(i)})
+        for i in range(2)
+    ]
     words = mpiexec_words(Path("/opt/mpiexec"), Path("/tmp/launcher"), ranks, ["python", "a.py"], prefixed=True)
     text = " ".join(words)
     assert "-hosts 10.0.0.1,10.0.0.2 -ppn 1 -l" in text

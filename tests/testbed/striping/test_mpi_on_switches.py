@@ -74,18 +74,14 @@ sys.stdout.write(f"rank {world.rank} has the matrix\\n")
 
 def run_ranks(root: str, program: str, *arguments: str) -> dict[str, Any]:
     """Inside a sandbox: a program of three ranks on a crossbar; its exit code, its lines, the bytes on each host's links."""
-    from testbed.striping.emulated.mpi_launcher import MpiJob, MpiRank
+    from testbed.striping.emulated.mpi_launcher import MpiJob
     from testbed.striping.emulated.program_run import ProgramNetwork
     from testbed.striping.placement import place
     from topologies import load_network
 
     with ProgramNetwork(place(load_network("crossbar:3"), 3, 2), Path(root), shape=False) as network:
-        ranks = [
-            MpiRank(host=at.host, ip=network.wiring.host_at(at.node).ip, environment=at.environment)
-            for at in network.places()
-        ]
         before = network.net.link_counters()
-        with MpiJob(network.net, ranks, [sys.executable, program, *arguments]) as job:
+        with MpiJob(network.net, network.places(), [sys.executable, program, *arguments]) as job:
             code, output = job.finish(100)
         after = network.net.link_counters()
         crossed = {f"{a}->{b}": after[a, b, n][1] - before[a, b, n][1] for a, b, n in after}
