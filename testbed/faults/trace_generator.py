@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import numpy as np
 
 from testbed.errors import InputError
-from testbed.faults.failure_traces import FailureTrace, NetworkFailure, parse_lanl_table
+from testbed.faults.failure_traces import FailureTrace, NetworkFailure
 
 MIN_OUTAGE_S = 60.0
 _EPOCH_S = 1_041_379_200.0  # 2003-01-01
@@ -62,24 +61,7 @@ KNOWN_STATISTICS: Mapping[str, TraceStatistics] = {
         outage_median_s=None, outage_log_deviation=None,
     ),
 }  # fmt: skip
-"""Measured from the public tables by the rules of failure_traces.py (LANL: interconnect-hardware)."""
-
-
-def measure_statistics(trace: FailureTrace, *, nodes: int) -> TraceStatistics:
-    """The statistics of a trace of a machine of so many nodes. Raises InputError for fewer than three failures."""
-    if len(trace.failures) < 3:
-        raise InputError(f"trace of {trace.system}: {len(trace.failures)} failures have no statistics; it takes 3")
-    gaps = np.diff([failure.start_s for failure in trace.failures])
-    outages = [max(f.end_s - f.start_s, MIN_OUTAGE_S) for f in trace.failures if f.end_s is not None]
-    return TraceStatistics(
-        nodes=nodes,
-        failures=len(trace.failures),
-        components=len({failure.component for failure in trace.failures}),
-        span_s=trace.span_s,
-        gap_variation=float(gaps.std() / gaps.mean()),
-        outage_median_s=float(np.median(outages)) if outages else None,
-        outage_log_deviation=float(np.std(np.log(outages))) if outages else None,
-    )
+"""Measured from the public tables by the rules of failure_traces.py (LANL: interconnect-hardware); a test measures them anew."""
 
 
 def generate_trace(statistics: TraceStatistics, *, seed: int | Sequence[int], name: str = "synthetic") -> FailureTrace:
@@ -110,40 +92,6 @@ def generate_trace(statistics: TraceStatistics, *, seed: int | Sequence[int], na
         end_s=_EPOCH_S + statistics.span_s,
         rule="generated",
     )
-
-
-def sample_trace() -> FailureTrace:
-    """A small synthetic trace that needs no file: 20 failures of 64 nodes in a year, read from an LANL table."""
-    return parse_lanl_table(sample_lanl_table(), "1")
-
-
-def sample_lanl_table() -> list[str]:
-    """The lines of a small synthetic table in the LANL format."""
-    statistics = TraceStatistics(
-        nodes=64,
-        failures=20,
-        components=15,
-        span_s=365 * 86_400.0,
-        gap_variation=1.7,
-        outage_median_s=4000.0,
-        outage_log_deviation=1.2,
-    )
-    return write_lanl_table(generate_trace(statistics, seed=1, name="1"))
-
-
-def write_lanl_table(trace: FailureTrace) -> list[str]:
-    """A trace as lines of the LANL format (the columns that matter; times to the minute)."""
-    lines = ["System,nodenum,Prob Started,Prob Fixed,Hardware,Network\n"]
-    for failure in trace.failures:
-        fixed = "" if failure.end_s is None else _written(failure.end_s)
-        words = [trace.system, failure.component, _written(failure.start_s), fixed, "Interconnect Interface", ""]
-        lines.append(",".join(words) + "\n")
-    return lines
-
-
-def _written(moment_s: float) -> str:
-    at = datetime.fromtimestamp(moment_s, tz=UTC)
-    return f"{at.month}/{at.day}/{at.year} {at.hour}:{at.minute:02d}"
 
 
 def _weibull_shape(variation: float) -> float:

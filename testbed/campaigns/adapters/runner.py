@@ -70,17 +70,6 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows that ``write_rows`` wrote. Raises InputError for a file that is none."""
-    from pyarrow import ArrowException, parquet
-
-    try:
-        rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
-    except (OSError, ArrowException) as error:
-        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
-    return rows
-
-
 @contextmanager
 def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
     import dask

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
-from testbed.faults.trace_generator import sample_lanl_table
+from tests.helpers.failure_samples import sample_lanl_table
 
 QUICK = ["simulate", "torus:4x4", "--duration", "0.005"]
 

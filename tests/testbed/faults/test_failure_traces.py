@@ -20,15 +20,9 @@ from testbed.faults.cable_faults import (
 )
 from testbed.faults.failure_traces import parse_fta_events, parse_lanl_table, parse_pnnl_table
 from testbed.faults.shapes import SHAPES, shape_faults, shape_walk
-from testbed.faults.trace_generator import (
-    KNOWN_STATISTICS,
-    generate_trace,
-    measure_statistics,
-    sample_lanl_table,
-    sample_trace,
-    write_lanl_table,
-)
+from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
 from testbed.results.trace_files import read_trace
+from tests.helpers.failure_samples import measure_statistics, sample_lanl_table, sample_trace, write_lanl_table
 from tests.helpers.paths import SHARED
 from topologies import load_network
 
