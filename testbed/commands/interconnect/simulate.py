@@ -249,7 +249,7 @@ def _print(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdi
     from rich.console import Console
     from rich.table import Table
 
-    from testbed.commands.studies.study import show_checks
+    from testbed.commands.runs import show_checks
 
     console = Console(highlight=False)
     console.print(

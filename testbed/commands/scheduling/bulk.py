@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.parsing import rate_bps, read_pattern, search_limit, size_bytes
+from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,17 +51,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--deadlock", choices=("retreat", "fail"), default="retreat", help="what ends a circle of waiting transfers")
     add("--store", type=Path, metavar="DIR", help="keep every message that arrived whole")
     add("--time-limit", type=search_limit, default=10.0, metavar="S", help="of the search for a schedule (default 10)")
-    add(
-        "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
-    )
-    add("--seed", type=int, default=1, help="seed of everything random (default 1)")
-    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
-    add("--json", action="store_true", help="print one JSON object on stdout")
+    add_run_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
+    from testbed.bulk.figures import bulk_figures
     from testbed.bulk.session import plan_sides
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.stream.session import choose_fabric
@@ -76,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         enter_sandbox(sys.argv[1:])
     sessions = _sessions(args, options, switchings, fabric)
     chosen = sessions[0]
-    directory = _stored(args, sessions)
+    directory = keep_run(args, "bulk", [session.row() for session in sessions], chosen.verdict, bulk_figures)
     if args.json:
         print(json.dumps(document(sessions) | {"results": str(directory)}))
     else:
@@ -102,19 +99,6 @@ def _sessions(
     return sessions
 
 
-def _stored(args: argparse.Namespace, sessions: list[BulkSession]) -> Path:
-    from testbed.bulk.figures import bulk_figures
-    from testbed.emulation.machine.provenance import describe_run
-    from testbed.report.drawing.svg_figures import rendered
-    from testbed.results.study_store import StudyRun
-
-    manifest = describe_run(command="testbed " + " ".join(sys.argv[1:]), seed=args.seed)
-    with StudyRun.new(args.results, "bulk", manifest) as stored:
-        for session in sessions:
-            stored.add(session.row())
-        return stored.finish(stored.rows, sessions[0].verdict, rendered("bulk", lambda: bulk_figures(stored.rows)))
-
-
 def document(sessions: list[BulkSession]) -> dict[str, Any]:
     """What --json prints: the chosen switching's figures, and those of the other under ``beside``."""
     chosen, *others = sessions
@@ -130,8 +114,6 @@ def _show(sessions: list[BulkSession], directory: Path) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
-
-    from testbed.commands.studies.study import show_checks
 
     first = sessions[0].row()
     barrier = "with a barrier" if first["barrier"] else "without a barrier"
@@ -169,9 +151,7 @@ def _show(sessions: list[BulkSession], directory: Path) -> None:
             "passed" if session.verdict.passed else "invalid" if session.verdict.invalid else "failed",
         )
     console.print(table)
-    show_checks(sessions[0].verdict)
-    print(f"results: {directory}")
-    print(f"page:    {directory / 'page.html'}")
+    show_verdict(sessions[0].verdict, directory)
 
 
 def _switchings(args: argparse.Namespace) -> tuple[Switching, ...]:

@@ -179,6 +179,6 @@ def _print(
         table.add_row(*cells)
     console.print(table)
     if verdict is not None:
-        from testbed.commands.studies.study import show_checks
+        from testbed.commands.runs import show_checks
 
         show_checks(verdict)

@@ -6,6 +6,7 @@ import sys
 
 from rich.console import Console
 
+from testbed.commands.runs import show_place
 from testbed.report.tables import closing_table
 from testbed.stream.prediction.packet_fates import CampaignResult
 from testbed.stream.suite import SuiteResult
@@ -49,6 +50,5 @@ def show_result(result: SuiteResult) -> None:
             print(f"failed: {check.name}: predicted {check.predicted}, measured {check.measured}; {check.detail}")
     state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
     print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
-    print(f"results: {result.directory}")
-    print(f"page:    {result.directory / 'page.html'}")
+    show_place(result.directory)
     sys.stdout.flush()

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from testbed.commands.stream.stream_options import add_fabric_options
+from testbed.commands.runs import add_run_options, command_line
 
 
 def add_parser(subparsers: Any) -> None:
@@ -15,7 +15,7 @@ def add_parser(subparsers: Any) -> None:
         "demo", help="coded streams over capillary routes on three networks while links fail (under 2 minutes)"
     )
     parser.add_argument("--quick", action="store_true", help="two links a network instead of six")
-    add_fabric_options(parser)
+    add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run)
 
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     requests = demo_requests(quick=args.quick, seed=args.seed, rate_pps=rate_pps)
     suite = Suite(
         name="demo",
-        command="testbed " + " ".join(sys.argv[1:]),
+        command=command_line(),
         requests=tuple(r for _, r in requests),
         titles=tuple(t for t, _ in requests),
         seed=args.seed,

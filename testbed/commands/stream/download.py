@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.parsing import rate_bps, size_bytes
-from testbed.commands.stream.stream_options import add_fabric_options
+from testbed.commands.runs import add_run_options
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def add_parser(subparsers: Any) -> None:
     add("--code", default="raptorq", choices=("raptorq", "reed-solomon"), help="default %(default)s")
     add("--block-symbols", type=int, metavar="M", help="source symbols a block (default 500, Reed-Solomon 128)")
     add("--faults", type=Path, metavar="FILE", help="a JSON file as of testbed stream; [] for none")
-    add_fabric_options(parser)
+    add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run)
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from testbed.commands.parsing import seconds
+from testbed.commands.runs import add_run_options, command_line
 from testbed.commands.stream.stream_options import (
-    add_fabric_options,
     add_stream_options,
     stream_parameters,
 )
@@ -46,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
         "--faults", default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures besides (default none)"
     )
     add_stream_options(parser)
-    add_fabric_options(parser)
+    add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run, rate_pps=50.0, playback=None, hold=2.0)
 
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         enter_sandbox(sys.argv[1:])
     suite = Suite(
         name="mobility",
-        command="testbed " + " ".join(sys.argv[1:]),
+        command=command_line(),
         requests=(mobility_request(args),),
         titles=(f"{args.network[0]} {args.source} to {args.sink}, moving",),
         seed=args.seed,

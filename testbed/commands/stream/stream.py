@@ -9,8 +9,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from testbed.commands.parsing import parse_captures, seconds, size_bytes
+from testbed.commands.runs import add_run_options, command_line
 from testbed.commands.stream.stream_options import (
-    add_fabric_options,
     add_fault_options,
     add_stream_options,
     session_request,
@@ -47,7 +47,7 @@ def add_parser(subparsers: Any) -> None:
     add("--blocks", type=int, default=10_000, help="of --probe-block-size, for each N (default 10000)")
     add("--probe-link", metavar="LINK", help="a->b that is down while probing (default: the most loaded one)")
     add_routing_options(parser)
-    add_fabric_options(parser)
+    add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run)
 
 
@@ -106,7 +106,7 @@ def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
     pairs = [(args.source, args.sink), *(_pair(word) for word in args.also)]
     suite = Suite(
         name="stream",
-        command="testbed " + " ".join(sys.argv[1:]),
+        command=command_line(),
         requests=tuple(replace(request, source=source, sink=sink) for source, sink in pairs),
         titles=tuple(f"{args.network} {source} to {sink}" for source, sink in pairs),
         seed=args.seed,

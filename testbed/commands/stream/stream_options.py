@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from testbed.commands.parsing import seconds, size_bytes
@@ -19,18 +18,9 @@ from testbed.stream.session import SessionRequest
 from topologies import load_network
 from topologies.network import Network
 
-FABRICS = ("emulation", "simulator")
 FAULTS_HELP = (
     "default each-link; poisson:rate=R,lasts=S: every loaded cable fails R times a second for S s, overlaps included"
 )
-
-
-def add_fabric_options(parser: argparse.ArgumentParser) -> None:
-    """--fabric, --seed, --results, --json."""
-    parser.add_argument("--fabric", choices=FABRICS, help="default: emulation where this machine can, else simulator")
-    parser.add_argument("--seed", type=int, default=1, help="seed of labels, faults and content (default 1)")
-    parser.add_argument("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
 
 
 def add_stream_options(parser: argparse.ArgumentParser) -> None:

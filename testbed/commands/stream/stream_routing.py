@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+from testbed.commands.runs import keep_run, show_verdict
 from testbed.commands.stream.stream_options import file_faults
 from testbed.errors import CapabilityError, InputError
 from testbed.metapath.metapaths import MetapathOptions
@@ -66,13 +66,16 @@ def add_routing_options(parser: argparse.ArgumentParser) -> None:
 
 def run_reactive(args: argparse.Namespace) -> int:
     """Exit code: the verdict's. The caller has entered the sandbox."""
+    from testbed.metapath.figures import metapath_figures
+    from testbed.metapath.records import fault_rows
     from testbed.metapath.session import run_metapath_session
     from testbed.report.progress_bar import progress_bar
 
     plan = metapath_plan(args)
     with progress_bar(f"{args.routing} {args.network} {args.source} to {args.sink}") as report_progress:
         session = run_metapath_session(plan, report_progress, repeats_if_invalid=_REPEATS)
-    directory = _store(args, session)
+    rows = fault_rows(plan, session.run, session.analysis)
+    directory = keep_run(args, STUDY_NAME, rows, session.verdict, metapath_figures)
     if args.json:
         from testbed.metapath.records import metapath_document
 
@@ -136,25 +139,7 @@ def _faults(args: argparse.Namespace, network: Network) -> Any:
     return each_cable_faults(network, args.source, args.sink, kind=args.fault_kind, most=args.links)
 
 
-def _store(args: argparse.Namespace, session: Any) -> Path:
-    from testbed.emulation.machine.provenance import describe_run
-    from testbed.metapath.figures import metapath_figures
-    from testbed.metapath.records import fault_rows
-    from testbed.report.drawing.svg_figures import rendered
-    from testbed.results.study_store import StudyRun
-
-    rows = fault_rows(session.plan, session.run, session.analysis)
-    manifest = describe_run(command="testbed " + " ".join(sys.argv[1:]), seed=args.seed)
-    with StudyRun.new(args.results, STUDY_NAME, manifest) as stored:
-        for row in rows:
-            stored.add(row)
-        drawings = rendered(STUDY_NAME, lambda: metapath_figures(rows)) if rows else {}
-        return stored.finish(rows, session.verdict, drawings)
-
-
 def _show(session: Any, directory: Path) -> None:
-    from testbed.commands.studies.study import show_checks
-
     print(
         "link            fault       lost  of  noticed ms  reconfigured ms  returned ms  latency ms before/during/after"
     )
@@ -168,9 +153,7 @@ def _show(session: Any, directory: Path) -> None:
             f"{one.link:15} {one.kind:10} {one.lost:5d} {one.sent:4d}  {noticed:>10}  {_ms(one.reconfigured_s):>15}  "
             f"{_ms(one.returned_s):>11}  {latency}"
         )
-    show_checks(session.verdict)
-    print(f"results: {directory}")
-    print(f"page:    {directory / 'page.html'}")
+    show_verdict(session.verdict, directory)
 
 
 def _ms(value_s: float | None) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.parsing import rate_bps, search_limit, size_bytes
+from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,12 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--kill", action="append", default=[], metavar="NODE@S", help="end a listener S seconds after the start")
     add("--root", type=Path, metavar="DIR", help="keep the subfiles there (default: they are removed)")
     add("--time-limit", type=search_limit, default=10.0, metavar="S", help="of the search for a schedule (default 10)")
-    add(
-        "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
-    )
-    add("--seed", type=int, default=1, help="seed of everything random (default 1)")
-    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
-    add("--json", action="store_true", help="print one JSON object on stdout")
+    add_run_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -72,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.stream.session import choose_fabric
+    from testbed.striping.figures import striping_figures
     from testbed.striping.session import plan_session
 
     options = _options(args)
@@ -80,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
     session = _session(args, plan, fabric)
-    directory = _stored(args, session)
+    directory = keep_run(args, "sfio", [session.document()], session.verdict, lambda rows: striping_figures(rows[0]))
     if args.json:
         print(json.dumps(session.document() | {"results": str(directory)}))
     else:
@@ -108,24 +105,10 @@ def _make(directory: Path) -> None:
         raise InputError(f"--results {directory}: {error.strerror}; choose a directory that can be written") from None
 
 
-def _stored(args: argparse.Namespace, session: StripingSession) -> Path:
-    from testbed.emulation.machine.provenance import describe_run
-    from testbed.report.drawing.svg_figures import rendered
-    from testbed.results.study_store import StudyRun
-    from testbed.striping.figures import striping_figures
-
-    manifest = describe_run(command="testbed " + " ".join(sys.argv[1:]), seed=args.seed)
-    with StudyRun.new(args.results, "sfio", manifest) as stored:
-        stored.add(session.document())
-        return stored.finish(stored.rows, session.verdict, rendered("sfio", lambda: striping_figures(stored.rows[0])))
-
-
 def _show(session: StripingSession, directory: Path) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
-
-    from testbed.commands.studies.study import show_checks
 
     found = session.document()
     console = Console(highlight=False)
@@ -152,9 +135,7 @@ def _show(session: StripingSession, directory: Path) -> None:
             "no" if not record["verified"] else "yes",
         )
     console.print(table)
-    show_checks(session.verdict)
-    print(f"results: {directory}")
-    print(f"page:    {directory / 'page.html'}")
+    show_verdict(session.verdict, directory)
 
 
 def _options(args: argparse.Namespace) -> StripingOptions:

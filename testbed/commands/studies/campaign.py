@@ -180,7 +180,7 @@ def _show(
     from rich.console import Console
     from rich.table import Table
 
-    from testbed.commands.studies.study import show_checks
+    from testbed.commands.runs import show_checks
 
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "method": lambda row: row["method"],

@@ -41,8 +41,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _redraw_study(args: argparse.Namespace) -> int:
+    from testbed.commands.runs import show_checks
     from testbed.commands.studies.experiment import find_experiments
-    from testbed.commands.studies.study import Study, drawn, show_checks
+    from testbed.commands.studies.study import Study, drawn
     from testbed.errors import InputError, InvalidRunError
     from testbed.report.drawing.svg_figures import rendered
     from testbed.results.study_store import load_study, write_drawings

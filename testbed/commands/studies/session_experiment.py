@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.commands.parsing import OneLineParser, reported
+from testbed.commands.runs import add_run_options
 from testbed.commands.stream.closing import show_result
-from testbed.commands.stream.stream_options import add_fabric_options
 from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 from testbed.stream.session import SessionRequest, choose_fabric
 from testbed.stream.suite import Suite, SuiteResult, run_suite
@@ -37,7 +37,7 @@ class Experiment:
         words = list(sys.argv[1:] if argv is None else argv)
         parser = OneLineParser(prog=program or f"testbed experiment run {self.name}", description=self.does)
         parser.add_argument("--quick", action="store_true", help="a small version, under a minute")
-        add_fabric_options(parser)
+        add_run_options(parser, seeded="labels, faults and content")
         args = parser.parse_args(words)
         return reported(lambda: self._run(args, words))
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from testbed.commands.parsing import OneLineParser, reported
+from testbed.commands.runs import show_verdict
 from testbed.errors import InputError
 from testbed.model.json_values import json_ready
 from testbed.model.verdict import Verdict
@@ -132,27 +133,7 @@ class Study:
             }
             print(json.dumps(document))
             return
-        show_checks(verdict)
-        print(f"results: {directory}")
-        print(f"page:    {directory / 'page.html'}")
-
-
-def show_checks(verdict: Verdict) -> None:
-    """Every check on a line of its own, then the verdict."""
-    for check in verdict.checks:
-        figures = " ".join(
-            f"{name} {value:.6g}"
-            for name, value in (("predicted", check.predicted), ("measured", check.measured))
-            if value is not None
-        )
-        print(
-            f"{'passed' if check.passed else 'FAILED'}: {check.name}"
-            + "".join(f"; {w}" for w in (figures, check.detail) if w)
-        )
-    for note in verdict.notes:
-        print(f"note: {note}")
-    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
-    print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
+        show_verdict(verdict, directory)
 
 
 def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:

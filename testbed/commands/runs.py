@@ -1,0 +1,78 @@
+"""What all commands that run something share: their options, what is kept of a run on disk, and what is shown of its verdict."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testbed.model.verdict import Verdict
+
+Row = dict[str, Any]
+
+
+def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everything random") -> None:
+    """--fabric, --seed (of what it says), --results, --json."""
+    add = parser.add_argument
+    add(
+        "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
+    )
+    add("--seed", type=int, default=1, help=f"seed of {seeded} (default 1)")
+    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    add("--json", action="store_true", help="print one JSON object on stdout")
+
+
+def command_line() -> str:
+    """The command as it was given, for a run's manifest."""
+    return "testbed " + " ".join(sys.argv[1:])
+
+
+def keep_run(
+    args: argparse.Namespace,
+    name: str,
+    rows: Sequence[Row],
+    verdict: Verdict,
+    draw: Callable[[Sequence[Row]], Mapping[str, Any]],
+) -> Path:
+    """Keep a run's rows, the figures that ``draw`` makes of them, verdict and page; returns their directory."""
+    from testbed.emulation.machine.provenance import describe_run
+    from testbed.report.drawing.svg_figures import rendered
+    from testbed.results.study_store import StudyRun
+
+    with StudyRun.new(args.results, name, describe_run(command=command_line(), seed=args.seed)) as stored:
+        for row in rows:
+            stored.add(row)
+        return stored.finish(stored.rows, verdict, rendered(name, lambda: draw(stored.rows)) if rows else {})
+
+
+def show_verdict(verdict: Verdict, directory: Path) -> None:
+    """Every check on a line of its own, then the verdict, and where the run lies."""
+    show_checks(verdict)
+    show_place(directory)
+
+
+def show_checks(verdict: Verdict) -> None:
+    """Every check on a line of its own, then the verdict."""
+    for check in verdict.checks:
+        figures = " ".join(
+            f"{name} {value:.6g}"
+            for name, value in (("predicted", check.predicted), ("measured", check.measured))
+            if value is not None
+        )
+        print(
+            f"{'passed' if check.passed else 'FAILED'}: {check.name}"
+            + "".join(f"; {w}" for w in (figures, check.detail) if w)
+        )
+    for note in verdict.notes:
+        print(f"note: {note}")
+    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
+    print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
+
+
+def show_place(directory: Path) -> None:
+    """Where a run and its page lie."""
+    print(f"results: {directory}")
+    print(f"page:    {directory / 'page.html'}")
