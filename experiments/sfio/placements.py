@@ -153,15 +153,15 @@ def placement_figure(rows: Sequence[Row], *, title: str) -> Any:
     for series, (name, colour, _, aside) in MEASURED.items():
         chosen = [r for r in rows if r["series"] == series]
         if chosen:
-            _spread(axes, chosen, "throughput_bps", f"{name}, measured", colour, aside, marker="D")
+            _spread(axes, chosen, "throughput_bps", f"{name}, measured", colour, aside)
     axes.axvline(16, color=GREY, linestyle="--", linewidth=1, label="half of the machine")
     finish_by_nodes(axes, rows, x="nodes, each of which computes and keeps a subfile", title=title)
     return figure
 
 
-def _spread(
-    axes: Any, rows: Sequence[Row], key: str, name: str, colour: str, aside: float, *, marker: str = "."
-) -> None:
+def _spread(axes: Any, rows: Sequence[Row], key: str, name: str, colour: str, aside: float) -> None:
+    """Every placement a point, ``aside`` from its number of nodes, and a line through the medians; diamonds where measured."""
+    marker = "D" if key == "throughput_bps" else "."
     values: dict[int, list[float]] = {}
     for row in rows:
         values.setdefault(row["nodes"], []).append(row[key] / 1e6)

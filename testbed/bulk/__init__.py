@@ -22,7 +22,8 @@ circle closes; one of them gives its links back and asks again.
 **Acknowledgement** is twofold. TCP's own acknowledgements take the reverse of the data's path, over rules that always stand. And
 the receiver reports every message that is complete; the coordinator takes note if its checksum is right, and only then gives
 its links to others. With a *barrier* the next time frame opens when every message of this one has been reported, and the
-circuits of a frame leave the switches in one batch; without one each sender goes on to its own next message.
+circuits of a frame leave the switches in one batch, unless somebody waits for their links; without one each sender goes on to
+its own next message.
 
 **What goes wrong.** A damaged message, or one whose connection broke, is sent again. A cut link takes down the circuits over it;
 their transfers are repeated over an alternative path, or given up where there is none. When nothing arrives for long, or an end
