@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.capillary.panels import panels
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import capillary_route
@@ -96,10 +97,8 @@ def _mean_bottlenecks(rows: Sequence[Row]) -> list[float]:
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Mean number of suspected links against the iteration, a curve a layer."""
     from matplotlib import colormaps
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.6, 5.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(8.6, 5.2)
     colours = colormaps["viridis"]
     for k in range(LAYERS):
         hunts = [row["suspects"][k] for row in rows if len(row["suspects"]) > k]

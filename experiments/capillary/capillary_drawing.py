@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from experiments.capillary.bottleneck_hunting import geometric_network
@@ -80,50 +80,21 @@ def _drawing(row: Row) -> Any:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, LogNorm
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
     figure = Figure(figsize=(9.4, 8), layout="constrained")
     axes = figure.subplots()
-    places = row["places"]
-    axes.plot(*zip(*places, strict=True), ".", color="#bbbbbb", markersize=4)
     loads = [load for _, _, load, _ in row["loaded"]]
-    least = min(
-        min(loads), max(loads) / 10
-    )  # loads that are all alike are no reason for a scale that spreads their rounding
+    # loads that are all alike are no reason for a scale that spreads their rounding
+    least = min(min(loads), max(loads) / 10)
     shade = LogNorm(least, max(loads))
-    colours = ListedColormap(
-        colormaps["viridis_r"]([0.15 + 0.85 * k / 255 for k in range(256)])
-    )  # its yellow is too pale
-    for a, b, load, layer in sorted(row["loaded"], key=lambda each: each[2]):
-        axes.annotate(
-            "",
-            places[b],
-            places[a],
-            arrowprops={
-                "arrowstyle": "-|>",
-                "color": colours(shade(load)),
-                "linewidth": 0.8 + 3.2 * (load / max(loads)) ** 0.5 if layer else 0.9,
-                "linestyle": "solid" if layer else (0, (4, 3)),
-                "shrinkA": 2,
-                "shrinkB": 2,
-                "mutation_scale": 8,
-            },
-        )
-    for node, label, corner in ((0, "source", (8, 8)), (len(places) - 1, "sink", (8, 8))):
-        axes.plot(*places[node], "o", color="#d55e00", markersize=9, zorder=5)
+    # viridis' yellow is too pale
+    colours = ListedColormap(colormaps["viridis_r"]([0.15 + 0.85 * k / 255 for k in range(256)]))
+    _draw_links(axes, row, lambda load: colours(shade(load)))
+    for node, label in ((0, "source"), (len(row["places"]) - 1, "sink")):
+        axes.plot(*row["places"][node], "o", color="#d55e00", markersize=9, zorder=5)
         box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "#d55e00"}
-        axes.annotate(label, places[node], corner, textcoords="offset points", fontsize=10, bbox=box, zorder=6)
-    bottlenecks = sum(layer > 0 for *_, layer in row["loaded"])
-    layers = f"{row['layers']} layer{'s' * (row['layers'] > 1)}"
-    axes.legend(
-        handles=[
-            Line2D([], [], color="#444444", linewidth=2.5, label=f"{bottlenecks} bottlenecks of {layers}"),
-            Line2D([], [], color="#444444", linestyle="--", label=f"{len(loads) - bottlenecks} links with the rest"),
-        ],
-        loc="lower center",
-        bbox_to_anchor=(0.5, -0.17),
-        ncol=2,
-    )
+        axes.annotate(label, row["places"][node], (8, 8), textcoords="offset points", fontsize=10, bbox=box, zorder=6)
+    _add_legend(axes, row)
     axes.set_aspect("equal")
     axes.set_xlabel("x (sides of the square)")
     axes.set_ylabel("y (sides of the square)")
@@ -136,6 +107,45 @@ def _drawing(row: Row) -> Any:
     bar.set_ticks([t for t in ticks if least <= t <= max(loads)])
     bar.ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
     return figure
+
+
+def _draw_links(axes: Any, row: Row, colour: Callable[[float], Any]) -> None:
+    """Dots for nodes, an arrow for each loaded link, the heaviest on top; dashed where no layer holds the link."""
+    places = row["places"]
+    axes.plot(*zip(*places, strict=True), ".", color="#bbbbbb", markersize=4)
+    heaviest = max(load for _, _, load, _ in row["loaded"])
+    for a, b, load, layer in sorted(row["loaded"], key=lambda each: each[2]):
+        axes.annotate(
+            "",
+            places[b],
+            places[a],
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": colour(load),
+                "linewidth": 0.8 + 3.2 * (load / heaviest) ** 0.5 if layer else 0.9,
+                "linestyle": "solid" if layer else (0, (4, 3)),
+                "shrinkA": 2,
+                "shrinkB": 2,
+                "mutation_scale": 8,
+            },
+        )
+
+
+def _add_legend(axes: Any, row: Row) -> None:
+    from matplotlib.lines import Line2D
+
+    bottlenecks = sum(layer > 0 for *_, layer in row["loaded"])
+    rest = len(row["loaded"]) - bottlenecks
+    layers = f"{row['layers']} layer{'s' * (row['layers'] > 1)}"
+    axes.legend(
+        handles=[
+            Line2D([], [], color="#444444", linewidth=2.5, label=f"{bottlenecks} bottlenecks of {layers}"),
+            Line2D([], [], color="#444444", linestyle="--", label=f"{rest} links with the rest"),
+        ],
+        loc="lower center",
+        bbox_to_anchor=(0.5, -0.17),
+        ncol=2,
+    )
 
 
 STUDY = Study.of_module(

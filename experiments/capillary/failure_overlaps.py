@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.capillary.panels import panels
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing.redundancy.failure_rates import (
@@ -80,10 +81,7 @@ def _close(name: str, predicted: float, measured: float, tolerance: float) -> Ch
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Overlap probability against the duration of a failure, and k1 beside it; dots are simulated."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = panels(10, 4.6, columns=2)
     fine = [0.25 * k for k in range(1, 241)]
     times = [row["failure_s"] for row in rows]
     left.plot(
@@ -108,7 +106,6 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     for axes in (left, right):
         axes.set_xlabel("duration of one failure (s)")
         axes.set_ylim(bottom=0)
-        axes.grid(alpha=0.3)
         axes.legend(fontsize=9)
     figure.suptitle(f"Overlapping failures: {LINKS} links, each failing once an hour on average")
     return {"figure-67": figure}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.capillary.panels import log_ticks, panels
 from fec.redundancy.block_size import decoding_failure_probability, fec_block_size
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
@@ -90,10 +91,8 @@ def _none(name: str, count: int) -> Check:
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """FEC_p / M against the loss, a staircase an M, with both bounds."""
     from matplotlib import colormaps
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.6, 5.4), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(8.6, 5.4)
     colours = colormaps["viridis"]
     for at, row in enumerate(rows):
         axes.step(
@@ -107,13 +106,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     percent = [100 * p for p in losses]
     axes.plot(percent, [math.log(RATE) / math.log(p) for p in losses], "--", color="#d55e00", label="log_p(DER), M = 1")
     axes.plot(percent, [1 / (1 - p) for p in losses], "--", color="black", label="1 / (1 - p), M without limit")
-    axes.set_yscale("log")
-    axes.set_yticks([1, 1.5, 2, 3, 5, 10, 20], ["1", "1.5", "2", "3", "5", "10", "20"])
-    axes.minorticks_off()
+    log_ticks(axes, [1, 1.5, 2, 3, 5, 10, 20])
     axes.set_xlabel("random loss p (%)")
     axes.set_ylabel("packets sent per source packet, FEC_p / M")
     axes.set_title("Transmission rate increase, decoding error rate 1e-5")
-    axes.grid(alpha=0.3)
     axes.legend(fontsize=9, ncol=2)
     return {"figure-59": figure}
 

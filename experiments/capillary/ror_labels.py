@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
+from experiments.capillary.panels import panels
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import route_by_name
@@ -85,10 +86,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Block size over M against the load of the failed link, a panel an M."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    for axes, m in zip(figure.subplots(2, 2, sharex=True, sharey=True).flat, BLOCKS, strict=True):
+    figure, all_axes = panels(11, 7, rows=2, columns=2, sharex=True, sharey=True)
+    for axes, m in zip(all_axes, BLOCKS, strict=True):
         for labels, colour, marker in (("random", "#d55e00", "^"), ("stratified", "#0072b2", ".")):
             dots = [
                 (100 * load, size / m)
@@ -100,7 +99,6 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         fine = list(range(5, 61))
         axes.plot(fine, [100 / (100 - k) for k in fine], "--", color="black", linewidth=1, label="1 / (1 - r), least")
         axes.set_title(f"M = {m}")
-        axes.grid(alpha=0.3)
     for axes in figure.axes[2:]:
         axes.set_xlabel("load r of the failed link (% of the packets)")
     for axes in figure.axes[::2]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.capillary.mobile_pairs import TOLERANCES, mobile_pair
+from experiments.capillary.panels import panels
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing.methods import route_by_name
@@ -105,10 +106,8 @@ def _figure(rows: Sequence[Row], nodes: int, equations: Sequence[str]) -> Any:
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 5.6), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(9, 5.6)
     shade = Normalize(TOLERANCES[0] * 100, TOLERANCES[-1] * 100)
     colours = colormaps["viridis"]
     places = list(range(len(LAYERS) + 1))
@@ -126,7 +125,6 @@ def _figure(rows: Sequence[Row], nodes: int, equations: Sequence[str]) -> Any:
     axes.set_xlabel("capillary layers (the rest of the flow over the fewest links)")
     axes.set_ylabel("ROR, mean over the networks (no unit)")
     axes.set_ylim(0, 1.12 * axes.get_ylim()[1])
-    axes.grid(alpha=0.3)
     axes.legend(fontsize=9, loc="upper right")
     count = sum(row["nodes"] == nodes for row in rows)
     axes.set_title(

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
+from experiments.capillary.panels import log_ticks, panels
 from fec import ror
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
@@ -213,10 +214,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """ROR over the optimum's by method: every network a dot, the median a bar."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(14, 9), layout="constrained")
-    for axes, (kind, equation) in zip(figure.subplots(2, 4, sharey=True).flat, PANELS, strict=False):
+    figure, all_axes = panels(14, 9, rows=2, columns=4, sharey=True)
+    for axes, (kind, equation) in zip(all_axes, PANELS, strict=False):
         total = comparable(rows, kind, equation)
         for at, method in enumerate(METHODS):
             values = ratios(rows, kind, equation, method)
@@ -233,11 +232,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
             MOST, color="#d55e00", linewidth=1, linestyle="--", label=f"{MOST:g} times (claimed for small graphs)"
         )
         axes.set_xticks(range(len(METHODS)), METHODS, rotation=40, ha="right", fontsize=8)
-        axes.set_yscale("log")
-        axes.set_yticks([1, 1.5, 2, 3, 5, 10, 20], ["1", "1.5", "2", "3", "5", "10", "20"])
-        axes.minorticks_off()
+        log_ticks(axes, [1, 1.5, 2, 3, 5, 10, 20])
         axes.set_title(f"{total} {KINDS[kind]}, {EQUATIONS[equation]}", fontsize=9)
-        axes.grid(alpha=0.3, axis="y")
+        axes.grid(visible=False, axis="x")
     for first in (0, 4):
         figure.axes[first].set_ylabel(f"ROR over that of the best route (t = {TOLERANCE:.0%})")
     figure.axes[len(PANELS)].axis("off")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
+from experiments.capillary.panels import log_ticks, panels
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing.methods import route_by_name
@@ -84,25 +85,19 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Ratio of the means, and the share of networks in which ROR rises, against the tolerance."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    figure, (left, right) = panels(10, 4.6, columns=2)
     percent = [100 * t for t in TOLERANCES]
-    left, right = figure.subplots(1, 2)
     for equation, (colour, marker, label) in LOOKS.items():
         left.plot(percent, mean_ratio(rows, equation), marker=marker, color=colour, label=label)
         right.plot(percent, [100 * s for s in rising_share(rows, equation)], marker=marker, color=colour, label=label)
     left.axhline(1, color="black", linewidth=1, linestyle="--", label="no change")
-    left.set_yscale("log")
-    left.set_yticks([0.5, 0.75, 1, 1.5, 2, 3, 5], ["0.5", "0.75", "1", "1.5", "2", "3", "5"])
-    left.minorticks_off()
+    log_ticks(left, [0.5, 0.75, 1, 1.5, 2, 3, 5])
     left.set_ylabel("mean ROR, full route over layer 1")
     right.set_ylabel("networks in which ROR rises with the layers (%)")
     right.axhline(10, color="#555555", linewidth=1, linestyle=":", label="at most, at 5.7 %")
     for axes in (left, right):
         axes.axvspan(3.6, 7.8, color="#009e73", alpha=0.08, label="tolerances of the thesis")
         axes.set_xlabel("static tolerance t (%)")
-        axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
     figure.suptitle(f"When do more layers cost more? {len(rows)} mobile networks of 115 nodes, DER 1e-5")
     return {"rising-ror": figure}
