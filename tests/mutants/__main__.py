@@ -106,7 +106,7 @@ def try_package(package: Package, tree: Path, most: int, seed: int) -> tuple[lis
 def session(package: Package, tree: Path, modules: list[Path]) -> Iterator[WorkDB]:
     """What has been tried of this very code: all of it against these very tests, or killed by earlier ones."""
     code = fingerprint(tree / module for module in modules)
-    tests = fingerprint(path for place in package.tests for path in sorted((tree / place).rglob("*.py")))
+    tests = fingerprint(path for place in package.tests for path in python_files(tree / place))
     path = PLACE / f"{package.name}-{code}.sqlite"
     for other in PLACE.glob(f"{package.name}-*.sqlite"):
         if other != path:
@@ -130,6 +130,10 @@ def forget_survivors(path: Path) -> None:
 
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM work_results WHERE test_outcome = 'SURVIVED'")
+
+
+def python_files(place: Path) -> list[Path]:
+    return [place] if place.is_file() else sorted(place.rglob("*.py"))
 
 
 def fingerprint(paths: Iterable[Path]) -> str:

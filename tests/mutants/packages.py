@@ -50,7 +50,15 @@ PACKAGES = (
         tests=("tests/testbed/scheduling/fast",),
         deselect="not smallest_traffic_without_a_liquid_schedule",
     ),
-    Package(name="judgement", folder="testbed/stream/judgement", tests=("tests/testbed/stream",)),
+    Package(
+        name="judgement",
+        folder="testbed/stream/judgement",
+        tests=tuple(
+            f"tests/testbed/stream/test_{name}.py"
+            for name in ("judgement", "recording", "loss_by_path", "epochs", "diagnosing_sender", "fabrics_agree")
+        ),
+        interpret=False,  # it has no kernel of its own, and those that its tests call are slow as plain Python
+    ),
     Package(
         name="striping",
         folder="sfio_emu/layout",
