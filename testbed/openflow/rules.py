@@ -1,5 +1,11 @@
 """From label splits to OpenFlow 1.3 rules, switch by switch: label prefixes of a pair's stream, one path for the rest.
 
+A label split gives every path of a pair an interval of the 65536 labels, and a packet's label is its UDP source port: a sender
+that counts labels through sends on each path the share that the route asks of it, and no switch needs to draw lots. At a switch
+the labels that leave by one port are a union of intervals; each interval is written as the fewest prefixes (value, mask) that cover
+it, at most 30 of them, one rule a prefix. Everything else of the pair (ARP, TCP, ICMP) follows the path of label 0 at a lower
+priority; between the two lies a rule that drops labels which strayed to a switch where they have no way.
+
 A rule is a plain value; ``flow_table`` evaluates it, the controller sends it. No I/O.
 """
 

@@ -1,7 +1,11 @@
 """Rules of one version of a split: the first switch marks each packet with the version, all others apply that version's rules.
 
-So a packet follows the old split or the new one and never a mixture, however switches and messages overtake each other,
-and a change takes two rounds of messages whatever the network's depth. (Per-packet consistency: Reitblatt et al., SIGCOMM 2012.)
+Theory of operation (per-packet consistency: Reitblatt et al., SIGCOMM 2012). A change from one split to another has two phases.
+First the new version's *inner* rules are installed; they match a mark that no packet carries yet, so that nothing changes. When every
+switch has confirmed, the *entry* rules of the first switches are installed above the old ones, and from then on each packet that
+comes in is marked with the new version. A packet so follows the old split or the new one and never a mixture, however switches and
+messages overtake each other, and a change takes two rounds of messages whatever the network's depth. The old version's rules go
+when the last packets that carry its mark have arrived.
 """
 
 from __future__ import annotations

@@ -1,6 +1,23 @@
 """The emulated network: hosts in namespaces, Open vSwitch bridges and shaped veth cables, built in batches from a wiring.
 
-Mininet's objects stand over it, so that its prompt and its Python interface work; faults act on it in microseconds.
+Theory of operation
+-------------------
+A wiring (``testbed.model.wiring``) has decided everything that has a name or a number; here it is built literally, in five steps
+that take a fraction of a second each, because every step is one batch and not a command an interface:
+
+1. *Hosts*: a sleeping process a host holds a network namespace (``kernel.host_namespaces``); meanwhile the private switch
+   daemons start (``open_vswitch.switches``).
+2. *Cables*: all veth pairs, addresses and permanent neighbours go to the kernel as rtnetlink messages, hundreds in a system
+   call (``cables``, ``kernel.rtnetlink``). No ARP packet is ever needed.
+3. *Bridges*: all of them with all their ports are one transaction of the switch database (``open_vswitch.bridges``). They forward
+   nothing that no rule asks for, and keep their rules when their controller dies.
+4. *Shaping*: each sending end of a link gets its delay (netem) and behind it its capacity (tbf); only now, because a bridge that
+   takes an interface over removes the queues that it finds there (``links``).
+5. *Hooks for faults*: an empty hook at each sending end, so that the first blackhole is as quick as the next.
+
+A fault is one system call: an interface taken down (the carrier is lost, the controller is notified), or a drop rule at the
+hook (nobody is). Taking the network down deletes the interfaces' group and lets go of the namespaces; the kernel does the rest.
+Mininet's objects are made only when somebody asks for them (``mininet_objects``).
 """
 
 from __future__ import annotations

@@ -212,3 +212,27 @@ def _patched_report(offset: int, value: bytes) -> bytes:
 def test_report_decoder_names_why_it_refuses(data: bytes, error: type[MalformedPacket]) -> None:
     with pytest.raises(error):
         decode_report(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "largest"),
+    [
+        ("stream_id", 2**16 - 1),
+        ("source_block_number", 2**24 - 1),
+        ("encoding_symbol_id", 254),
+        ("source_packets", 254),
+        ("block_size", 255),
+        ("symbol_length", 2**16 - 1),
+        ("path", 255),
+        ("path_sequence", 2**16 - 1),
+        ("timestamp_us", 2**32 - 1),
+    ],
+)
+def test_each_field_goes_over_the_wire_up_to_its_largest_value_and_no_further(name: str, largest: int) -> None:
+    roomy = dataclasses.replace(HEADER, block_size=255)
+    header = dataclasses.replace(roomy, **{name: largest})
+    symbol = bytes(header.symbol_length)
+    assert decode_header(header.encode(symbol) + symbol) == header
+    for wrong in (largest + 1, -1):
+        with pytest.raises(FecError, match="packet header"):
+            dataclasses.replace(roomy, **{name: wrong})

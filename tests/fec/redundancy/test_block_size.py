@@ -168,3 +168,18 @@ def test_binomial_window_gives_the_precision_asked() -> None:
     low, high = binomial_interval(round(0.2 * sent), sent, 0.99)
     assert (high - low) / 2 == pytest.approx(0.01, rel=0.05)
     assert binomial_window_for(Fraction(0), 0.01) > 100
+
+
+@pytest.mark.parametrize(
+    ("loss", "precision", "confidence", "packets"), [(0.5, 1.0, 0.5, 1), (0.0, 0.1, 0.9, 24), (0.5, 0.01, 0.99, 16588)]
+)
+def test_window_of_an_independent_loss(loss: float, precision: float, confidence: float, packets: int) -> None:
+    assert binomial_window_for(loss, precision, confidence) == packets
+
+
+@pytest.mark.parametrize(
+    "wrong", [(-0.5, 0.1, 0.9), (1.5, 0.1, 0.9), (0.5, 0.0, 0.9), (0.5, 0.1, 0.0), (0.5, 0.1, 1.0)]
+)
+def test_window_of_what_is_no_loss_precision_or_confidence_is_refused(wrong: tuple[float, float, float]) -> None:
+    with pytest.raises(FecError, match="within"):
+        binomial_window_for(*wrong)

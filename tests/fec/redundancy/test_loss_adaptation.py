@@ -151,3 +151,21 @@ def test_the_policy_is_never_asked_for_a_loss_of_everything() -> None:
 def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(FecError):
         AdaptationParameters(**({"base": 22} | wrong))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_where_nothing_is_known_the_loss_is_none_and_may_be_anything(deterministic: bool) -> None:
+    estimator = LossEstimator(deterministic=deterministic)
+    assert (estimator.packets, estimator.loss, estimator.margin) == (0, 0.0, 1.0)
+    estimator.add([True, False], times(2))
+    assert estimator.packets == 2 and estimator.loss > 0
+    estimator.restart()
+    assert (estimator.packets, estimator.loss, estimator.margin) == (0, 0.0, 1.0)
+
+
+def test_margin_is_a_packet_in_stratified_order_and_half_a_deviation_at_random() -> None:
+    for deterministic, margin in ((True, 0.01), (False, 0.5 * (0.2 * 0.8 / 100) ** 0.5)):
+        estimator = LossEstimator(deterministic=deterministic)
+        estimator.add([k % 5 == 2 for k in range(100)], times(100))
+        assert estimator.packets == 100 and estimator.loss == pytest.approx(0.2)
+        assert estimator.margin == pytest.approx(margin)
