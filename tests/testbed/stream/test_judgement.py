@@ -137,3 +137,17 @@ def test_fault_times_are_those_measured_not_those_planned(finished):
 def test_fault_values_outside_their_range_are_refused():
     with pytest.raises(ValueError, match="start must be"):
         Fault(link=("a", "b", 0), start_s=2.0, stop_s=1.0)
+
+
+def test_ror_is_judged_only_where_faults_were_made_and_the_sender_adapts(finished):
+    plan, run = finished
+    analysis = analyse(plan, run)
+    fixed = replace(plan, stream=replace(plan.stream, block_size=60))
+    without = replace(analysis, faults=())
+    names = {
+        (part is analysis, chosen is plan): [c.name for c in judge(chosen, run, part).checks]
+        for part in (analysis, without)
+        for chosen in (plan, fixed)
+    }
+    judged = {key for key, listed in names.items() if "ROR over the failed links" in listed}
+    assert judged == {(True, True)}
