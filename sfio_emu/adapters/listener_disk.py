@@ -4,6 +4,7 @@ Failed calls of the operating system are counted by name, as merror reports them
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -25,12 +26,23 @@ class RootedSubfiles:
     """
 
     def __init__(self, root: Path) -> None:
+        """Raises `OSError`, also where another listener serves the root: neither would know of the other's writes."""
         root.mkdir(parents=True, exist_ok=True)
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._root, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = f"{root} is served by another listener{_lock_holder(self._root)}: end it, or give another root"
+            os.close(self._root)
+            raise OSError(text) from None
+        except OSError:  # a file system without locks: nobody can be told apart there
+            pass
         self._errors = dict.fromkeys(CALLS, 0)
 
     def dispose(self) -> None:
-        """Close the root itself."""
+        """Close the root itself, for another listener to serve."""
+        with suppress(OSError):
+            fcntl.flock(self._root, fcntl.LOCK_UN)  # a child of fork may hold the descriptor still
         os.close(self._root)
 
     def take_errors(self) -> list[int]:
@@ -119,6 +131,17 @@ class RootedSubfiles:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
             raise OSError(errno.EINVAL, "not a plain file")
+
+
+def _lock_holder(directory: int) -> str:
+    """ " (process N)" of who has locked a directory, as the kernel lists it; nothing where it does not say."""
+    with suppress(OSError):
+        inode = str(os.fstat(directory).st_ino)
+        for line in Path("/proc/locks").read_text().splitlines():
+            words = line.split()
+            if words[1] == "FLOCK" and words[5].rpartition(":")[2] == inode:
+                return f" (process {words[4]})"
+    return ""
 
 
 __all__ = ["RootedSubfiles"]

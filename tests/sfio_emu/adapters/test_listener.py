@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,20 +18,20 @@ from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.listener.operations import CallFailed
 from sfio_emu.wire import Kind
-from tests.helpers.listeners import Addresses, session_of
+from tests.helpers.listeners import Addresses, listener, session_of
 
 
 @contextmanager
 def listening(root: Path) -> Iterator[Addresses]:
     """A listener of p1 in a thread."""
     door = open_listening_socket("127.0.0.1", 0)
-    listener = Listener([(door, root)])
-    thread = threading.Thread(target=listener.serve_forever)
+    served = Listener([(door, root)])
+    thread = threading.Thread(target=served.serve_forever)
     thread.start()
     try:
         yield {"p1": door.getsockname()}
     finally:
-        listener.close()
+        served.close()
         thread.join()
 
 
@@ -114,3 +116,24 @@ def test_a_failed_read_names_the_path_of_its_subfile(tmp_path: Path, monkeypatch
             file.pread(3, 6)
         with pytest.raises(RemoteFailure, match="p1: read of a: Input/output error"):
             file.preadv([bytearray(2), bytearray(3)], [0, 20])
+
+
+def test_a_folder_is_served_by_one_listener_at_a_time(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "sfio_emu.adapters.listener",
+        "--root",
+        str(tmp_path),
+        "--listen",
+        "p1@127.0.0.1:0",
+    ]
+    with listener(tmp_path, "p1") as (process, _):
+        second = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        assert second.returncode == 2
+        [line] = second.stderr.splitlines()
+        assert f"{tmp_path}/p1 is served by another listener (process {process.pid})" in line
+    with listening(tmp_path / "p1") as addresses:  # what a killed listener held is free
+        StripedFile.open("p1/a", 5, session=session_of(addresses)).close()
+    with listening(tmp_path / "p1"):  # and what a closed one held
+        pass
