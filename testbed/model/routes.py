@@ -6,6 +6,7 @@ The value that routing computes, spraying turns into label intervals and verdict
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -83,3 +84,33 @@ class SplitRoute:
         return tuple(
             float(r) * largest / link.capacity_bps for r, link in zip(self.loads, self.network.links, strict=True)
         )
+
+    def in_flow_order(self, links: Iterable[int]) -> list[tuple[str, list[int]]]:
+        """Source, sink and the nodes that the ``links`` touch, each with those that leave it, after all that send to it.
+
+        Raises InputError where the links, which are to be loaded ones, make a directed cycle (no routing method's do).
+        """
+        out: dict[str, list[int]] = {self.source: [], self.sink: []}
+        waiting = {self.source: 0, self.sink: 0}
+        for i in links:
+            link = self.network.links[i]
+            out.setdefault(link.source, []).append(i)
+            out.setdefault(link.target, [])
+            waiting[link.target] = waiting.get(link.target, 0) + 1
+            waiting.setdefault(link.source, 0)
+        ready = sorted((node for node in out if not waiting[node]), key=lambda node: self.network.node_index[node])
+        order = []
+        for node in ready:  # which grows meanwhile
+            order.append((node, out[node]))
+            for i in out[node]:
+                target = self.network.links[i].target
+                waiting[target] -= 1
+                if not waiting[target]:
+                    ready.append(target)
+        if len(order) < len(out):
+            stuck = next(i for node, own in out.items() if waiting[node] for i in own)
+            raise InputError(
+                f"split route {self.source!r} -> {self.sink!r}: its flow runs in a cycle near "
+                f"{self.network.links[stuck].label}; take the cycle out first"
+            )
+        return order

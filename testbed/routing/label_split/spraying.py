@@ -10,11 +10,10 @@ import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 
-from testbed.errors import InputError
 from testbed.model.label_split import LABELS, LabelPath, LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.interval_search import Cuts, IntervalSearch
-from testbed.routing.label_split.rounding import Units, round_to_labels
+from testbed.routing.label_split.rounding import round_to_labels
 from testbed.routing.two_paths import two_paths
 from topologies.network import Network
 
@@ -34,40 +33,12 @@ def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
     [((0, 32768),), ((32768, 65536),)]
     """
     units = round_to_labels(route)
-    search = IntervalSearch(route.network, route.source, units, _topological(route, units))
+    order = [node for node, _ in route.in_flow_order(units)]
+    search = IntervalSearch(route.network, route.source, units, order)
     search.settle(budget)
     return LabelSplit(
         network=route.network, source=route.source, sink=route.sink, paths=tuple(_read_paths(route, search.cuts))
     )
-
-
-def _topological(route: SplitRoute, units: Units) -> list[str]:
-    """Nodes of the flow in an order in which every loaded link points forwards."""
-    network = route.network
-    waiting: dict[str, int] = {route.source: 0}
-    out: dict[str, list[int]] = {}
-    for i in units:
-        link = network.links[i]
-        waiting[link.target] = waiting.get(link.target, 0) + 1
-        waiting.setdefault(link.source, 0)
-        out.setdefault(link.source, []).append(i)
-    ready = sorted((n for n, count in waiting.items() if not count), key=lambda n: network.node_index[n])
-    order = []
-    while ready:
-        node = ready.pop(0)
-        order.append(node)
-        for i in out.get(node, ()):
-            target = network.links[i].target
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
-    if len(order) != len(waiting):
-        stuck = next(network.links[i] for i in units if waiting[network.links[i].source] > 0)
-        raise InputError(
-            f"split route {route.source!r} -> {route.sink!r}: its flow runs in a cycle near {stuck.label}; "
-            "take the cycle out before splitting it over labels"
-        )
-    return order
 
 
 def _read_paths(route: SplitRoute, cuts: Cuts) -> list[LabelPath]:

@@ -5,7 +5,7 @@ Two models: every node splits each packet anew in the proportions of its links' 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
@@ -33,7 +33,7 @@ def failure_loss(route: SplitRoute, failed: Iterable[int]) -> Fraction:
     """
     dead = _checked(route, failed)
     arriving = {route.source: Fraction(1)}
-    for node, out in _in_flow_order(route):
+    for node, out in route.in_flow_order(route.loaded):
         here = arriving.get(node, Fraction(0))
         total = sum((route.loads[i] for i in out), Fraction(0))
         for i in out:
@@ -51,7 +51,7 @@ def pair_losses(route: SplitRoute) -> NDArray[np.float64]:
     through both is lost once. Time: nodes * links.
     """
     loaded, network = route.loaded, route.network
-    order = _in_flow_order(route)
+    order = route.in_flow_order(route.loaded)
     place = {node: at for at, (node, _) in enumerate(order)}
     reach = np.zeros((len(order), len(order)))  # [from, to]: probability that a packet at the one passes the other
     outflow = np.ones(len(order))
@@ -85,28 +85,3 @@ def _checked(route: SplitRoute, failed: Iterable[int]) -> frozenset[int]:
                 f"failed link {link}: network {route.network.name!r} has links 0 to {len(route.loads) - 1}"
             )
     return dead
-
-
-def _in_flow_order(route: SplitRoute) -> Sequence[tuple[str, list[int]]]:
-    """The nodes that the flow touches, each after all that send to it, with their loaded outgoing links."""
-    out: dict[str, list[int]] = {route.source: [], route.sink: []}
-    waiting: dict[str, int] = {route.source: 0, route.sink: 0}
-    for i in route.loaded:
-        link = route.network.links[i]
-        out.setdefault(link.source, []).append(i)
-        out.setdefault(link.target, [])
-        waiting[link.target] = waiting.get(link.target, 0) + 1
-        waiting.setdefault(link.source, 0)
-    ready = [node for node in out if not waiting[node]]
-    order = []
-    while ready:
-        node = ready.pop()
-        order.append((node, out[node]))
-        for i in out[node]:
-            head = route.network.links[i].target
-            waiting[head] -= 1
-            if not waiting[head]:
-                ready.append(head)
-    if len(order) < len(out):
-        raise InputError(f"split route {route.source!r} -> {route.sink!r}: its flow runs in a cycle; take it out first")
-    return order
