@@ -22,8 +22,8 @@ MAX_ATTEMPTS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Circuit:
-    """Of one transfer. ``own_return``: its acknowledgements too need rules of their own, because ``path`` is not the one
-    that the standing return rules follow."""
+    """The circuit of one transfer over ``path``. ``own_return``: its acknowledgements need rules of their own too, because
+    the standing return rules follow another path."""
 
     transfer: int
     path: Path

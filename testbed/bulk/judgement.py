@@ -35,7 +35,7 @@ SEGMENT_BYTES = 8948
 
 @dataclass(frozen=True, kw_only=True)
 class BulkAnalysis:
-    """Figures of one run. ``liquid_throughput_bps``: liquid throughput times calibrated goodput, the prediction; ``ratio``:
+    """Figures of one run beside its prediction. ``liquid_throughput_bps``: liquid throughput times calibrated goodput; ``ratio``:
     measured throughput over it; ``predicted_ratio``: that of the same plan in virtual time. ``busy``: bottleneck -> fraction
     of each time frame in which it carried data. ``counter_error``: largest relative difference between the bytes that a link
     carried and the bytes that the schedule puts on it, those that TCP sent again there set aside."""
@@ -51,7 +51,7 @@ class BulkAnalysis:
 
 
 def analyse(plan: BulkPlan, run: BulkMeasurements, predicted_ratio: float) -> BulkAnalysis:
-    """``predicted_ratio``: of the same plan in virtual time, over liquid throughput."""
+    """The figures of a run. ``predicted_ratio``: throughput of the same plan in virtual time over liquid throughput."""
     liquid_bps = liquid_throughput_bps(plan, run.goodput)
     delivered_bits = run.delivered * plan.message_bytes * 8
     throughput = delivered_bits / run.seconds if run.seconds > 0 else 0.0

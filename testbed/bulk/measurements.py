@@ -30,7 +30,7 @@ class TransferRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Goodput:
-    """Calibration: payload bits a second over one path alone, and the slowest and the mean of many disjoint paths at once."""
+    """Calibrated goodput: payload bits a second over one path alone, and over the slowest of many disjoint paths at once."""
 
     alone_bps: float
     together_bps: float
@@ -39,7 +39,7 @@ class Goodput:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkCount:
-    """Of one link in a whole run: packets and bytes carried, packets that its queue had no room for."""
+    """What one link carried in a whole run, and how many packets its queue had no room for."""
 
     packets: int
     bytes: int
@@ -48,7 +48,7 @@ class LinkCount:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkMeasurements:
-    """``failure``: why the run did not come to its end, None where it did. ``dropped``: switch -> packets that arrived at it
+    """All that a run measured. ``failure``: why the run did not come to its end, None where it did. ``dropped``: switch -> packets that arrived at it
     and left it by no link, although no queue refused them; ``injected``: packets that were sent without a circuit.
     ``retransmitted``: transfer -> (bytes, packets) that TCP sent again, as its sender's kernel counts them. ``strain``: of the
     machine in an emulated run."""

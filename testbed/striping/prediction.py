@@ -22,8 +22,11 @@ ABOVE_LIQUID = 1.02
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Of one operation (writing and reading are alike, the other way round). ``liquid_throughput_bps``: no order can be
-    faster; ``throughput_bps``: of this order, switching included; ``least_ratio`` and ``most_ratio`` of measured over it."""
+    """What one operation will measure; reading is predicted as writing, the links' directions swapped.
+
+    ``liquid_throughput_bps``: no order can be faster. ``throughput_bps``: of this order, switching included. Measured over
+    predicted throughput must lie from ``least_ratio`` to ``most_ratio``.
+    """
 
     seconds: float
     throughput_bps: float
@@ -33,7 +36,8 @@ class Prediction:
 
 
 def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
-    """None where nothing crosses the network, or every fragment is a message of its own (round trips set the pace)."""
+    """The prediction; None where nothing crosses the network, or where every fragment is a message of its own, because then
+    round trips set the pace."""
     if not plan.transfers or not plan.options.optimise:
         return None
     seconds = _scheduled_s(plan, mtu_bytes) if plan.options.schedule == "liquid" else _virtual_s(plan, mtu_bytes)
@@ -50,7 +54,7 @@ def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
 
 
 def _scheduled_s(plan: StripingPlan, mtu_bytes: int) -> float:
-    """Every time frame lasts as long as its longest transfer, and the change to it."""
+    """Seconds of a liquid schedule: each time frame lasts as long as its longest transfer and the change to it."""
     longest = [
         max(plan.volumes[plan.transfers[i].source, plan.transfers[i].sink] for i in frame) for frame in plan.frames
     ]
@@ -58,7 +62,7 @@ def _scheduled_s(plan: StripingPlan, mtu_bytes: int) -> float:
 
 
 def _virtual_s(plan: StripingPlan, mtu_bytes: int) -> float:
-    """The same transfers in virtual time, all of their mean size."""
+    """Seconds of the same transfers in virtual time, all of their mean size."""
     bulk = plan.bulk_plan()
     on_the_wire = plan.options.link_rate_bps / plan.goodput_bps(mtu_bytes)
     bulk = replace(bulk, message_bytes=round(bulk.message_bytes * on_the_wire))
