@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fec import fec_block_size
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.model.label_split import LabelPath, LabelSplit
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import analyse, timeline, whole_route_ror
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -151,3 +152,37 @@ def test_ror_is_judged_only_where_faults_were_made_and_the_sender_adapts(finishe
     }
     judged = {key for key, listed in names.items() if "ROR over the failed links" in listed}
     assert judged == {(True, True)}
+
+
+def test_timeline_counts_every_packet_once_and_late_ones_in_the_last_bin(finished):
+    plan, run = finished
+    late = run.sent.time_s.copy()
+    late[-1] = plan.duration_s + 0.05
+    for sent in (run.sent, replace(run.sent, time_s=late)):
+        shown = timeline(plan, replace(run, sent=sent), 1, bin_s=0.1)
+        assert len(shown.t_s) == len(shown.sent_pps) == len(shown.loss) == -(-plan.duration_s // 0.1)
+        counted = [round(rate * 0.1) for rate in shown.sent_pps]
+        assert sum(counted) == len(run.sent.block)
+        lost = sum(share * count for share, count in zip(shown.loss, counted, strict=True) if share is not None)
+        assert lost == pytest.approx(len(run.sent.block) - len(run.received.block), abs=0.5)
+        first = next(k for k, count in enumerate(counted) if count)
+        assert shown.redundancy[first] == pytest.approx(
+            shown.block_size[first] / plan.stream.source_packets - 1, abs=1e-4
+        )
+
+
+def test_ror_of_the_whole_route_sums_its_links_and_is_infinite_where_one_carries_all(finished):
+    plan, run = finished
+    policy = analyse(plan, run).policy
+    total, infinite = whole_route_ror(plan, policy)
+    assert infinite == ()
+    shares = [0.25, 0.25, 0.75, 0.75]
+    if plan.stream.labels == "random":
+        sizes = [fec_block_size(plan.stream.source_packets, share, plan.stream.decoding_error_rate) for share in shares]
+        assert total == pytest.approx(sum(max(size, policy.base) / policy.base - 1 for size in sizes))
+    else:  # never more than random labels, never less than what is lost
+        assert sum(1 / (1 - share) - 1 for share in shares) * 0.8 < total < 20
+    index = plan.network.link_index
+    whole = LabelPath(start=0, stop=65536, links=(index["a", "b", 0], index["b", "d", 0]))
+    single = LabelSplit(network=plan.network, source="a", sink="d", paths=(whole,))
+    assert whole_route_ror(replace(plan, forward=single), policy) == (float("inf"), ("a->b", "b->d"))
