@@ -41,7 +41,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """The plan, and what became of the packets of its rounds."""
     from testbed.wavelengths.assignment import Effort, all_to_all, assign_wavelengths, lightpaths_between
     from testbed.wavelengths.emulated import run_wavelengths
-    from testbed.wavelengths.trial import judge_rounds
+    from testbed.wavelengths.judgement import judge_rounds
 
     network = load_network(point["network"])
     plan = assign_wavelengths(

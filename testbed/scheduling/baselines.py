@@ -115,7 +115,7 @@ def dsatur_frames(paths: Sequence[Sequence[int]]) -> Frames:
 
 
 def networkx_dsatur_frames(paths: Sequence[Sequence[int]]) -> Frames:
-    """The same heuristic by networkx, whose ties fall otherwise; far slower. For comparison."""
+    """DSATUR as networkx has it, whose ties fall otherwise and which is far slower: for comparison."""
     import networkx
 
     graph = networkx.Graph()

@@ -42,7 +42,10 @@ def check_schedule(traffic: Traffic, schedule: Schedule) -> None:
 
 
 def check_frames(traffic: Traffic, frames: Sequence[Sequence[int]]) -> None:
-    """The same for frames as they stand in a file; says also which transfer is missing or there twice."""
+    """Check frames as they stand in a file (transfer numbers, frame by frame): whole, none twice, no link twice in a frame.
+
+    Raises InputError naming the first transfer that is missing or there twice, or the two that collide.
+    """
     seen = np.full(len(traffic), -1, dtype=np.int32)
     for number, frame in enumerate(frames):
         if not frame:

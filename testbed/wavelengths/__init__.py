@@ -10,7 +10,7 @@ one (WIXC) may change it at every switch: only the number of paths over a fibre 
 can be coloured afterwards, fibre by fibre, with few changes.
 
 ``assignment`` finds rounds by packing (ejection, then CP-SAT, which may also raise the bound); ``greedy`` is what is done in
-practice, one path after another; ``checker`` imports neither. A plan is carried out round by round (``rules``, ``trial``,
-``emulated``): wavelengths are VLAN ids, and light that no rule expects is dropped and counted. ``burst_*``: optical burst
+practice, one path after another; ``checker`` imports neither. A plan is carried out round by round (``rules``, ``probes``,
+``emulated`` or ``simulated``, ``judgement``): wavelengths are VLAN ids, and light that no rule expects is dropped and counted. ``burst_*``: optical burst
 switching in virtual time, where the buffers of edge routers are emptied by repeated liquid schedules or by first fit.
 """

@@ -1,6 +1,6 @@
 """A wavelength plan on real switches: a round's rules go in, tagged packets of every lightpath and wrong ones are sent, counters read.
 
-What to send and what to make of it is decided in ``testbed.wavelengths.trial``.
+What to send and what to make of it is decided in ``probes`` and ``judgement``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
 from testbed.wavelengths.assignment import fibres
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
-from testbed.wavelengths.rules import FIRST_VLAN, VLAN_PRESENT, client_of, dark_rules, round_rules
-from testbed.wavelengths.trial import (
+from testbed.wavelengths.probes import (
     ETH_EXPERIMENTAL,
     Arrival,
     Probe,
@@ -32,6 +31,7 @@ from testbed.wavelengths.trial import (
     round_result,
     wire_plan,
 )
+from testbed.wavelengths.rules import FIRST_VLAN, VLAN_PRESENT, client_of, dark_rules, round_rules
 
 DARK_PLAN = 1
 """The controller's plan of the drop rules; round n is plan n + 2."""

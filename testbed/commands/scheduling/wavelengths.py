@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     verdict: Verdict | None = None
     if args.fabric != "none":
         rounds = _run(args, plan)
-        from testbed.wavelengths.trial import judge_rounds
+        from testbed.wavelengths.judgement import judge_rounds
 
         verdict = judge_rounds(plan, rounds)
         document |= {
@@ -120,7 +120,7 @@ def _run(args: argparse.Namespace, plan: WavelengthPlan) -> Sequence[RoundMeasur
             f"--wavelengths {plan.wavelengths}: on a fabric give at most {MAX_FABRIC_WAVELENGTHS} (VLAN ids)"
         )
     if args.fabric == "simulator":
-        from testbed.wavelengths.trial import simulate_plan
+        from testbed.wavelengths.simulated import simulate_plan
 
         return simulate_plan(plan, packets=args.packets, wrong=args.wrong, seed=args.seed)
     from testbed.emulation.machine.capabilities import emulation_obstacle

@@ -163,7 +163,7 @@ def _make_orthogonal(x: dict[str, float], others: Sequence[Mapping[str, float]],
 
 
 def _merged(pieces: list[Interval]) -> list[Interval]:
-    """The same labels, ascending, neighbours joined."""
+    """The intervals in ascending order, those that touch made one."""
     pieces.sort()
     merged: list[Interval] = []
     for start, stop in pieces:

@@ -131,7 +131,10 @@ def sort_classes(sets: LinkSets, pools: Pools, classes: TwinClasses) -> bool:
 
 
 def search_twins(sets: LinkSets, frames: int, steps: int, seed: int) -> tuple[int, npt.NDArray[np.int32]]:
-    """As ``search_classes``, by pools of twin links: (state, frame of each transfer); -1 where no two links are twins."""
+    """A schedule of ``frames`` frames by pools of twin links: (state, frame of each transfer).
+
+    State: 1 found, 0 not found in so many steps, -1 no two links are twins, or too many transfers for what the colouring needs.
+    """
     n = len(sets.offsets) - 1
     frame_of = np.full(n, UNPLACED, dtype=np.int32)
     pools = twin_pools(sets)

@@ -22,7 +22,9 @@ from testbed.wavelengths.assignment import (
     lightpaths_between,
     optical_end_points,
 )
+from testbed.wavelengths.judgement import judge_rounds
 from testbed.wavelengths.plan import SWITCHINGS, WavelengthPlan
+from testbed.wavelengths.probes import Probe, probe_packet, round_probes, wire_plan
 from testbed.wavelengths.rules import (
     LIT_PRIORITY,
     VLAN_PRESENT,
@@ -32,14 +34,7 @@ from testbed.wavelengths.rules import (
     round_rules,
     vlan_of,
 )
-from testbed.wavelengths.trial import (
-    Probe,
-    judge_rounds,
-    probe_packet,
-    round_probes,
-    simulate_round,
-    wire_plan,
-)
+from testbed.wavelengths.simulated import simulate_round
 from topologies import load_network
 
 NETWORKS = {name: load_network(name) for name in ("optical-cloud", "ring:5", "topohub:topozoo/Abilene")}

@@ -28,8 +28,9 @@ def converted_and_dark() -> dict[str, Any]:
     """The arcs in their round; then the same packets with no round lit."""
     from testbed.wavelengths import emulated as fabric
     from testbed.wavelengths.assignment import fibres
+    from testbed.wavelengths.judgement import judge_rounds
+    from testbed.wavelengths.probes import round_probes
     from testbed.wavelengths.rules import dark_rules
-    from testbed.wavelengths.trial import judge_rounds, round_probes
 
     plan = five_arcs()
     with fabric.lit_network(plan) as (net, controller, wiring):

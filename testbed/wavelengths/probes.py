@@ -1,6 +1,6 @@
-"""A wavelength plan put to the test: which packets are sent round by round, what became of them, and the verdict.
+"""Probes of a wavelength plan: which packets are sent in each round, right ones and wrong ones, and what became of them.
 
-The same for both fabrics; the walk of every packet through the flow rules is the simulated one.
+Real switches (``emulated``) and virtual time (``simulated``) send the same probes and count in the same way.
 """
 
 from __future__ import annotations
@@ -10,13 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.model.verdict import Check, Verdict
 from testbed.model.wiring import Wiring, wire
-from testbed.openflow.flow_table import RuleWalker
-from testbed.openflow.rules import FlowRule
-from testbed.wavelengths.assignment import fibres
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
-from testbed.wavelengths.rules import VLAN_PRESENT, client_of, dark_rules, round_rules, vlan_of
+from testbed.wavelengths.rules import VLAN_PRESENT, client_of, vlan_of
 from topologies.network import LinkId
 
 ETH_EXPERIMENTAL = 0x88B5
@@ -128,32 +124,6 @@ def round_result(
     )
 
 
-def simulate_round(plan: WavelengthPlan, wiring: Wiring, number: int, probes: Sequence[Probe]) -> RoundMeasurements:
-    """Walk every probe through the rules of the round: what exact switches would do."""
-    rules: tuple[FlowRule, ...] = (*dark_rules(wiring, fibres(plan.network)), *round_rules(wiring, plan, number))
-    walker, arrivals, dropped = RuleWalker(wiring, rules), list[Arrival](), Counter[str]()
-    names = {host.name: host.node for host in wiring.hosts}
-    for index, probe in enumerate(probes):
-        packet = probe_packet(plan, wiring, probe)
-        source = client_of(plan.network, plan.lightpaths[probe.lightpath].source)
-        walk = walker.walk(source, packet) if probe.fibre is None else walker.walk_over(probe.fibre, packet)
-        if walk.host is not None:
-            wavelength = int(walk.packet["vlan_vid"]) - VLAN_PRESENT - vlan_of(0)
-            arrivals += [Arrival(node=names[walk.host], wavelength=wavelength, probe=index)] * probe.packets
-        elif walk.dropped_by is not None and walk.dropped_at is not None:
-            dropped[walk.dropped_at] += probe.packets
-    return round_result(plan, number, probes, arrivals, dropped)
-
-
-def simulate_plan(plan: WavelengthPlan, *, packets: int, wrong: int, seed: int = 1) -> tuple[RoundMeasurements, ...]:
-    """Every round of the plan, walked; the same probes as on real switches."""
-    wiring = wire_plan(plan)
-    return tuple(
-        simulate_round(plan, wiring, n, round_probes(plan, n, packets=packets, wrong=wrong, seed=seed))
-        for n in range(len(plan.rounds))
-    )
-
-
 def probe_packet(plan: WavelengthPlan, wiring: Wiring, probe: Probe) -> dict[str, int | str]:
     """The header of a probe's packets, in OpenFlow's names."""
     path = plan.lightpaths[probe.lightpath]
@@ -163,48 +133,3 @@ def probe_packet(plan: WavelengthPlan, wiring: Wiring, probe: Probe) -> dict[str
         "eth_dst": wiring.host_at(client_of(plan.network, path.target)).mac,
         "vlan_vid": VLAN_PRESENT | vlan_of(probe.wavelength),
     }
-
-
-def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> Verdict:
-    """Rounds as computed, every packet of a lit path arrived where and as it should, every other dropped where it should."""
-    sent, delivered = sum(r.sent for r in rounds), sum(r.delivered for r in rounds)
-    complete = sum(r.lightpaths for r in rounds) - sum(len(r.incomplete) for r in rounds)
-    injected, dropped = (sum(sum(getattr(r, n).values()) for r in rounds) for n in ("injected", "dropped"))
-    wrong = [f"round {i} at {node}" for i, r in enumerate(rounds) for node in _differing(r)]
-    whole = sum(not r.incomplete and r.lightpaths > 0 for r in rounds)
-    strays = sum(r.strays for r in rounds)
-    checks = (
-        _equal("rounds that delivered all they light", len(plan.rounds), whole, f"{plan.method} {plan.switching}"),
-        _equal("lightpaths that delivered every packet", len(plan.lightpaths), complete, _some(rounds)),
-        _equal("packets of lit paths, arrived on their wavelength", sent, delivered),
-        _equal("packets that went astray", 0, strays),
-        _equal("packets on a wrong wavelength, dropped and counted", injected, dropped),
-        _equal("switches whose drop counters differ from what they were given", 0, len(wrong), ", ".join(wrong[:5])),
-    )
-    note = (
-        f"{len(plan.rounds)} rounds of {plan.wavelengths} wavelengths; none has fewer than {plan.bound}"
-        + ("" if plan.optimal else "; whether fewer suffice is not known" if len(plan.rounds) > plan.bound else "")
-        + f"; {plan.conversions} conversions"
-    )
-    return Verdict(checks=checks, notes=(note,))
-
-
-def _differing(measured: RoundMeasurements) -> list[str]:
-    nodes = sorted({*measured.injected, *measured.dropped})
-    return [node for node in nodes if measured.injected.get(node, 0) != measured.dropped.get(node, 0)]
-
-
-def _some(rounds: Sequence[RoundMeasurements], most: int = 5) -> str:
-    listed = [f"round {i}: {name}" for i, r in enumerate(rounds) for name in r.incomplete]
-    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
-
-
-def _equal(name: str, predicted: int, measured: int, detail: str = "") -> Check:
-    return Check(
-        name=name,
-        predicted=float(predicted),
-        measured=float(measured),
-        tolerance=0.0,
-        passed=predicted == measured,
-        detail=detail,
-    )

@@ -1,0 +1,46 @@
+"""What the rounds of a wavelength plan prove: what is lit arrives whole, what is dark is dropped and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.model.verdict import Check, Verdict
+from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
+
+
+def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> Verdict:
+    """Rounds as computed, every packet of a lit path arrived where and as it should, every other dropped where it should."""
+    sent, delivered = sum(r.sent for r in rounds), sum(r.delivered for r in rounds)
+    complete = sum(r.lightpaths for r in rounds) - sum(len(r.incomplete) for r in rounds)
+    injected, dropped = (sum(sum(getattr(r, n).values()) for r in rounds) for n in ("injected", "dropped"))
+    wrong = [f"round {i} at {node}" for i, r in enumerate(rounds) for node in _differing(r)]
+    whole = sum(not r.incomplete and r.lightpaths > 0 for r in rounds)
+    strays = sum(r.strays for r in rounds)
+    checks = (
+        _equal("rounds that delivered all they light", len(plan.rounds), whole, f"{plan.method} {plan.switching}"),
+        _equal("lightpaths that delivered every packet", len(plan.lightpaths), complete, _some(rounds)),
+        _equal("packets of lit paths, arrived on their wavelength", sent, delivered),
+        _equal("packets that went astray", 0, strays),
+        _equal("packets on a wrong wavelength, dropped and counted", injected, dropped),
+        _equal("switches whose drop counters differ from what they were given", 0, len(wrong), ", ".join(wrong[:5])),
+    )
+    note = (
+        f"{len(plan.rounds)} rounds of {plan.wavelengths} wavelengths; none has fewer than {plan.bound}"
+        + ("" if plan.optimal else "; whether fewer suffice is not known" if len(plan.rounds) > plan.bound else "")
+        + f"; {plan.conversions} conversions"
+    )
+    return Verdict(checks=checks, notes=(note,))
+
+
+def _differing(measured: RoundMeasurements) -> list[str]:
+    nodes = sorted({*measured.injected, *measured.dropped})
+    return [node for node in nodes if measured.injected.get(node, 0) != measured.dropped.get(node, 0)]
+
+
+def _some(rounds: Sequence[RoundMeasurements]) -> str:
+    listed = [f"round {i}: {name}" for i, r in enumerate(rounds) for name in r.incomplete]
+    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
+
+
+def _equal(name: str, predicted: int, measured: int, detail: str = "") -> Check:
+    return Check.equal(name, float(predicted), float(measured), tolerance=0.0, detail=detail)
