@@ -15,7 +15,7 @@ from testbed.scheduling import check_schedule, liquid_schedule
 from testbed.scheduling.checker import check_frames
 from testbed.scheduling.fast.class_ejection import ClassNeeds, class_table, eject_classes, put_class
 from testbed.scheduling.fast.portfolio import cp_sat_schedule
-from testbed.scheduling.fast.steps import LinkSets, seeded_state
+from testbed.scheduling.fast.steps import LinkSets, next_random, seeded_state
 from testbed.scheduling.fast.twin_links import search_twins, twin_pools
 from testbed.scheduling.fast.unit_ejection import eject, place_greedily, put, take_out, unit_table
 from testbed.scheduling.methods import SCHEDULING_METHODS, schedule_by_name
@@ -230,3 +230,16 @@ def test_classes_are_ejected_until_all_have_frames() -> None:
     assert eject_classes(table, 2, 200, np.array([9], np.uint64)) == 0
     assert table.units.sum(axis=1).tolist() == demand.tolist()
     assert (table.filled <= cap[:, None]).all() and table.filled.sum() == 16
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("seed", [1, 2, 977])
+def test_random_numbers_are_those_of_xorshift64star(seed: int) -> None:
+    """Computed anew in Python's own integers, which have no end."""
+    state, x = seeded_state(seed), int(seeded_state(seed)[0])
+    for _ in range(100):
+        x ^= x >> 12
+        x ^= x << 25 & (1 << 64) - 1
+        x ^= x >> 27
+        assert int(next_random(state)) == (x * 2685821657736338717 & (1 << 64) - 1) >> 33
+        assert int(state[0]) == x
