@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import poisson
 
 from fec import fec_block_size
 from testbed.faults.fault import Fault
@@ -186,3 +187,16 @@ def test_ror_of_the_whole_route_sums_its_links_and_is_infinite_where_one_carries
     whole = LabelPath(start=0, stop=65536, links=(index["a", "b", 0], index["b", "d", 0]))
     single = LabelSplit(network=plan.network, source="a", sink="d", paths=(whole,))
     assert whole_route_ror(replace(plan, forward=single), policy) == (float("inf"), ("a->b", "b->d"))
+
+
+def test_as_many_blocks_may_fail_as_the_decoding_error_rate_leaves_to_chance(finished):
+    """More than that come with a probability below one in a thousand; with stratified labels none may fail."""
+    plan, run = finished
+    analysis, rate = analyse(plan, run), 0.05
+    verdict = judge(replace(plan, stream=replace(plan.stream, decoding_error_rate=rate)), run, analysis)
+    allowed = [c.tolerance for c in verdict.checks if c.name.startswith("undecodable blocks, ")]
+    if plan.stream.labels == "stratified":
+        assert set(allowed) == {0}
+    else:
+        assert allowed == [poisson.isf(1e-3, rate * fault.steady_blocks) for fault in analysis.faults]
+        assert min(allowed) > 0
