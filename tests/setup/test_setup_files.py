@@ -346,11 +346,22 @@ def test_make_clean_removes_caches_and_keeps_results(machine: Machine, project: 
     assert machine.calls("provision") == []
 
 
-def test_ci_demands_emulation_and_runs_the_checks_before_the_tests() -> None:
-    text = (ROOT / ".ci" / "run").read_text()
-    assert os.access(ROOT / ".ci" / "run", os.X_OK)
-    assert "TESTBED_REQUIRE_EMULATION=1" in text
-    assert 0 < text.index("make lint") < text.index("make test")
+def test_ci_checks_style_before_it_tests_and_lets_no_test_be_skipped(machine: Machine, project: Path) -> None:
+    shutil.copy2(ROOT / ".ci" / "run", project / ".ci" / "run")
+    required = "emulation=$TESTBED_REQUIRE_EMULATION chromium=$TESTBED_REQUIRE_CHROMIUM"
+    machine.add("make", f'#!{BASH}\necho "make $* {required}" >>"$CALLS"\n[ "$*" != "$FAILING" ]\n')
+
+    def run(failing: str) -> int:
+        environment = machine.environ | {"FAILING": failing}
+        return subprocess.run([project / ".ci" / "run"], env=environment, timeout=60, check=False).returncode
+
+    assert run("nothing") == 0
+    first, *rest = machine.calls("")
+    assert first == "provision --extras test,mpi,lint --programs chromium,shellcheck,tshark"
+    assert rest == ["make lint emulation= chromium=", "make test emulation=1 chromium=1"]
+    assert run("test") != 0
+    assert run("lint") != 0
+    assert machine.calls("")[-1] == "make lint emulation= chromium="  # no tests of what has no style
 
 
 def test_scripts_pass_shellcheck() -> None:
