@@ -10,8 +10,8 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances, spread
-from experiments.interconnect.traffic import STRIDE, drb_point
+from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances, spread
+from experiments.interconnect.traffic import drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Verdict
 
@@ -23,41 +23,22 @@ BUSY_ROOT = 200_000.0
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Both collectives at the thesis' 400 packets/s a node (quick: three counts)."""
-    seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
-    network = "torus:32x32"
-    gather_rate = BUSY_ROOT / 1023
-    found = []
-    for pattern in ("scatter", "gather"):
-        rate = 400.0 if pattern == "scatter" else gather_rate
-        for n in (0, 10, 50) if quick else COUNTS:
-            found += [
-                drb_point(
-                    network=network,
-                    pattern=pattern,
-                    faults=n,
-                    fault_kind="start",
-                    seed=s,
-                    quick=quick,
-                    rate=rate,
-                    seconds=2.0 if pattern == "scatter" else None if quick else 0.5,
-                )
-                for s in seeds
-            ]
-        if pattern == "scatter":
-            for n in (0, 50) if quick else (0, 10, 100, 200):
-                found += [
-                    drb_point(
-                        network=network,
-                        pattern=pattern,
-                        faults=n,
-                        fault_kind="start",
-                        seed=s,
-                        quick=True,
-                        rate=BUSY_ROOT,
-                    )
-                    for s in seeds
-                ]
-    return found
+    seeds = seeds_of(seed, quick)
+    counts, few_counts = ((0, 10, 50), (0, 50)) if quick else (COUNTS, (0, 10, 100, 200))
+    gather: dict[str, Any] = {"rate": BUSY_ROOT / 1023} | ({} if quick else {"seconds": 0.5})
+
+    def runs(pattern: str, counts: Sequence[int], quick: bool, **changed: Any) -> list[dict[str, Any]]:
+        return [
+            drb_point("torus:32x32", pattern, s, quick=quick, faults=n, fault_kind="start", **changed)
+            for n in counts
+            for s in seeds
+        ]
+
+    return [
+        *runs("scatter", counts, quick, seconds=2.0),
+        *runs("scatter", few_counts, True, rate=BUSY_ROOT),
+        *runs("gather", counts, quick, **gather),
+    ]
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
@@ -113,9 +94,8 @@ def _where_it_holds(rows: Sequence[Row]) -> list[str]:
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """5.31: performance over the number of failed links."""
-    lines: dict[str, dict[float, tuple[float, float]]] = {}
-    for (pattern, count, rate), values in _measured(rows).items():
-        lines.setdefault(f"{pattern}, {rate:.0f} packets/s a sender", {})[count] = spread(values)
+    measured = _measured(rows).items()
+    lines = nested({(f"{name}, {rate:.0f} packets/s a sender", count): v for (name, count, rate), v in measured})
     return {
         "5.31": draw_lines(
             f"Scatter and gather with failed links, {rows[0]['network']}", lines, x_label="failed links",

@@ -18,8 +18,8 @@ from experiments.interconnect.traffic import (
     BURST_MESSAGES,
     FIRST_SHOWN_SLOT,
     SLOT_S,
-    STRIDE,
     ring_point,
+    seeds_of,
 )
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
@@ -34,16 +34,16 @@ BEFORE_LATENCY_US = 8.7
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Parts "stated", "sweep" (without NAC, until deadlock), "nac" (the sweep's rates with it) and "burst"."""
-    seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
+    seeds = seeds_of(seed, quick)
     sweep = (10_000.0, 30_000.0, 34_000.0, 40_000.0) if quick else SWEEP
     longest = 0.2 if quick else 4.0
     found = []
     for s in seeds:
-        found += [ring_point(part="stated", rate=r, seed=s, seconds=longest / 2, deadlock="none") for r in STATED]
-        found += [ring_point(part="sweep", rate=r, seed=s, seconds=longest, deadlock="none") for r in sweep]
-        found += [ring_point(part="nac", rate=r, seed=s, seconds=min(longest, 0.1), deadlock="nac") for r in sweep]
+        found += [ring_point("stated", r, s, seconds=longest / 2, deadlock="none") for r in STATED]
+        found += [ring_point("sweep", r, s, seconds=longest, deadlock="none") for r in sweep]
+        found += [ring_point("nac", r, s, seconds=min(longest, 0.1), deadlock="nac") for r in sweep]
         found += [
-            ring_point(part="burst", rate=500.0, seed=s, seconds=2.0, deadlock=deadlock, burst=BURST_MESSAGES)
+            ring_point("burst", 500.0, s, seconds=2.0, deadlock=deadlock, burst=BURST_MESSAGES)
             for deadlock in ("none", "nac")
         ]
     return found

@@ -10,8 +10,8 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_bars, draw_surfaces
 from experiments.interconnect.runs import measure_ring
-from experiments.interconnect.samples import Row, spread
-from experiments.interconnect.traffic import BURST_MESSAGES, FIRST_SHOWN_SLOT, SLOT_S, STRIDE, ring_point
+from experiments.interconnect.samples import Row, nested, spread
+from experiments.interconnect.traffic import BURST_MESSAGES, FIRST_SHOWN_SLOT, SLOT_S, ring_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
@@ -21,9 +21,9 @@ OTHERS = ("bit-reversal", "butterfly", "shuffle", "transpose")
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Rates by patterns in the rest of the torus (none, and four), all with NAC."""
-    seeds = range(seed, seed + (1 if quick else 30) * STRIDE, STRIDE)
+    seeds = seeds_of(seed, quick, few=1)
     return [
-        ring_point(part="burst", rate=rate, seed=s, seconds=2.0, deadlock="nac", burst=BURST_MESSAGES, others=others)
+        ring_point("burst", rate, s, seconds=2.0, deadlock="nac", burst=BURST_MESSAGES, others=others)
         for s in seeds
         for rate in RATES
         for others in (("", "bit-reversal") if quick else ("", *OTHERS))
@@ -68,19 +68,12 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """5.18-5.23: latency and throughput degradation by rate and pattern; 5.24: surface maps with bit reversal."""
-    rise: dict[str, dict[str, tuple[float, float]]] = {}
-    share: dict[str, dict[str, tuple[float, float]]] = {}
-    dip: dict[str, dict[str, tuple[float, float]]] = {}
-    for others in dict.fromkeys(r["others"] for r in rows):
-        for rate in RATES:
-            mine = [r for r in rows if (r["others"], r["rate"]) == (others, rate)]
-            name, group = others or "tornado alone", f"{rate:.0f} packets/s"
-            rises = [r["rise_us"] for r in mine]
-            rise.setdefault(name, {})[group] = spread(rises)
-            share.setdefault(name, {})[group] = spread(
-                [100 * x / r["latency_before_us"] for x, r in zip(rises, mine, strict=True)]
-            )
-            dip.setdefault(name, {})[group] = spread([r["throughput_dip_percent"] for r in mine])
+    mine: dict[tuple[str, str], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row["rate"]):
+        mine.setdefault((row["others"] or "tornado alone", f"{row['rate']:.0f} packets/s"), []).append(row)
+    rise = nested({key: [r["rise_us"] for r in those] for key, those in mine.items()})
+    share = nested({key: [100 * r["rise_us"] / r["latency_before_us"] for r in those] for key, those in mine.items()})
+    dip = nested({key: [r["throughput_dip_percent"] for r in those] for key, those in mine.items()})
     shown = next(r for r in rows if r["others"] == "bit-reversal" and r["rate"] == 500.0)
     span = range(FIRST_SHOWN_SLOT, FIRST_SHOWN_SLOT + 4)
     maps = {f"{SLOT_S * k:.2f} to {SLOT_S * (k + 1):.2f} s": shown["maps"][k - span.start] for k in span}

@@ -11,7 +11,7 @@ from typing import Any
 from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances, spread
-from experiments.interconnect.traffic import STRIDE, SYNTHETIC, drb_point
+from experiments.interconnect.traffic import SYNTHETIC, drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
@@ -21,19 +21,13 @@ FALLING = ("bit-reversal", "butterfly")
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """1 to 5 paths by pattern, ten links failed from the start."""
-    seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
+    seeds = seeds_of(seed, quick)
     found = []
     for pattern in ("uniform", "bit-reversal") if quick else SYNTHETIC:
         for paths in (1, 4) if quick else (1, 2, 3, 4, 5):
-            found += [
-                drb_point(
-                    network=NETWORK, pattern=pattern, faults=10, fault_kind="start", seed=s, quick=quick, paths=paths
-                )
-                for s in seeds
-            ]
-        found += [
-            drb_point(network=NETWORK, pattern=pattern, faults=0, fault_kind="none", seed=s, quick=quick) for s in seeds
-        ]
+            ten = {"faults": 10, "fault_kind": "start", "paths": paths}
+            found += [drb_point(NETWORK, pattern, s, quick=quick, **ten) for s in seeds]
+        found += [drb_point(NETWORK, pattern, s, quick=quick) for s in seeds]
     return found
 
 

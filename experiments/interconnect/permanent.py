@@ -10,8 +10,8 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_bars, draw_lines
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances, spread
-from experiments.interconnect.traffic import STRIDE, SYNTHETIC, TEN_PERCENT, drb_point
+from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances, spread
+from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
@@ -22,7 +22,7 @@ LOADED = 20_000.0
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Every (network, pattern, number of failures, seed); the loaded set on uniform traffic only."""
-    seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
+    seeds = seeds_of(seed, quick)
     found = []
     for network, most in TEN_PERCENT.items():
         if quick and network == "torus:16x16":
@@ -30,21 +30,13 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
         counts = (0, 2, 4, 6, 8, 10, most) if network == "torus:8x8" and not quick else (0, 4, most)
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
             found += [
-                drb_point(network=network, pattern=pattern, faults=n, fault_kind="half", seed=s, quick=quick)
+                drb_point(network, pattern, s, quick=quick, faults=n, fault_kind="half")
                 for n in counts
                 for s in seeds
             ]
+        loaded = {"fault_kind": "half", "rate": LOADED, "seconds": 0.02 if quick else 0.05}
         found += [
-            drb_point(
-                network=network,
-                pattern="uniform",
-                faults=n,
-                fault_kind="half",
-                seed=s,
-                quick=quick,
-                rate=LOADED,
-                seconds=0.02 if quick else 0.05,
-            )
+            drb_point(network, "uniform", s, quick=quick, faults=n, **loaded)
             for n in (0, most)
             for s in seeds
         ]
@@ -80,12 +72,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """5.25: 10 % failed by network and pattern; 5.26-5.28: performance and latency over the number of failures."""
     thesis = [row for row in rows if row["rate"] != LOADED]
-    bars: dict[str, dict[str, tuple[float, float]]] = {}
-    for (network, pattern), values in _at_ten_percent(thesis).items():
-        bars.setdefault(network, {})[pattern] = spread(values)
     drawn = {
         "5.25": draw_bars(
-            "Performance with 10 % of the links failed", bars, y_label="100 L0 / Lf (%)", low=75,
+            "Performance with 10 % of the links failed", nested(_at_ten_percent(thesis)), y_label="100 L0 / Lf (%)", low=75,
             claim=95.0, claim_says="claim: above 95 %",
         )
     }  # fmt: skip
@@ -94,20 +83,16 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
         if not mine:
             continue
         measured = performances(mine, lambda row: (row["pattern"], row["faults"]))
-        lines: dict[str, dict[float, tuple[float, float]]] = {}
-        for (pattern, count), values in measured.items():
-            lines.setdefault(pattern, {})[count] = spread(values)
-        absolute: dict[str, dict[float, tuple[float, float]]] = {}
-        for pattern, count in measured:
-            those = [1e6 * r["latency_s"] for r in mine if (r["pattern"], r["faults"]) == (pattern, count)]
-            absolute.setdefault(pattern, {})[count] = spread(those)
+        absolute = {
+            key: [1e6 * r["latency_s"] for r in mine if (r["pattern"], r["faults"]) == key] for key in measured
+        }
         drawn[number] = draw_lines(
-            f"{network}: performance under permanent failures", lines, x_label="failed links",
+            f"{network}: performance under permanent failures", nested(measured), x_label="failed links",
             y_label="100 L0 / Lf (%)", claim=95.0, claim_says="claim: above 95 %",
         )  # fmt: skip
         drawn[f"{number}-absolute"] = draw_lines(
             f"{network}: latency under permanent failures",
-            absolute,
+            nested(absolute),
             x_label="failed links",
             y_label="mean latency (us)",
         )

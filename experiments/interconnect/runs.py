@@ -26,7 +26,7 @@ from testbed.interconnect.results import NAC_EVENTS, Simulation, summarize
 from testbed.interconnect.simulation import simulate
 
 WINDOW_S = 0.1
-"""Messages made so long before the burst, and so long after the slot of the burst, tell latency before and after."""
+"""Messages made so long before the burst, and so long after the slot of the burst, show the latency before and after."""
 
 
 def measure_run(point: Point) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, delivery_check, livelock_check, spread
-from experiments.interconnect.traffic import STRIDE, drb_point
+from experiments.interconnect.traffic import drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
@@ -37,41 +37,27 @@ ALTERNATIVES: Mapping[str, Mapping[str, Any]] = {
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Part "cost": DOR and FT-DRB without failures; "deadlock": without and with NAC; "torus": NAC alone; "alternatives": options of 3.6."""
-    seeds = range(seed, seed + (3 if quick else 30) * STRIDE, STRIDE)
+    seeds = seeds_of(seed, quick, few=3)
     found = []
     for s in seeds:
         for routing in ("dor", "ft-drb"):
-            point = drb_point(
-                network=NETWORK, pattern="uniform", faults=0, fault_kind="none", seed=s, quick=quick, routing=routing
-            )
-            found.append({**point, "part": "cost"})
+            found.append({**drb_point(NETWORK, "uniform", s, quick=quick, routing=routing), "part": "cost"})
         for deadlock in ("none", "nac"):
-            point = drb_point(
-                network=NETWORK, pattern="uniform", faults=8, fault_kind="start", seed=s, quick=quick, rate=BUSY_RATE,
-                deadlock=deadlock, seconds=0.002,
-            )  # fmt: skip
+            eight = {"faults": 8, "fault_kind": "start", "rate": BUSY_RATE, "seconds": 0.002}
+            point = drb_point(NETWORK, "uniform", s, quick=quick, deadlock=deadlock, **eight)
             found.append({**point, "part": "deadlock"})
         found.append({**_full_torus(s, quick), "part": "torus"})
         for name, options in ALTERNATIVES.items():
-            point = drb_point(
-                network=NETWORK,
-                pattern="uniform",
-                faults=10,
-                fault_kind="transient",
-                seed=s,
-                quick=quick,
-                options=options,
-            )
+            ten = {"faults": 10, "fault_kind": "transient", "options": dict(options)}
+            point = drb_point(NETWORK, "uniform", s, quick=quick, **ten)
             found.append({**point, "part": "alternatives", "design": name})
     return found
 
 
 def _full_torus(seed: int, quick: bool) -> dict[str, Any]:
-    point = drb_point(
-        network=NETWORK, pattern="uniform", faults=0, fault_kind="none", seed=seed, quick=quick, routing="dor",
-        rate=0.8 * 2e9 / (2048 * 8), seconds=FULL_TORUS_S / 10 if quick else FULL_TORUS_S,
-    )  # fmt: skip
-    return {**point, "bytes": 2048, "buffer_bytes": 4096}
+    seconds = FULL_TORUS_S / 10 if quick else FULL_TORUS_S
+    full = {"rate": 0.8 * 2e9 / (2048 * 8), "seconds": seconds, "bytes": 2048, "buffer_bytes": 4096}
+    return drb_point(NETWORK, "uniform", seed, quick=quick, routing="dor", **full)
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
@@ -132,7 +118,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
-    """Packets delivered with and without NAC; latency, and notifications heard, by design alternative."""
+    """Packets delivered with and without NAC; latency, and escapes, by design alternative."""
     delivered = {
         name: {
             "0.6 of a link offered by each node": spread(
@@ -147,7 +133,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     lost = {
         n: spread([100.0 * (r["latency_s"] / whole[r["seed"]] - 1) for r in mine if r["design"] == n]) for n in names
     }
-    heard = {n: spread([float(r["escapes"]) for r in mine if r["design"] == n]) for n in names}
+    escapes = {n: spread([float(r["escapes"]) for r in mine if r["design"] == n]) for n in names}
     return {
         "deadlock": draw_bars("FT-DRB with 8 failed links above saturation", delivered, y_label="packets delivered (%)"),
         "alternatives-latency": draw_bars(
@@ -155,7 +141,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
             y_label="latency above that without failures (%)",
         ),
         "alternatives-escapes": draw_bars(
-            "Design alternatives (3.6): escapes with ten transient failures", {"FT-DRB": heard}, y_label="escapes a run"
+            "Design alternatives (3.6): escapes with ten transient failures", {"FT-DRB": escapes}, y_label="escapes a run"
         ),
     }  # fmt: skip
 

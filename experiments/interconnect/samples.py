@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from testbed.model.verdict import Check
 
 Row = Mapping[str, Any]
-FAULT_KEYS = frozenset({"faults", "fault_kind", "deadlock_shown", "paths"})
-"""What a run without failures does not depend on."""
+RUN_KEYS = ("network", "pattern", "seed", "seconds", "rate", "bytes", "routing", "deadlock")
+"""What a run without failures depends on."""
 
 
 def spread(values: Sequence[float]) -> tuple[float, float]:
@@ -25,34 +25,25 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
     )
 
 
-def point_key(row: Row, leave: Iterable[str]) -> tuple[Any, ...]:
-    """What the row was run with, without the names to leave out."""
-    names = (
-        "network",
-        "pattern",
-        "seed",
-        "seconds",
-        "rate",
-        "bytes",
-        "paths",
-        "routing",
-        "deadlock",
-        "faults",
-        "fault_kind",
-    )
-    left = frozenset(leave)
-    return tuple(row.get(name) for name in names if name not in left)
-
-
 def performances(rows: Sequence[Row], label: Callable[[Row], Any]) -> dict[Any, list[float]]:
     """100 * L0 / Lf of every run with failures, by label; L0: the run of the same seed without (Zarza 2011, 5.4.2)."""
-    whole = {point_key(row, FAULT_KEYS): row["latency_s"] for row in rows if row["faults"] == 0}
+    whole = {_run_key(row): row["latency_s"] for row in rows if row["faults"] == 0}
     found: dict[Any, list[float]] = {}
     for row in rows:
-        base = whole.get(point_key(row, FAULT_KEYS))
+        base = whole.get(_run_key(row))
         if base is not None and row["latency_s"]:
             found.setdefault(label(row), []).append(100.0 * base / row["latency_s"])
     return found
+
+
+def nested(
+    found: Mapping[tuple[Any, Any], Sequence[float]],
+) -> dict[Any, dict[Any, tuple[float, float]]]:
+    """Values by two labels as means and intervals: first label -> second label -> (mean, half width), as figures want it."""
+    grouped: dict[Any, dict[Any, tuple[float, float]]] = {}
+    for (first, second), values in found.items():
+        grouped.setdefault(first, {})[second] = spread(values)
+    return grouped
 
 
 def delivery_check(rows: Sequence[Row]) -> Check:
@@ -90,3 +81,7 @@ def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "
         mean,
         detail=", ".join(filter(None, (f"95 % interval +- {half:.2g}, {len(values)} runs", detail))),
     )
+
+
+def _run_key(row: Row) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in RUN_KEYS)

@@ -11,7 +11,7 @@ from typing import Any
 from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances, spread
-from experiments.interconnect.traffic import STRIDE, drb_point
+from experiments.interconnect.traffic import drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
@@ -24,22 +24,13 @@ CLAIMED = 95.0
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """The sweep without failures and with three; which load is 90 % of saturation is told from the rows."""
-    seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
-    fractions = SWEEP[::2] if quick else SWEEP
+    """The sweep without failures and with three; which load is 90 % of saturation is read off the rows."""
+    seeds = seeds_of(seed, quick)
+    seconds = 0.001 if quick else 0.002
     return [
-        drb_point(
-            network=NETWORK,
-            pattern="uniform",
-            faults=n,
-            fault_kind=kind,
-            seed=s,
-            quick=True,
-            rate=fraction * LINK_RATE,
-            seconds=0.001 if quick else 0.002,
-        )
-        for fraction in fractions
-        for n, kind in ((0, "none"), (3, "start"))
+        drb_point(NETWORK, "uniform", s, quick=True, faults=n, fault_kind="start", rate=rate, seconds=seconds)
+        for rate in (fraction * LINK_RATE for fraction in (SWEEP[::2] if quick else SWEEP))
+        for n in (0, 3)
         for s in seeds
     ]
 

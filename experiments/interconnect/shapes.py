@@ -11,7 +11,7 @@ from typing import Any
 from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances, spread
-from experiments.interconnect.traffic import STRIDE, drb_point, shape_drawing
+from experiments.interconnect.traffic import drb_point, seeds_of, shape_drawing
 from testbed.commands.studies.study import Study
 from testbed.faults.shapes import SHAPES
 from testbed.model.verdict import Verdict
@@ -22,10 +22,10 @@ CLAIMED = 98.0
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Four shapes at a place drawn by the seed, and the run without."""
-    seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
+    seeds = seeds_of(seed, quick)
     kinds = [(0, "none"), *((1, f"shape:{shape}:{LEG}") for shape in SHAPES)]
     return [
-        drb_point(network="torus:32x32", pattern="uniform", faults=n, fault_kind=kind, seed=s, quick=quick)
+        drb_point("torus:32x32", "uniform", s, quick=quick, faults=n, fault_kind=kind)
         for s in seeds
         for n, kind in kinds
     ]

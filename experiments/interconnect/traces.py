@@ -13,8 +13,8 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, delivery_check, livelock_check, performances, spread
-from experiments.interconnect.traffic import STRIDE, SYNTHETIC, drb_point, trace_of
+from experiments.interconnect.samples import Row, delivery_check, livelock_check, nested, performances, spread
+from experiments.interconnect.traffic import SYNTHETIC, drb_point, seeds_of, trace_of
 from testbed.commands.studies.study import Study
 from testbed.errors import InputError
 from testbed.model.verdict import Check, Verdict
@@ -27,17 +27,15 @@ _chosen: dict[str, str] = {"traces": "", "patterns": ""}
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Every machine with its outages as they were (where known) and all permanent; uniform, ``--all-patterns``: six."""
-    seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
+    seeds = seeds_of(seed, quick)
     found = []
     for s in seeds:
         for pattern in SYNTHETIC if _chosen["patterns"] else ("uniform",):
-            found.append(drb_point(network=NETWORK, pattern=pattern, faults=0, fault_kind="none", seed=s, quick=quick))
+            found.append(drb_point(NETWORK, pattern, s, quick=quick))
             for machine in THESIS_COUNTS:
                 lengths = ("trace-permanent",) if machine == "pnnl-mpp2" else ("trace", "trace-permanent")
                 for kind in lengths:
-                    point = drb_point(
-                        network=NETWORK, pattern=pattern, faults=1, fault_kind=f"{kind}:{machine}", seed=s, quick=quick
-                    )
+                    point = drb_point(NETWORK, pattern, s, quick=quick, faults=1, fault_kind=f"{kind}:{machine}")
                     found.append({**point, "traces": _chosen["traces"]})
     return found
 
@@ -68,12 +66,9 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """5.35-5.38 in one: performance by machine and pattern, real outages and all permanent."""
     drawn = {}
     for kind, title in (("trace", "outages as they were"), ("trace-permanent", "all failures permanent")):
-        bars: dict[str, dict[str, tuple[float, float]]] = {}
-        for (pattern, how, machine), values in _measured(rows).items():
-            if how == kind:
-                bars.setdefault(pattern, {})[machine] = spread(values)
+        of_kind = {(pattern, machine): v for (pattern, how, machine), v in _measured(rows).items() if how == kind}
         drawn[f"5.35-5.38-{kind}"] = draw_bars(
-            f"Failures of real machines, {title}", bars, y_label="100 L0 / Lf (%)", low=75,
+            f"Failures of real machines, {title}", nested(of_kind), y_label="100 L0 / Lf (%)", low=75,
             claim=99.0 if kind == "trace" else 97.0,
             claim_says="claim: less than 1 % lost" if kind == "trace" else "claim: about 3 % lost",
         )  # fmt: skip

@@ -42,64 +42,62 @@ FIRST_SHOWN_SLOT = 117
 Point = Mapping[str, Any]
 
 
-def drb_point(
-    *,
-    network: str,
-    pattern: str,
-    faults: int,
-    fault_kind: str,
-    seed: int,
-    quick: bool,
-    rate: float = 400.0,
-    paths: int = 4,
-    routing: str = "ft-drb",
-    deadlock: str = "nac",
-    seconds: float | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """One run of Tables 5.5 and 5.6: 512 B packets, 8 KB buffers, 2 Gbps; ``seconds`` or those of
-    FULL_AND_QUICK_S.
+def seeds_of(seed: int, quick: bool, *, few: int = 2) -> range:
+    """The seeds of a study's runs: 30, as the thesis has them, or few."""
+    return range(seed, seed + (few if quick else 30) * STRIDE, STRIDE)
 
-    ``fault_kind``: "none"; "start", "half", "random-start": permanent from the start, half-way, a random moment;
-    "transient": up to a tenth of the run; "shape:NAME:LEG"; "trace:MACHINE", "trace-permanent:MACHINE".
+
+def drb_point(network: str, pattern: str, seed: int, *, quick: bool, **changed: Any) -> dict[str, Any]:
+    """One run of Zarza 2011, Tables 5.5 and 5.6: 512 B packets at 400 a second a node, 8 KB buffers, links of 2 Gbps.
+
+    Any entry may be changed, most often ``faults``, how many links fail, and ``fault_kind``: "start", "half",
+    "random-start": permanent from the start, half-way, a random moment; "transient": up to a tenth of the run;
+    "shape:NAME:LEG"; "trace:MACHINE", "trace-permanent:MACHINE"; "none" where no link fails. Raises ValueError for anything
+    else.
     """
-    if seconds is None:
-        full, short = FULL_AND_QUICK_S[network]
-        seconds = short if quick else full
-    return {
+    full, short = FULL_AND_QUICK_S[network]
+    point: dict[str, Any] = {
         "network": network,
         "pattern": pattern,
-        "faults": faults,
-        "fault_kind": "none" if faults == 0 else fault_kind,
+        "faults": 0,
+        "fault_kind": "none",
         "seed": seed,
-        "rate": rate,
+        "rate": 400.0,
         "bytes": 512,
         "buffer_bytes": 8192,
-        "paths": paths,
-        "routing": routing,
-        "deadlock": deadlock,
-        "seconds": seconds,
-        "options": dict(options or {}),
+        "paths": 4,
+        "routing": "ft-drb",
+        "deadlock": "nac",
+        "seconds": short if quick else full,
+        "options": {},
     }
+    return _changed(point, changed) | ({} if changed.get("faults") else {"fault_kind": "none"})
 
 
-def ring_point(
-    *, part: str, rate: float, seed: int, seconds: float, deadlock: str, burst: int = 0, others: str = ""
-) -> dict[str, Any]:
-    """One run of Table 5.4: tornado in row 5 of the 8x8 torus, 2 KB packets, 4 KB buffers; ``burst`` messages a node in
-    phase at 1.18 s; ``others``: a pattern at 200 packets/s in all other nodes.
+def ring_point(part: str, rate: float, seed: int, *, seconds: float, deadlock: str, **changed: Any) -> dict[str, Any]:
+    """One run of Zarza 2011, Table 5.4: tornado in row 5 of the 8x8 torus, 2 KB packets, 4 KB buffers.
+
+    What may be changed: ``burst``, so many messages a node in phase at 1.18 s; ``others``, a pattern at 200 packets/s in
+    all other nodes. Raises ValueError for anything else.
     """
-    return {
+    point = {
         "part": part,
         "rate": rate,
         "seed": seed,
         "seconds": seconds,
         "deadlock": deadlock,
-        "burst": burst,
-        "others": others,
+        "burst": 0,
+        "others": "",
         "bytes": 2048,
         "buffer_bytes": 4096,
     }
+    return _changed(point, changed)
+
+
+def _changed(point: dict[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    if unknown := changed.keys() - point.keys():
+        raise ValueError(f"points have no {', '.join(sorted(unknown))}")
+    return point | changed
 
 
 @lru_cache(maxsize=8)

@@ -10,8 +10,8 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_bars, draw_lines
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances, spread
-from experiments.interconnect.traffic import STRIDE, SYNTHETIC, TEN_PERCENT, drb_point
+from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances, spread
+from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
@@ -21,48 +21,19 @@ GAINS = {"torus:8x8": 14.0, "torus:16x16": 8.0, "fat-tree:4,3": 12.0}
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Both kinds of failure at every number; the same seeds draw the same links."""
-    seeds = range(seed, seed + (2 if quick else 30) * STRIDE, STRIDE)
+    seeds = seeds_of(seed, quick)
     found = []
     for network, most in TEN_PERCENT.items():
         if quick and network == "torus:16x16":
             continue
-        seconds = 0.5 if network == "torus:8x8" and not quick else None
+        longer = {"seconds": 0.5} if network == "torus:8x8" and not quick else {}
+        kinds = ((0, "none"), (4, "transient"), (most, "transient"), (most, "start"))
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
-            for s in seeds:
-                found.append(
-                    drb_point(
-                        network=network,
-                        pattern=pattern,
-                        faults=0,
-                        fault_kind="none",
-                        seed=s,
-                        quick=quick,
-                        seconds=seconds,
-                    )
-                )
-                found += [
-                    drb_point(
-                        network=network,
-                        pattern=pattern,
-                        faults=n,
-                        fault_kind="transient",
-                        seed=s,
-                        quick=quick,
-                        seconds=seconds,
-                    )
-                    for n in (4, most)
-                ]
-                found.append(
-                    drb_point(
-                        network=network,
-                        pattern=pattern,
-                        faults=most,
-                        fault_kind="start",
-                        seed=s,
-                        quick=quick,
-                        seconds=seconds,
-                    )
-                )
+            found += [
+                drb_point(network, pattern, s, quick=quick, faults=n, fault_kind=kind, **longer)
+                for s in seeds
+                for n, kind in kinds
+            ]
     return found
 
 
@@ -103,10 +74,9 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """5.32-5.34: performance over the number of transient failures; and both kinds side by side at 10 %."""
     found, drawn = _measured(rows), {}
     for network, number in zip(TEN_PERCENT, ("5.32", "5.33", "5.34"), strict=True):
-        lines: dict[str, dict[float, tuple[float, float]]] = {}
-        for (where, pattern, kind, count), values in found.items():
-            if where == network and kind == "transient":
-                lines.setdefault(pattern, {})[count] = spread(values)
+        lines = nested(
+            {(key[1], key[3]): v for key, v in found.items() if (key[0], key[2]) == (network, "transient")}
+        )
         if not lines:
             continue
         claim = 99.5 if network == "torus:8x8" else None
@@ -114,13 +84,10 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
             f"{network}: performance under transient failures", lines, x_label="failed links",
             y_label="100 L0 / Lf (%)", claim=claim, claim_says="claim: above 99.5 %",
         )  # fmt: skip
-    bars: dict[str, dict[str, tuple[float, float]]] = {}
-    for (where, pattern, kind, count), values in found.items():
-        if count == TEN_PERCENT[where]:
-            name = "permanent" if kind == "start" else kind
-            bars.setdefault(f"{where}, {name}", {})[pattern] = spread(values)
+    names = {"start": "permanent", "transient": "transient"}
+    most = {(f"{key[0]}, {names[key[2]]}", key[1]): v for key, v in found.items() if key[3] == TEN_PERCENT[key[0]]}
     drawn["kinds"] = draw_bars(
-        "10 % of the links: transient against permanent", bars, y_label="100 L0 / Lf (%)", low=75
+        "10 % of the links: transient against permanent", nested(most), y_label="100 L0 / Lf (%)", low=75
     )
     return drawn
 

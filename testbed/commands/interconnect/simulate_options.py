@@ -59,7 +59,7 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
         "--notify-queued",
         action="store_true",
         default=None,
-        help="tell the sources of all that waits for a failed link",
+        help="notify the sources of all that waits for a failed link",
     )
     add("--threshold", type=float, metavar="X", help="Thl over the zero-load latency of the pair (default 2)")
     add("--tolerance", type=float, metavar="X", help="Tol over Thl (default 0.25)")

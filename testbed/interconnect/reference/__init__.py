@@ -1,1 +1,1 @@
-"""The engine that is held against the compiled one: plain objects, one event after another."""
+"""The engine that is read: the same simulator with objects, FT-DRB and NAC included, that judges the compiled one."""
