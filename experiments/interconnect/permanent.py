@@ -30,16 +30,10 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
         counts = (0, 2, 4, 6, 8, 10, most) if network == "torus:8x8" and not quick else (0, 4, most)
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
             found += [
-                drb_point(network, pattern, s, quick=quick, faults=n, fault_kind="half")
-                for n in counts
-                for s in seeds
+                drb_point(network, pattern, s, quick=quick, faults=n, fault_kind="half") for n in counts for s in seeds
             ]
         loaded = {"fault_kind": "half", "rate": LOADED, "seconds": 0.02 if quick else 0.05}
-        found += [
-            drb_point(network, "uniform", s, quick=quick, faults=n, **loaded)
-            for n in (0, most)
-            for s in seeds
-        ]
+        found += [drb_point(network, "uniform", s, quick=quick, faults=n, **loaded) for n in (0, most) for s in seeds]
     return found
 
 
@@ -83,9 +77,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
         if not mine:
             continue
         measured = performances(mine, lambda row: (row["pattern"], row["faults"]))
-        absolute = {
-            key: [1e6 * r["latency_s"] for r in mine if (r["pattern"], r["faults"]) == key] for key in measured
-        }
+        absolute = {key: [1e6 * r["latency_s"] for r in mine if (r["pattern"], r["faults"]) == key] for key in measured}
         drawn[number] = draw_lines(
             f"{network}: performance under permanent failures", nested(measured), x_label="failed links",
             y_label="100 L0 / Lf (%)", claim=95.0, claim_says="claim: above 95 %",

@@ -94,7 +94,7 @@ def ring_point(part: str, rate: float, seed: int, *, seconds: float, deadlock: s
     return _changed(point, changed)
 
 
-def _changed(point: dict[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+def _changed(point: dict[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
     if unknown := changed.keys() - point.keys():
         raise ValueError(f"points have no {', '.join(sorted(unknown))}")
     return point | changed

@@ -74,9 +74,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """5.32-5.34: performance over the number of transient failures; and both kinds side by side at 10 %."""
     found, drawn = _measured(rows), {}
     for network, number in zip(TEN_PERCENT, ("5.32", "5.33", "5.34"), strict=True):
-        lines = nested(
-            {(key[1], key[3]): v for key, v in found.items() if (key[0], key[2]) == (network, "transient")}
-        )
+        lines = nested({(key[1], key[3]): v for key, v in found.items() if (key[0], key[2]) == (network, "transient")})
         if not lines:
             continue
         claim = 99.5 if network == "torus:8x8" else None
