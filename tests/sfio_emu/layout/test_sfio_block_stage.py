@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +109,31 @@ def test_joined_windows_fill_the_block_and_nothing_else(
     stage.flush()
     assert np.array_equal(memory[7 : 7 + size], np.where(missing, 0, data))
     assert not memory[:7].any() and not memory[7 + size :].any()
+
+
+def test_windows_that_subfiles_fill_in_step_are_joined_in_one_pass_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subfile that the block does not reach keeps nobody waiting."""
+    passes: list[tuple[int, list[int]]] = []
+    copy = BlockStage._copy
+
+    def counted(stage: BlockStage, number: int, chosen: list[int], *rest: Any, **options: Any) -> None:
+        passes.append((number, list(chosen)))
+        copy(stage, number, chosen, *rest, **options)
+
+    monkeypatch.setattr(BlockStage, "_copy", counted)
+    for subfiles, size, used in ((3, 3 * 3 * WINDOW_BYTES, [0, 1, 2]), (3, WINDOW_BYTES // 4, [0])):
+        layout = Layout(stripe_unit=WINDOW_BYTES // 4, subfiles=subfiles)
+        memory = np.zeros(size, dtype=np.uint8)
+        stage = stage_of(layout, memory, 0, 0, size)
+        passes.clear()
+        running = [stage.joined(subfile, 0, layout.share(size, subfile)) for subfile in range(subfiles)]
+        windows = -(-layout.share(size, 0) // WINDOW_BYTES)
+        for _ in range(windows + 1):  # one more, to say that the last is full
+            for views in running:
+                for (view,) in itertools.islice(views, 1):
+                    view[:] = b"x" * len(view)
+        assert passes == [(number, used) for number in range(windows)]
+        assert memory.tobytes() == b"x" * size
 
 
 def test_a_block_outside_its_memory_is_refused() -> None:
