@@ -3,7 +3,9 @@ Every message is one line: what, where, how to mend."""
 
 from __future__ import annotations
 
+import operator
 import os
+from typing import SupportsIndex
 
 
 class SfioError(Exception):
@@ -41,4 +43,16 @@ class RemoteFailure(PeerError):
         self.path = path
 
 
-__all__ = ["ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "SfioError", "UsageError"]
+def whole_number(value: SupportsIndex, what: str, least: int = 0, most: int = 2**62) -> int:
+    """A whole number of any type (numpy's too) as an int; raises `UsageError` for anything else and outside the bounds."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or not least <= number <= most:
+        bounds = f"{least} to {most}".replace(str(2**62), "2^62")
+        raise UsageError(f"the {what} is {value!r}: give a whole number from {bounds}")
+    return number
+
+
+__all__ = ["ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "SfioError", "UsageError", "whole_number"]

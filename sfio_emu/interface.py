@@ -35,12 +35,12 @@ def mopen(name: str, stripe_unit_size: int) -> StripedFile:
 
 def mclose(file: StripedFile) -> None:
     """Close a striped file: collective."""
-    file.close()
+    _opened(file).close()
 
 
 def mchsize(file: StripedFile, size: int) -> None:
     """Change the size of the logical file: collective."""
-    file.truncate(size)
+    _opened(file).truncate(size)
 
 
 def mcreate(name: str) -> None:
@@ -76,40 +76,46 @@ def _path_message(kind: Kind, subfile: SubfileName) -> Message:
     return Message(kind, subfile.path.encode("utf-8", "surrogateescape"), path=lambda _: subfile.path)
 
 
+def _opened(file: StripedFile) -> StripedFile:
+    if not isinstance(file, StripedFile):
+        raise UsageError(f"a {type(file).__name__} is no striped file: give what mopen returned")
+    return file
+
+
 def mread(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
     """Read into `buffer`, one request a fragment; the number of bytes (fewer at the end of the file)."""
-    return file.read_fragments(first_bytes(buffer, size), offset)
+    return _opened(file).read_fragments(first_bytes(buffer, size), offset)
 
 
 def mwrite(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
     """Write the first `size` bytes of `buffer` (all unless given), one request a fragment."""
-    return file.write_fragments(first_bytes(buffer, size), offset)
+    return _opened(file).write_fragments(first_bytes(buffer, size), offset)
 
 
 def mreadc(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
     """Read into `buffer`, optimised; the number of bytes (fewer at the end of the file)."""
-    count = file.pread(first_bytes(buffer, size), offset)
+    count = _opened(file).pread(first_bytes(buffer, size), offset)
     assert isinstance(count, int)
     return count
 
 
 def mwritec(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
     """Write the first `size` bytes of `buffer` (all unless given), optimised."""
-    return file.pwrite(first_bytes(buffer, size), offset)
+    return _opened(file).pwrite(first_bytes(buffer, size), offset)
 
 
 def mreadb(
     file: StripedFile, number_of_blocks: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]
 ) -> list[int]:
     """Read many blocks in one optimised call; the bytes each got."""
-    return file.preadv(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
+    return _opened(file).preadv(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
 
 
 def mwriteb(
     file: StripedFile, number_of_blocks: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]
 ) -> int:
     """Write many blocks in one optimised call; where they overlap, the later wins."""
-    return file.pwritev(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
+    return _opened(file).pwritev(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
 
 
 def _blocks(count: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[Buffer]:

@@ -56,6 +56,10 @@ def _parse_part(number: int, part: str) -> SubfileName:
         raise UsageError(f"{where} has no host: write 'host/path' without a leading slash")
     if host != host.strip() or any(character.isspace() for character in host):
         raise UsageError(f"{where} has a host with blanks: write 'host/path' without them")
+    try:
+        part.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise UsageError(f"{where} holds half of a character (a lone surrogate): write it whole") from None
     if "\0" in part:
         raise UsageError(f"{where} holds a zero byte: leave it out")
     pieces = [piece for piece in path.split("/") if piece not in ("", ".")]

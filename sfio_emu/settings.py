@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sfio_emu.errors import UsageError
+from sfio_emu.errors import whole_number
 
 CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "read")
 
@@ -30,10 +30,8 @@ class Settings:
     message_bytes: int = (1 << 20) + 4096
 
     def __post_init__(self) -> None:
-        if self.window < 1:
-            raise UsageError(f"the window is {self.window} messages: it must be at least 1")
-        if self.message_bytes < 4096:
-            raise UsageError(f"the largest message is {self.message_bytes} bytes: it must be at least 4096")
+        whole_number(self.window, "window (messages)", 1)
+        whole_number(self.message_bytes, "largest message (bytes)", 4096)
 
     @property
     def in_flight(self) -> int:

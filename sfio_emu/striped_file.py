@@ -16,7 +16,7 @@ from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
-from sfio_emu.errors import SfioError, UsageError
+from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.pieces import Bytes
 from sfio_emu.layout.requests import Requests, make_requests
 from sfio_emu.layout.striping import Layout
@@ -121,7 +121,7 @@ class StripedFile:
         """Write all bytes of `data` at `offset` of the file; returns their number. When it returns they are in the
         subfiles. Raises `UsageError`, `ListenerLost`, `RemoteFailure` (other subfiles are written nevertheless)."""
         memory = as_bytes(data)
-        return self._write(memory, make_requests([offset], [0], [len(memory)]))
+        return self._write(memory, make_requests([whole_number(offset, "offset")], [0], [len(memory)]))
 
     @overload
     def pread(self, target: int, offset: int) -> bytes: ...
@@ -130,9 +130,9 @@ class StripedFile:
     def pread(self, target: int | Buffer, offset: int) -> bytes | int:
         """Read into the buffer `target` (returns how many bytes, fewer at the end of the file), or as many bytes as
         the number `target` says (returns them)."""
-        if isinstance(target, int):
-            if target < 0:
-                raise UsageError(f"a read of {target} bytes: give 0 or more")
+        offset = whole_number(offset, "offset")
+        if isinstance(target, (int, np.integer)):
+            target = whole_number(target, "number of bytes to read")
             buffer = bytearray(target if target <= AT_ONCE_BYTES else max(min(target, self.size() - offset), 0))
             return bytes(memoryview(buffer)[: self.pread(buffer, offset)])
         memory = as_bytes(target, writable=True)
@@ -171,7 +171,7 @@ class StripedFile:
 
     def write_fragments(self, data: Buffer, offset: int) -> int:
         """Write without any optimisation: one message, one answer, one call of the disk for each fragment."""
-        memory = as_bytes(data)
+        memory, offset = as_bytes(data), whole_number(offset, "offset")
         make_requests([offset], [0], [len(memory)])
         self._require_open()
         self._access.write_fragments(memory, offset)
@@ -179,7 +179,7 @@ class StripedFile:
 
     def read_fragments(self, target: Buffer, offset: int) -> int:
         """Read without any optimisation; how many bytes."""
-        memory = as_bytes(target, writable=True)
+        memory, offset = as_bytes(target, writable=True), whole_number(offset, "offset")
         make_requests([offset], [0], [len(memory)])
         self._require_open()
         return sum(_counts(self._access.read_fragments(memory, offset), [offset], [len(memory)]))
@@ -215,8 +215,7 @@ class StripedFile:
         fault: SfioError | None = None
         try:
             self._require_open()
-            if not isinstance(size, int) or not 0 <= size <= 2**62:
-                raise UsageError(f"a file of {size} bytes: give 0 to 2^62")
+            size = whole_number(size, "size of the file")
         except SfioError as error:
             fault = error
         self.session.agree("truncate", [[str(subfile) for subfile in self.subfiles], size], fault)
@@ -245,14 +244,18 @@ class StripedFile:
         """Set the position: from the start (0), from where it is (1), from the end (2)."""
         if whence not in (0, 1, 2):
             raise UsageError(f"whence is {whence!r}: give 0, 1 or 2")
-        position = offset + (0, self._position, self.size() if whence == 2 else 0)[whence]
+        position = (
+            whole_number(offset, "offset to seek", -(2**62))
+            + (0, self._position, self.size() if whence == 2 else 0)[whence]
+        )
         if position < 0:
             raise UsageError(f"a position of {position}: it must be at least 0")
         self._position = position
         return position
 
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes from the position (all the rest if negative), which goes on by them."""
+    def read(self, size: int | None = -1) -> bytes:
+        """Up to `size` bytes from the position (all the rest if negative or None), which goes on by them."""
+        size = whole_number(-1 if size is None else size, "number of bytes to read", -(2**62))
         if size < 0:
             size = max(self.size() - self._position, 0)
         result = self.pread(size, self._position)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
-from sfio_emu.errors import ListenerLost, PeerError, UsageError
+from sfio_emu.errors import ListenerLost, PeerError, UsageError, whole_number
 from sfio_emu.ports import Connection, Conversation
 
 VECTORS = 1024
@@ -50,6 +50,8 @@ class TcpConnections:
         open_socket: Callable[[str], socket.socket] | None = None,
     ) -> None:
         self._addresses = dict(addresses)
+        for host, (_, port) in self._addresses.items():
+            whole_number(port, f"port of the listener of {host}", 1, 65535)
         self._timeout_s = timeout_s
         self._stall_s = STALL_FACTOR * timeout_s if stall_s is None else stall_s
         self._open_socket = open_socket or (lambda host: socket.socket(socket.AF_INET, socket.SOCK_STREAM))

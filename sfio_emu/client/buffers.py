@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfio_emu.errors import UsageError
+from sfio_emu.errors import UsageError, whole_number
 from sfio_emu.layout.pieces import Bytes
 from sfio_emu.layout.requests import Requests
 
@@ -23,6 +23,10 @@ def as_bytes(buffer: Buffer, *, writable: bool = False) -> Bytes:
         view = memoryview(buffer)
     except TypeError:
         raise UsageError(f"a {type(buffer).__name__} is no buffer: give bytes, a bytearray or an array") from None
+    except ValueError as fault:  # numpy's times
+        raise UsageError(f"a {type(buffer).__name__} gives no bytes, {fault}: view it as numbers") from None
+    if getattr(getattr(buffer, "dtype", None), "hasobject", view.format == "O"):
+        raise UsageError("the buffer holds Python objects, whose bytes are addresses: give an array of numbers")
     if writable and view.readonly:
         raise UsageError("the buffer to read into is read-only: give a bytearray or a writable array")
     if not view.c_contiguous:
@@ -51,8 +55,12 @@ def span(buffers: Sequence[Buffer], *, writable: bool) -> tuple[Bytes, list[int]
 
 def each_offset(offsets: int | Sequence[int], sizes: list[int]) -> list[int]:
     if isinstance(offsets, (int, np.integer)):
-        return [int(offsets) + place for place in np.cumsum([0, *sizes[:-1]]).tolist()] if sizes else []
-    every = [int(offset) for offset in offsets]
+        first = whole_number(offsets, "offset")
+        return [first + place for place in np.cumsum([0, *sizes[:-1]]).tolist()] if sizes else []
+    try:
+        every = [whole_number(offset, f"offset of block {number}") for number, offset in enumerate(offsets)]
+    except TypeError:
+        raise UsageError(f"the offsets are {offsets!r}: give a whole number, or one for each buffer") from None
     if len(every) != len(sizes):
         raise UsageError(f"{len(every)} offsets for {len(sizes)} buffers: give one for each")
     return every
@@ -71,9 +79,7 @@ def first_bytes(buffer: Buffer, size: int | None) -> Buffer:
     if size is None:
         return buffer
     memory = as_bytes(buffer)
-    if not 0 <= size <= len(memory):
-        raise UsageError(f"a size of {size} bytes with a buffer of {len(memory)}: give 0 to {len(memory)}")
-    return memory[:size].data
+    return memory[: whole_number(size, f"size with a buffer of {len(memory)} bytes", 0, len(memory))].data
 
 
 __all__ = ["as_bytes", "each_offset", "first_bytes", "inside", "span"]

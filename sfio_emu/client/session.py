@@ -4,9 +4,11 @@ Connections are made when first needed and made anew after a loss; open subfiles
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import SupportsIndex
 
 from sfio_emu import wire
 from sfio_emu.client.connection import Exchange, Message
@@ -208,13 +210,13 @@ class Session:
 
     def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> list[bytes]:
         """A collective step: all processes come here; raises on all if one failed or they do not mean the same."""
-        mine = json.dumps([what, list(same), None if fault is None else str(fault)]).encode()
+        mine = json.dumps([what, list(same), None if fault is None else str(fault)], default=_plain).encode()
         items = self.group.all_gather(mine)
         if fault is not None:
             raise fault
         answers = [json.loads(item) for item in items]
         for rank, (their_what, their_same, _) in enumerate(answers):
-            if their_what != what or their_same != list(same):
+            if their_what != what or their_same != answers[self.group.rank][1]:
                 raise UsageError(
                     f"process {rank} calls {their_what} with {their_same} where process {self.group.rank} calls {what}"
                     f" with {list(same)}: a collective call must be the same in all processes"
@@ -228,6 +230,11 @@ class Session:
         """Close the connections."""
         for host in list(self._links):
             self._disconnect(host)
+
+
+def _plain(value: object) -> int | str:
+    """What JSON does not know, such as the numbers of numpy."""
+    return operator.index(value) if isinstance(value, SupportsIndex) else repr(value)
 
 
 __all__ = ["Link", "Session"]

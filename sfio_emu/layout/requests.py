@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from sfio_emu.errors import UsageError
+from sfio_emu.errors import UsageError, whole_number
 from sfio_emu.layout.striping import MAX_OFFSET
 from sfio_emu.settings import Settings
 
@@ -52,7 +52,10 @@ class Prepared:
 
 def make_requests(offsets: npt.ArrayLike, memory: npt.ArrayLike, sizes: npt.ArrayLike) -> Requests:
     """The blocks of a call in its order, without the empty ones; raises `UsageError` for a negative or endless one."""
-    places = [np.ascontiguousarray(values, dtype=np.int64).reshape(-1) for values in (offsets, memory, sizes)]
+    places = [
+        _whole_numbers(values, name, least)
+        for values, name, least in ((offsets, "offset", 0), (memory, "place", -MAX_OFFSET), (sizes, "size", 0))
+    ]
     if len({len(values) for values in places}) != 1:
         raise UsageError(f"{len(places[0])} offsets for {len(places[2])} sizes: give one of each a block")
     for name, values in (("offset", places[0]), ("size", places[2])):
@@ -66,6 +69,15 @@ def make_requests(offsets: npt.ArrayLike, memory: npt.ArrayLike, sizes: npt.Arra
     if len(requests) and requests.end > MAX_OFFSET:
         raise UsageError("a block ends beyond 2^62 bytes: no file is that large")
     return requests
+
+
+def _whole_numbers(values: npt.ArrayLike, name: str, least: int) -> Integers:
+    """The values as int64; raises `UsageError` for what is no whole number, and for one that no int64 holds."""
+    array = np.asarray(values).reshape(-1)
+    if array.dtype.kind != "i" and len(array):
+        each = enumerate(np.asarray(values, dtype=object).reshape(-1))
+        array = np.array([whole_number(value, f"{name} of block {number}", least) for number, value in each])
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def prepare(requests: Requests, settings: Settings, *, writing: bool) -> Prepared:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sfio_emu.errors import UsageError
+from sfio_emu.errors import UsageError, whole_number
 
 MAX_OFFSET = 2**62
 
@@ -34,11 +34,8 @@ class Layout:
     subfiles: int
 
     def __post_init__(self) -> None:
-        for name, value in (("stripe unit", self.stripe_unit), ("number of subfiles", self.subfiles)):
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise UsageError(f"the {name} is {value!r}: give a whole number of at least 1")
-            if value < 1:
-                raise UsageError(f"the {name} is {value}: it must be at least 1")
+        object.__setattr__(self, "stripe_unit", whole_number(self.stripe_unit, "stripe unit", 1))
+        object.__setattr__(self, "subfiles", whole_number(self.subfiles, "number of subfiles", 1))
         if self.stripe_unit * self.subfiles > MAX_OFFSET:
             raise UsageError(
                 f"the stripe unit is {self.stripe_unit}: a round over all subfiles must stay below 2^62 bytes"

@@ -1,0 +1,100 @@
+"""Arguments that make no sense end in one line that says which and how to mend it; numbers of numpy are as good as Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfio_emu import Settings, StripedFile, UsageError, mchsize, mclose, mcreate, mopen, mread, mwrite, mwritec, use
+from sfio_emu.adapters.sockets import TcpConnections
+from tests.helpers.listeners import listener, session_of
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A striped file of 100 bytes, whose session is that of the process; its methods take anything here."""
+    with listener(tmp_path_factory.mktemp("root"), "p1") as (_, addresses):
+        session = session_of(addresses)
+        use(session)
+        with StripedFile.open("p1/a", 5, session=session) as opened:
+            opened.pwrite(bytes(range(100)), 0)
+            yield opened
+        use(None)
+
+
+@pytest.mark.parametrize("unit", [5.0, None, float("nan"), "5", True, 2**70, 0])
+def test_a_stripe_unit_is_a_whole_number(file: Any, unit: Any) -> None:
+    with pytest.raises(UsageError, match=r"the stripe unit is .*: give a whole number from 1"):
+        mopen("p1/b", unit)
+
+
+@pytest.mark.parametrize("offset", [-1, 2**63, 2**64, None, float("nan"), 1.7, "3", True, b"1"])
+def test_an_offset_is_a_whole_number(file: Any, offset: Any) -> None:
+    buffer = bytearray(3)
+    for access in (file.pread, file.pwrite, file.read_fragments, file.write_fragments):
+        with pytest.raises(UsageError, match=r"the offset is .*: give a whole number from 0 to 2\^62"):
+            access(buffer, offset)
+    for many in (file.preadv, file.pwritev):
+        with pytest.raises(UsageError, match=r"the offset of block 1 is .*: give a whole number"):
+            many([buffer, buffer], [0, offset])
+    for blocks in (file.pread_blocks, file.pwrite_blocks):
+        with pytest.raises(UsageError, match="the offset of block 0 is "):
+            blocks(buffer, [offset], [0], [1])
+
+
+@pytest.mark.parametrize("size", [-1, 2**63, None, float("nan"), 5.5, "5"])
+def test_a_size_is_a_whole_number(file: Any, size: Any) -> None:
+    with pytest.raises(UsageError, match=r"the size of the file is .*: give a whole number from 0 to 2\^62"):
+        mchsize(file, size)
+    if size is not None:
+        with pytest.raises(
+            UsageError, match=r"the size with a buffer of 3 bytes is .*: give a whole number from 0 to 3"
+        ):
+            mwritec(file, 0, b"abc", size)
+
+
+def test_names_are_text() -> None:
+    for name in (b"p1/c", None, 5):
+        with pytest.raises(UsageError, match="the name of a striped file is a str"):
+            mcreate(name)  # type: ignore[arg-type]
+    for half in ("p1/\ud800", "p\ud800/a"):
+        with pytest.raises(UsageError, match="a lone surrogate"):
+            mcreate(half)
+
+
+def test_files_buffers_and_positions_are_checked(file: Any) -> None:
+    for call in (lambda: mclose(None), lambda: mread(None, 0, bytearray(3)), lambda: mwrite(None, 0, b"a")):  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="a NoneType is no striped file: give what mopen returned"):
+            call()
+    with pytest.raises(UsageError, match="gives no bytes, cannot include dtype 'M' in a buffer"):
+        file.pwrite(np.zeros(3, "datetime64[s]"), 0)
+    with pytest.raises(UsageError, match="holds Python objects"):
+        file.pwrite(np.array([None, 1], dtype=object), 0)
+    with pytest.raises(UsageError, match="the offsets are None"):
+        file.pwritev([b"a"], None)
+    for position in (1.5, None, 2**63):
+        with pytest.raises(UsageError, match="the offset to seek is"):
+            file.seek(position)
+
+
+def test_settings_and_ports_are_checked() -> None:
+    for window in (1.5, None, float("nan"), 0):
+        with pytest.raises(UsageError, match="the window"):
+            Settings(window=window)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="the port of the listener of p1 is 99999"):
+        TcpConnections({"p1": ("127.0.0.1", 99999)})
+
+
+def test_numbers_of_numpy_are_numbers(file: Any) -> None:
+    with mopen("p1/n", np.int64(5)) as other:  # type: ignore[arg-type]
+        other.truncate(np.int32(9))
+        assert other.size() == 9
+    assert file.pread(np.uint8(3), np.int64(7)) == b"\x07\x08\x09"
+    target = bytearray(2)
+    assert file.pread(target, np.uint64(98)) == 2 and target == b"bc"
+    assert file.preadv([target], np.array([99], dtype=np.uint64)) == [1]
+    assert file.seek(np.int16(4)) == 4 and file.read(np.int8(1)) == b"\x04"
+    assert file.read(None) == bytes(range(5, 100))
