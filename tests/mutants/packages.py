@@ -55,7 +55,7 @@ PACKAGES = (
         folder="testbed/stream/judgement",
         tests=tuple(
             f"tests/testbed/stream/test_{name}.py"
-            for name in ("judgement", "campaign_verdict", "recording", "loss_by_path", "epochs")
+            for name in ("judgement", "campaign_verdict", "recording", "loss_by_path", "epochs", "diagnosing_sender")
         ),
         interpret=False,  # it has no kernel of its own, and those that its tests call are slow as plain Python
     ),

@@ -200,3 +200,36 @@ def test_as_many_blocks_may_fail_as_the_decoding_error_rate_leaves_to_chance(fin
     else:
         assert allowed == [poisson.isf(1e-3, rate * fault.steady_blocks) for fault in analysis.faults]
         assert min(allowed) > 0
+
+
+def test_figures_of_each_fault_are_those_of_the_logs(finished):
+    plan, run = finished
+    analysis = analyse(plan, run)
+    base = analysis.policy.base
+    assert len(analysis.faults) == len(run.faults) == 2
+    for fault, times in zip(analysis.faults, run.faults, strict=True):
+        during = (run.sent.time_s >= times.start_s) & (run.sent.time_s < times.stop_s)
+        raised = during & (run.sent.block_size > base)
+        first_s = float(run.sent.time_s[raised].min()) - times.start_s
+        assert fault.reacted and fault.reaction_s is not None and first_s <= fault.reaction_s < 0.5
+        assert fault.predicted_loss == pytest.approx(0.25 if "b" in fault.link else 0.75)
+        assert fault.mean_block_size is not None and base < fault.mean_block_size <= run.sent.block_size[during].max()
+        low, high = fault.size_range
+        assert base < low <= fault.measured_block_size <= high
+        answered = (run.sent.time_s >= times.start_s + fault.reaction_s) & (run.sent.time_s < times.stop_s)
+        assert fault.transient_packets == pytest.approx(int(during.sum()) - int(answered.sum()), abs=1)
+    assert analysis.ror_predicted == pytest.approx(sum(f.predicted_block_size / base - 1 for f in analysis.faults))
+    assert analysis.ror_measured == pytest.approx(analysis.ror_predicted, rel=0.1)
+    ranges = [(f.predicted_block_size, *f.size_range) for f in analysis.faults]
+    slack = sum(max(high - size, size - low, 0) / base for size, low, high in ranges)
+    least, share = (0.05, 0.02) if plan.stream.labels == "stratified" else (0.1, 0.05)
+    assert analysis.ror_tolerance == pytest.approx(max(least, share * analysis.ror_predicted) + slack)
+
+
+def test_a_sender_that_stays_at_rest_has_not_reacted(finished):
+    plan, run = finished
+    base = analyse(plan, run).policy.base
+    idle = replace(run, sent=replace(run.sent, block_size=np.full_like(run.sent.block_size, base)))
+    assert [(f.reacted, f.reaction_s) for f in analyse(plan, idle).faults] == [(False, None), (False, None)]
+    fixed = replace(plan, stream=replace(plan.stream, block_size=base))
+    assert all(f.reacted for f in analyse(fixed, idle).faults)  # nobody asked it to
