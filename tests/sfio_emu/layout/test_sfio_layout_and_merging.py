@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfio_emu.client.transfer import pack, slices
+from sfio_emu.errors import UsageError
+from sfio_emu.layout import pieces
 from sfio_emu.layout.pieces import ListedPiece, Piece, pieces_of
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
@@ -156,3 +161,45 @@ def test_slices_hold_all_bytes_in_order() -> None:
         assert sum(part.size for part in parts) == size <= 1 << 20
         total += size
     assert total == piece.size
+
+
+@settings(deadline=None)
+@given(layouts, blocks, st.integers(1, 3), st.booleans())
+def test_lists_in_small_batches_are_the_same_bytes(
+    layout: Layout, pairs: list[tuple[int, int]], batch: int, merge: bool
+) -> None:
+    """Batches of one, two or three blocks: what a list of millions meets at its borders."""
+    requests, total = requests_of(pairs)
+    memory = np.random.default_rng(total).integers(0, 256, max(total, 1), dtype=np.uint8)
+    chosen = prepare(requests, Settings(), writing=True).requests
+    expected: list[dict[int, int]] = [{} for _ in range(layout.subfiles)]
+    for offset, value in written(pairs, memory.tobytes()).items():
+        (fragment,) = layout.fragments(offset, 1)
+        expected[fragment.subfile][fragment.local_offset] = value
+    with mock.patch.multiple(pieces, LISTED_FROM=0, MAX_BATCH=batch):
+        for subfile in range(layout.subfiles):
+            found: dict[int, int] = {}
+            for piece in pieces_of(chosen, layout, subfile, merge=merge):
+                stream = np.empty(piece.size, dtype=np.uint8)
+                piece.gather(memory, stream)
+                assert piece.fragment_bytes == piece.size / piece.fragments
+                places = [offset + i for offset, size in zip(*piece.runs(), strict=True) for i in range(size)]
+                assert not found.keys() & set(places)
+                found.update(zip(places, stream.tolist(), strict=True))
+            assert found == expected[subfile]
+
+
+def test_offsets_end_at_two_to_the_sixty_second() -> None:
+    largest = 2**62
+    assert make_requests([largest - 5], [0], [5]).end == largest
+    for offsets, sizes, words in (
+        ([largest - 5], [6], "ends beyond"),
+        ([largest + 1], [1], "the offset of block 0"),
+        ([0], [largest + 1], "the size of block 0"),
+        ([-1], [1], "offset of block 0"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            make_requests(offsets, [0], sizes)
+    assert Layout(stripe_unit=largest // 2, subfiles=2).round_bytes == largest
+    with pytest.raises(UsageError, match="a round over all subfiles"):
+        Layout(stripe_unit=largest // 2 + 1, subfiles=2)

@@ -16,6 +16,7 @@ from testbed.scheduling.checker import check_frames
 from testbed.scheduling.fast.class_ejection import ClassNeeds, class_table, eject_classes, put_class
 from testbed.scheduling.fast.portfolio import cp_sat_schedule
 from testbed.scheduling.fast.steps import LinkSets, next_random, seeded_state
+from testbed.scheduling.fast.symmetry import MAX_WASTE, subgroups
 from testbed.scheduling.fast.twin_links import search_twins, twin_pools
 from testbed.scheduling.fast.unit_ejection import eject, place_greedily, put, take_out, unit_table
 from testbed.scheduling.methods import SCHEDULING_METHODS, schedule_by_name
@@ -84,6 +85,21 @@ def test_a_torus_is_scheduled_by_its_symmetry() -> None:
     schedule = liquid_schedule(traffic, time_limit_s=5)
     assert_liquid(traffic, schedule)
     assert schedule.detail == "orbits of 25"
+
+
+def test_symmetry_is_tried_by_every_subgroup_that_wastes_little() -> None:
+    """Translations by multiples of a divisor of each side, the side itself included: it then stays where it is."""
+    traffic = all_to_all(load_network("torus:4x3"))
+    bound, orders = traffic.bottleneck_load, []
+    for across, down in itertools.product((1, 2, 4), (1, 3)):
+        order = (4 // across) * (3 // down)
+        if order > 1 and -(-bound // order) * order <= bound * (1 + MAX_WASTE):
+            orders.append(order)
+    groups = list(subgroups(traffic))
+    assert sorted(map(len, groups)) == sorted(orders) and len(orders) >= 4
+    assert len({tuple(map(bytes, group)) for group in groups}) == len(groups)
+    lengths = [-(-bound // len(group)) * len(group) for group in groups]
+    assert lengths == sorted(lengths)
 
 
 @pytest.mark.parametrize("k", [2, 4, 6])
