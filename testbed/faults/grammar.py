@@ -77,7 +77,7 @@ def parse_fault(text: str, network: Network) -> Fault:
     return Fault(link=parse_link(name, network), start_s=start, stop_s=stop, **_manner(text, manner))
 
 
-def parse_cable_faults(text: str | None, network: Network, *, seed: int, duration_s: float = 1.0) -> tuple[Fault, ...]:
+def parse_cable_faults(text: str | None, network: Network, *, seed: int, duration_s: float) -> tuple[Fault, ...]:
     """A list of cables, of random ones and of shapes to faults of whole cables, by start; None and "" are no faults.
 
     ``seed`` draws what is left to chance; ``duration_s`` is the length of the run, within which transient faults come.
@@ -110,8 +110,11 @@ def parse_poisson(text: str) -> PoissonFaults:
 def parse_moment(text: str, where: str) -> tuple[str, float]:
     """``NODE@SECONDS`` to the node's name and the moment; InputError, which begins with ``where``, for anything else."""
     node, _, seconds = text.rpartition("@")
-    at_s = _seconds(seconds)
-    if not node or at_s is None:
+    try:
+        at_s = float(seconds)
+    except ValueError:
+        at_s = math.nan
+    if not node or not 0 <= at_s < math.inf:
         raise InputError(f"{where} {text!r}: give NODE@SECONDS, as in r5@2.5")
     return node, at_s
 
@@ -150,14 +153,6 @@ def _times(text: str, times: str) -> tuple[float, float]:
         return float(start or 0), float(stop) if stop else math.inf
     except ValueError:
         raise InputError(f"fault {text!r}: {times!r} is not START-STOP in seconds, as in 0.2-3") from None
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value < math.inf else None
 
 
 def _manner(text: str, words: list[str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Synthetic failure traces with the statistics of real ones, for where the data themselves are not at hand.
 
-Statistics can be taken from any trace; those of the four machines of Zarza 2011 (Table 5.2) are kept here.
+The statistics of the four machines of Zarza 2011 (Table 5.2) are kept here. A trace of them has Weibull gaps between failures and
+lognormal outages; the number of failures, of different components, and the span are met exactly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is mutated, and which tests have to find it: five rooms of pure code, each with the tests that mirror it."""
+"""What is mutated, and which tests have to find it: six rooms of pure code, each with the tests that mirror it."""
 
 from __future__ import annotations
 
@@ -65,4 +65,5 @@ PACKAGES = (
         tests=("tests/sfio_emu/layout",),
         interpret=False,  # its kernel reads memory through numba's intrinsics, which plain Python has not
     ),
+    Package(name="faults", folder="testbed/faults", tests=("tests/testbed/faults",)),
 )

@@ -18,7 +18,13 @@ from testbed.faults.cable_faults import (
     random_faults,
     switch_cables,
 )
-from testbed.faults.failure_traces import parse_fta_events, parse_lanl_table, parse_pnnl_table
+from testbed.faults.failure_traces import (
+    FailureTrace,
+    NetworkFailure,
+    parse_fta_events,
+    parse_lanl_table,
+    parse_pnnl_table,
+)
 from testbed.faults.shapes import SHAPES, shape_faults, shape_walk
 from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
 from testbed.results.trace_files import read_trace
@@ -206,7 +212,7 @@ def test_transient_faults_begin_and_last_within_what_was_asked() -> None:
 def test_a_fault_on_a_link_that_does_not_exist_is_refused() -> None:
     network = load_network("torus:4x4")
     for first, second, words in (
-        ("s0_0", "s2_0", "has no such link between switches; s0_0 is joined to"),
+        ("s0_0", "s2_0", "no such link between switches; s0_0 is joined to s0_1, s0_3, s1_0, s3_0$"),
         ("s0_0", "h0_0", "no such link between switches"),
         ("s0_0", "s9_9", "has no node 's9_9'"),
     ):
@@ -221,10 +227,24 @@ def test_overlapping_faults_of_one_cable_are_one() -> None:
         [
             cable_fault(("s0_1", "s0_0"), start_s=1.0, stop_s=2.0),
             cable_fault(("s0_0", "s0_1"), start_s=1.5, stop_s=3.0),
-            cable_fault(("s0_0", "s0_1"), start_s=4.0),
+            cable_fault(("s0_0", "s0_1"), start_s=4.0, stop_s=5.0),
+            cable_fault(("s0_0", "s0_1"), start_s=5.0),
         ],
     )
     assert [(f.ends[0], f.start_s, f.stop_s) for f in faults] == [("s0_0", 1.0, 3.0), ("s0_0", 4.0, math.inf)]
+
+
+def test_outages_of_no_length_last_a_microsecond() -> None:
+    failure = NetworkFailure(component="n", start_s=5.0, end_s=5.0, row=1)
+    trace = FailureTrace(system="1", failures=(failure,), start_s=0.0, end_s=10.0, rule="made up")
+    (fault,) = faults_from_trace(load_network("torus:4x4"), trace, simulated_s=1.0, seed=1)
+    assert fault.start_s == 0.5 and fault.stop_s == pytest.approx(0.5 + 1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize(("reason", "counts"), [(2999, 0), (3000, 1), (3999, 1), (4000, 0)])
+def test_reasons_of_the_network_are_the_three_thousands(reason: int, counts: int) -> None:
+    lines = [FTA[0], f"0 0 1 3 12.007 1 100 200 {reason}\n", FTA[2]]
+    assert len(parse_fta_events(lines, "12").failures) == counts
 
 
 @pytest.mark.parametrize(("shape", "links"), [("line", 4), ("square", 16), ("L", 8), ("U", 12)])

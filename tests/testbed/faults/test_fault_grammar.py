@@ -90,6 +90,7 @@ def _pair(a: str, b: str) -> Any:
         ("s1->s2@0-nan", "start must be"),
         ("s1->s2 fire", "down, blackhole or loss FRACTION"),
         ("s1->s2 loss", "loss FRACTION"),
+        ("s1->s2 undone", "loss FRACTION"),
         ("s1->s2 down 0.5", "loss FRACTION"),
         ("s1->s2 loss much", "loss 'much' is no number"),
         ("s1->s2 loss 2", "outside"),
@@ -123,6 +124,9 @@ def test_faults_of_a_file_may_overlap_even_on_one_link() -> None:
         ({"node": "s1", "start_s": 0, "stop_s": 1, "kind": "down"}, "unknown key 'kind'; the keys are node"),
         ({"flapping": "s1->s2", "start_s": 0, "stop_s": 1, "down_s": 0.1}, "period_s is missing"),
         ({"link": "s1->s2", "start_s": True, "stop_s": 1}, "start_s True is not a number of use"),
+        ({"link": "s1->s2", "start_s": 0, "stop_s": 2e9}, "stop_s 2000000000.0 is not a number of use"),
+        ({"link": "s1->s2", "start_s": float("nan"), "stop_s": 1}, "start_s nan is not a number of use"),
+        ({"link": "s1->s2", "start_s": "0", "stop_s": 1}, "start_s '0' is not a number of use"),
         ({"link": 7, "start_s": 0, "stop_s": 1}, "link 7 is no link"),
         ({"link": "s1->s2", "start_s": 0, "stop_s": 1, "direction": "back"}, "neither both nor forward"),
     ],
@@ -133,17 +137,19 @@ def test_entry_of_a_file_that_is_no_fault_is_named(entry: dict[str, Any], says: 
 
 
 def test_a_list_of_cables_and_patterns_is_of_whole_cables_by_start() -> None:
-    found = parse_cable_faults("s0_1-s0_0@0.2-0.3, s1_0->s1_1, L:2@0.1", TORUS, seed=2)
+    found = parse_cable_faults("s0_1-s0_0@0.2-0.3, s1_0->s1_1, L:2@0.1", TORUS, seed=2, duration_s=1.0)
     assert [f.start_s for f in found] == sorted(f.start_s for f in found) and len(found) == 2 + 4
     assert Fault(link=("s0_0", "s0_1", 0), start_s=0.2, stop_s=0.3) in found
     assert Fault(link=("s1_0", "s1_1", 0)) in found
     assert sum(f.start_s == 0.1 and f.permanent for f in found) == 4
-    assert found == parse_cable_faults("s0_1-s0_0@0.2-0.3, s1_0->s1_1, l:2@0.1", TORUS, seed=2)
-    assert not parse_cable_faults(None, TORUS, seed=1) and not parse_cable_faults("", TORUS, seed=1)
+    assert found == parse_cable_faults("s0_1-s0_0@0.2-0.3, s1_0->s1_1, l:2@0.1", TORUS, seed=2, duration_s=1.0)
+    assert not parse_cable_faults(None, TORUS, seed=1, duration_s=1.0) and not parse_cable_faults(
+        "", TORUS, seed=1, duration_s=1.0
+    )
 
 
 def test_random_and_transient_cables_are_so_many_and_of_their_length() -> None:
-    random = parse_cable_faults("random:5@0.1-0.4", TORUS, seed=2)
+    random = parse_cable_faults("random:5@0.1-0.4", TORUS, seed=2, duration_s=1.0)
     assert len({f.link for f in random}) == 5 and {(f.start_s, f.stop_s) for f in random} == {(0.1, 0.4)}
     transient = parse_cable_faults("transient:6", TORUS, seed=2, duration_s=2.0)
     assert len({f.link for f in transient}) == 6
@@ -166,7 +172,7 @@ def test_random_and_transient_cables_are_so_many_and_of_their_length() -> None:
 )
 def test_a_list_that_names_no_cables_is_refused(text: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
-        parse_cable_faults(text, TORUS, seed=1)
+        parse_cable_faults(text, TORUS, seed=1, duration_s=1.0)
 
 
 def test_poisson_takes_every_setting_and_names_a_wrong_one() -> None:

@@ -275,7 +275,7 @@ def test_a_network_without_dimension_order_or_dateline_is_refused() -> None:
 def test_a_fault_on_a_link_that_is_not_there_is_refused() -> None:
     network = load_network("torus:4x4")
     with pytest.raises(InputError, match="no such link"):
-        parse_cable_faults("s0_0-s2_2", network, seed=1)
+        parse_cable_faults("s0_0-s2_2", network, seed=1, duration_s=1.0)
     with pytest.raises(InputError, match="seconds"):
-        parse_cable_faults("s0_0-s0_1@soon", network, seed=1)
-    assert len(parse_cable_faults("random:3", network, seed=1)) == 3
+        parse_cable_faults("s0_0-s0_1@soon", network, seed=1, duration_s=1.0)
+    assert len(parse_cable_faults("random:3", network, seed=1, duration_s=1.0)) == 3
