@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -233,3 +233,23 @@ def test_a_sender_that_stays_at_rest_has_not_reacted(finished):
     assert [(f.reacted, f.reaction_s) for f in analyse(plan, idle).faults] == [(False, None), (False, None)]
     fixed = replace(plan, stream=replace(plan.stream, block_size=base))
     assert all(f.reacted for f in analyse(fixed, idle).faults)  # nobody asked it to
+
+
+@pytest.mark.parametrize(("before_s", "outside"), [(0.003, 1), (-0.003, 0)])
+def test_a_packet_lost_two_blocks_and_20_ms_away_from_a_fault_is_lost_outside(finished, before_s, outside):
+    """Nearer to it, the fault may have taken it."""
+    plan, run = finished
+    guard_s = 0.02 + 2 * plan.stream.source_packets / plan.stream.rate_pps
+    edge_s = run.faults[1].start_s - guard_s - before_s
+    lost = int(np.abs(run.sent.time_s - edge_s).argmin())
+    assert abs(run.sent.time_s[lost] - edge_s) < 0.002
+    kept = (run.received.block != run.sent.block[lost]) | (run.received.symbol != run.sent.symbol[lost])
+    assert (~kept).sum() == 1
+    assert analyse(plan, run).lost_outside == 0
+    assert analyse(plan, replace(run, received=without(run.received, kept))).lost_outside == outside
+
+
+def without(log, kept):
+    """The log with the rows of a mask only; lists and arrays of other lengths stay as they are."""
+    values = {f.name: getattr(log, f.name) for f in fields(log)}
+    return replace(log, **{k: v[kept] for k, v in values.items() if isinstance(v, np.ndarray) and len(v) == len(kept)})
