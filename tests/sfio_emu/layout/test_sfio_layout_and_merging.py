@@ -183,6 +183,7 @@ def test_lists_in_small_batches_are_the_same_bytes(
                 stream = np.empty(piece.size, dtype=np.uint8)
                 piece.gather(memory, stream)
                 assert piece.fragment_bytes == piece.size / piece.fragments
+                assert piece.single_run is (len(piece.runs()[0]) == 1)
                 places = [offset + i for offset, size in zip(*piece.runs(), strict=True) for i in range(size)]
                 assert not found.keys() & set(places)
                 found.update(zip(places, stream.tolist(), strict=True))
