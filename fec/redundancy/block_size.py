@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.errors import FecError
-from fec.redundancy.labels import LABELS, StratifiedLabels
+from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, StratifiedLabels
 
 Interval = tuple[int, int]
 """Half-open range [start, stop) of labels."""
@@ -75,7 +75,7 @@ def decoding_failure_probability(source_packets: int, block_size: int, loss: flo
     return Fraction(_failing_ways(source_packets, block_size, lost, whole), whole**block_size)
 
 
-def stratified_block_size(intervals: Sequence[Interval], source_packets: int) -> int:
+def stratified_block_size(intervals: Sequence[Interval], source_packets: int, multiplier: int = WEYL_MULTIPLIER) -> int:
     """Smallest N such that of *every* N consecutive stratified labels at least M lie outside the intervals.
 
     ``intervals``: half-open label ranges, the ones that a failed link carried. Exact over all 65,536 offsets, so a
@@ -86,7 +86,7 @@ def stratified_block_size(intervals: Sequence[Interval], source_packets: int) ->
     42
     """
     _check_source_packets(source_packets)
-    survivors = np.flatnonzero(~_on_link(intervals))
+    survivors = np.flatnonzero(~_on_link(intervals, multiplier))
     if not len(survivors):
         raise FecError("the intervals cover every label: nothing arrives while this link is down, no N suffices")
     # the longest window with M - 1 survivors reaches from just after one survivor to just before the M-th after it
@@ -95,7 +95,9 @@ def stratified_block_size(intervals: Sequence[Interval], source_packets: int) ->
     return int((reached - survivors).max())
 
 
-def stratified_tolerance_block_size(tolerance: float | Fraction | str, source_packets: int) -> int:
+def stratified_tolerance_block_size(
+    tolerance: float | Fraction | str, source_packets: int, multiplier: int = WEYL_MULTIPLIER
+) -> int:
     """``stratified_block_size`` for one interval of share ``tolerance``, the worst over all its 65,536 positions.
 
     Stratified labels are multiples of an odd number, so moving the interval only moves the offset of the window: one
@@ -108,10 +110,10 @@ def stratified_tolerance_block_size(tolerance: float | Fraction | str, source_pa
     if not 0 <= share < 1:
         raise FecError(f"tolerance {tolerance!r}: give a fraction of the packets, from 0 to below 1")
     _check_source_packets(source_packets)
-    return _tolerance_block_size(math.ceil(share * LABELS), source_packets)
+    return _tolerance_block_size(math.ceil(share * LABELS), source_packets, multiplier)
 
 
-def window_share_error(intervals: Sequence[Interval], window: int) -> float:
+def window_share_error(intervals: Sequence[Interval], window: int, multiplier: int = WEYL_MULTIPLIER) -> float:
     """Largest difference between the intervals' share of ``window`` consecutive stratified labels and their exact share.
 
     Over all 65,536 offsets: a loss measured over that many packets of a cut link errs by no more.
@@ -121,10 +123,10 @@ def window_share_error(intervals: Sequence[Interval], window: int) -> float:
     """
     if window < 1:
         raise FecError(f"window {window}: give a number of packets from 1")
-    return _worst_excess(_running_excess(intervals), window) / window
+    return _worst_excess(_running_excess(intervals, multiplier), window) / window
 
 
-def stratified_window_for(intervals: Sequence[Interval], precision: float) -> int:
+def stratified_window_for(intervals: Sequence[Interval], precision: float, multiplier: int = WEYL_MULTIPLIER) -> int:
     """Smallest W such that *every* window of W or more packets tells the intervals' share within ``precision``.
 
     Exact: walks down from where the excess over the whole label space bounds all longer windows, skipping windows that
@@ -132,7 +134,7 @@ def stratified_window_for(intervals: Sequence[Interval], precision: float) -> in
     """
     if not precision > 0:
         raise FecError(f"precision {precision!r}: give a fraction of loss above 0, such as 0.01")
-    excess = _running_excess(intervals)
+    excess = _running_excess(intervals, multiplier)
     bound = float(excess.max() - excess.min())
     window = max(1, math.ceil(bound / precision))
     while window >= 1:
@@ -258,24 +260,24 @@ def _failing_ways(m: int, n: int, lost: int, whole: int) -> int:
     return int(total * lost ** (n - m + 1))
 
 
-@lru_cache(maxsize=1)
-def _label_table() -> NDArray[np.int64]:
-    return StratifiedLabels().labels(0, LABELS)
+@lru_cache(maxsize=64)
+def _label_table(multiplier: int) -> NDArray[np.int64]:
+    return StratifiedLabels(multiplier).labels(0, LABELS)
 
 
-def _on_link(intervals: Sequence[Interval]) -> NDArray[np.bool_]:
+def _on_link(intervals: Sequence[Interval], multiplier: int) -> NDArray[np.bool_]:
     """For each packet index 0..65535 whether its stratified label lies in the intervals; bool of shape (65536,)."""
     inside = np.zeros(LABELS, dtype=np.bool_)
     for start, stop in intervals:
         if not 0 <= start <= stop <= LABELS:
             raise FecError(f"label interval [{start}, {stop}) is not within [0, {LABELS})")
         inside[start:stop] = True
-    return np.asarray(inside[_label_table()], dtype=np.bool_)
+    return np.asarray(inside[_label_table(multiplier)], dtype=np.bool_)
 
 
-def _running_excess(intervals: Sequence[Interval]) -> NDArray[np.float64]:
+def _running_excess(intervals: Sequence[Interval], multiplier: int) -> NDArray[np.float64]:
     """Labels of the intervals among the first i, less their share of i; float64 of shape (65536,), periodic."""
-    hits = np.cumsum(_on_link(intervals), dtype=np.int64)
+    hits = np.cumsum(_on_link(intervals, multiplier), dtype=np.int64)
     before = np.concatenate(([0], hits[:-1]))
     # in 65536ths, so that the differences are exact
     return np.asarray((before * LABELS - np.arange(LABELS) * int(hits[-1])) / LABELS, dtype=np.float64)
@@ -287,5 +289,5 @@ def _worst_excess(excess: NDArray[np.float64], window: int) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _tolerance_block_size(width: int, source_packets: int) -> int:
-    return stratified_block_size([(0, width)], source_packets)
+def _tolerance_block_size(width: int, source_packets: int, multiplier: int) -> int:
+    return stratified_block_size([(0, width)], source_packets, multiplier)

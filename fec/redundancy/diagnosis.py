@@ -184,8 +184,10 @@ class Diagnoser:
         return tuple(self.table.suspects[i].name for i in dict.fromkeys(found))
 
     def restart(self) -> None:
-        """Forget everything: what was taken for lost came after all."""
-        self._settled, self._open = [], None
+        """Forget what is not certain yet: some of what was taken for lost came after all. A settled failure that was none ends with
+        the next label that arrives."""
+        self._open = None
+        self._unexplained.clear()
 
     def add(self, fate: PacketFate) -> None:
         """The fate of one more packet, in the order of sending."""

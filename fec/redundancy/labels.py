@@ -11,6 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fec.errors import FecError
+
 LABELS = 65536
 """Size of the label space: the UDP source port's 16 bits."""
 
@@ -39,19 +41,27 @@ class LabelOrder(Protocol):
 
 
 class StratifiedLabels:
-    """Golden-ratio order: label(i) = 40503 i mod 65536, a permutation that repeats after 65,536 packets.
+    """label(i) = multiplier i mod 65536 for an odd multiplier: a permutation that repeats after 65,536 packets.
+
+    The usual multiplier, the golden ratio's, is good for intervals of any width in any place. For the intervals of one
+    given route another may be better (``fec.redundancy.label_layout``).
 
     >>> order = StratifiedLabels()
     >>> order.labels(0, 4).tolist()
     [0, 40503, 15470, 55973]
     """
 
+    def __init__(self, multiplier: int = WEYL_MULTIPLIER) -> None:
+        if not 0 < multiplier < LABELS or multiplier % 2 == 0:
+            raise FecError(f"label multiplier {multiplier}: give an odd number from 1 to {LABELS - 1}")
+        self._multiplier = multiplier
+
     def label(self, index: int) -> int:
-        return (index * WEYL_MULTIPLIER) % LABELS
+        return (index * self._multiplier) % LABELS
 
     def labels(self, start: int, count: int) -> NDArray[np.int64]:
         index = np.arange(start % LABELS, start % LABELS + count, dtype=np.int64)
-        return np.asarray((index * WEYL_MULTIPLIER) % LABELS, dtype=np.int64)
+        return np.asarray((index * self._multiplier) % LABELS, dtype=np.int64)
 
 
 class RandomLabels:

@@ -21,7 +21,11 @@ from testbed.stream.prediction.suspects import DIAGNOSES, exact_block_size, is_d
 
 
 def label_sequence(plan: StreamPlan) -> LabelOrder:
-    return StratifiedLabels() if plan.stream.labels == "stratified" else RandomLabels(plan.seed)
+    return (
+        StratifiedLabels(plan.stream.label_multiplier)
+        if plan.stream.labels == "stratified"
+        else RandomLabels(plan.seed)
+    )
 
 
 def build_sender(plan: StreamPlan, foreseen: Callable[[float], int] | None = None) -> StreamSender:

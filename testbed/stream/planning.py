@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from fec.redundancy.block_size import binomial_window_for, stratified_window_for
+from fec.redundancy.label_layout import best_layout
 from testbed.errors import InputError
 from testbed.faults.fault import Direction, Fault, FaultKind
 from testbed.faults.schedules import PoissonFaults, poisson_faults
 from testbed.model.label_split import LabelSplit
 from testbed.model.routes import SplitRoute
-from testbed.routing.label_split.spraying import disjoint_return_split, spray
+from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import is_campaign
 from testbed.stream.prediction.policy import block_size_policy
@@ -81,6 +82,9 @@ def build_plan(
         duration_s=1.0,
         seed=options.seed,
     )
+    if not isinstance(faults, PoissonFaults) and parameters.labels == "stratified":
+        parameters = replace(parameters, label_multiplier=route_multiplier(forward, parameters))
+        plan = replace(plan, stream=parameters)
     if isinstance(faults, PoissonFaults):
         scheduled = random_faults(replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults)
     else:
@@ -90,6 +94,11 @@ def build_plan(
     check_rates(plan)
     check_delays(plan)
     return plan, route
+
+
+def route_multiplier(split: LabelSplit, stream: StreamParameters) -> int:
+    """The order of labels that asks for the fewest packets over the failures of the route's links, one at a time."""
+    return best_layout(interval_groups(split), stream.source_packets, stream.tolerance).multiplier
 
 
 def protectable_links(plan: StreamPlan) -> tuple[int, ...]:
@@ -114,7 +123,9 @@ def steady_packets(plan: StreamPlan, link: int, each: EachLink) -> int:
     """Packets that must be seen for the share of one link to be known to ``precision``."""
     share = float(plan.forward.load(link)) * each.loss_fraction
     if plan.stream.labels == "stratified" and each.loss_fraction == 1:
-        return max(200, stratified_window_for(plan.forward.intervals(link), each.precision))
+        return max(
+            200, stratified_window_for(plan.forward.intervals(link), each.precision, plan.stream.label_multiplier)
+        )
     return max(400, binomial_window_for(share, each.precision))
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from fec.redundancy.block_size import binomial_interval, decoding_failure_probability, fec_block_size
 from fec.redundancy.labels import StratifiedLabels
 from testbed.faults.fault import Fault
-from testbed.model.label_split import LabelSplit
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -38,7 +37,7 @@ def probe_sizes(plan: StreamPlan, link: LinkId) -> tuple[int, int]:
     index = plan.network.link_index[link]
     m = plan.stream.source_packets
     if plan.stream.labels == "stratified":
-        size = link_block_size(plan.forward, index, m) or 255
+        size = link_block_size(plan, index) or 255
     else:
         size = fec_block_size(m, plan.forward.load(index), PROBE_ERROR_RATE)
     return size, size - 1
@@ -78,16 +77,16 @@ def predicted_failure(plan: StreamPlan, link: int, size: int, blocks: np.typing.
         return float(decoding_failure_probability(m, size, plan.forward.load(link)))
     if not len(blocks):
         return 0.0
-    return float((_arriving(plan.forward, link, size, blocks) < m).mean())
+    return float((_arriving(plan, link, size, blocks) < m).mean())
 
 
 def _arriving(
-    split: LabelSplit, link: int, size: int, blocks: np.typing.NDArray[np.int64]
+    plan: StreamPlan, link: int, size: int, blocks: np.typing.NDArray[np.int64]
 ) -> np.typing.NDArray[np.int64]:
     """How many labels of each block's window (its packets' label indices b*N ... b*N + N - 1) miss the link."""
-    labels = StratifiedLabels().labels(0, 65536)
+    labels = StratifiedLabels(plan.stream.label_multiplier).labels(0, 65536)
     outside = np.ones(65536, dtype=np.int64)
-    for start, stop in split.intervals(link):
+    for start, stop in plan.forward.intervals(link):
         outside[(labels >= start) & (labels < stop)] = 0
     total = np.concatenate([[0], np.cumsum(np.concatenate([outside, outside[:256]]))])
     at = (blocks * size) % 65536

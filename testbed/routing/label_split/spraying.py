@@ -7,10 +7,11 @@ stay whole, read off the path of each range of labels.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
-from testbed.model.label_split import LABELS, LabelPath, LabelSplit
+from testbed.model.label_split import LABELS, Interval, LabelPath, LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.interval_search import Cuts, IntervalSearch
 from testbed.routing.label_split.rounding import round_to_labels
@@ -73,6 +74,11 @@ def paths_split(
         split.append(LabelPath(start=at, stop=stop, links=tuple(links)))
         at = stop
     return LabelSplit(network=network, source=source, sink=sink, paths=tuple(split))
+
+
+def interval_groups(split: LabelSplit) -> tuple[tuple[tuple[Interval, ...], int], ...]:
+    """The label intervals of the links that do not carry everything, and how many links carry just these."""
+    return tuple(Counter(split.intervals(i) for i in split.loaded if split.load(i) < 1).items())
 
 
 def disjoint_return_split(network: Network, source: str, sink: str) -> LabelSplit:

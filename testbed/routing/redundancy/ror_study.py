@@ -19,10 +19,11 @@ from fec.redundancy.block_size import (
     stratified_block_size,
     stratified_tolerance_block_size,
 )
+from fec.redundancy.label_layout import best_layout
 from fec.redundancy.ror import RorBreakdown, ror_breakdown, ror_of_block_sizes
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.label_split.spraying import spray
+from testbed.routing.label_split.spraying import interval_groups, spray
 from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.failures import pair_losses
 
@@ -134,13 +135,14 @@ def _stratified_breakdown(route: SplitRoute, coding: Coding) -> RorBreakdown:
     split = spray(route)
     m = coding.source_packets
     loads = [split.load(i) for i in route.loaded]
+    t = as_fraction(coding.tolerance, "tolerance")
+    multiplier = best_layout(interval_groups(split), m, float(t)).multiplier
     sizes = [
-        stratified_block_size(split.intervals(i), m) if 0 < load < 1 else None
+        stratified_block_size(split.intervals(i), m, multiplier) if 0 < load < 1 else None
         for i, load in zip(route.loaded, loads, strict=True)
     ]
-    t = as_fraction(coding.tolerance, "tolerance")
     tolerated = [size for size, load in zip(sizes, loads, strict=True) if size is not None and load < t]
-    base = max([stratified_tolerance_block_size(t, m), *tolerated])
+    base = max([stratified_tolerance_block_size(t, m, multiplier), *tolerated])
     return ror_of_block_sizes(loads, sizes, base, tolerance=coding.tolerance, source_packets=m)
 
 

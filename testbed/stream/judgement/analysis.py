@@ -178,7 +178,7 @@ def whole_route_ror(plan: StreamPlan, policy: BlockSizePolicy) -> tuple[float, t
             infinite.append(plan.network.links[i].label)
         elif share >= plan.stream.tolerance:
             if is_deterministic(plan):
-                size = max(link_block_size(plan.forward, i, m) or 0, policy.base)
+                size = max(link_block_size(plan, i) or 0, policy.base)
             else:
                 size = max(fec_block_size(m, share, plan.stream.decoding_error_rate), policy.base)
             total += size / policy.base - 1

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fec.redundancy.block_size import binomial_interval, fec_block_size, window_share_error
+from fec.redundancy.label_layout import block_size_bound
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.stream.measurements import StreamMeasurements
@@ -45,6 +46,7 @@ class FaultDiagnosis:
 class FaultResult:
     """One fault, prediction beside measurement. Losses are fractions; ``interval`` is where the predicted loss must lie.
 
+    ``bound_block_size``: what no order of labels can be below, ceil(M / (1 - loss)) or the base.
     ``measured_block_size`` is where N settled: the median over the blocks of the steady part (``mean_block_size``: their mean). ``size_range``: block sizes that the sender may settle at, given how well
     a loss can be told from a measurement.
     ``sent_per_source``: coded packets sent per source packet, counted over the whole blocks begun after the answer and sent before
@@ -63,6 +65,7 @@ class FaultResult:
     interval: tuple[float, float]
     packets: int
     predicted_block_size: int | None
+    bound_block_size: int | None
     measured_block_size: float | None
     mean_block_size: float | None
     size_range: tuple[int, int]
@@ -132,6 +135,7 @@ def fault_result(
         interval=loss_interval(plan, times, packets, lost[mask]),
         packets=packets,
         predicted_block_size=predicted,
+        bound_block_size=None if loss >= 1 else max(policy.base, block_size_bound(loss, plan.stream.source_packets)),
         measured_block_size=float(np.median(sizes)) if len(sizes) else None,
         mean_block_size=float(sizes.mean()) if len(sizes) else None,
         size_range=(low, high),
@@ -189,7 +193,8 @@ def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolA
         return (0.0, 1.0)
     share = float(lost.mean())
     if is_deterministic(plan):
-        error = window_share_error(fault_intervals(plan, times.fault), max(1, packets)) + 1 / packets
+        error = window_share_error(fault_intervals(plan, times.fault), max(1, packets), plan.stream.label_multiplier)
+        error += 1 / packets
         blocks = 2 / max(1.0, packets / plan.stream.source_packets)
         return (max(0.0, share - error - 0.01 * blocks), min(1.0, share + error + 0.01 * blocks))
     confidence = 1 - 0.01 / max(1, len(plan.faults))

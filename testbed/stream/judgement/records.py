@@ -6,15 +6,18 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from fec.redundancy.label_layout import label_layout
 from testbed.model.json_values import json_ready
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict
+from testbed.routing.label_split.spraying import interval_groups
 from testbed.stream.judgement.analysis import SessionAnalysis, timeline, whole_route_ror
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.loss_by_path import REPORTS
+from testbed.stream.prediction.policy import is_deterministic
 from testbed.stream.prediction.suspects import DIAGNOSES
 
 
@@ -105,9 +108,21 @@ def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: Session
         "unplanned_drops": run.health.unplanned_drops,
         "cpu_fraction": run.health.cpu_fraction,
         "loaded_links": len(plan.forward.loaded),
+        **_layout(plan),
         **({"campaign": json_ready(analysis.campaign.to_json())} if analysis.campaign is not None else {}),
         **{name: value for name, value in run.counters.items() if name not in (REPORTS, DIAGNOSES)},
     }
+
+
+def _layout(plan: StreamPlan) -> dict[str, Any]:
+    """How far the order of labels is from what none can beat, where losses follow from labels."""
+    if not is_deterministic(plan) or plan.changes:
+        return {}
+    stream = plan.stream
+    layout = label_layout(
+        interval_groups(plan.forward), stream.source_packets, stream.tolerance, stream.label_multiplier
+    )
+    return {"label_layout": asdict(layout)} if layout is not None else {}
 
 
 def _per_path(analysis: SessionAnalysis) -> list[dict[str, Any]]:

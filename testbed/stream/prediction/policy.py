@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fec.redundancy.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
-from testbed.model.label_split import LabelSplit
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import is_campaign
 
@@ -77,12 +76,12 @@ def _any_window_policy(plan: StreamPlan, slack: float = 0.02) -> BlockSizePolicy
     One interval of the loss's width and two packets: what two to four separate ones ask for more; late parity makes up
     for the rest. Steps of one point.
     """
-    m, largest = plan.stream.source_packets, largest_block(plan)
+    m, largest, step = plan.stream.source_packets, largest_block(plan), plan.stream.label_multiplier
 
     def size_for(loss: float) -> int:
-        return min(largest, stratified_tolerance_block_size(round(min(0.95, loss + slack), 2), m) + _SEPARATE)
+        return min(largest, stratified_tolerance_block_size(round(min(0.95, loss + slack), 2), m, step) + _SEPARATE)
 
-    base = min(largest, stratified_tolerance_block_size(plan.stream.tolerance, m))
+    base = min(largest, stratified_tolerance_block_size(plan.stream.tolerance, m, step))
     return BlockSizePolicy(
         name="worst window of any failures",
         base=base,
@@ -92,30 +91,31 @@ def _any_window_policy(plan: StreamPlan, slack: float = 0.02) -> BlockSizePolicy
     )
 
 
-def link_block_size(split: LabelSplit, link: int, source_packets: int) -> int | None:
+def link_block_size(plan: StreamPlan, link: int) -> int | None:
     """Exact worst-window N when the link (index) carries nothing more; None where it carries every label."""
-    if split.load(link) >= 1:
+    if plan.forward.load(link) >= 1:
         return None
-    return stratified_block_size(split.intervals(link), source_packets)
+    stream = plan.stream
+    return stratified_block_size(plan.forward.intervals(link), stream.source_packets, stream.label_multiplier)
 
 
 def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePolicy:
-    m, largest = plan.stream.source_packets, largest_block(plan)
+    m, largest, multiplier = plan.stream.source_packets, largest_block(plan), plan.stream.label_multiplier
     stairs = sorted(
         (float(plan.forward.load(link)), size)
         for link in plan.forward.loaded
-        if (size := link_block_size(plan.forward, link, m)) is not None
+        if (size := link_block_size(plan, link)) is not None
     )
 
     # What no single link of the route can cause (failures that overlap): one interval of that width, in steps of 5 points.
-    single = [stratified_tolerance_block_size(step / 20, m) for step in range(19)]
+    single = [stratified_tolerance_block_size(step / 20, m, multiplier) for step in range(19)]
 
     def size_for(loss: float) -> int:
         known = max((n for share, n in stairs if share <= loss + slack), default=m)
         return min(largest, max(known, single[min(18, int(loss * 20 + 1e-9))]))
 
     weak = [n for share, n in stairs if share <= plan.stream.tolerance]
-    base = max([stratified_tolerance_block_size(plan.stream.tolerance, m), *weak])
+    base = max([stratified_tolerance_block_size(plan.stream.tolerance, m, multiplier), *weak])
     return BlockSizePolicy(
         name="worst window", base=min(largest, base), largest=largest, slack=slack, size_for=size_for
     )

@@ -1,0 +1,73 @@
+"""The order of labels that suits a route: exact in what it claims, never worse than the usual one, near the bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fec.errors import FecError
+from fec.redundancy.block_size import stratified_block_size, stratified_tolerance_block_size
+from fec.redundancy.label_layout import CANDIDATES, Groups, best_layout, block_size_bound, label_layout
+from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, StratifiedLabels
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> Groups:
+    found = []
+    for _ in range(draw(st.integers(1, 4))):
+        edges = sorted(draw(st.lists(st.integers(0, LABELS), min_size=2, max_size=6, unique=True)))
+        intervals = tuple(itertools.pairwise(edges))[::2]
+        if sum(stop - start for start, stop in intervals) < 0.8 * LABELS:
+            found.append((intervals, draw(st.integers(1, 5))))
+    return tuple(found)
+
+
+@settings(max_examples=25, deadline=None)
+@given(groups=groups())
+def test_the_best_order_is_no_worse_than_the_usual_one_and_no_better_than_the_bound(groups: Groups) -> None:
+    best, usual = best_layout(groups, 20, 0.05), label_layout(groups, 20, 0.05, WEYL_MULTIPLIER)
+    assert usual is not None and (best.base, best.packets) <= (usual.base, usual.packets)
+    assert best.multiplier in CANDIDATES and best.over_bound >= 0
+    needed = 0
+    for intervals, count in groups:
+        share = sum(stop - start for start, stop in intervals) / LABELS
+        size = stratified_block_size(intervals, 20, best.multiplier)
+        assert size >= block_size_bound(share, 20)
+        assert share > 0.05 or best.base >= size
+        needed += count * (max(size, best.bound) - best.bound)
+    assert best.packets == needed and best.base >= stratified_tolerance_block_size(0.05, 20, best.multiplier)
+
+
+@settings(max_examples=20, deadline=None)
+@given(groups=groups(), first=st.integers(0, LABELS - 1), choice=st.sampled_from(CANDIDATES))
+def test_every_window_of_the_size_it_gives_holds_enough_survivors(groups: Groups, first: int, choice: int) -> None:
+    for intervals, _ in groups:
+        size = stratified_block_size(intervals, 20, choice)
+        labels = StratifiedLabels(choice).labels(first, size).tolist()
+        assert sum(not any(a <= label < b for a, b in intervals) for label in labels) >= 20
+
+
+def test_quarters_reach_the_bound_and_the_usual_order_does_not() -> None:
+    quarters = tuple((((k * 16384, (k + 1) * 16384),), 1) for k in range(4))
+    usual = label_layout(quarters, 20, 0.05, WEYL_MULTIPLIER)
+    assert usual is not None and (usual.over_bound, usual.links_over_bound) == (4, 4)
+    assert best_layout(quarters, 20, 0.05).over_bound == 0
+
+
+@pytest.mark.parametrize("multiplier", CANDIDATES)
+def test_candidates_are_permutations_that_answer_the_usual_tolerance_with_the_bound(multiplier: int) -> None:
+    assert math.gcd(multiplier, LABELS) == 1
+    assert stratified_tolerance_block_size(0.05, 20, multiplier) == block_size_bound(0.05, 20) == 22
+
+
+def test_values_that_cannot_be_used_are_refused() -> None:
+    with pytest.raises(FecError, match="share"):
+        block_size_bound(1.0, 20)
+    with pytest.raises(FecError, match="every label"):
+        label_layout(((((0, LABELS),), 1),), 20, 0.05, WEYL_MULTIPLIER)
+    with pytest.raises(FecError, match="odd"):
+        StratifiedLabels(40502)
