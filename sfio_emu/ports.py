@@ -85,14 +85,14 @@ class SoloGroup:
     size = 1
 
     def barrier(self) -> None:
-        """Nobody to wait for."""
+        """Return at once: there is no other process."""
 
     def all_gather(self, item: bytes) -> list[bytes]:
         return [item]
 
 
 class FreeTurns:
-    """All hosts at once and at any time."""
+    """No order: all hosts at once, at any time."""
 
     def order(self, hosts: Sequence[str], direction: Direction) -> Sequence[Sequence[str]]:
         return [list(hosts)]

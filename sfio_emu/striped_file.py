@@ -83,7 +83,7 @@ class StripedFile:
             self._held.append(subfile)
 
     def _release(self) -> SfioError | None:
-        """Let go of the subfiles, each whatever becomes of the others; the first fault."""
+        """Close the subfiles, going on after a fault; the first fault, or None."""
         if self._registered:
             self.session.unregister(self.subfiles)
             self._registered = False

@@ -131,7 +131,7 @@ class Listener:
             self._poll.modify(number, events)
 
     def _serve_starving(self) -> None:
-        """Let clients that wait for a buffer try again, the longest waiting first; drop who blocks them silently."""
+        """Serve clients that wait for a buffer, the longest waiting first; drop silent ones that hold a buffer meanwhile."""
         waiting, self._starving = self._starving, []
         for place, number in enumerate(waiting):
             if number not in self._clients:

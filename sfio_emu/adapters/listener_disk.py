@@ -134,7 +134,7 @@ class RootedSubfiles:
 
 
 def _lock_holder(directory: int) -> str:
-    """ " (process N)" of who has locked a directory, as the kernel lists it; nothing where it does not say."""
+    """The process that has locked a directory, as the kernel lists it, in brackets; "" where it does not say."""
     with suppress(OSError):
         inode = str(os.fstat(directory).st_ino)
         for line in Path("/proc/locks").read_text().splitlines():

@@ -131,7 +131,7 @@ class GroupServer:
 
     @property
     def failed_rank(self) -> int | None:
-        """The rank that broke the group, for whoever started the processes; None where none did."""
+        """The rank that broke the group; None where none did. For the program that started the processes."""
         return self._coordinator.failed_rank
 
     def _serve(self) -> None:

@@ -114,7 +114,7 @@ def unpack_items(payload: bytes, count: int) -> list[bytes]:
 
 
 def failure(message: str, rank: int | None) -> Frame:
-    """The frame that tells a rank why the group is over."""
+    """The frame that says to a rank why the group is over."""
     return Frame(kind=Kind.FAILED, rank=NO_RANK if rank is None else rank, payload=message.encode())
 
 
@@ -161,7 +161,7 @@ class Coordinator:
 
     @property
     def over(self) -> bool:
-        """Whether nobody is left who could be answered."""
+        """Whether the group has failed or all its ranks have left."""
         return self._failed is not None or (self.assembled and len(self._left) == self.size)
 
     @property
@@ -186,7 +186,7 @@ class Coordinator:
         return self._fail(f"rank {rank} sent a {frame.kind.name} that only the coordinator may send", rank)
 
     def lost(self, key: int) -> list[tuple[int, Frame]]:
-        """The connection of `key` ended. One that had said goodbye or never joined harms nobody."""
+        """The connection of `key` ended: a failure of the group, unless its rank had left or never joined."""
         rank = self._ranks.get(key)
         if rank is None or rank in self._left or self._failed is not None:
             return []
@@ -201,7 +201,7 @@ class Coordinator:
         return self._fail(f"rank {names} of a group of {self.size} did not join in time", missing[0])
 
     def stop(self) -> list[tuple[int, Frame]]:
-        """The coordinator ends; whoever still counts on it is told."""
+        """The coordinator ends: the ranks that have not left are sent the reason."""
         return (
             []
             if self.over

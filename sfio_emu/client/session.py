@@ -58,7 +58,7 @@ class Session:
         self._units: dict[tuple[SubfileName, ...], list[int]] = {}
 
     def register(self, subfiles: tuple[SubfileName, ...], stripe_unit: int) -> None:
-        """One more open file of these subfiles; raises `UsageError` where one is open with another stripe unit."""
+        """Note that a file of these subfiles is open; raises `UsageError` where one is open with another stripe unit."""
         units = self._units.setdefault(subfiles, [])
         if units and units[0] != stripe_unit:
             raise UsageError(
@@ -68,7 +68,7 @@ class Session:
         units.append(stripe_unit)
 
     def unregister(self, subfiles: tuple[SubfileName, ...]) -> None:
-        """One open file of these subfiles less."""
+        """Note that a file of these subfiles is closed."""
         units = self._units[subfiles]
         units.pop()
         if not units:
@@ -114,12 +114,12 @@ class Session:
         return size
 
     def retain(self, subfile: SubfileName) -> None:
-        """One more file uses the open subfile."""
+        """Count one more file that uses the open subfile."""
         link = self.link(subfile.host)
         link.users[subfile.path] = link.users.get(subfile.path, 0) + 1
 
     def release(self, subfile: SubfileName) -> None:
-        """One file less uses the subfile; the last closes it. A lost connection has closed it already."""
+        """Count one file less that uses the subfile, and close it after the last. A lost connection has closed it already."""
         link = self._links.get(subfile.host)
         if link is None or subfile.path not in link.handles:
             return
@@ -208,8 +208,12 @@ class Session:
     def _add_errors(self, body: memoryview) -> None:
         self._errors = [sum(counts) for counts in zip(self._errors, wire.unpack(wire.ERRORS, body), strict=True)]
 
-    def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> list[bytes]:
-        """A collective step: all processes come here; raises on all if one failed or they do not mean the same."""
+    def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> None:
+        """Let all processes of the group learn how a collective step went: what each does, with which arguments, its fault.
+
+        Every process must call. Raises in all of them where one has failed (its own fault there, `PeerError` in the
+        others) or where `what` or `same` differ (`UsageError`).
+        """
         mine = json.dumps([what, list(same), None if fault is None else str(fault)], default=_plain).encode()
         items = self.group.all_gather(mine)
         if fault is not None:
@@ -219,12 +223,11 @@ class Session:
             if their_what != what or their_same != answers[self.group.rank][1]:
                 raise UsageError(
                     f"process {rank} calls {their_what} with {their_same} where process {self.group.rank} calls {what}"
-                    f" with {list(same)}: a collective call must be the same in all processes"
+                    f" with {answers[self.group.rank][1]}: a collective call must be the same in all processes"
                 )
         for rank, (_, _, their_fault) in enumerate(answers):
             if their_fault is not None:
                 raise PeerError(f"process {rank}", f"its {what} failed: {their_fault}")
-        return items
 
     def close(self) -> None:
         """Close the connections."""

@@ -49,7 +49,7 @@ class Window:
         return counts
 
     def _pairs(self, span: memoryview, stream: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
-        """The same bytes in the span and in the stream: views of shape (n,), or (rows, n) where the runs are regular."""
+        """Pairs of views of the same bytes, in the span and in the stream: views of shape (n,), or (rows, n) where the runs are regular."""
         offsets, sizes = self._offsets, self._sizes
         steps, size = np.diff(offsets[1:-1]), int(sizes[1])
         if len(steps) and bool((steps == steps[0]).all()) and bool((sizes[1:-1] == size).all()):

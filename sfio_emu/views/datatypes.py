@@ -50,7 +50,7 @@ class Runs:
         return int(self.lengths.sum())
 
     def moved(self, by_bytes: int) -> Runs:
-        """The same runs `by_bytes` further on."""
+        """These runs, each `by_bytes` further on."""
         return Runs(offsets=self.offsets + by_bytes, lengths=self.lengths) if by_bytes else self
 
     def pairs(self) -> list[tuple[int, int]]:
