@@ -18,6 +18,9 @@ from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
 from topologies import Network
 
+MIN_OUTAGE_S = 1e-6
+"""No outage of a trace is shorter in simulated time."""
+
 Cable = tuple[str, str]
 """Two switches, the one that comes first in the network's order first."""
 
@@ -94,12 +97,11 @@ def faults_from_trace(
     simulated_s: float,
     seed: int | Sequence[int],
     permanent: bool = False,
-    shortest_s: float = 1e-6,
 ) -> tuple[Fault, ...]:
     """A trace's failures on links of the network, its whole span scaled to ``simulated_s``.
 
     A component keeps its cable throughout: the components share out the cables in a drawn order, round and round if they
-    are more. An outage shorter than ``shortest_s`` when scaled lasts that long; one without a repair, or all with
+    are more. An outage shorter than a microsecond when scaled lasts that long; one without a repair, or all with
     ``permanent``, lasts for ever. Where permanent faults would cut the network apart, the later ones move to the next
     cable that leaves it whole (so every failure of the trace happens).
     """
@@ -116,7 +118,7 @@ def faults_from_trace(
         start = (failure.start_s - trace.start_s) * scale
         stop = math.inf
         if not permanent and failure.end_s is not None:
-            stop = max(failure.end_s * scale - trace.start_s * scale, start + shortest_s)
+            stop = max(failure.end_s * scale - trace.start_s * scale, start + MIN_OUTAGE_S)
         k = place[failure.component]
         if stop == math.inf and order[k] not in gone:
             k = _next_that_may_go(network, order, gone, k)

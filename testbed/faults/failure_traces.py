@@ -129,15 +129,13 @@ def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool =
     return collected.trace()
 
 
-def parse_pnnl_table(
-    lines: Iterable[str], *, until: datetime | None = PNNL_UNTIL, skip_bad_rows: bool = False
-) -> FailureTrace:
+def parse_pnnl_table(lines: Iterable[str], *, skip_bad_rows: bool = False) -> FailureTrace:
     """PNNL's table of MPP2 (comma separated): rows whose failed part is of the Quadrics network (ELAN..., QSW...).
 
-    It has no repair times: every ``end_s`` is None. Rows from ``until`` on are left out. A date without a time of day
+    It has no repair times: every ``end_s`` is None. Rows from ``PNNL_UNTIL`` on are left out. A date without a time of day
     stands for midnight. Raises InputError as ``parse_lanl_table``.
     """
-    rule = "What Failed begins with ELAN or QSW" + (f", before {until:%Y-%m-%d}" if until else "")
+    rule = f"What Failed begins with ELAN or QSW, before {PNNL_UNTIL:%Y-%m-%d}"
     collected = _Collector(system="MPP2", rule=rule, skip_bad_rows=skip_bad_rows, kind="PNNL table")
     collected.seen.add("MPP2")
     for number, row in _rows(lines, _PNNL_COLUMNS, "PNNL table"):
@@ -145,7 +143,7 @@ def parse_pnnl_table(
         def read(row: Mapping[str, str] = row) -> tuple[float, float | None, str | None] | None:
             _complete(row, _PNNL_COLUMNS)
             start = _moment(row["Date"], "Date")
-            if until is not None and start >= until.timestamp():
+            if start >= PNNL_UNTIL.timestamp():
                 return None
             counts = row["What Failed"].strip().upper().startswith(PNNL_NETWORK_PARTS)
             return start, None, row["Hardware Identifier"].strip().lower() if counts else None
