@@ -24,6 +24,7 @@ from testbed.openflow.rules import (
 )
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, paths_split, spray
+from tests.helpers.label_tables import label_loads, out_ports
 from topologies import catalogue, load_network
 from topologies.network import Link, Network, Node
 
@@ -74,7 +75,7 @@ def test_every_family_of_networks_is_tried() -> None:
 def test_every_label_arrives_and_every_link_carries_its_load(name: str, source: str, sink: str, method: str) -> None:
     wiring, route, split = routed(name, source, sink, method)
     walker = RuleWalker(wiring, stream_rules(wiring, split, udp_port=PORT))
-    loads, arrived = walker.label_loads(source, sink, PORT)
+    loads, arrived = label_loads(walker, source, sink, PORT)
     assert arrived == LABELS
     assert loads == labels_on_links(split)
     for link, load in zip(route.network.links, route.loads, strict=True):
@@ -130,7 +131,7 @@ def test_labels_that_stray_to_a_switch_are_dropped_there(name: str, source: str,
     if end.outside:
         expected[wiring.switch_at(sink).dpid][:] = wiring.access_port(end)
     for dpid, table in walker.tables.items():
-        assert np.array_equal(table.out_ports(walker.stream_packet(source, sink, PORT)), expected[dpid])
+        assert np.array_equal(out_ports(table, walker.stream_packet(source, sink, PORT)), expected[dpid])
 
 
 @pytest.mark.parametrize(("name", "pairs"), NETWORKS.items())
@@ -144,7 +145,7 @@ def test_streams_of_several_pairs_and_their_way_back_do_not_disturb_each_other(
         splits += [disjoint_return_split(network, *pair) for pair in pairs]
     together = RuleWalker(wiring, [r for split in splits for r in stream_rules(wiring, split, udp_port=PORT)])
     for split in splits:
-        loads, arrived = together.label_loads(split.source, split.sink, PORT)
+        loads, arrived = label_loads(together, split.source, split.sink, PORT)
         assert (loads, arrived) == (labels_on_links(split), LABELS)
         path = tuple(network.links[i].id for i in split.path_of(0).links)
         for packet in other_packets(wiring, split.source, split.sink):
@@ -159,7 +160,7 @@ def test_split_whose_paths_run_against_each_other_arrives_all_the_same() -> None
     split = paths_split(network, "a", "d", [((0, 2, 5), half), ((1, 3, 4), half)])
     wiring = wire(network, ["a", "d"])
     walker = RuleWalker(wiring, stream_rules(wiring, split, udp_port=PORT))
-    assert walker.label_loads("a", "d", PORT) == (labels_on_links(split), LABELS)
+    assert label_loads(walker, "a", "d", PORT) == (labels_on_links(split), LABELS)
 
 
 def test_path_through_a_host_is_refused() -> None:
@@ -199,7 +200,7 @@ def test_rules_of_one_priority_that_disagree_are_reported() -> None:
     with pytest.raises(InputError, match="two rules of priority 5"):
         table.out_port({"udp_src": 2})
     with pytest.raises(InputError, match="match label 0"):
-        table.out_ports({})
+        out_ports(table, {})
 
 
 def test_drop_rule_hides_those_below_it() -> None:
@@ -207,7 +208,7 @@ def test_drop_rule_hides_those_below_it() -> None:
     rules.append(FlowRule(dpid=1, priority=1, match=(), out_port=4))
     table = FlowTable(rules)
     assert (table.out_port({"udp_src": 9}), table.out_port({"udp_src": 0x8000})) == (None, 4)
-    assert table.out_ports({}).tolist() == [-1] * 32768 + [4] * 32768
+    assert out_ports(table, {}).tolist() == [-1] * 32768 + [4] * 32768
 
 
 def test_packets_that_go_round_in_a_circle_are_an_error() -> None:
@@ -218,7 +219,7 @@ def test_packets_that_go_round_in_a_circle_are_an_error() -> None:
     with pytest.raises(InputError, match="round in a circle"):
         walker.walk("h0", other_packets(wiring, "h0", "h1")[0])
     with pytest.raises(InputError, match="round in a circle"):
-        walker.label_loads("h0", "h1", PORT)
+        label_loads(walker, "h0", "h1", PORT)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(5, 5), (-1, 4), (0, LABELS + 1), (9, 3)])
