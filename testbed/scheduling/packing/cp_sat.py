@@ -1,4 +1,4 @@
-"""CP-SAT on the packing of lightpaths into bins: finds one, or proves that there is none. The only module that asks it so."""
+"""CP-SAT on the packing of lightpaths into bins: finds one, or proves that there is none."""
 
 from __future__ import annotations
 
