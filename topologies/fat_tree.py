@@ -92,10 +92,12 @@ def with_digit(number: int, place: int, digit: int, base: int) -> int:
 
 
 def switch_name(level: int, index: int) -> str:
+    """The id of a switch: s<level>_<index>."""
     return f"s{level}_{index}"
 
 
 def switch_node(level: int, index: int) -> Node:
+    """A switch that says its place in its attributes too."""
     return Node(id=switch_name(level, index), kind="switch", attributes={"level": level, "index": index})
 
 

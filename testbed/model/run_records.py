@@ -14,7 +14,7 @@ from testbed.errors import InputError
 from testbed.model.json_values import json_ready
 from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check, Verdict
-from topologies.network import Network
+from topologies.network import Network, label_of
 
 FORMAT = 1
 """Version of the layout of a run's directory; a reader refuses another."""
@@ -34,7 +34,7 @@ class LinkLoad:
     @property
     def label(self) -> str:
         """``a->b``, with ``#key`` for a parallel link."""
-        return f"{self.source}->{self.target}" + (f"#{self.key}" if self.key else "")
+        return label_of((self.source, self.target, self.key))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -183,6 +183,8 @@ def _print_table(document: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from topologies.network import label_of
+
     console = Console(highlight=False)
     table = Table(
         title=f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
@@ -193,7 +195,7 @@ def _print_table(document: dict[str, Any]) -> None:
     if document["layers"]:
         table.add_column("layer", justify="right")
     for entry in document["links"]:
-        label = f"{entry['source']}->{entry['target']}" + (f"#{entry['key']}" if entry["key"] else "")
+        label = label_of((entry["source"], entry["target"], entry["key"]))
         exact = entry["load"] if len(entry["load"]) <= MAX_DIGITS else "..."
         cells = [label, exact, _short(entry["load_float"]), _short(entry["utilisation"])]
         if document["layers"]:

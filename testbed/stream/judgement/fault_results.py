@@ -23,6 +23,7 @@ from testbed.stream.planning import REACTION_S, predicted_loss
 from testbed.stream.prediction.active_faults import fault_intervals
 from testbed.stream.prediction.policy import BlockSizePolicy, is_deterministic
 from testbed.stream.prediction.suspects import DIAGNOSES, cable_name, exact_block_size, is_diagnosing
+from topologies.network import label_of
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -126,7 +127,7 @@ def fault_result(
     sizes = run.sent.block_size[first_of_block(run) & mask]
     ratio, error = sent_per_source(plan, run, (starts >= answered) & (starts < last))
     return FaultResult(
-        link=f"{fault.link[0]}->{fault.link[1]}" + (f"#{fault.link[2]}" if fault.link[2] else ""),
+        link=label_of(fault.link),
         kind=fault.kind,
         start_s=times.start_s,
         stop_s=times.stop_s,
