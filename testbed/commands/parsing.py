@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
+    from testbed.faults.fault import Fault
     from topologies.network import LinkId, Network
 
 _THOUSANDS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
@@ -121,6 +122,15 @@ def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
 
     where = f"--pattern {file}"
     return tuple(parse_pairs(read_json(file, where, mend="give all-to-all or a file of pairs"), network, where))
+
+
+def read_faults(file: str | Path, network: Network, *, mend: str = "give a JSON file") -> tuple[Fault, ...]:
+    """The faults of a ``--faults FILE``. InputError where it cannot be read (it ends with ``mend``) or names what is no fault."""
+    from testbed.faults.grammar import parse_fault_document
+    from testbed.model.json_values import read_json
+
+    where = f"--faults {file}"
+    return parse_fault_document(read_json(file, where, mend=mend), network, where)
 
 
 def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> dict[LinkId, Path]:

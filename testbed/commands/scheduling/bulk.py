@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import rate_bps, read_pattern, search_limit, size_bytes
+from testbed.commands.parsing import rate_bps, read_faults, read_pattern, search_limit, size_bytes
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
 
@@ -181,18 +181,6 @@ def _options(args: argparse.Namespace) -> BulkOptions:
         seed=args.seed,
         time_limit_s=args.time_limit,
         injected=args.inject,
-        faults=_faults(args),
+        faults=() if args.faults is None else read_faults(args.faults, load_network(args.network)),
         killed=tuple(KilledProcess(node=node, at_s=at_s) for node, at_s in moments),
     )
-
-
-def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
-    from testbed.faults.grammar import parse_fault_document
-    from testbed.model.json_values import read_json
-    from topologies import load_network
-
-    if args.faults is None:
-        return ()
-    where = f"--faults {args.faults}"
-    document = read_json(args.faults, where, mend="give a JSON file")
-    return parse_fault_document(document, load_network(args.network), where)

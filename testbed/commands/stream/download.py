@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import rate_bps, size_bytes
+from testbed.commands.parsing import rate_bps, read_faults, size_bytes
 from testbed.commands.runs import add_run_options
 from testbed.errors import InputError
 
@@ -73,12 +73,10 @@ def run(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> DownloadPlan:
     from fec.errors import FecError
     from testbed.download.plan import DownloadOptions, build_download
-    from testbed.faults.grammar import parse_fault_document
-    from testbed.model.json_values import read_json
     from topologies.catalog import load_network
 
     network = load_network(args.network)
-    faults = None if args.faults is None else parse_fault_document(read_json(args.faults), network, str(args.faults))
+    faults = None if args.faults is None else read_faults(args.faults, network)
     try:
         options = DownloadOptions(
             file_bytes=args.size,

@@ -5,19 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from testbed.commands.parsing import seconds, size_bytes
+from testbed.commands.parsing import read_faults, seconds, size_bytes
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.faults.grammar import parse_fault_document, parse_poisson
+from testbed.faults.grammar import parse_poisson
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.json_values import read_json
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import EachLink
 from testbed.stream.profiles import PROFILES
 from testbed.stream.session import SessionRequest
 from topologies import load_network
-from topologies.network import Network
 
+NO_FILE = "give each-link, none or a JSON file"
 FAULTS_HELP = (
     "default each-link; poisson:rate=R,lasts=S: every loaded cable fails R times a second for S s, overlaps included"
 )
@@ -125,10 +124,4 @@ def _faults(args: argparse.Namespace) -> EachLink | PoissonFaults | tuple[Fault,
             precision=args.precision / 100,
             most=args.links,
         )
-    return file_faults(args.faults, load_network(args.network))
-
-
-def file_faults(file: str, network: Network) -> tuple[Fault, ...]:
-    """The faults of a ``--faults FILE``. InputError where it cannot be read or names what is no fault."""
-    where = f"faults {file!r}"
-    return parse_fault_document(read_json(file, where, mend="give each-link, none or a JSON file"), network, where)
+    return read_faults(args.faults, load_network(args.network), mend=NO_FILE)

@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from testbed.commands.parsing import read_faults
 from testbed.commands.runs import keep_run, show_verdict
-from testbed.commands.stream.stream_options import file_faults
+from testbed.commands.stream.stream_options import NO_FILE
 from testbed.errors import CapabilityError, InputError
 from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, each_cable_faults
@@ -135,7 +136,7 @@ def _faults(args: argparse.Namespace, network: Network) -> Any:
     if args.faults.startswith("poisson:"):
         raise InputError(f"--faults {args.faults}: with --routing {args.routing} give each-link, none or a file")
     if args.faults != "each-link":
-        return file_faults(args.faults, network)
+        return read_faults(args.faults, network, mend=NO_FILE)
     return each_cable_faults(network, args.source, args.sink, kind=args.fault_kind, most=args.links)
 
 
