@@ -27,24 +27,27 @@ from topologies import Network
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """``rate_per_s``: messages a second of every sender. ``faults``: in the grammar of testbed/faults/grammar.py, or None; ``trace``: failures
-    of a machine besides, its span scaled to ``duration_s`` (``trace_permanent``: none is mended). ``traffic``: a document of
-    messages instead of a pattern. ``timeline``: rows carry so many of NAC's events. Messages are made for ``duration_s``; those after ``warm_up_s`` (and before the last
-    twentieth) are measured."""
+    """What ``testbed simulate`` runs for every seed."""
 
     network: Network
     parameters: SimulationParameters
     pattern: str = "uniform"
     traffic: Mapping[str, Any] | None = None
+    """A traffic file's document of messages, instead of a pattern."""
     rate_per_s: float
+    """Messages a second of every sender."""
     injection: str = "poisson"
     burst: int = 1
     in_phase: bool = False
     faults: str | None = None
+    """Failures in the grammar of testbed/faults/grammar.py."""
     trace: FailureTrace | None = None
+    """Failures of a machine besides, its span scaled to ``duration_s``; ``trace_permanent``: none of them is mended."""
     trace_permanent: bool = False
     timeline: int = 0
+    """Rows carry so many of NAC's events."""
     duration_s: float
+    """Messages are made for so long; those made after ``warm_up_s``, and before the last twentieth, are measured."""
     warm_up_s: float
     engine: str = "compiled"
 
@@ -119,6 +122,7 @@ def timeline_rows(network: Network, run: Simulation) -> list[tuple[float, str, s
 
 
 def last_delivery_s(run: Simulation) -> float | None:
+    """When the last message arrived; None: none did."""
     return float(run.delivered.max()) / run.ticks_per_s if run.received else None
 
 

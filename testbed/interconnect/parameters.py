@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from testbed.errors import InputError
 
-TICK_S = 1e-11
-"""One tick of both engines: 10 ps. Times are whole ticks, so both engines order events alike."""
 TICKS_PER_S = 10**11
+"""A tick is 10 ps. Times are whole ticks, so both engines order events alike."""
 PS_PER_TICK = 10
 MAX_S = 20.0
 """Event keys hold 41 bits of ticks: 21.9 s."""

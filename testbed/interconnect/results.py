@@ -46,12 +46,10 @@ class Outcome:
     """Numbers of the messages that lay in queues and buffers, or were on links, at the end, each as often as it was found."""
     stopped: str
     stopped_tick: int
-    last_move_tick: int
     packet_hops: int
     """Routers crossed by messages."""
     digest: int
     """Of every grant, in order."""
-    events: int
     livelocked: int
     acks: int
     stuck: Stuck
@@ -69,8 +67,6 @@ class Outcome:
 class Simulation(Outcome):
     """An outcome beside the messages that it is about: when each was born (ticks), from which host to which."""
 
-    network_name: str
-    model: str
     born: NDArray[np.int64]
     source: NDArray[np.int32]
     destination: NDArray[np.int32]

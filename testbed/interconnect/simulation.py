@@ -48,8 +48,6 @@ def simulate(
         outcome = run_compiled(inputs)
     return Simulation(
         **vars(outcome),
-        network_name=model.network.name,
-        model=parameters.model,
         born=inputs.messages.born,
         source=inputs.messages.source,
         destination=inputs.messages.destination,

@@ -65,7 +65,6 @@ def run_events(net: Any, o: Any, s: Any, hook: Any, born: Any, cables: Any) -> N
         key = pop(s)
         now = key >> KEY_SHIFT
         s.run[0].now = now
-        s.run[0].events += 1
         if now > o.end:
             s.run[0].status = OUT_OF_TIME
             break

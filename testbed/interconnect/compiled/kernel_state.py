@@ -58,7 +58,6 @@ RUN = np.dtype(
         ("packet_hops", "i8"),  # routers crossed by messages
         ("livelocked", "i8"),  # messages beyond the hop cap
         ("digest", "i8"),  # of all grants, in order
-        ("events", "i8"),  # handled
         ("logged", "i8"),  # rows of NAC's timeline
         ("traced", "i8"),  # rows of the trace of grants
     ]

@@ -28,13 +28,13 @@ class ReferenceEngine:
         numbers = zip(queues.slots, queues.router, queues.rank, queues.lane, queues.reader, strict=True)
         self.buffers = [
             Buffer(q, int(slots), int(router), int(rank), int(lane), int(reader), free=int(slots))
-            for q, (slots, router, rank, lane, reader) in zip(range(self.layout.queues), numbers, strict=False)
+            for q, (slots, router, rank, lane, reader) in enumerate(numbers)
         ]
         self.channels = [Channel(number=c) for c in range(self.layout.channels)]
         self.read_until = [0] * len(inputs.model.readers.first)
         self.down: set[int] = set()
         self.events: list[tuple[int, int, int]] = []
-        self.now = self.last_move = self.digest = self.packet_hops = self.livelocked = self.handled = 0
+        self.now = self.last_move = self.digest = self.packet_hops = self.livelocked = 0
         self.next_message = self.deliveries = 0
         self.stopped = ""
         self.trace: list[tuple[int, int, int]] = []
@@ -66,7 +66,6 @@ class ReferenceEngine:
                 self.stopped = "finished"
             else:
                 self.now, kind, number = heapq.heappop(self.events)
-                self.handled += 1
                 if self.now > self.options.end:
                     self.stopped = "out-of-time"
                 else:

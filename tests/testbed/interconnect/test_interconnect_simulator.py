@@ -117,7 +117,7 @@ def deadlocked_inputs() -> EngineInputs:
 
 def as_simulation(inputs: EngineInputs, outcome: Outcome) -> Simulation:
     known = {name: getattr(inputs.messages, name) for name in ("born", "source", "destination")}
-    return Simulation(**vars(outcome), network_name="ring:8", model="thesis", **known)
+    return Simulation(**vars(outcome), **known)
 
 
 def test_a_packet_cut_out_of_a_buffer_of_the_compiled_engine_is_missed() -> None:
