@@ -66,6 +66,8 @@ def test_what_is_sent_is_what_theory_says_and_the_failed_cable_is_named(labels: 
         assert fault.diagnosis is not None and fault.diagnosis.right and fault.diagnosis.certain
         assert fault.link.replace("->", "-") in fault.diagnosis.cables or len(fault.diagnosis.cables) == 1
         assert fault.diagnosis.certain_after_s is not None and fault.diagnosis.certain_after_s < 0.3
+        assert fault.diagnosis.certain_after_packets is not None
+        assert 0 < fault.diagnosis.certain_after_packets <= 0.3 * 3 * plan.stream.rate_pps
         assert fault.undecodable_blocks == 0
         assert fault.measured_block_size == fault.predicted_block_size
 
