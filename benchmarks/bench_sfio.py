@@ -41,10 +41,10 @@ def start_listeners(root: Path, message_bytes: int) -> tuple[subprocess.Popen[st
     return process, {host: ("127.0.0.1", port) for host, port in zip(HOSTS, ports, strict=True)}
 
 
-def serve_raw(door: socket.socket, path: Path, total_bytes: int) -> None:
+def serve_raw(listening: socket.socket, path: Path, total_bytes: int) -> None:
     """The raw peer: "w" takes a stream to disk and answers a byte, "r" sends the file, "n" takes a stream to nowhere."""
     buffer = memoryview(bytearray(PIECE_BYTES))
-    with door.accept()[0] as stream, path.open("w+b", buffering=0) as file:
+    with listening.accept()[0] as stream, path.open("w+b", buffering=0) as file:
         while command := stream.recv(1):
             place = 0
             while place < total_bytes:
@@ -155,13 +155,13 @@ def main() -> int:
     memory = np.random.default_rng(1).integers(0, 256, total_bytes, dtype=np.uint8)
     with tempfile.TemporaryDirectory(dir=base) as root:
         listeners, addresses = start_listeners(Path(root), options.message)
-        door = socket.create_server(("127.0.0.1", 0))
+        listening = socket.create_server(("127.0.0.1", 0))
         peer = multiprocessing.get_context("fork").Process(
-            target=serve_raw, args=(door, Path(root) / "raw", total_bytes), daemon=True
+            target=serve_raw, args=(listening, Path(root) / "raw", total_bytes), daemon=True
         )
         peer.start()
         try:
-            with socket.create_connection(door.getsockname()) as raw:
+            with socket.create_connection(listening.getsockname()) as raw:
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 session = Session(
                     TcpConnections(addresses),

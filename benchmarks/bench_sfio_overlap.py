@@ -43,7 +43,7 @@ class Pace:
 
 
 def serve(pipe: Connection, root: Path, bytes_per_s: float | None) -> None:
-    """A listener whose disk writes at that rate; tells its port."""
+    """A listener whose disk writes at that rate; it sends its port over the pipe."""
     pace = None if bytes_per_s is None else Pace(bytes_per_s)
 
     class SlowSubfiles(RootedSubfiles):
@@ -53,16 +53,16 @@ def serve(pipe: Connection, root: Path, bytes_per_s: float | None) -> None:
             return super().write(file, piece, offset)
 
     listener.RootedSubfiles = SlowSubfiles  # type: ignore[misc]
-    door = listener.open_listening_socket("127.0.0.1", 0)
-    pipe.send(door.getsockname()[1])
-    listener.Listener([(door, root)]).serve_forever()
+    listening = listener.open_listening_socket("127.0.0.1", 0)
+    pipe.send(listening.getsockname()[1])
+    listener.Listener([(listening, root)]).serve_forever()
 
 
 def relay(pipe: Connection, port: int, bytes_per_s: float | None) -> None:
-    """A way to the listener that passes bytes on at that rate; tells its own port."""
-    door = socket.create_server(("127.0.0.1", 0))
-    pipe.send(door.getsockname()[1])
-    client, _ = door.accept()
+    """A way to the listener that passes bytes on at that rate; it sends its own port over the pipe."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    pipe.send(listening.getsockname()[1])
+    client, _ = listening.accept()
     server = socket.create_connection(("127.0.0.1", port))
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, PIECE_BYTES)
     for way in (client, server):
@@ -82,7 +82,7 @@ def relay(pipe: Connection, port: int, bytes_per_s: float | None) -> None:
 
 @contextmanager
 def process(act: Callable[..., None], *words: object) -> Iterator[int]:
-    """A process of its own; the port it tells."""
+    """A process of its own; the port it sends."""
     context = multiprocessing.get_context("fork")
     pipe, child = context.Pipe()
     started = context.Process(target=act, args=(child, *words), daemon=True)

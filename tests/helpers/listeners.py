@@ -50,7 +50,7 @@ def session_of(
 @contextmanager
 def proxy(target: tuple[str, int], change: Callable[[bytes, int], bytes]) -> Iterator[tuple[str, int]]:
     """A way to a listener on which `change(bytes, place in the stream)` alters what the client sends; b"" cuts it."""
-    door = socket.create_server(("127.0.0.1", 0))
+    listening = socket.create_server(("127.0.0.1", 0))
 
     def forward(source: socket.socket, sink: socket.socket, alter: bool) -> None:
         place = 0
@@ -69,7 +69,7 @@ def proxy(target: tuple[str, int], change: Callable[[bytes, int], bytes]) -> Ite
 
     def serve() -> None:
         try:
-            client, _ = door.accept()
+            client, _ = listening.accept()
         except OSError:
             return
         with client, socket.create_connection(target) as server:
@@ -81,8 +81,8 @@ def proxy(target: tuple[str, int], change: Callable[[bytes, int], bytes]) -> Ite
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        yield door.getsockname()
+        yield listening.getsockname()
     finally:
-        door.shutdown(socket.SHUT_RDWR)
-        door.close()
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
         thread.join()

@@ -50,8 +50,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 def counted_way(root: Path) -> Iterator[tuple[dict[str, tuple[str, int]], list[int]]]:
     """A listener of p1 in a thread, and a way to it that counts what the client has sent."""
     root.mkdir(exist_ok=True)
-    door = open_listening_socket("127.0.0.1", 0)
-    listener = Listener([(door, root)])
+    listening = open_listening_socket("127.0.0.1", 0)
+    listener = Listener([(listening, root)])
     thread = threading.Thread(target=listener.serve_forever)
     thread.start()
     sent = [0]
@@ -61,7 +61,7 @@ def counted_way(root: Path) -> Iterator[tuple[dict[str, tuple[str, int]], list[i
         return part
 
     try:
-        with proxy(door.getsockname(), count) as way:
+        with proxy(listening.getsockname(), count) as way:
             yield {"p1": way}, sent
     finally:
         listener.close()

@@ -26,8 +26,10 @@ Open = Callable[[str, int, str], MpiFile]
 @contextmanager
 def listeners(root: Path, hosts: list[str]) -> Iterator[dict[str, tuple[str, int]]]:
     doors = [open_listening_socket("127.0.0.1", 0) for _ in hosts]
-    addresses = {host: ("127.0.0.1", int(door.getsockname()[1])) for host, door in zip(hosts, doors, strict=True)}
-    places = [(door, root / host) for host, door in zip(hosts, doors, strict=True)]
+    addresses = {
+        host: ("127.0.0.1", int(listening.getsockname()[1])) for host, listening in zip(hosts, doors, strict=True)
+    }
+    places = [(listening, root / host) for host, listening in zip(hosts, doors, strict=True)]
     for _, place in places:
         place.mkdir(parents=True)
     listener = Listener(places)
