@@ -64,6 +64,14 @@ def test_candidates_are_permutations_that_answer_the_usual_tolerance_with_the_bo
     assert stratified_tolerance_block_size(0.05, 20, multiplier) == block_size_bound(0.05, 20) == 22
 
 
+@pytest.mark.parametrize("multiplier", CANDIDATES)
+def test_runs_of_any_length_leave_no_wide_gap_so_that_a_failed_link_is_seen(multiplier: int) -> None:
+    for count in (30, 60, 120, 240, 480, 960, 1920, 3840):
+        labels = sorted(StratifiedLabels(multiplier).labels(0, count).tolist())
+        widest = max(b - a for a, b in itertools.pairwise([*labels, labels[0] + LABELS]))
+        assert widest * count <= 7 * LABELS
+
+
 def test_values_that_cannot_be_used_are_refused() -> None:
     with pytest.raises(FecError, match="share"):
         block_size_bound(1.0, 20)
