@@ -184,6 +184,7 @@ def test_lists_in_small_batches_are_the_same_bytes(
                 piece.gather(memory, stream)
                 assert piece.fragment_bytes == piece.size / piece.fragments
                 assert piece.single_run is (len(piece.runs()[0]) == 1)
+                assert piece.bounds == (piece.runs()[0][0], piece.runs()[0][-1] + piece.runs()[1][-1])
                 places = [offset + i for offset, size in zip(*piece.runs(), strict=True) for i in range(size)]
                 assert not found.keys() & set(places)
                 found.update(zip(places, stream.tolist(), strict=True))
@@ -204,3 +205,23 @@ def test_offsets_end_at_two_to_the_sixty_second() -> None:
     assert Layout(stripe_unit=largest // 2, subfiles=2).round_bytes == largest
     with pytest.raises(UsageError, match="a round over all subfiles"):
         Layout(stripe_unit=largest // 2 + 1, subfiles=2)
+
+
+def test_as_much_of_a_list_as_fits_a_message_and_no_more() -> None:
+    """Sixteen bytes a run are part of the message; a run is cut only where a page or more of it still fits."""
+    run, layout = 10_000, Layout(stripe_unit=10_000, subfiles=2)
+    requests = make_requests([4 * run * i for i in range(40)], [run * i for i in range(40)], [run] * 40)
+    (piece,) = pieces_of(requests, layout, 0, merge=True)
+    assert isinstance(piece, ListedPiece) and len(piece.runs()[0]) == 40
+    expected = {10: 0, 5_000: 4_984, 12_000: run, 16_000: 15_968, 20_032: 2 * run, 41 * run: 40 * run}
+    assert {room: piece.fitting(room) for room in expected} == expected
+    for room, fits in expected.items():
+        if fits:
+            part = piece.part(0, fits)
+            assert part.size + 16 * len(part.runs()[0]) <= room
+
+
+def test_a_striped_piece_counts_the_stripe_units_that_it_touches() -> None:
+    for subfiles, fragments in ((1, 1), (2, 5)):
+        piece = pieces.StripedPiece(Layout(stripe_unit=10, subfiles=subfiles), 0, 5, 45, 0)
+        assert (piece.fragments, piece.fragment_bytes, piece.bounds) == (fragments, 40 / fragments, (5, 45))
