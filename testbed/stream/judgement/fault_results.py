@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from fec.redundancy.block_size import binomial_interval, fec_block_size, window_share_error
 from fec.redundancy.label_layout import block_size_bound
+from fec.redundancy.labels import LABELS
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.stream.measurements import StreamMeasurements
@@ -30,7 +31,8 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class FaultDiagnosis:
-    """Whom the sender accused of a fault. ``cables``: all that it could not tell apart; ``right``: the failed one is among them.
+    """Whom the sender accused of a fault. ``cables``: all that it could not tell apart; ``right``: the failed one is among them
+    and, where it was certain, just the labels that it carries were taken for lost.
 
     ``certain``: one set of lost labels was left, ``certain_after_s`` after the failure, in which ``certain_after_packets`` were sent
     (both None where it never was certain).
@@ -115,7 +117,7 @@ def fault_result(
         low = high = min(predicted, policy.largest)
     needs_more = plan.stream.block_size is None and loss < 1 and low > policy.base
     reaction = _reaction(run, times, low) if needs_more else None
-    diagnosis = _diagnosis(run, times) if is_diagnosing(plan) else None
+    diagnosis = _diagnosis(run, times, loss) if is_diagnosing(plan) else None
     answered = _answered_s(times, needs_more, reaction, diagnosis)
     block_s = plan.stream.source_packets / plan.stream.rate_pps
     starts, last = run.blocks.started_s, times.stop_s - 2 * block_s
@@ -222,7 +224,7 @@ def _late_parity(run: StreamMeasurements, blocks: BoolArray) -> int:
     return int(np.maximum(0, counts - begun)[blocks].sum())
 
 
-def _diagnosis(run: StreamMeasurements, times: FaultTimes) -> FaultDiagnosis | None:
+def _diagnosis(run: StreamMeasurements, times: FaultTimes, loss: float) -> FaultDiagnosis | None:
     """What the sender believed in a fault's time: the first certain accusation, else the last uncertain one."""
     events: Sequence[Mapping[str, Any]] = run.counters.get(DIAGNOSES, ())
     during = [e for e in events if times.start_s <= e["at_s"] < times.stop_s and e["names"]]
@@ -230,10 +232,11 @@ def _diagnosis(run: StreamMeasurements, times: FaultTimes) -> FaultDiagnosis | N
         return None
     event = next((e for e in during if e["certain"]), during[-1])
     failed, certain = cable_name(times.fault.link), bool(event["certain"])
+    exact = not certain or abs(event["lost_fraction"] - loss) < 1 / LABELS
     sent_s = run.sent.time_s
     return FaultDiagnosis(
         cables=tuple(event["names"]),
-        right=any(name == failed or name.startswith(f"{failed} (") for name in event["names"]),
+        right=exact and any(name == failed or name.startswith(f"{failed} (") for name in event["names"]),
         certain=certain,
         certain_after_packets=int(((sent_s >= times.start_s) & (sent_s < event["at_s"])).sum()) if certain else None,
         certain_after_s=round(event["at_s"] - times.start_s, 6) if certain else None,
