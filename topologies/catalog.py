@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from topologies.errors import TopologyError
 from topologies.fat_tree import clos, fat_tree
-from topologies.formats import is_there, read_network_file, read_topohub, shortened
+from topologies.files.formats import is_there, read_network_file, read_topohub, shortened
 from topologies.manet import Walk, manet
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud

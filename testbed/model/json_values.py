@@ -19,8 +19,8 @@ from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from testbed.errors import InputError
-from topologies import formats, node_link
 from topologies.errors import TopologyError
+from topologies.files import formats, node_link
 
 T = TypeVar("T")
 

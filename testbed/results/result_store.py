@@ -31,7 +31,7 @@ from testbed.model.json_values import from_json, parse_json, read_json
 from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
 from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
 from testbed.model.verdict import Verdict
-from topologies.formats import write_whole
+from topologies.files.formats import write_whole
 
 UNFINISHED = ".unfinished"
 MANIFEST, MEASUREMENTS, VERDICT, PAGE = "manifest.json", "measurements.jsonl", "verdict.json", "page.html"

@@ -21,7 +21,7 @@ from testbed.model.record_json import manifest_from_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
 from testbed.results.result_store import MANIFEST, PAGE, UNFINISHED, VERDICT, ResultStore, write_json
-from topologies.formats import write_whole
+from topologies.files.formats import write_whole
 
 POINTS = "points.jsonl"
 DAMAGED = "the study is damaged, run it again"

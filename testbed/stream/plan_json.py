@@ -12,8 +12,8 @@ from testbed.errors import InputError
 from testbed.model.json_values import from_json, json_ready
 from testbed.stream.plan import StreamPlan
 from topologies.errors import TopologyError
+from topologies.files.node_link import network_document, parse_document
 from topologies.network import Network
-from topologies.node_link import network_document, parse_document
 
 FORMAT = 1
 

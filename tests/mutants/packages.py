@@ -53,9 +53,12 @@ PACKAGES = (
     Package(
         name="judgement",
         folder="testbed/stream/judgement",
-        tests=tuple(
-            f"tests/testbed/stream/test_{name}.py"
-            for name in ("judgement", "campaign_verdict", "recording", "loss_by_path", "epochs", "diagnosing_sender")
+        tests=(
+            "tests/testbed/stream/judgement",
+            *(
+                f"tests/testbed/stream/prediction/test_{name}.py"
+                for name in ("loss_by_path", "epochs", "diagnosing_sender")
+            ),
         ),
         interpret=False,  # it has no kernel of its own, and those that its tests call are slow as plain Python
     ),

@@ -18,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.helpers.paths import ROOT
+from tests.helpers.signals import heed_signals
 
 PROVISION = ROOT / "vagrant" / "provision.sh"
 BASH = shutil.which("bash") or "/bin/bash"
@@ -68,6 +69,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=heed_signals,
         )
 
     def provision(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:

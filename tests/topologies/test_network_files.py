@@ -10,7 +10,7 @@ import networkx as nx
 import pytest
 
 from topologies import Link, Network, Node, TopologyError, load_network
-from topologies.formats import write_network_file
+from topologies.files.formats import write_network_file
 from topologies.network import DEFAULT_CAPACITY_BPS
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from topologies import Link, Network, Node, load_network
-from topologies.formats import write_network_file
+from topologies.files.formats import write_network_file
 
 _FIELDS = {"id", "kind", "position", "source", "target", "key", "capacity_bps", "delay_s", "name"}
 _xml_text = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=6)

@@ -80,7 +80,7 @@ def run_show(args: argparse.Namespace) -> int:
 
         draw_network(network, args.plot)
     if args.json:
-        from topologies.node_link import write_document
+        from topologies.files.node_link import write_document
 
         print(write_document(network), end="")
         return 0
@@ -93,7 +93,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 def run_export(args: argparse.Namespace) -> int:
     """Write the file and say what is in it."""
-    from topologies.formats import write_network_file
+    from topologies.files.formats import write_network_file
 
     network = load_network(args.network)
     write_network_file(network, args.file)

@@ -149,6 +149,6 @@ def _show(traffic: Traffic, schedule: Schedule) -> None:
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    from topologies.formats import write_whole
+    from topologies.files.formats import write_whole
 
     write_whole(path, json.dumps(document).encode())

@@ -11,7 +11,7 @@ from typing import Any
 from testbed.errors import InputError
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.node_places import Point, close_distance, place_network
-from topologies.formats import write_whole
+from topologies.files.formats import write_whole
 from topologies.network import Link, Network, Node, reverse_of
 
 PLOT_FORMATS = (".svg", ".png", ".pdf")

@@ -24,7 +24,7 @@ from testbed.report.drawing.layout import (
 )
 from testbed.report.drawing.node_places import Point, place_network
 from testbed.report.markup import Markup, tag
-from topologies.node_link import parse_document
+from topologies.files.node_link import parse_document
 
 FONT_PX = 12.0
 BADGE_PX = 8.5

@@ -20,7 +20,7 @@ from testbed.faults.grammar import (
     parse_poisson,
 )
 from topologies import load_network
-from topologies.node_link import parse_document
+from topologies.files.node_link import parse_document
 
 T1, TORUS = load_network("swiss-t1"), load_network("torus:4x4")
 moments = st.floats(0, 100).map(lambda x: round(x, 3))

@@ -12,7 +12,7 @@ from testbed.errors import InputError
 from testbed.report.drawing.network_drawing import draw_network, picture
 from testbed.report.drawing.node_places import place_network
 from topologies import Network, Node, load_network
-from topologies.node_link import parse_document
+from topologies.files.node_link import parse_document
 
 NAMES = [
     "swiss-t1",

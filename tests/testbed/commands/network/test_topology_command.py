@@ -11,7 +11,7 @@ import pytest
 
 from testbed.cli import main
 from topologies import catalogue, load_network
-from topologies.node_link import parse_document
+from topologies.files.node_link import parse_document
 
 
 def test_show_json_is_one_document_with_every_direction_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from topologies import load_network
-from topologies.formats import write_network_file
+from topologies.files.formats import write_network_file
 
 
 def wavelengths(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:

@@ -18,6 +18,7 @@ import pytest
 from testbed.emulation.sandbox.sandbox import probe_sandbox, run_in_sandbox, sandbox_command
 from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT
+from tests.helpers.signals import heed_signals
 
 pytestmark = pytest.mark.emulation
 UP = [sys.executable, "-m", "testbed.cli", "up", "ring:3"]
@@ -49,12 +50,6 @@ def wait_until_gone(mark: str, limit_s: float = 60.0) -> list[str]:
 
 ENDINGS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
 """Signal to the outer process -> its exit code."""
-
-
-def heed_signals() -> None:
-    """In a child, before its program: signals end it, though they are ignored here (nohup, a shell's background job)."""
-    for number in ENDINGS.keys() - {signal.SIGKILL}:
-        signal.signal(number, signal.SIG_DFL)
 
 
 def ignore_hangups() -> None:

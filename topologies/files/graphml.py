@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from topologies.errors import TopologyError
+from topologies.files.node_link import POSITION_LIKE, network_document, parse_document, parse_json
 from topologies.network import Network
-from topologies.node_link import POSITION_LIKE, network_document, parse_document, parse_json
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _JSON_KEY = "json_attributes"

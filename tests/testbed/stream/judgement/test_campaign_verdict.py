@@ -12,7 +12,7 @@ from testbed.stream.judgement.campaign_verdict import MAX_CHANGE_S, campaign_che
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.packet_fates import CampaignResult, Outage
 from testbed.stream.simulated import SimulatedStreamFabric
-from tests.testbed.stream.test_epochs import moving_plan
+from tests.testbed.stream.prediction.test_epochs import moving_plan
 
 FATES, RANDOM = "packets that fared otherwise than their labels say", "packets lost at random"
 FRAMES, CHANGE = "frames whose loss is not the predicted one", "longest change of the plan, s"

@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 from topologies.errors import TopologyError
+from topologies.files.node_link import parse_document, parse_json, read_document, write_document
 from topologies.network import Network
-from topologies.node_link import parse_document, parse_json, read_document, write_document
 
 FORMATS = (".json", ".graphml")
 
@@ -22,7 +22,7 @@ def read_network_file(path: str | Path) -> Network:
     try:
         text = read_text(path)
         if text.lstrip().startswith("<"):
-            from topologies.graphml import read_graphml
+            from topologies.files.graphml import read_graphml
 
             return read_graphml(text, name)
         return read_document(text, name)
@@ -53,7 +53,7 @@ def write_network_file(network: Network, path: str | Path) -> None:
         if suffix == ".json":
             text = write_document(network)
         else:
-            from topologies.graphml import write_graphml
+            from topologies.files.graphml import write_graphml
 
             text = write_graphml(network)
         content = text.encode()
