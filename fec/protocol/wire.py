@@ -265,7 +265,7 @@ class LossReport:
     ``undecodable_blocks``, and ``unused_parity``, parity that came and was not needed. ``number``: greater (modulo 2^32, as a
     signed difference) than that of every report before it, also across a restart of the receiver.
 
-    ``paths``: (path, lost, came) of at most 40 numbered paths, totals since the receiver first heard of the path: ``lost`` are
+    ``paths``: (path, lost, came) of at most 40 numbered paths, totals since the receiver first saw the path: ``lost`` are
     the numbers missing below the highest that came, at most 2^24 - 1; what a silent path loses is not among them.
     FecError for a field out of range.
     """

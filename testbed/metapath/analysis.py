@@ -27,7 +27,7 @@ class FaultOutcome:
     ``lost``: messages of which nothing arrived, of ``sent`` during the fault; ``lost_s``: the time that they are worth at the
     stream's rate. ``lost_later``: those sent after the source or the controller had reconfigured. ``escaped``: packets
     that left their path at the dead link, the first sent at ``first_escape_s``. ``noticed_s``: when each cause was
-    first heard of. ``reconfigured_s``: from then on packets kept off the link. ``probes``: packets that tried it meanwhile.
+    first notified of. ``reconfigured_s``: from then on packets kept off the link. ``probes``: packets that tried it meanwhile.
     """
 
     link: str
@@ -217,7 +217,7 @@ def reconfigured_at(
 ) -> float | None:
     """When packets began to keep off the cable: a metapath without it was configured, or the new rules were in force."""
     for change in run.rerouted:
-        if start_s <= change.heard_s < stop_s:
+        if start_s <= change.notified_s < stop_s:
             return change.done_s
     for event in run.events:
         if known is None or event.kind != "configured" or not start_s <= event.at_s < stop_s:
@@ -230,7 +230,7 @@ def reconfigured_at(
 def returned_at(run: MetapathRun, stop_s: float, end_s: float) -> float | None:
     """When the minimal path (or the first route) was in use again after the fault was mended."""
     for change in run.rerouted:
-        if stop_s <= change.heard_s < end_s:
+        if stop_s <= change.notified_s < end_s:
             return change.done_s
     for event in run.events:
         if event.kind == "configured" and stop_s <= event.at_s < end_s and event.paths[:1] == (0,):

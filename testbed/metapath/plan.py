@@ -108,9 +108,9 @@ class ReceivedDatagrams:
 
 @dataclass(frozen=True, kw_only=True)
 class Rerouting:
-    """A port's change reached the controller at ``heard_s``, the new split was there at ``routed_s``, switches applied it at ``done_s``."""
+    """A port's change reached the controller at ``notified_s``, the new split was there at ``routed_s``, switches applied it at ``done_s``."""
 
-    heard_s: float
+    notified_s: float
     routed_s: float
     done_s: float
     rules: int

@@ -32,8 +32,8 @@ class RecomputedRoutes:
         """The route over all links."""
         self._install()
 
-    def avoid(self, down: frozenset[LinkId], heard_s: float) -> None:
-        """These links are down, as was reported to the controller at ``heard_s`` (monotonic): route anew and change over."""
+    def avoid(self, down: frozenset[LinkId], notified_s: float) -> None:
+        """These links are down, as was reported to the controller at ``notified_s`` (monotonic): route anew and change over."""
         self._down = down
         self._number += 1
         try:
@@ -42,7 +42,7 @@ class RecomputedRoutes:
             self.impossible += 1
             return
         forget_flows()
-        self.done.append((heard_s, routed_s, time.monotonic(), rules))
+        self.done.append((notified_s, routed_s, time.monotonic(), rules))
         time.sleep(_DRAIN_S)
         for plan_id in (2 * self._number + 1, 2 * self._number):
             self._controller.remove(plan_id)
@@ -50,8 +50,8 @@ class RecomputedRoutes:
     def reroutings(self, start_s: float) -> tuple[Rerouting, ...]:
         """What was done, in seconds after the stream's start."""
         return tuple(
-            Rerouting(heard_s=heard - start_s, routed_s=routed - start_s, done_s=done - start_s, rules=rules)
-            for heard, routed, done, rules in self.done
+            Rerouting(notified_s=notified - start_s, routed_s=routed - start_s, done_s=done - start_s, rules=rules)
+            for notified, routed, done, rules in self.done
         )
 
     def _install(self) -> tuple[float, int]:

@@ -184,8 +184,8 @@ def test_one_path_loses_all_and_a_recomputed_route_its_share() -> None:
     again = _plan("recomputed")
     assert lost_share(again, LINK) == pytest.approx(0.25, abs=0.001)
     rerouted = (
-        Rerouting(heard_s=1.004, routed_s=1.04, done_s=1.12, rules=300),
-        Rerouting(heard_s=2.004, routed_s=2.04, done_s=2.12, rules=300),
+        Rerouting(notified_s=1.004, routed_s=1.04, done_s=1.12, rules=300),
+        Rerouting(notified_s=2.004, routed_s=2.04, done_s=2.12, rules=300),
     )
     run = replace(_run(again, lost=(1.0, 1.03)), events=(), rerouted=rerouted)
     (found,) = analyse_metapaths(again, run).faults
