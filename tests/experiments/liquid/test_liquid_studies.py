@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -15,14 +14,7 @@ from experiments.liquid import milp_time as liquid_milp_time
 from experiments.liquid import patterns as liquid_patterns
 from experiments.liquid import search_space as liquid_search_space
 from experiments.liquid.swiss_t1_traffic import patterns, traffic_of
-from testbed.model.verdict import Verdict
-
-Rows = list[dict[str, Any]]
-Change = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-def failed(verdict: Verdict) -> str:
-    return "; ".join(check.name for check in verdict.checks if not check.passed)
+from tests.helpers.study_rows import Change, Rows, failed, spoilt
 
 
 @cache
@@ -62,9 +54,7 @@ def test_verdict_holds_on_what_is_measured(study: Any) -> None:
     ],
 )
 def test_verdict_fails_where_the_claim_does(study: Any, at: int | None, change: Change, words: str) -> None:
-    rows = measured(study)
-    places = range(len(rows)) if at is None else [at % len(rows)]
-    assert words in failed(study.judge([row | change(row) if k in places else row for k, row in enumerate(rows)]))
+    assert words in failed(study.judge(spoilt(measured(study), at, change)))
 
 
 def test_what_is_measured_of_the_whole_machine_is_what_the_papers_count() -> None:

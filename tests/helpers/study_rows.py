@@ -1,0 +1,22 @@
+"""Rows of a study, as they were measured or spoilt, and what a verdict says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from testbed.model.verdict import Verdict
+
+Rows = list[dict[str, Any]]
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def failed(verdict: Verdict) -> str:
+    """The names of the checks that failed, in one text."""
+    return "; ".join(check.name for check in verdict.checks if not check.passed)
+
+
+def spoilt(rows: Rows, at: int | None, change: Change) -> Rows:
+    """The rows, with the fields that ``change`` gives for a row in the place of its own: in row ``at``, or in all (None)."""
+    places = range(len(rows)) if at is None else [at % len(rows)]
+    return [row | change(row) if k in places else row for k, row in enumerate(rows)]
