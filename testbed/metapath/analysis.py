@@ -27,7 +27,7 @@ class FaultOutcome:
     ``lost``: messages of which nothing arrived, of ``sent`` during the fault; ``lost_s``: the time that they are worth at the
     stream's rate. ``lost_later``: those sent after the source or the controller had reconfigured. ``escaped``: packets
     that left their path at the dead link, the first sent at ``first_escape_s``. ``noticed_s``: when each cause was
-    first notified of. ``reconfigured_s``: from then on packets kept off the link. ``probes``: packets that tried it meanwhile.
+    first learned of. ``reconfigured_s``: from then on packets kept off the link. ``probes``: packets that tried it meanwhile.
     """
 
     link: str

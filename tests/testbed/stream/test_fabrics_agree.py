@@ -34,7 +34,7 @@ ORDERS = ("stratified", "random")
 FABRICS = ("simulator", pytest.param("emulation", marks=pytest.mark.emulation))
 SETTLED_S = 0.03
 """On each side of a fault's edges, or as long as a packet was on its way there: it may or may not be caught."""
-MAX_ON_THE_WAY_S = 0.1
+MAX_ON_THE_WAY_S = 0.075
 PLANNED = {
     "fixed": (
         Fault(link=("a", "b", 0), kind="down", start_s=0.3, stop_s=0.8),
