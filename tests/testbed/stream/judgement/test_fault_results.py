@@ -1,0 +1,45 @@
+"""What is said of a fault names its link, so that parallel links are told apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from testbed.model.label_split import LabelPath, LabelSplit
+from testbed.stream.judgement.analysis import analyse
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import EachLink, schedule_each_link
+from testbed.stream.simulated import SimulatedStreamFabric
+from topologies import Link, Network, Node
+
+
+def split(network: Network, source: str, sink: str) -> LabelSplit:
+    """Three quarters of the labels over the first of two parallel links, the rest over the second."""
+    bounds = ((0, 49152), (49152, 65536))
+    paths = tuple(
+        LabelPath(start=start, stop=stop, links=(network.link_index[(source, sink, key)],))
+        for key, (start, stop) in enumerate(bounds)
+    )
+    return LabelSplit(network=network, source=source, sink=sink, paths=paths)
+
+
+def test_parallel_links_are_told_apart_by_their_keys() -> None:
+    links = tuple(Link(source=a, target=b, key=key) for key in (0, 1) for a, b in (("a", "d"), ("d", "a")))
+    network = Network(name="two cables", nodes=tuple(Node(id=i, kind="switch") for i in "ad"), links=links)
+    plan = StreamPlan(
+        network=network,
+        method="by hand",
+        forward=split(network, "a", "d"),
+        backward=split(network, "d", "a"),
+        stream=StreamParameters(hold_s=0.3),
+        duration_s=1.0,
+        seed=3,
+    )
+    faults = schedule_each_link(plan, EachLink(precision=0.02, most=2))
+    plan = replace(plan, faults=faults, duration_s=faults[-1].stop_s + 0.8)
+    analysis = analyse(plan, SimulatedStreamFabric().run(plan))
+    assert {f.link: f.predicted_loss for f in analysis.faults} == {"a->d": 0.75, "a->d#1": 0.25}
+    assert {f.link: f.measured_loss for f in analysis.faults} == pytest.approx({"a->d": 0.75, "a->d#1": 0.25}, abs=0.03)
+    second = next(f.diagnosis for f in analysis.faults if f.link == "a->d#1")
+    assert second is not None and second.right and second.cables == ("a-d#1",)
