@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from fec.errors import FecError
 from fec.protocol.wire import MAX_LOST, MAX_PATH, MAX_PATHS
+from fec.redundancy.labels import LABELS
 
 _NUMBERS = 1 << 16
-_LABELS = 1 << 16
 _WORD = (1 << 32) - 1
 Entry = tuple[int, int, int]
 """(path, lost, came) as a loss report lists it."""
@@ -29,8 +29,8 @@ class PathNumbers:
     """
 
     def __init__(self, path_of_label: bytes) -> None:
-        if len(path_of_label) != _LABELS:
-            raise FecError(f"paths of {len(path_of_label)} labels; give one for each of the {_LABELS}")
+        if len(path_of_label) != LABELS:
+            raise FecError(f"paths of {len(path_of_label)} labels; give one for each of the {LABELS}")
         self._path_of = path_of_label
         self._sent = [0] * (MAX_PATH + 1)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from sfio_emu import Session, Settings
 from sfio_emu.adapters.sockets import TcpConnections
 
@@ -86,3 +88,11 @@ def proxy(target: tuple[str, int], change: Callable[[bytes, int], bytes]) -> Ite
         listening.shutdown(socket.SHUT_RDWR)
         listening.close()
         thread.join()
+
+
+def small_disk(place: Path) -> tuple[str, ...]:
+    """Words before a command that give it a file system of 256 kB at that folder; skips the test where that is refused."""
+    words = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=256k none "$0" && exec "$@"', str(place))
+    if subprocess.run([*words, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    return words

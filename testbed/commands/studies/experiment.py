@@ -1,4 +1,4 @@
-"""``testbed experiment list | run NAME``: the customer's experiments, found as entry points."""
+"""``testbed experiment list | run NAME``: our studies, found by walking the package, and those of others, found as entry points."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import pytest
 from sfio_emu import ListenerLost, PeerError, Session, StripedFile, UsageError
 from sfio_emu.adapters.process_group import GroupServer, SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
-from tests.helpers.listeners import listener, session_of
+from tests.helpers.listeners import listener, session_of, small_disk
 
 CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "read")
 
@@ -240,9 +240,7 @@ def test_what_a_killed_client_was_told_is_written_is_on_disk(tmp_path: Path) -> 
 def test_a_full_disk_is_counted_and_other_subfiles_and_later_calls_are_unharmed(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    own_mount = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=256k none "$0" && exec "$@"', str(small))
-    if subprocess.run([*own_mount, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("a small file system cannot be mounted here")
+    own_mount = small_disk(small)
     with (
         listener(small, "p1", before=own_mount) as (_, first),
         listener(tmp_path / "big", "p2") as (_, second),

@@ -16,7 +16,7 @@ import pytest
 
 from sfio_emu import ListenerLost, ProtocolError, RemoteFailure, Settings, StripedFile, UsageError, merror, use
 from sfio_emu.wire import HEADER_BYTES
-from tests.helpers.listeners import listener, proxy, session_of
+from tests.helpers.listeners import listener, proxy, session_of, small_disk
 
 
 def test_a_killed_listener_is_named_within_two_seconds_and_what_it_acknowledged_is_on_disk(tmp_path: Path) -> None:
@@ -150,9 +150,7 @@ def test_counts_are_kept_while_an_io_node_cannot_be_asked(tmp_path: Path) -> Non
 def test_a_full_disk_is_reported_with_its_reason(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    own_mount = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=256k none "$0" && exec "$@"', str(small))
-    if subprocess.run([*own_mount, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("a small file system cannot be mounted here")
+    own_mount = small_disk(small)
     with (
         listener(small, "p1", before=own_mount) as (_, first),
         listener(tmp_path / "big", "p2") as (_, second),
