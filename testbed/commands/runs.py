@@ -56,16 +56,11 @@ def show_verdict(verdict: Verdict, directory: Path) -> None:
 
 def show_checks(verdict: Verdict) -> None:
     """Every check on a line of its own, then the verdict."""
+    from testbed.report.wording import OUTCOMES, check_words
+
     for check in verdict.checks:
-        figures = " ".join(
-            f"{name} {value:.6g}"
-            for name, value in (("predicted", check.predicted), ("measured", check.measured))
-            if value is not None
-        )
-        print(
-            f"{'passed' if check.passed else 'FAILED'}: {check.name}"
-            + "".join(f"; {w}" for w in (figures, check.detail) if w)
-        )
+        words = check_words(check)
+        print(f"{OUTCOMES[check.outcome]}: {check.name}" + (f"; {words}" if words else ""))
     for note in verdict.notes:
         print(f"note: {note}")
     state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"

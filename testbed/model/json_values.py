@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -96,11 +96,16 @@ def from_json(kind: type[T], document: Any, where: str, given: Mapping[type, Any
 
 
 def _read(kind: Any, value: Any, where: str, given: Mapping[type, Any]) -> Any:
-    """The value as the annotation ``kind`` says: X | None, tuple, Literal, a dataclass, or one of the plain kinds."""
+    """The value as the annotation ``kind`` says: X | None, X | Y | None, tuple, Literal, a dataclass, or one of the plain kinds."""
     origin, inside = get_origin(kind), get_args(kind)
     if NoneType in inside:
-        wanted = next(one for one in inside if one is not NoneType)
-        return None if value is None else _read(wanted, value, where, given)
+        if value is None:
+            return None
+        *others, last = (one for one in inside if one is not NoneType)
+        for one in others:
+            with suppress(InputError):
+                return _read(one, value, where, given)
+        return _read(last, value, where, given)
     if origin is tuple:
         many = inside[-1] is ...
         if not isinstance(value, (list, tuple)) or not (many or len(value) == len(inside)):

@@ -151,7 +151,10 @@ RECORD_NAMES: Mapping[type[Record], str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What was run, with what and on what. The store fills in ``name``, ``run``, ``started`` (ISO, UTC) and ``seconds``."""
+    """What was run, with what and on what. The store fills in ``name``, ``run``, ``started`` (ISO, UTC) and ``seconds``.
+
+    ``study``: of a study its ``title``, what it ``does``, the claim that it ``answers`` and its ``deviations``.
+    """
 
     name: str = ""
     run: str = ""
@@ -164,6 +167,7 @@ class Manifest:
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     plans: tuple[Mapping[str, Any], ...] = ()
     interrupted: str | None = None
+    study: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {"format": FORMAT} | {f.name: json_ready(getattr(self, f.name)) for f in fields(self)}

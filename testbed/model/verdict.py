@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypedDict, Unpack
+
+Outcome = Literal["holds", "fails", "cannot-tell"]
+
+
+class Evidence(TypedDict, total=False):
+    """What a check may say beside its comparison.
+
+    ``rival``: the value that would be measured if the claim were false; ``rival_is``: what that is, in words ("no gain"), or, alone,
+    why there is none. ``uncertainty``: half width of the measurement's 95 % interval. ``stated``: what the document says, with its page.
+    """
+
+    rival: float | None
+    rival_is: str
+    uncertainty: float | None
+    stated: float | str | None
+    detail: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One comparison. ``passed`` is |measured - predicted| <= tolerance, or what ``name`` states where it is no difference."""
+    """One comparison. ``passed`` is that ``measured`` stands in ``relation`` to ``predicted``, or what ``name`` states where it is no
+    comparison of the two, and that the rival would not.
+
+    ``unsure``: tolerance or uncertainty takes the rival in, so that the run cannot tell; such a check is never passed.
+    """
 
     name: str
     predicted: float | None
@@ -17,24 +37,66 @@ class Check:
     tolerance: float | None
     passed: bool
     detail: str = ""
+    relation: Literal["states", "equals", "at-least", "at-most"] = "states"
+    document: float | str | None = None
+    rival: float | None = None
+    rival_note: str = ""
+    interval: tuple[float, float] | None = None
+    unsure: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        return "holds" if self.passed else "cannot-tell" if self.unsure else "fails"
 
     @classmethod
-    def equal(cls, name: str, predicted: float, measured: float, *, tolerance: float = 0, detail: str = "") -> Check:
-        """Passes where the two differ by ``tolerance`` at most."""
-        passed = bool(abs(measured - predicted) <= tolerance)
-        return cls(name=name, predicted=predicted, measured=measured, tolerance=tolerance, passed=passed, detail=detail)
+    def equal(
+        cls, name: str, predicted: float, measured: float, *, tolerance: float = 0, **evidence: Unpack[Evidence]
+    ) -> Check:
+        """Holds where the two differ by ``tolerance`` at most."""
+        known = cls(
+            name=name, predicted=predicted, measured=measured, tolerance=tolerance, passed=False, relation="equals"
+        )
+        return _judged(known, lambda low, high: max(low - predicted, predicted - high, 0.0) <= tolerance, evidence)
 
     @classmethod
-    def at_least(cls, name: str, least: float, measured: float, *, detail: str = "") -> Check:
-        """Passes where ``measured`` is ``least`` or more."""
-        passed = bool(measured >= least)
-        return cls(name=name, predicted=least, measured=measured, tolerance=None, passed=passed, detail=detail)
+    def at_least(cls, name: str, least: float, measured: float, **evidence: Unpack[Evidence]) -> Check:
+        """Holds where ``measured`` is ``least`` or more."""
+        known = cls(name=name, predicted=least, measured=measured, tolerance=None, passed=False, relation="at-least")
+        return _judged(known, lambda _, high: high >= least, evidence)
 
     @classmethod
-    def at_most(cls, name: str, most: float, measured: float, *, detail: str = "") -> Check:
-        """Passes where ``measured`` is ``most`` or less."""
-        passed = bool(measured <= most)
-        return cls(name=name, predicted=most, measured=measured, tolerance=None, passed=passed, detail=detail)
+    def at_most(cls, name: str, most: float, measured: float, **evidence: Unpack[Evidence]) -> Check:
+        """Holds where ``measured`` is ``most`` or less."""
+        known = cls(name=name, predicted=most, measured=measured, tolerance=None, passed=False, relation="at-most")
+        return _judged(known, lambda low, _: low <= most, evidence)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The fields, and ``outcome``."""
+        return asdict(self) | {"outcome": self.outcome}
+
+
+def _judged(check: Check, reached: Callable[[float, float], bool], evidence: Evidence) -> Check:
+    """``check`` with its outcome. ``reached(low, high)``: whether some value of that range is as the check demands.
+
+    The rival makes the run unable to tell where it would pass as well, or where the measurement's interval holds both.
+    """
+    measured, rival, width = check.measured, evidence.get("rival"), evidence.get("uncertainty")
+    assert measured is not None
+    low, high = (measured, measured) if width is None else (measured - width, measured + width)
+    passes = bool(reached(measured, measured))
+    unsure = rival is not None and bool(
+        (passes and reached(rival, rival)) or (low <= rival <= high and reached(low, high))
+    )
+    return replace(
+        check,
+        passed=passes and not unsure,
+        unsure=unsure,
+        rival=rival,
+        rival_note=evidence.get("rival_is", ""),
+        interval=None if width is None else (low, high),
+        document=evidence.get("stated"),
+        detail=evidence.get("detail", ""),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +121,6 @@ class Verdict:
             "passed": self.passed,
             "invalid": self.invalid,
             "failed": [c.name for c in self.checks if not c.passed],
-            "checks": [asdict(c) for c in self.checks],
+            "checks": [c.to_json() for c in self.checks],
             "notes": list(self.notes),
         }

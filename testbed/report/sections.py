@@ -13,7 +13,17 @@ from testbed.report.drawing.network_svg import exact, hidden_hosts, lay_out, lin
 from testbed.report.drawing.scatter_svg import loss_scatter, size_scatter
 from testbed.report.drawing.timeline_svg import timeline_figure
 from testbed.report.markup import Markup, join, tag
-from testbed.report.wording import MARKS, State, accused, counted, state_of, what_session_was, why
+from testbed.report.wording import (
+    MARKS,
+    OUTCOME_MARKS,
+    State,
+    accused,
+    beside,
+    counted,
+    state_of,
+    what_session_was,
+    why,
+)
 
 WIDE, NARROW = 720, 340
 """Widths in pixels of the two layouts of the network drawing; the style sheet shows one of them."""
@@ -339,8 +349,8 @@ def checks_block(verdict: Verdict) -> Markup:
     passed = [c for c in verdict.checks if c.passed]
     parts: list[Markup] = []
     if failed:
-        parts.append(tag("h3", f"Checks that failed ({len(failed)} of {len(verdict.checks)})"))
-        parts.append(scrolling(_check_table(failed), "Checks that failed"))
+        parts.append(tag("h3", f"Checks that did not pass ({len(failed)} of {len(verdict.checks)})"))
+        parts.append(scrolling(_check_table(failed), "Checks that did not pass"))
     if passed:
         summary = tag("summary", f"{counted(len(passed), 'check')} passed")
         parts.append(tag("details", summary, scrolling(_check_table(passed), "Checks that passed")))
@@ -356,16 +366,20 @@ def _check_table(checks: Sequence[Check]) -> Markup:
         ("Predicted", "n"),
         ("Measured", "n"),
         ("Tolerance", "n"),
+        ("Rival", "n"),
         ("Detail", ""),
     )
     head = tag("tr", [tag("th", tag("span", name), class_=kind or None, scope="col") for name, kind in columns])
     rows = [
         tag(
             "tr",
-            tag("td", "✓" if check.passed else "✗", class_="ok" if check.passed else "no"),
+            tag("td", OUTCOME_MARKS[check.outcome], class_="ok" if check.passed else "no"),
             tag("td", check.name),
-            [tag("td", plain(v, 5), class_="n") for v in (check.predicted, check.measured, check.tolerance)],
-            tag("td", check.detail, class_="wrap soft"),
+            [
+                tag("td", plain(v, 5), class_="n")
+                for v in (check.predicted, check.measured, check.tolerance, check.rival)
+            ],
+            tag("td", beside(check), class_="wrap soft"),
         )
         for check in checks
     ]

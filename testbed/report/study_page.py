@@ -42,8 +42,9 @@ def build_study_page(
     header = tag(
         "header",
         tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
-        tag("div", tag("h1", manifest.name.replace("_", " ") or "Study"), badge(state), class_="headline"),
+        tag("div", tag("h1", study_title(manifest)), badge(state), class_="headline"),
         tag("p", why(verdict, unfinished), class_="lead"),
+        _what_it_is(manifest.study),
         tag("p", tag("code", manifest.command), class_="soft"),
     )
     parts = [_figure(name, drawing) for name, drawing in figures.items()]
@@ -66,6 +67,29 @@ def build_study_page(
         "<!doctype html>\n"
         + tag("html", head, tag("body", header, tag("main", parts, closing), footer), lang="en")
         + "\n"
+    )
+
+
+def study_title(manifest: Manifest) -> str:
+    """Its title in words, or its name."""
+    return str(manifest.study.get("title") or manifest.name.replace("_", " ") or "Study")
+
+
+def _what_it_is(study: Mapping[str, Any]) -> Markup | None:
+    """What was run, the claim, and where the run differs from the document."""
+    if not study:
+        return None
+    facts = {"Measured": study.get("does"), "Held against": study.get("answers")}
+    differs = [tag("li", words) for words in study.get("deviations", ())]
+    return join(
+        [
+            fact_list({name: words for name, words in facts.items() if words}),
+            *(
+                [tag("p", "Where this differs from the document:"), tag("ul", differs, class_="plain")]
+                if differs
+                else []
+            ),
+        ]
     )
 
 

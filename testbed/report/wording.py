@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
-from testbed.model.verdict import Verdict
+from testbed.model.verdict import Check, Outcome, Verdict
 from testbed.report.drawing.axes import NOTHING, plain
 
 State = Literal["passed", "failed", "invalid", "unfinished"]
@@ -18,6 +18,9 @@ METHODS = {
     "ecmp": "equal-cost multipath",
     "max_flow": "maximum-flow",
 }
+OUTCOMES: dict[Outcome, str] = {"holds": "passed", "fails": "FAILED", "cannot-tell": "CANNOT TELL"}
+RELATIONS = {"at-least": "at least ", "at-most": "at most "}
+OUTCOME_MARKS: dict[Outcome, str] = {"holds": "✓", "fails": "✗", "cannot-tell": "?"}
 MARKS: dict[State, str] = {"passed": "✓", "failed": "✗", "invalid": "!", "unfinished": "…"}
 
 
@@ -34,16 +37,47 @@ def why(verdict: Verdict | None, unfinished: str | None = None) -> str:
     """The reason of a verdict in one or two sentences."""
     if verdict is None:
         return f"There is no verdict: {unfinished or 'the session did not end'}."
-    failed = [c.name for c in verdict.checks if not c.passed]
+    failed = [c.name for c in verdict.checks if c.outcome == "fails"]
+    unsure = [c.name for c in verdict.checks if c.outcome == "cannot-tell"]
     if verdict.invalid is not None:
         return f"The run says nothing, whatever its figures: {verdict.invalid}."
     if not verdict.checks:
         return "Nothing was checked, so nothing has passed."
+    words = []
     if failed:
-        return f"{len(failed)} of {counted(len(verdict.checks), 'check')} failed: {listed(failed, 4)}."
+        words.append(f"{len(failed)} of {counted(len(verdict.checks), 'check')} failed: {listed(failed, 4)}.")
+    if unsure:
+        words.append(f"{len(unsure)} cannot tell the claim from its rival: {listed(unsure, 4)}.")
+    if words:
+        return " ".join(words)
     if len(verdict.checks) == 1:
         return "The one check holds."
     return f"All {len(verdict.checks)} checks hold: prediction and measurement agree within the stated tolerances."
+
+
+def check_words(check: Check) -> str:
+    """What a check compared, as one sentence after its name: figures, the document's, the rival's, detail."""
+    words = []
+    if check.predicted is not None:
+        words.append(f"predicted {RELATIONS.get(check.relation, '')}{check.predicted:.6g}")
+    if check.measured is not None:
+        between = "" if check.interval is None else f" [{check.interval[0]:.4g}, {check.interval[1]:.4g}]"
+        words.append(f"measured {check.measured:.6g}{between}")
+    if check.tolerance:
+        words.append(f"tolerance {check.tolerance:.3g}")
+    if check.document is not None:
+        words.append(f"the document says {check.document}")
+    if check.rival is not None:
+        words.append(f"{check.rival_note or 'the rival'} would be {check.rival:.4g}")
+    return "; ".join([*words, *([check.detail] if check.detail else [])])
+
+
+def beside(check: Check) -> str:
+    """What stands beside a check's figures in a table: uncertainty, the document's words, what the rival is, detail."""
+    between = "" if check.interval is None else f"measured within {check.interval[0]:.4g} and {check.interval[1]:.4g}"
+    stated = "" if check.document is None else f"the document says {check.document}"
+    rival = f"rival: {check.rival_note}" if check.rival_note and check.rival is not None else check.rival_note
+    return "; ".join(filter(None, (between, stated, rival, check.detail)))
 
 
 def what_was_run(run: LoadedRun) -> str:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from testbed.commands.runs import show_place
 from testbed.report.tables import closing_table
+from testbed.report.wording import OUTCOMES, check_words
 from testbed.stream.prediction.packet_fates import CampaignResult
 from testbed.stream.suite import SuiteResult
 
@@ -47,7 +48,7 @@ def show_result(result: SuiteResult) -> None:
     verdict = result.verdict
     for check in verdict.checks:
         if not check.passed:
-            print(f"failed: {check.name}: predicted {check.predicted}, measured {check.measured}; {check.detail}")
+            print(f"{OUTCOMES[check.outcome].lower()}: {check.name}: {check_words(check)}")
     state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
     print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
     show_place(result.directory)

@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,7 +32,8 @@ class Study:
     """``points(quick, seed)`` lists the parameters of every point (JSON-ready, each different); ``measure(point)`` gives its
     results (JSON-ready); a row is both together. ``judge(rows)`` gives the verdict, ``figures(rows)`` matplotlib figures by name.
 
-    ``does`` and ``answers`` are one line each: what it runs, and which figure or claim of the papers it speaks to.
+    ``does`` and ``answers`` are one line each: what it runs, and which figure or claim of the papers it speaks to. ``title`` names
+    it in words (default: ``name``); ``deviations`` say, a sentence each, where what is run differs from the document.
     ``emulation``: points are measured on real switches, one after another, inside a sandbox; else ``--workers`` processes
     may share them (then ``measure`` must be a function of a module). ``options`` may add arguments; they reach
     ``points`` through ``configure(args)``, called once after parsing. Rows keep the order of ``points``.
@@ -46,6 +47,8 @@ class Study:
     judge: Callable[[Sequence[Row]], Verdict]
     figures: Callable[[Sequence[Row]], Mapping[str, Any]]
     emulation: bool = False
+    title: str = ""
+    deviations: tuple[str, ...] = ()
     options: Callable[[argparse.ArgumentParser], None] | None = None
     configure: Callable[[argparse.Namespace], None] | None = None
 
@@ -108,7 +111,17 @@ class Study:
         if args.resume is not None:
             return StudyRun.resume(args.resume, self.name, args.seed)
         command = f"testbed experiment run {self.name} {' '.join(words)}".strip()
-        return StudyRun.new(args.results, self.name, describe_run(command=command, seed=args.seed))
+        described = replace(describe_run(command=command, seed=args.seed), study=self.described())
+        return StudyRun.new(args.results, self.name, described)
+
+    def described(self) -> dict[str, Any]:
+        """What its page says of it."""
+        return {
+            "title": self.title,
+            "does": self.does,
+            "answers": self.answers,
+            "deviations": list(self.deviations),
+        }
 
     def _measure_missing(self, run: StudyRun, points: list[Row], workers: int) -> list[Row]:
         names = {frozenset(point) for point in points}

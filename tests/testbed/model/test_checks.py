@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from testbed.model.json_values import from_json
 from testbed.model.verdict import Check, Verdict
+from testbed.report.wording import check_words, why
 
 
 @pytest.mark.parametrize(
@@ -33,3 +37,62 @@ def test_a_check_keeps_what_it_compared() -> None:
     assert (check.name, check.predicted, check.measured, check.tolerance) == ("delay (s)", 2.0, 1.5, None)
     assert check.detail == "of ten runs"
     assert Check.equal("n", 1, 2, tolerance=3).tolerance == 3
+
+
+GAIN = {"rival": 1.0, "rival_is": "no gain"}
+
+
+@pytest.mark.parametrize(
+    ("check", "outcome"),
+    [
+        (Check.equal("gain", 1.7, 1.71, tolerance=0.1, **GAIN), "holds"),
+        (Check.equal("gain", 1.7, 1.0, tolerance=0.1, **GAIN), "fails"),
+        (Check.equal("gain", 1.7, 1.71, tolerance=0.8, **GAIN), "cannot-tell"),  # the tolerance takes the rival in
+        (Check.equal("gain", 1.7, 0.8, tolerance=0.8, **GAIN), "fails"),
+        (Check.equal("gain", 1.7, 1.6, tolerance=0.2, uncertainty=0.1, **GAIN), "holds"),
+        (Check.equal("gain", 1.7, 1.6, tolerance=0.2, uncertainty=0.7, **GAIN), "cannot-tell"),  # the interval does
+        (Check.equal("gain", 1.7, 1.2, tolerance=0.2, uncertainty=0.4, **GAIN), "cannot-tell"),
+        (Check.equal("gain", 1.7, 1.0, tolerance=0.2, uncertainty=0.1, **GAIN), "fails"),
+        (Check.at_least("gain", 1.5, 1.7, **GAIN), "holds"),
+        (Check.at_least("gain", 0.9, 1.7, **GAIN), "cannot-tell"),
+        (Check.at_least("gain", 1.5, 1.4, uncertainty=0.5, **GAIN), "cannot-tell"),
+        (Check.at_least("gain", 1.5, 1.1, uncertainty=0.2, **GAIN), "fails"),
+        (Check.at_most("cost", 0.5, 0.4, rival=1.0), "holds"),
+        (Check.at_most("cost", 1.0, 0.4, rival=1.0), "cannot-tell"),
+        (Check.at_most("cost", 0.5, 0.4, rival=1.0, uncertainty=0.7), "cannot-tell"),
+        (Check.equal("gain", 1.7, math.nan, tolerance=1.0, **GAIN), "fails"),
+    ],
+)
+def test_a_check_that_its_rival_would_pass_cannot_tell_and_is_not_passed(check: Check, outcome: str) -> None:
+    assert check.outcome == outcome
+    assert check.passed is (outcome == "holds")
+    assert check.to_json()["outcome"] == outcome
+    assert Verdict(checks=(check,)).exit_code == (0 if outcome == "holds" else 1)
+
+
+@given(
+    claimed=st.floats(-10, 10),
+    measured=st.floats(-10, 10),
+    rival=st.floats(-10, 10),
+    tolerance=st.floats(0, 5),
+    uncertainty=st.floats(0, 5),
+)
+def test_no_value_that_holds_is_near_its_rival(
+    claimed: float, measured: float, rival: float, tolerance: float, uncertainty: float
+) -> None:
+    check = Check.equal("n", claimed, measured, tolerance=tolerance, rival=rival, uncertainty=uncertainty)
+    if check.passed:
+        assert abs(measured - claimed) <= tolerance < abs(rival - claimed)
+        assert abs(measured - rival) > uncertainty or uncertainty == 0
+
+
+def test_a_check_reads_as_a_sentence_and_survives_json() -> None:
+    check = Check.equal("gain", 1.7, 1.71, tolerance=0.1, uncertainty=0.05, stated="1.5 to 2, page 66", **GAIN)
+    words = check_words(check)
+    assert words == (
+        "predicted 1.7; measured 1.71 [1.66, 1.76]; tolerance 0.1; the document says 1.5 to 2, page 66; no gain would be 1"
+    )
+    verdict = Verdict(checks=(check,))
+    assert from_json(Verdict, verdict.to_json(), "here") == verdict
+    unsure = Verdict(checks=(Check.at_least("gain", 0.5, 1.0, **GAIN),))
+    assert why(unsure) == "1 cannot tell the claim from its rival: gain."
