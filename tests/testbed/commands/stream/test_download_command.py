@@ -9,11 +9,11 @@ import pytest
 
 from testbed.cli import main
 
-COMMAND = ["download", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "simulator", "--size", "1e6", "--json"]
+COMMAND = ["download", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "simulator", "--size", "2e6", "--json"]
 
 
-def downloaded(capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, object]:
-    assert main([*COMMAND, *more]) == 0
+def downloaded(capsys: pytest.CaptureFixture[str], *more: str, code: int = 0) -> dict[str, object]:
+    assert main([*COMMAND, *more]) == code
     document: dict[str, object] = json.loads(capsys.readouterr().out)
     return document
 
@@ -25,8 +25,14 @@ def test_many_paths_keep_the_last_kilometre_full_while_a_link_is_down(
     many = downloaded(capsys, "--code", code)
     one = downloaded(capsys, "--code", code, "--method", "single")
     assert many["verified"] and one["verified"]
-    assert many["idle_s"] == 0 and one["idle_s"] > 0.4  # type: ignore[operator]
+    assert many["idle_s"] == 0 and one["idle_s"] > 0.8  # type: ignore[operator]
     assert many["seconds"]["measured"] < 0.8 * one["seconds"]["measured"]  # type: ignore[index]
+
+
+def test_a_rate_that_is_never_raised_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    document = downloaded(capsys, "--constant-rate", code=1)
+    assert document["constant_rate"] and document["verified"]
+    assert document["verdict"]["failed"] == ["seconds until the file was there"]  # type: ignore[index]
 
 
 def test_without_a_fault_little_more_is_sent_than_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.stream import adaptive_redundancy
+from experiments.stream.real_time import adaptive_redundancy
 from testbed.commands.studies.study import drawn
 from testbed.faults.fault import Fault
 from testbed.model.json_values import json_ready

@@ -1,0 +1,108 @@
+"""From a command's options to a download's plan: the last kilometre, routes there and back, the faults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fec.protocol.large_blocks import LargeBlockParameters
+from testbed.download.plan import CODES, FILL, FRAME_OVERHEAD_BYTES, DownloadPlan
+from testbed.download.prediction import predict
+from testbed.errors import InputError
+from testbed.faults.fault import Fault
+from testbed.model.label_split import LabelSplit
+from testbed.routing import route_by_name
+from testbed.routing.label_split.spraying import disjoint_return_split, spray
+from topologies.network import Link, LinkId, Network, Node, reverse_of
+
+MAX_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadOptions:
+    """What is downloaded, and how. ``last_rate_bps``: of the last kilometre; ``block_symbols`` None: 500 for RaptorQ, 128 for
+    Reed-Solomon; ``constant_rate``: see DownloadPlan. Raises InputError for a file or a code that cannot be."""
+
+    file_bytes: int
+    last_rate_bps: float
+    method: str = "capillary"
+    code: str = "raptorq"
+    symbol_bytes: int = 1024
+    block_symbols: int | None = None
+    seed: int = 1
+    constant_rate: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.file_bytes <= MAX_BYTES:
+            raise InputError(f"file of {self.file_bytes} bytes; give 1 to {MAX_BYTES}")
+        if self.code not in CODES:
+            raise InputError(f"code {self.code!r}; choose one of {', '.join(CODES)}")
+
+    def parameters(self, slowest_bps: float) -> LargeBlockParameters:
+        """Of the sender: paced to fill the last kilometre, and where packets are lost up to what the slowest link carries."""
+        arrival = FILL * self.last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + self.symbol_bytes))
+        return LargeBlockParameters(
+            symbol_bytes=self.symbol_bytes,
+            block_symbols=self.block_symbols or (500 if self.code == "raptorq" else 128),
+            arrival_pps=arrival,
+            most_pps=arrival * max(1.0, min(10.0, slowest_bps / self.last_rate_bps)),
+        )
+
+
+def build_download(
+    network: Network, source: str, sink: str, options: DownloadOptions, faults: Sequence[Fault] | None = None
+) -> DownloadPlan:
+    """Hang a host behind the last kilometre on the sink, route to it, plan the faults.
+
+    ``faults`` None: the most loaded link that is not the last kilometre goes down for the middle half of the download.
+    Raises InputError or TopologyError for values that cannot be used.
+    """
+    whole, last = _with_last_kilometre(network, sink, options.last_rate_bps)
+    plan = DownloadPlan(
+        network=whole,
+        method=options.method,
+        code=options.code,
+        forward=_extended(spray(route_by_name(network, source, sink, options.method)), whole, last),
+        backward=_begun(disjoint_return_split(network, source, sink), whole, last),
+        last_link=last,
+        parameters=options.parameters(min((k.capacity_bps for k in network.links), default=options.last_rate_bps)),
+        file_bytes=options.file_bytes,
+        faults=(),
+        limit_s=1.0,
+        seed=options.seed,
+        constant_rate=options.constant_rate,
+    )
+    chosen = tuple(faults) if faults is not None else _default_faults(plan, predict(plan).seconds)
+    plan = replace(plan, faults=chosen)
+    return replace(plan, limit_s=2 * predict(plan).seconds + 5)
+
+
+def _default_faults(plan: DownloadPlan, seconds: float) -> tuple[Fault, ...]:
+    split = plan.forward
+    others = [i for i in split.loaded if plan.network.links[i].id != plan.last_link]
+    if not others:
+        return ()
+    worst = max(others, key=lambda i: (split.load(i), -i))
+    return (Fault(link=plan.network.links[worst].id, start_s=seconds / 4, stop_s=seconds * 3 / 4),)
+
+
+def _extended(split: LabelSplit, whole: Network, last: LinkId) -> LabelSplit:
+    """The split with the last kilometre behind every path (its links keep their numbers: the new ones come last)."""
+    index = whole.link_index[last]
+    paths = tuple(replace(path, links=(*path.links, index)) for path in split.paths)
+    return LabelSplit(network=whole, source=split.source, sink=last[1], paths=paths)
+
+
+def _begun(split: LabelSplit, whole: Network, last: LinkId) -> LabelSplit:
+    index = whole.link_index[reverse_of(last)]
+    paths = tuple(replace(path, links=(index, *path.links)) for path in split.paths)
+    return LabelSplit(network=whole, source=last[1], sink=split.sink, paths=paths)
+
+
+def _with_last_kilometre(network: Network, sink: str, rate_bps: float) -> tuple[Network, LinkId]:
+    if network.node(sink).kind == "host":
+        raise InputError(f"sink {sink!r} is a host; name the switch behind which the last kilometre begins")
+    name = next(n for n in ("user", *(f"user{i}" for i in range(len(network.nodes)))) if n not in network.node_index)
+    links = tuple(Link(source=a, target=b, capacity_bps=rate_bps) for a, b in ((sink, name), (name, sink)))
+    whole = replace(network, nodes=(*network.nodes, Node(id=name, kind="host")), links=(*network.links, *links))
+    return whole, (sink, name, 0)

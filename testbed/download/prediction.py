@@ -1,0 +1,107 @@
+"""What theory says of a download: when the file is there, how many packets that takes, and what its rivals would take.
+
+Source: Gabrielyan 2007, section 4.3.3 (a sender with an adaptive transmission rate feeds the last kilometre at its maximal bandwidth).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from fec.protocol.large_blocks import PREAMBLE_BYTES
+from testbed.download.plan import FILL, DownloadPlan
+from testbed.model.label_split import LABELS
+from topologies.network import reverse_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """``seconds`` until the last needed symbol arrives; ``sent``: symbols sent; ``idle_s``: when no way was left."""
+
+    seconds: float
+    sent: float
+    idle_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rivals:
+    """What other downloads of the same file under the same failures take.
+
+    ``constant_rate_s``: a sender that never raises its rate; ``single_path_s``: one path, over the links that fail;
+    ``undisturbed_s``: no failure at all; ``always_highest_sent``: packets of a sender that always sends at its highest rate.
+    """
+
+    constant_rate_s: float
+    single_path_s: float
+    undisturbed_s: float
+    always_highest_sent: float
+
+
+def symbols_needed(plan: DownloadPlan) -> int:
+    """Symbols that must arrive: the file's and its preamble's; a block of RaptorQ may ask for two more, which is not counted."""
+    return -(-(plan.file_bytes + PREAMBLE_BYTES) // plan.parameters.symbol_bytes)
+
+
+def loss_at(plan: DownloadPlan, at_s: float) -> float:
+    """Share of the labels that no way carries at this time: the union over all faults in force."""
+    dead: dict[int, float] = {}
+    for fault in plan.faults:
+        if fault.start_s <= at_s < fault.stop_s:
+            links = [fault.link] if fault.direction == "forward" else [fault.link, reverse_of(fault.link)]
+            dead |= {
+                plan.network.link_index[link]: fault.loss_fraction for link in links if link in plan.network.link_index
+            }
+    kept = 0.0
+    for path in plan.forward.paths:
+        share = 1.0
+        for index in path.links:
+            share *= 1 - dead.get(index, 0.0)
+        kept += share * (path.stop - path.start)
+    return 1 - kept / LABELS
+
+
+def predict(plan: DownloadPlan) -> Prediction:
+    """When as many symbols have arrived as the blocks need, at the arrival rate asked for wherever a way is left."""
+    return _walk(plan, lambda at_s: loss_at(plan, at_s), lambda lost: _raised(plan, lost))
+
+
+def rivals(plan: DownloadPlan) -> Rivals:
+    """What the run is told apart from; the same as the prediction where nothing is lost, or nothing is left."""
+
+    def single_path_loss(at_s: float) -> float:
+        return max((f.loss_fraction for f in plan.faults if f.start_s <= at_s < f.stop_s), default=0.0)
+
+    p = plan.parameters
+    calm = replace(plan, faults=())
+    return Rivals(
+        constant_rate_s=_walk(plan, lambda at_s: loss_at(plan, at_s), lambda _: p.arrival_pps).seconds,
+        single_path_s=_walk(plan, single_path_loss, lambda lost: _raised(plan, lost)).seconds,
+        undisturbed_s=predict(calm).seconds,
+        always_highest_sent=_walk(plan, lambda at_s: loss_at(plan, at_s), lambda _: p.most_pps).sent,
+    )
+
+
+def _raised(plan: DownloadPlan, lost: float) -> float:
+    """Packets a second so that the rate asked for arrives, as far as the sender may; while nothing arrives it learns of no loss."""
+    p = plan.parameters
+    return p.arrival_pps if lost >= 1 else min(p.most_pps, p.arrival_pps / (1 - lost))
+
+
+def _walk(plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[float], float]) -> Prediction:
+    """From one change of the faults to the next: ``loss`` by time in seconds, ``pace`` in packets a second by loss."""
+    need, last_pps = float(symbols_needed(plan)), plan.parameters.arrival_pps / FILL
+    moments = sorted({t for f in plan.faults for t in (f.start_s, f.stop_s)})
+    now, sent, idle = 0.0, 0.0, 0.0
+    for until in [*moments, float("inf")]:
+        lost = loss(now)
+        sending = pace(lost)
+        arriving = min(last_pps, sending * (1 - lost))
+        if arriving and need <= arriving * (until - now):
+            return Prediction(seconds=now + need / arriving, sent=sent + sending * need / arriving, idle_s=idle)
+        if until == float("inf"):
+            break  # a fault without end on the only way: never
+        need -= arriving * (until - now)
+        sent += sending * (until - now)
+        idle += 0.0 if arriving else until - now
+        now = until
+    return Prediction(seconds=float("inf"), sent=float("inf"), idle_s=idle)

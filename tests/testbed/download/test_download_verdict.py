@@ -1,0 +1,76 @@
+"""The verdict of a download on runs that were made in virtual time: it passes what is claimed, and neither of the rivals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from testbed.download.judgement import DownloadMeasurements, judge_download
+from testbed.download.plan import DownloadPlan
+from testbed.download.planning import DownloadOptions, build_download
+from testbed.download.prediction import loss_at, predict, rivals
+from testbed.download.simulated import simulate_download
+from testbed.faults.fault import Fault
+from topologies import load_network
+
+Run = tuple[DownloadPlan, DownloadMeasurements]
+
+
+@cache
+def downloaded(method: str = "capillary", *, constant_rate: bool = False, size: int = 4_000_000) -> Run:
+    options = DownloadOptions(file_bytes=size, last_rate_bps=8e6, method=method, constant_rate=constant_rate)
+    plan = build_download(load_network("swiss-t1"), "s1", "s6", options)
+    return plan, simulate_download(plan)
+
+
+def outcomes(plan: DownloadPlan, run: DownloadMeasurements) -> list[str]:
+    return [check.outcome for check in judge_download(plan, run).checks]
+
+
+def test_a_rate_that_is_raised_passes_and_one_that_never_is_fails() -> None:
+    assert outcomes(*downloaded()) == ["holds"] * 3
+    plan, run = downloaded(constant_rate=True)
+    assert outcomes(plan, run)[1] == "fails"
+    assert run.seconds == pytest.approx(rivals(plan).constant_rate_s, abs=0.02)
+
+
+def test_a_run_that_takes_as_long_as_a_rival_fails() -> None:
+    plan, run = downloaded()
+    others = rivals(plan)
+    for seconds in (others.constant_rate_s, others.single_path_s, None):
+        assert outcomes(plan, replace(run, seconds=seconds))[1] == "fails"
+    assert outcomes(plan, replace(run, sent=round(others.always_highest_sent)))[2] == "fails"
+    assert outcomes(plan, replace(run, verified=False))[0] == "fails"
+
+
+def test_a_single_path_waits_as_predicted_and_is_told_from_one_that_no_failure_disturbs() -> None:
+    plan, run = downloaded("single")
+    assert outcomes(plan, run) == ["holds"] * 3
+    assert predict(plan).idle_s > 2
+    assert outcomes(plan, replace(run, seconds=rivals(plan).undisturbed_s))[1] == "fails"
+
+
+def test_a_file_too_small_to_tell_the_rates_apart_does_not_pass() -> None:
+    plan, run = downloaded(size=400_000)
+    assert outcomes(plan, run)[1] == "cannot-tell"
+    assert judge_download(plan, run).exit_code == 1
+
+
+def test_without_failures_there_is_no_rival_and_the_duration_is_judged_all_the_same() -> None:
+    options = DownloadOptions(file_bytes=1_000_000, last_rate_bps=8e6)
+    plan = build_download(load_network("ring:4"), "s0", "s2", options, faults=())
+    run = simulate_download(plan)
+    assert outcomes(plan, run) == ["holds"] * 3
+    assert run.seconds is not None
+    assert outcomes(plan, replace(run, seconds=1.5 * run.seconds))[1] == "fails"
+
+
+def test_a_cut_cable_loses_what_its_other_direction_carries() -> None:
+    plan, _ = downloaded()
+    (fault,) = plan.faults
+    reverse = Fault(link=(fault.link[1], fault.link[0], 0), start_s=fault.start_s, stop_s=fault.stop_s)
+    assert loss_at(replace(plan, faults=(reverse,)), fault.start_s) == loss_at(plan, fault.start_s) == 0.25
+    one_way = replace(reverse, direction="forward")
+    assert loss_at(replace(plan, faults=(one_way,)), fault.start_s) == 0
