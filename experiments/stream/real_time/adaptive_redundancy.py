@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from experiments.stream.adaptive_figures import outcome_figures
+from experiments.stream.real_time.adaptive_figures import outcome_figures
 from testbed.commands.studies.study import Study
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from experiments.stream.adaptive_figures import outcome_figures
-from experiments.stream.adaptive_redundancy import HOLDS_S, PATTERNS, PLAYBACK_S, sender_plan
-from experiments.stream.adaptive_redundancy import measure as measure_simulated
+from experiments.stream.real_time.adaptive_figures import outcome_figures
+from experiments.stream.real_time.adaptive_redundancy import HOLDS_S, PATTERNS, PLAYBACK_S, sender_plan
+from experiments.stream.real_time.adaptive_redundancy import measure as measure_simulated
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 

@@ -1,0 +1,1 @@
+"""Section 4.3 of Gabrielyan 2007: real-time streams against their deadlines, and downloads that keep a last kilometre full."""

@@ -1,0 +1,160 @@
+"""A download that raises its rate while links fail, against one that never does and against a single path, on switches and in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.commands.studies.study import Study
+from testbed.download.judgement import judge_download, tolerances
+from testbed.download.planning import DownloadOptions, build_download
+from testbed.download.prediction import predict, rivals
+from testbed.download.simulated import simulate_download
+from testbed.model.verdict import Check, Verdict
+from topologies import load_network
+
+Row = Mapping[str, Any]
+PAIRS = {"swiss-t1": ("s1", "s6"), "optical-cloud": ("x1", "x14"), "torus:4x4": ("s0_0", "s2_2")}
+DOWNLOADS = {
+    "raises its rate": ("capillary", False),
+    "never raises it": ("capillary", True),
+    "single path": ("single", False),
+}
+"""Name -> routing method, and whether the sender's rate is constant."""
+LAST_BPS = 4e6
+BIN_S = 0.1
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every download over every network, with either code, on both fabrics; the same file under the same outage."""
+    networks = ("swiss-t1",) if quick else tuple(PAIRS)
+    codes = ("raptorq",) if quick else ("raptorq", "reed-solomon")
+    size = 1_000_000 if quick else 2_000_000
+    return [
+        {"network": network, "code": code, "bytes": size, "download": download, "fabric": fabric, "seed": seed}
+        for network in networks
+        for code in codes
+        for fabric in ("simulator", "emulation")
+        for download in DOWNLOADS
+    ]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One download; the most loaded link of its route is down for the middle half of an undisturbed one."""
+    method, constant_rate = DOWNLOADS[point["download"]]
+    options = DownloadOptions(
+        file_bytes=point["bytes"],
+        last_rate_bps=LAST_BPS,
+        method=method,
+        code=point["code"],
+        seed=point["seed"],
+        constant_rate=constant_rate,
+    )
+    plan = build_download(load_network(point["network"]), *PAIRS[point["network"]], options)
+    if point["fabric"] == "simulator":
+        run = simulate_download(plan)
+    else:
+        from testbed.download.emulated import emulate_download
+
+        run = emulate_download(plan)
+    verdict, others = judge_download(plan, run), rivals(plan)
+    arrived = [0] * (1 + int(max(run.arrivals_s, default=0.0) / BIN_S))
+    for at_s in run.arrivals_s:
+        arrived[int(at_s / BIN_S)] += 1
+    return {
+        "seconds": run.seconds,
+        "predicted_s": others.constant_rate_s if constant_rate else predict(plan).seconds,
+        "tolerance_s": tolerances(plan)[0],
+        "sent": run.sent,
+        "verified": run.verified,
+        "verdict": "passed" if verdict.passed else "invalid" if verdict.invalid else "failed",
+        "invalid": verdict.invalid,
+        "outage_s": [[fault.start_s, fault.stop_s] for fault in plan.faults],
+        "asked_pps": plan.parameters.arrival_pps,
+        "arrived": arrived,
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """The claim holds where the download passes its own verdict, the rival fails it, and the seconds saved are those predicted."""
+    checks: list[Check] = []
+    for case in dict.fromkeys((row["network"], row["code"], row["fabric"]) for row in rows):
+        own = {row["download"]: row for row in rows if (row["network"], row["code"], row["fabric"]) == case}
+        name, raised = ", ".join(case), own["raises its rate"]
+        for number, download in enumerate(DOWNLOADS):
+            passing = download != "never raises it"
+            checks.append(
+                Check.equal(
+                    f"{name}: verdict of the download that {download}"
+                    if number < 2
+                    else f"{name}: verdict of the single path",
+                    float(passing),
+                    float(own[download]["verdict"] == "passed"),
+                    rival=float(not passing),
+                    rival_is="1: passed, 0: failed",
+                )
+            )
+            if download == "raises its rate":
+                continue
+            checks.append(
+                Check.equal(
+                    f"{name}: seconds saved, raised rate over {'constant rate' if number == 1 else 'single path'}",
+                    own[download]["predicted_s"] - raised["predicted_s"],
+                    _seconds(own[download]) - _seconds(raised),
+                    tolerance=raised["tolerance_s"],
+                    rival=0.0,
+                    rival_is="nothing is saved",
+                    detail=f"{_seconds(raised):.2f} s instead of {_seconds(own[download]):.2f} s",
+                )
+            )
+    reasons = [row["invalid"] for row in rows if row["invalid"]]
+    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+
+
+def _seconds(row: Row) -> float:
+    """Of a download that never ended: as long as it was watched."""
+    return float(len(row["arrived"]) * BIN_S if row["seconds"] is None else row["seconds"])
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """How full the last kilometre was, second by second: a row a network, a column a fabric, the first code."""
+    import matplotlib.pyplot as plt
+
+    first = rows[0]["code"]
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    fabrics = list(dict.fromkeys(row["fabric"] for row in rows))
+    figure, grid = plt.subplots(
+        len(networks), len(fabrics), figsize=(11, 3.4 * len(networks)), squeeze=False, sharex=True, sharey=True
+    )
+    for line, network in enumerate(networks):
+        for column, fabric in enumerate(fabrics):
+            axes = grid[line][column]
+            for row in rows:
+                if (row["network"], row["fabric"], row["code"]) == (network, fabric, first):
+                    at = [BIN_S * (k + 0.5) for k in range(len(row["arrived"]))]
+                    share = [100 * count / BIN_S / row["asked_pps"] for count in row["arrived"]]
+                    axes.plot(at, share, label=row["download"])
+                    axes.axvspan(*row["outage_s"][0], color="0.92", zorder=0)
+            axes.set_title(f"{network}, {fabric}, {first}")
+            axes.grid(alpha=0.3)
+        grid[line][0].set_ylabel("arrivals, % of the rate asked for")
+    for axes in grid[-1]:
+        axes.set_xlabel("s (grey: the most loaded link is down)")
+    grid[0][0].legend(fontsize="small")
+    grid[0][0].set_ylim(bottom=0)
+    figure.tight_layout()
+    return {"arrivals": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="download_rates",
+    title="Downloads: a rate that is raised, one that never is, and a single path",
+    does="a file over a last kilometre while a link is down, by a sender that raises its rate, by one that does not, and over one path",
+    answers="Gabrielyan 2007, section 4.3.3: an adaptive rate keeps the last kilometre full; rivals: a rate never raised, a single path",
+    deviations=(
+        "The file has 2 MB and the last kilometre 4 Mbit/s.",
+        "One link fails once, for half of the download; the document speaks of a lossy Internet.",
+    ),
+    emulation=True,
+)
