@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "stream",
     "experiment": "studies",
     "campaign": "studies",
+    "replicate": "studies",
     "report": "studies",
     "allocate": "scheduling",
     "wavelengths": "scheduling",

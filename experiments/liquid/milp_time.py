@@ -109,6 +109,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
 
 STUDY = Study.of_module(
     __name__,
+    timed=True,
     name="liquid_milp_time",
     does="time integer programming, the thesis' search and the fast method on the traffic patterns of Swiss-T1",
     answers="Gabrielyan 2007, Figure 65: liquid scheduling is far faster than MILP (asked for: 100 times, and 5 for the thesis' search)",

@@ -348,4 +348,5 @@ STUDY = Study.of_module(
     does="FT-DRB on the switches of an emulated 4x4 torus under a cut and a silent blackhole, beside three alternatives",
     answers="Zarza 2011, chapter 3, beside Gabrielyan 2007, chapter 4: packets lost, time to reconfigure, latency; equations 3.5 to 3.8 beside TCP",
     emulation=True,
+    chapter=5,
 )

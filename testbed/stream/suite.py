@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,8 @@ class Suite:
     seed: int = 1
     repeats_if_invalid: int = 0
     together: bool = False
+    study: Mapping[str, Any] = field(default_factory=dict)
+    """What a study's page says of it (``Manifest.study``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +68,7 @@ def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: A
     else:
         plans = [plan_session(request) for request in suite.requests]
     fabric = open_fabric(fabric_name, **fabric_options)
-    manifest = describe_run(command=suite.command, seed=suite.seed)
+    manifest = replace(describe_run(command=suite.command, seed=suite.seed), study=suite.study)
     sessions: list[Session] = []
     with ResultStore(results).new_run(suite.name, manifest) as run:
         for session in _sessions(suite, plans, fabric):

@@ -5,13 +5,12 @@ Whatever order workers finish in, and however often they or this process are kil
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.campaigns.adapters.workers import LOST_WORKERS, dask_client
 from testbed.campaigns.description import Campaign, Unit, units
 from testbed.campaigns.rows import COLUMNS, unit_rows
 from testbed.errors import CapabilityError, InputError, TestbedError
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 RESULTS = "campaign.parquet"
-CONNECT_S = 15.0
-FIRST_WORKER_S = 60.0
-LOST_WORKERS = 100
-"""A unit runs again so many times after its worker was lost: only one that kills workers by itself would reach it."""
 
 
 def run_campaign(
@@ -46,7 +41,7 @@ def run_campaign(
     missing = [unit for unit in todo if unit.index not in done]
     report_progress(len(done), len(todo))
     if missing:
-        with _client(workers, scheduler) as client:
+        with dask_client(workers, scheduler) as client:
             for index, rows in _computed(client, campaign, missing):
                 run.add({"unit": index, "rows": rows})
                 done[index] = rows
@@ -68,42 +63,6 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-
-
-@contextmanager
-def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
-    import dask
-    from distributed import Client, LocalCluster
-
-    dask.config.set(
-        {"distributed.scheduler.allowed-failures": LOST_WORKERS, "distributed.comm.timeouts.connect": CONNECT_S}
-    )
-    for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler", "tornado"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    if scheduler is None:
-        # workers watch for the end of this process and go with it, kill -9 included
-        with (
-            LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            yield client
-        return
-    try:
-        connected = Client(scheduler, timeout=CONNECT_S)
-    except (OSError, ValueError) as error:
-        raise CapabilityError(
-            f"scheduler {scheduler}: cannot be reached ({type(error).__name__}); start one with 'dask scheduler' or leave it out"
-        ) from None
-    with connected as client:
-        try:
-            client.wait_for_workers(1, timeout=FIRST_WORKER_S)
-        except TimeoutError:
-            raise CapabilityError(
-                f"scheduler {scheduler}: it has no worker; start one with 'dask worker {scheduler}'"
-            ) from None
-        yield client
 
 
 def _computed(

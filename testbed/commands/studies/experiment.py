@@ -41,11 +41,33 @@ def find_experiments() -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
+def chapters() -> dict[str, int]:
+    """Name -> chapter of our documents, of our own studies: what a study says itself, or its folder's ``CHAPTER``."""
+    return {study.name: study.chapter or folder.CHAPTER for study, folder in _with_folders()}
+
+
+def known_experiment(name: str) -> Any:
+    """The experiment of that name. Raises InputError, with the nearest name, where there is none."""
+    known = find_experiments()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        raise InputError(
+            f"no experiment {name!r}; "
+            + (f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none installed'}")
+        )
+    return known[name]
+
+
 def _own_studies() -> Iterator[Any]:
+    yield from (study for study, _ in _with_folders())
+
+
+def _with_folders() -> Iterator[tuple[Any, Any]]:
+    """Each study with the package of ``experiments`` in which it lies, however deep."""
     for _, name, _ in pkgutil.walk_packages(importlib.import_module("experiments").__path__, "experiments."):
         study = getattr(importlib.import_module(name), "STUDY", None)
         if study is not None:
-            yield study
+            yield study, importlib.import_module(".".join(name.split(".")[:2]))
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -60,12 +82,6 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    known = find_experiments()
-    if args.name not in known:
-        near = difflib.get_close_matches(args.name, known, n=1)
-        raise InputError(
-            f"no experiment {args.name!r}; "
-            + (f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none installed'}")
-        )
+    chosen = known_experiment(args.name)
     sys.stdout.flush()
-    return int(known[args.name].main(args.options, program=f"testbed experiment run {args.name}"))
+    return int(chosen.main(args.options, program=f"testbed experiment run {args.name}"))

@@ -12,6 +12,7 @@ from typing import Any
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.runs import add_run_options
 from testbed.commands.stream.closing import show_result
+from testbed.commands.studies.study import described_study
 from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 from testbed.stream.session import SessionRequest, choose_fabric
 from testbed.stream.suite import Suite, SuiteResult, run_suite
@@ -31,6 +32,9 @@ class Experiment:
     answers: str
     sessions: Callable[[bool, int], Sessions]
     after: Callable[[SuiteResult], None] | None = None
+    title: str = ""
+    deviations: tuple[str, ...] = ()
+    chapter: int | None = None
 
     def main(self, argv: Sequence[str] | None = None, program: str | None = None) -> int:
         """Parse options, run, report; returns the exit code."""
@@ -53,6 +57,7 @@ class Experiment:
             titles=tuple(title for title, _ in pairs),
             seed=args.seed,
             repeats_if_invalid=2,
+            study=described_study(self, "quick" if args.quick else "full"),
         )
         result = run_suite(suite, fabric, args.results)
         if args.json:

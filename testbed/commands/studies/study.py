@@ -9,7 +9,6 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -34,8 +33,9 @@ class Study:
 
     ``does`` and ``answers`` are one line each: what it runs, and which figure or claim of the papers it speaks to. ``title`` names
     it in words (default: ``name``); ``deviations`` say, a sentence each, where what is run differs from the document.
-    ``emulation``: points are measured on real switches, one after another, inside a sandbox; else ``--workers`` processes
-    may share them (then ``measure`` must be a function of a module). ``options`` may add arguments; they reach
+    ``emulation``: points are measured on real switches, one after another, inside a sandbox; ``timed``: one after another, for
+    the clock is what is measured; else ``--workers`` processes may share them (then ``measure`` must be a function of a
+    module). ``chapter``: that of our documents where it is not its folder's. ``options`` may add arguments; they reach
     ``points`` through ``configure(args)``, called once after parsing. Rows keep the order of ``points``.
     """
 
@@ -47,6 +47,8 @@ class Study:
     judge: Callable[[Sequence[Row]], Verdict]
     figures: Callable[[Sequence[Row]], Mapping[str, Any]]
     emulation: bool = False
+    timed: bool = False
+    chapter: int | None = None
     title: str = ""
     deviations: tuple[str, ...] = ()
     options: Callable[[argparse.ArgumentParser], None] | None = None
@@ -74,8 +76,9 @@ class Study:
         add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
         add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
         add("--json", action="store_true", help="print one JSON object on stdout")
-        if not self.emulation:
+        if self.shared:
             add("--workers", type=int, default=1, help="processes that share the points (default 1)")
+            add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share the points instead")
         if self.options is not None:
             self.options(parser)
         args = parser.parse_args(words)
@@ -84,13 +87,13 @@ class Study:
     def _run(self, args: argparse.Namespace, words: list[str]) -> int:
         if self.configure is not None:
             self.configure(args)
-        if not self.emulation and args.workers < 1:
+        if self.shared and args.workers < 1:
             raise InputError(f"--workers {args.workers}: give 1 or more")
         if self.emulation:
             self._enter_sandbox(words)
         points = [dict(json_ready(point)) for point in self.points(args.quick, args.seed)]
         with self._open(args, words) as run:
-            rows = self._measure_missing(run, points, 1 if self.emulation else args.workers)
+            rows = self._measure_missing(run, points, args)
             verdict = self.judge(rows)
             directory = run.finish(rows, verdict, drawn(self, rows))
         self._show(args, rows, verdict, directory)
@@ -111,25 +114,35 @@ class Study:
         if args.resume is not None:
             return StudyRun.resume(args.resume, self.name, args.seed)
         command = f"testbed experiment run {self.name} {' '.join(words)}".strip()
-        described = replace(describe_run(command=command, seed=args.seed), study=self.described())
+        described = replace(describe_run(command=command, seed=args.seed), study=self.described(self._size(args)))
         return StudyRun.new(args.results, self.name, described)
 
-    def described(self) -> dict[str, Any]:
+    def described(self, size: str) -> dict[str, Any]:
         """What its page says of it."""
-        return {
-            "title": self.title,
-            "does": self.does,
-            "answers": self.answers,
-            "deviations": list(self.deviations),
-        }
+        return described_study(self, size)
 
-    def _measure_missing(self, run: StudyRun, points: list[Row], workers: int) -> list[Row]:
+    def _size(self, args: argparse.Namespace) -> str:
+        """``quick``, ``full``, or ``own options`` where one of the study's own was given."""
+        own = OneLineParser(prog=self.name)
+        if self.options is not None:
+            self.options(own)
+        if any(getattr(args, name) != default for name, default in vars(own.parse_args([])).items()):
+            return "own options"
+        return "quick" if args.quick else "full"
+
+    @property
+    def shared(self) -> bool:
+        """Whether several processes may share the points."""
+        return not (self.emulation or self.timed)
+
+    def _measure_missing(self, run: StudyRun, points: list[Row], args: argparse.Namespace) -> list[Row]:
         names = {frozenset(point) for point in points}
         known = {_key({k: row[k] for k in keys}): row for row in run.rows for keys in names if keys <= row.keys()}
         missing = [point for point in points if _key(point) not in known]
         with points_bar(self.name) as show_points:
             show_points(len(points) - len(missing), len(points))
-            for count, (point, results) in enumerate(_measured(self.measure, missing, workers), start=1):
+            measured = _shared(self.measure, missing, args) if self.shared else _one_by_one(self.measure, missing)
+            for count, (point, results) in enumerate(measured, start=1):
                 row = {**point, **json_ready(results)}
                 known[_key(point)] = row
                 run.add(row)
@@ -154,17 +167,34 @@ def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:
     return rendered(study.name, lambda: study.figures(rows))
 
 
-def _measured(measure: Measure, points: Sequence[Row], workers: int) -> Iterator[tuple[Row, Mapping[str, Any]]]:
-    if workers == 1 or len(points) < 2:
-        yield from ((point, measure(point)) for point in points)
+def described_study(study: Any, size: str) -> dict[str, Any]:
+    """``title``, ``does``, ``answers``, ``deviations`` of a study or experiment, and the ``size`` of a run of it."""
+    named = {name: getattr(study, name) for name in ("title", "does", "answers")}
+    return {**named, "deviations": list(study.deviations), "size": size}
+
+
+def _one_by_one(measure: Measure, points: Sequence[Row]) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+    yield from ((point, measure(point)) for point in points)
+
+
+def _shared(
+    measure: Measure, points: Sequence[Row], args: argparse.Namespace
+) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+    """As they come, from Dask workers where more than one is asked for."""
+    if args.scheduler is None and (args.workers == 1 or len(points) < 2):
+        yield from _one_by_one(measure, points)
         return
-    with ProcessPoolExecutor(max_workers=workers) as pool:
-        futures = {pool.submit(measure, point): point for point in points}
+    from distributed import as_completed
+
+    from testbed.campaigns.adapters.workers import dask_client
+
+    with dask_client(args.workers, args.scheduler) as client:
+        futures = dict(zip(client.map(measure, points, pure=False, retries=0), points, strict=True))
         try:
-            for future in as_completed(futures):
+            for future in as_completed(list(futures)):
                 yield futures[future], future.result()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            client.cancel(list(futures))
 
 
 def _key(point: Mapping[str, Any]) -> str:

@@ -1,0 +1,248 @@
+"""``testbed replicate``: every study one after the other, as far as it is not stored yet, then the book of what is stored."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
+from testbed.errors import InputError
+from testbed.model.progress import Progress
+from testbed.model.stored_runs import StoredRun, spokesman
+from testbed.report.progress_bar import progress_bar
+from testbed.results.replication import stored_runs
+
+DESCRIPTION = (
+    "Run every study that is not stored yet, those that are computed over all workers first, then those on the clock one at a time, "
+    "shortest first; then write the book. Killed at any moment, the same command goes on where it was. Exit code: 0 all stored and "
+    "passed, 1 one failed or cannot tell, 4 one is invalid or was left."
+)
+ATTEMPTS = 3
+GRACE_S = 30.0
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Replication:
+    """What is to be run, where it is kept, and what could not be run (study -> the last line that it wrote)."""
+
+    names: list[str]
+    size: str
+    root: Path
+    seed: int
+    words: list[str]
+    broken: dict[str, str] = field(default_factory=dict)
+
+    def runs(self, name: str) -> list[StoredRun]:
+        """Those stored of this study, size and seed."""
+        found = stored_runs(self.root)
+        return [r for r in found if (r.name, r.size, r.manifest.seed) == (name, self.size, self.seed)]
+
+    def left(self) -> list[str]:
+        """Studies that have no run that says something and are to be tried (again)."""
+        return [name for name in self.names if name not in self.broken and self._open(self.runs(name))]
+
+    @staticmethod
+    def _open(runs: Sequence[StoredRun]) -> bool:
+        if any(run.state not in ("invalid", "unfinished") for run in runs):
+            return False
+        return sum(run.state == "invalid" for run in runs) < ATTEMPTS
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "replicate", help="run all studies, resumably, and write the book of results", description=DESCRIPTION
+    )
+    add = parser.add_argument
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--full", action="store_true", help="every study at its full size (default; many hours)")
+    size.add_argument("--quick", action="store_true", help="every study at its reduced size")
+    add(
+        "--chapter",
+        type=int,
+        action="append",
+        choices=(2, 3, 4, 5),
+        help="only the studies of this chapter (repeatable)",
+    )
+    add("--only", action="append", metavar="NAME", help="only this study (repeatable)")
+    add("--hours", type=float, metavar="H", help="stop after so many hours; what is stored by then is kept")
+    add("--seed", type=int, default=1, help="seed of every study (default 1)")
+    add("--workers", type=int, default=2, help="processes that share the points of computed studies (default 2)")
+    add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share them instead")
+    add("--results", type=Path, help="where runs are kept (default: replication, with --quick results/replication)")
+    add("--book", action="store_true", help="run nothing, only write the book of what is stored")
+    add("--pages", type=Path, metavar="DIR", help="write the tables into the pages chapter_N.md of DIR as well")
+    add("--json", action="store_true", help="print one JSON object on stdout")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from testbed.commands.studies.book import write_book
+
+    if args.hours is not None and not 0 < args.hours <= 10_000:
+        raise InputError(f"--hours {args.hours:g}: give a number of hours above 0, up to 10000")
+    if args.workers < 1:
+        raise InputError(f"--workers {args.workers}: give 1 or more")
+    root = args.results or Path("results/replication" if args.quick else "replication")
+    replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
+    if not args.book:
+        deadline = None if args.hours is None else time.monotonic() + 3600 * args.hours
+        _run_all(replication, deadline, quiet=args.json)
+    index = write_book(root, args.pages)
+    return _closing(replication, index, args)
+
+
+def _chosen(args: argparse.Namespace) -> list[str]:
+    for name in args.only or ():
+        known_experiment(name)
+    of = chapters()
+    return [
+        name
+        for name in find_experiments()
+        if (not args.only or name in args.only) and (not args.chapter or of.get(name) in args.chapter)
+    ]
+
+
+def _shared_words(args: argparse.Namespace) -> list[str]:
+    return ["--scheduler", args.scheduler] if args.scheduler else ["--workers", str(args.workers)]
+
+
+def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> None:
+    """Until nothing is left or the time is over. A study whose run is invalid has its next turn after all others."""
+    total = len(replication.names)
+    with progress_bar("replicate") as show:
+        for name in _in_turn(replication):
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                return
+            if show is not None:
+                show(Progress(done_s=total - len(replication.left()), total_s=total, doing=name))
+            line = _run_one(replication, name, remaining)
+            if not quiet:
+                print(line, flush=True)
+
+
+def _in_turn(replication: Replication) -> Iterator[str]:
+    for _ in range(ATTEMPTS):
+        yield from sorted(replication.left(), key=lambda name: _order(replication, name))
+
+
+def _order(replication: Replication, name: str) -> tuple[bool, float, str]:
+    """Computed before timed ones; then by what an earlier run of any size took, those never run last."""
+    study = find_experiments()[name]
+    last = spokesman([r for r in stored_runs(replication.root) if r.name == name and r.manifest.seconds is not None])
+    seconds = float("inf") if last is None or last.manifest.seconds is None else last.manifest.seconds
+    return (not getattr(study, "shared", False), seconds, name)
+
+
+def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:
+    """One study in a process of its own; returns what became of it in a line."""
+    words = ["experiment", "run", name, "--results", str(replication.root), "--seed", str(replication.seed)]
+    words += ["--quick"] if replication.size == "quick" else []
+    words += replication.words if getattr(find_experiments()[name], "shared", False) else []
+    part = next((r for r in replication.runs(name) if r.state == "unfinished" and r.points), None)
+    if part is not None and hasattr(find_experiments()[name], "points"):
+        words += ["--resume", str(part.place)]
+    began = time.monotonic()
+    code, last = _child(words, limit_s)
+    took = time.monotonic() - began
+    now = spokesman(replication.runs(name))
+    if code is None:
+        return f"stopped      {name}  {took:.0f} s"
+    if now is None or now.verdict is None:
+        replication.broken[name] = last
+        return f"broken       {name}  {took:.0f} s: {last}"
+    return f"{now.state:12} {name}  {took:.0f} s, {_counted(now)}"
+
+
+def _counted(run: StoredRun) -> str:
+    checks = run.verdict.checks if run.verdict is not None else ()
+    return f"{sum(c.passed for c in checks)} of {len(checks)} checks"
+
+
+def _child(words: Sequence[str], limit_s: float | None) -> tuple[int | None, str]:
+    """Exit code (None where the time was over) and last line of ``testbed WORDS``; it dies with this process."""
+    with tempfile.TemporaryFile("w+") as said:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "testbed.cli", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_die_with_parent,
+        )
+        try:
+            code: int | None = child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end(child)
+        said.seek(0)
+        lines = said.read().strip().splitlines()
+        return code, lines[-1] if lines else "it said nothing"
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        child.send_signal(signal.SIGINT)
+        try:
+            child.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _closing(replication: Replication, index: Path, args: argparse.Namespace) -> int:
+    states = {name: _state(replication, name) for name in replication.names}
+    left = [name for name, state in states.items() if state in ("invalid", "unfinished", "not run")]
+    failed = [name for name, state in states.items() if state in ("failed", "cannot-tell", "broken")]
+    if args.json:
+        print(json.dumps(_document(replication, states, index)))
+    else:
+        for name, why in replication.broken.items():
+            print(f"broken: {name}: {why}")
+        counts = {state: list(states.values()).count(state) for state in dict.fromkeys(states.values())}
+        print("studies: " + (", ".join(f"{count} {state}" for state, count in counts.items()) or "none chosen"))
+        print(f"book:    {index}")
+    return 1 if failed else 4 if left else 0
+
+
+def _state(replication: Replication, name: str) -> str:
+    if name in replication.broken:
+        return "broken"
+    run = spokesman(replication.runs(name))
+    return "not run" if run is None else run.state
+
+
+def _document(replication: Replication, states: dict[str, str], index: Path) -> dict[str, Any]:
+    listed = []
+    for name, state in states.items():
+        runs = replication.runs(name)
+        run = spokesman(runs)
+        checks = run.verdict.checks if run is not None and run.verdict is not None else ()
+        outcomes = [check.outcome for check in checks]
+        listed.append(
+            {
+                "name": name,
+                "state": state,
+                "run": None if run is None else str(run.place),
+                "seconds": None if run is None else run.manifest.seconds,
+                "checks": {outcome: outcomes.count(outcome) for outcome in ("holds", "fails", "cannot-tell")},
+                "invalid_runs": sum(r.state == "invalid" for r in runs),
+                "problem": replication.broken.get(name),
+            }
+        )
+    return {"size": replication.size, "results": str(replication.root), "studies": listed, "book": str(index)}

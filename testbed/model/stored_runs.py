@@ -1,0 +1,59 @@
+"""A study's run as it lies on disk: what a replication and its book know of it, whole or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from testbed.model.run_records import Manifest
+from testbed.model.verdict import Verdict
+
+RunState = Literal["passed", "failed", "cannot-tell", "invalid", "unfinished"]
+SIZES = ("quick", "own options", "full")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """``points``: points or sessions that are stored; ``verdict`` None: it did not end; ``drawings``: the SVG files beside it."""
+
+    place: PurePath
+    manifest: Manifest
+    points: int
+    verdict: Verdict | None
+    drawings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    @property
+    def size(self) -> str:
+        """``quick``, ``full`` or ``own options``; of a run that does not say it, by its command."""
+        known = self.manifest.study.get("size")
+        return str(known) if known else "quick" if "--quick" in self.manifest.command.split() else "full"
+
+    @property
+    def state(self) -> RunState:
+        if self.verdict is None:
+            return "unfinished"
+        if self.verdict.invalid is not None:
+            return "invalid"
+        if self.verdict.passed:
+            return "passed"
+        return "failed" if any(c.outcome == "fails" for c in self.verdict.checks) else "cannot-tell"
+
+
+def spokesman(runs: Iterable[StoredRun]) -> StoredRun | None:
+    """The run that speaks for its study: the largest size, whole before part, valid before invalid, the newest; None of none."""
+
+    def rank(run: StoredRun) -> tuple[bool, int, bool, str]:
+        return (
+            run.state != "invalid" and run.points > 0,
+            SIZES.index(run.size),
+            run.verdict is not None,
+            run.manifest.run,
+        )
+
+    return max(runs, key=rank, default=None)

@@ -1,0 +1,42 @@
+"""The stored runs of studies below one folder: which there are, whole, in part or invalid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from testbed.model.json_values import from_json, read_json
+from testbed.model.record_json import manifest_from_json
+from testbed.model.stored_runs import StoredRun
+from testbed.model.verdict import Verdict
+from testbed.results.result_store import MANIFEST, MEASUREMENTS, VERDICT
+from testbed.results.study_store import POINTS
+
+MEND = "the stored run is damaged; remove its folder and run the study again"
+
+
+def stored_runs(root: Path) -> list[StoredRun]:
+    """Every run ``root/NAME/RUN`` in the order of names and times. Raises InputError, naming the file, for a damaged one."""
+    return [_stored(file.parent) for file in sorted(root.glob(f"*/*/{MANIFEST}"))]
+
+
+def _stored(place: Path) -> StoredRun:
+    file = place / VERDICT
+    return StoredRun(
+        place=place,
+        manifest=manifest_from_json(read_json(place / MANIFEST, mend=MEND), str(place / MANIFEST)),
+        points=_lines(place / POINTS) if (place / POINTS).is_file() else _sessions(place / MEASUREMENTS),
+        verdict=from_json(Verdict, read_json(file, mend=MEND), str(file)) if file.is_file() else None,
+        drawings=tuple(sorted(path.name for path in place.glob("figure-*.svg"))),
+    )
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
+
+
+def _sessions(path: Path) -> int:
+    if not path.is_file():
+        return 0
+    with path.open(encoding="utf-8") as file:
+        return sum('"record": "session"' in line or '"record":"session"' in line for line in file)

@@ -1,0 +1,156 @@
+"""``testbed replicate`` runs what is not stored, goes on after kill -9 where it was, and repeats what was invalid."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from testbed.cli import main
+from testbed.commands.studies import replicate
+from tests.helpers.paths import ROOT
+
+STUDIES = """
+import pathlib, time
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+
+HERE = pathlib.Path(__file__).parent
+
+def points(quick, seed):
+    return [{"x": x} for x in range(2 if quick else 4)]
+
+def measure(point):
+    with (HERE / "measured").open("a") as file:
+        file.write(f"{point['x']}\\n")
+    time.sleep(0.4)
+    return {"y": 3 * point["x"]}
+
+def judge(rows):
+    return Verdict(checks=(Check.equal("three", 3, rows[1]["y"], rival=1, rival_is="no factor"),))
+
+def busy(rows):
+    tries = HERE / "tries"
+    tries.write_text((tries.read_text() if tries.exists() else "") + "x")
+    reason = "the machine was busy" if len(tries.read_text()) < 3 else None
+    return Verdict(checks=(Check.equal("one", 1, 1),), invalid=reason)
+
+def broken(point):
+    raise ValueError("no such thing")
+
+def figures(rows):
+    return {}
+
+SLOW = Study.of_module(__name__, name="slow", does="multiplies", answers="a claim", timed=True)
+BUSY = Study(name="busy", does="is busy", answers="a claim", points=lambda quick, seed: [{"x": 1}], measure=lambda p: {},
+             judge=busy, figures=figures, timed=True)
+BROKEN = Study(name="broken", does="breaks", answers="a claim", points=points, measure=broken, judge=judge, figures=figures,
+               timed=True)
+"""
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> dict[str, str]:
+    """Studies of somebody else, installed as far as Python can tell; returns the environment in which they are."""
+    (tmp_path / "their_studies.py").write_text(STUDIES)
+    description = tmp_path / "theirs-1.0.dist-info"
+    description.mkdir()
+    (description / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    points = "".join(f"{name} = their_studies:{name.upper()}\n" for name in ("slow", "busy", "broken"))
+    (description / "entry_points.txt").write_text(f"[testbed.experiments]\n{points}")
+    return {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "testbed.cli", "replicate", "--results", "kept", *words]
+
+
+def measured(folder: Path) -> list[str]:
+    file = folder / "measured"
+    return file.read_text().split() if file.exists() else []
+
+
+def run_here(words: Sequence[str], limit_s: float | None) -> tuple[int, str]:
+    """A study in this process, which has Python's modules loaded already; what it raises ends it as it would end a process."""
+    try:
+        return main(list(words)), ""
+    except ValueError as error:
+        return 1, f"ValueError: {error}"
+
+
+def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    return {study["name"]: study for study in json.loads(done.stdout)["studies"]}
+
+
+def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path, theirs: dict[str, str]) -> None:
+    started = subprocess.Popen(command("--only", "slow"), cwd=tmp_path, env=theirs, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while len(measured(tmp_path)) < 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    children = psutil.Process(started.pid).children(recursive=True)
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert children and not alive
+    before = measured(tmp_path)
+    again = subprocess.run(
+        command("--only", "slow", "--json"), cwd=tmp_path, env=theirs, capture_output=True, text=True
+    )
+    assert again.returncode == 0, again.stderr
+    assert document(again)["slow"]["checks"] == {"holds": 1, "fails": 0, "cannot-tell": 0}
+    everything = measured(tmp_path)
+    assert sorted(set(everything)) == ["0", "1", "2", "3"]
+    assert (
+        len(everything) == 5 and everything.count(before[-1]) == 2
+    )  # the point in the air was measured again, no other
+    assert "three" in (tmp_path / "kept" / "book" / "chapter_0.html").read_text()
+
+
+def test_invalid_runs_are_repeated_and_counted_and_a_broken_study_stops_no_other(
+    tmp_path: Path, theirs: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "their_studies", raising=False)
+    monkeypatch.setattr(replicate, "_child", run_here)
+    words = ["replicate", "--results", str(tmp_path / "kept"), "--quick", "--json"]
+    words += ["--only", "busy", "--only", "broken", "--only", "slow"]
+    assert main(words) == 1
+    said = capsys.readouterr().out
+    found = {study["name"]: study for study in json.loads(said.splitlines()[-1])["studies"]}
+    assert (found["busy"]["state"], found["busy"]["invalid_runs"]) == ("passed", 2)
+    assert found["broken"]["state"] == "broken" and "no such thing" in found["broken"]["problem"]
+    assert found["slow"]["state"] == "passed" and measured(tmp_path) == ["0", "1"]
+    assert main(words) == 1
+    assert measured(tmp_path) == ["0", "1"]  # what is stored is not run again
+
+
+def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, theirs: dict[str, str]) -> None:
+    words = command("--only", "slow", "--hours", "0.0005", "--json")
+    done = subprocess.run(words, cwd=tmp_path, env=theirs, capture_output=True, text=True)
+    assert done.returncode == 4 and document(done)["slow"]["state"] in ("unfinished", "not run")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--only", "ror_layer"], "no experiment 'ror_layer'; did you mean ror_layers?"),
+        (["--hours", "nan"], "--hours nan: give a number of hours above 0, up to 10000"),
+        (["--workers", "0"], "--workers 0: give 1 or more"),
+        (["--book", "--pages", "nowhere"], "chapter_2.md: no such page"),
+    ],
+)
+def test_bad_input_is_one_line(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replicate", "--results", str(tmp_path), *words]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1

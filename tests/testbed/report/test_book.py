@@ -1,0 +1,84 @@
+"""The book says what stored runs say: every check with its rival, what did not pass, and what was not run."""
+
+from __future__ import annotations
+
+import html
+from pathlib import PurePath
+
+from testbed.model.run_records import Manifest
+from testbed.model.stored_runs import StoredRun, spokesman
+from testbed.model.verdict import Check, Verdict
+from testbed.report.book import BEGIN, END, Chapter, Entry, book_pages, chapter_tables, shown_checks, with_tables
+
+GAIN = Check.equal(
+    "gain", 1.7, 1.71, tolerance=0.1, uncertainty=0.05, rival=1.0, rival_is="no gain", stated="1.5 to 2, page 66"
+)
+WEAK = Check.at_least("order_of|methods", 0.5, 1.0, rival=0.9)
+MANIFEST = Manifest(
+    name="gains",
+    run="20260102T030405Z-seed1",
+    started="2026-01-02T03:04:05+00:00",
+    seconds=61.0,
+    command="testbed experiment run gains",
+    machine={"cores": 2, "system": "Debian"},
+    study={"size": "full", "deviations": ["500 kB instead of 2 MB"]},
+)
+
+
+def stored(
+    *checks: Check, size: str = "full", run: str = "1", whole: bool = True, invalid: str | None = None
+) -> StoredRun:
+    manifest = Manifest(**{**vars(MANIFEST), "run": run, "study": {**MANIFEST.study, "size": size}})
+    verdict = Verdict(checks=checks, invalid=invalid) if whole else None
+    return StoredRun(place=PurePath(run), manifest=manifest, points=7, verdict=verdict, drawings=("figure-gains.svg",))
+
+
+def chapter(*runs: StoredRun | None) -> Chapter:
+    entries = [Entry(name=f"study_{i}", title="Gains", answers="Figure 66", run=run) for i, run in enumerate(runs)]
+    return Chapter(number=3, entries=tuple(entries))
+
+
+def test_a_table_has_the_documents_value_ours_the_rival_the_size_and_the_command() -> None:
+    text = chapter_tables(chapter(stored(GAIN, WEAK), None))
+    assert "| gain | 1.5 to 2, page 66 | 1.7 ± 0.1 | 1.71 [1.66, 1.76] | 1 (no gain) | ✓ holds |" in text
+    assert "| order\\_of\\|methods |" in text and "? cannot tell |" in text
+    assert "`testbed experiment run gains`" in text and "full, 7 points" in text and "2 cores, Debian" in text
+    assert "- Differs from the document: 500 kB instead of 2 MB" in text
+    assert "No stored run: `study_1`." in text
+    assert "2 studies: 1 at full size, 0 in part, 0 quick, 1 not run. 2 checks: 1 hold, 0 fail, 1 cannot tell" in text
+
+
+def test_tables_replace_those_of_before_and_leave_the_page_alone() -> None:
+    page = f"# Chapter\n\nwords\n\n{BEGIN}\nof before\n{END}\n\n## Errata\n"
+    once = with_tables(page, chapter(stored(GAIN)))
+    assert once.startswith("# Chapter\n\nwords\n\n" + BEGIN) and once.endswith(END + "\n\n## Errata\n")
+    assert "of before" not in once and with_tables(once, chapter(stored(GAIN))) == once
+    assert BEGIN in with_tables("# Chapter\n", chapter(stored(GAIN)))
+
+
+def test_pages_show_figures_what_did_not_pass_and_the_part_of_a_study_that_ran() -> None:
+    failed = Check.equal("a < b", 1, 3)
+    pages = book_pages([chapter(stored(GAIN, failed), stored(whole=False))], lambda run, name: "<svg/>")
+    assert set(pages) == {"index.html", "chapter_3.html"}
+    assert html.escape("a < b") in pages["index.html"] and "1 in part" in pages["index.html"]
+    assert "data:image/svg+xml;base64," in pages["chapter_3.html"]
+    assert "part of the full study, 7 points" in pages["chapter_3.html"]
+
+
+def test_all_checks_that_do_not_hold_are_shown_and_the_others_counted() -> None:
+    failed = [Check.equal(f"f{i}", 1, 2) for i in range(20)]
+    shown, more = shown_checks(stored(*failed, *[GAIN] * 5))
+    assert [c.name for c in shown] == [c.name for c in failed] and more == 5
+    shown, more = shown_checks(stored(*[Check.equal(f"n{i}", 1, 1) for i in range(40)]))
+    assert len(shown) + more == 40 and more > 0
+
+
+def test_the_full_run_speaks_before_a_part_of_it_before_a_quick_one_and_an_invalid_one_last() -> None:
+    quick, part, full = stored(GAIN, size="quick", run="9"), stored(whole=False, run="8"), stored(GAIN, run="3")
+    newer, invalid = stored(GAIN, run="4"), stored(GAIN, run="7", invalid="the machine was busy")
+    assert spokesman([quick, part, full, newer, invalid]) is newer
+    assert spokesman([quick, part]) is part
+    assert spokesman([invalid, quick]) is quick
+    assert spokesman([]) is None
+    assert [r.state for r in (quick, part, invalid)] == ["passed", "unfinished", "invalid"]
+    assert stored(WEAK).state == "cannot-tell" and stored(WEAK, Check.equal("n", 1, 2)).state == "failed"
