@@ -6,27 +6,33 @@ Failures of cables are independent; each is broken for a share u of the time. Lo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from fec.redundancy.block_size import Interval
 from testbed.faults.schedules import PoissonFaults, cables_of
 from testbed.model.label_split import LABELS
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.policy import block_size_policy
+from testbed.stream.prediction.suspects import exact_block_size
+from topologies.network import LinkId
 
 SAMPLES = 20_000
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedRedundancy:
-    """Means over time of N/FEC_t - 1, with N as the plan's policy gives it for the loss (at most its largest).
+    """Means over time of N/FEC_t - 1, with N as the labels that are lost call for.
 
     ``equation_45``: states of one and two failed cables only, weighted u (1-u)^(n-1) and u^2 (1-u)^(n-2) over all pairs;
     ``singles_only`` is its first term. ``mean``: all states, from ``SAMPLES`` draws. ``spread``: standard deviation of
-    the mean over a run of the given length. ``cables``: how many can fail.
+    the mean over a run of the given length. ``cables``: how many can fail. ``beyond``: share of the time in which no N up to the
+    plan's largest helps; it counts as 0 in the means.
     """
 
     cables: int
@@ -35,26 +41,77 @@ class ExpectedRedundancy:
     equation_45: float
     mean: float
     spread: float
+    beyond: float
+
+
+class StateCosts:
+    """What the states of a route's cables call for, by which of them are broken. Each set of lost paths is computed once: for
+    stratified labels that takes a pass over 65,536 labels.
+
+    ``cables``: one direction of every loaded cable, in the order of the columns. ``base``: N at rest.
+    """
+
+    def __init__(self, plan: StreamPlan) -> None:
+        self.cables = loaded_cables(plan)
+        self._paths = plan.forward.paths
+        self._crossed, self._widths = cable_paths(plan)
+        policy = block_size_policy(plan)
+        self.base, self._largest = policy.base, policy.largest
+        self._size_of = exact_block_size(plan)
+        self._known: dict[bytes, float] = {}
+
+    def losses(self, broken: BoolArray) -> FloatArray:
+        """Shape (states,): the fraction of labels lost; ``broken``: shape (states, cables)."""
+        return np.asarray(self._lost_paths(broken) @ self._widths, dtype=np.float64)
+
+    def block_sizes(self, broken: BoolArray) -> FloatArray:
+        """Shape (states,): N, never below the base; nan where no N up to the plan's largest helps."""
+        kinds, where = np.unique(np.packbits(self._lost_paths(broken), axis=1), axis=0, return_inverse=True)
+        sizes = np.array([self._size(kind) for kind in kinds])
+        return np.asarray(sizes[where.reshape(-1)], dtype=np.float64)
+
+    def redundancies(self, broken: BoolArray) -> FloatArray:
+        """Shape (states,): N/FEC_t - 1; nan where no N up to the plan's largest helps."""
+        return self.block_sizes(broken) / self.base - 1
+
+    def singles(self) -> BoolArray:
+        """Shape (cables, cables): every cable broken by itself."""
+        return np.eye(len(self.cables), dtype=np.bool_)
+
+    def pairs(self) -> BoolArray:
+        """Shape (cables (cables - 1) / 2, cables): every two of them broken."""
+        rows, columns = np.triu_indices(len(self.cables), 1)
+        broken: BoolArray = np.zeros((len(rows), len(self.cables)), dtype=np.bool_)
+        broken[np.arange(len(rows)), rows] = broken[np.arange(len(rows)), columns] = True
+        return broken
+
+    def _lost_paths(self, broken: BoolArray) -> BoolArray:
+        return np.asarray(broken.astype(np.float32) @ self._crossed.astype(np.float32) > 0)
+
+    def _size(self, kind: npt.NDArray[np.uint8]) -> float:
+        key = kind.tobytes()
+        if key not in self._known:
+            intervals: list[Interval] = []
+            for path, lost in zip(self._paths, np.unpackbits(kind), strict=False):
+                if lost:
+                    joined = bool(intervals) and intervals[-1][1] == path.start
+                    start = intervals.pop()[0] if joined else path.start
+                    intervals.append((start, path.stop))
+            size = self._size_of(tuple(intervals)) if intervals else self.base
+            self._known[key] = math.nan if size is None or size > self._largest else max(self.base, size)
+        return self._known[key]
 
 
 def expected_redundancy(plan: StreamPlan, faults: PoissonFaults, *, seed: int = 1) -> ExpectedRedundancy:
     """For a plan whose routes do not change. Cost: cables^2 times paths, and SAMPLES times paths."""
-    crossed, widths = cable_paths(plan)
-    count, u = len(crossed), faults.unavailability
-    policy = block_size_policy(plan)
-
-    def terms(losses: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        rounded, where = np.unique(np.round(losses, 6), return_inverse=True)
-        values = np.array([policy(min(0.99, float(loss))) / policy.base - 1 for loss in rounded])
-        return np.asarray(values[where], dtype=np.float64)
-
-    shares = crossed @ widths
-    both = (crossed * widths) @ crossed.T
-    rows, columns = np.triu_indices(count, 1)
-    unions = shares[rows] + shares[columns] - both[rows, columns]
-    one = u * (1 - u) ** (count - 1) * float(terms(shares).sum())
-    two = u**2 * (1 - u) ** (count - 2) * float(terms(unions).sum()) if count > 1 else 0.0
-    sampled = _sampled(crossed, widths, u, terms, seed)
+    costs = StateCosts(plan)
+    count, u = len(costs.cables), faults.unavailability
+    one = u * (1 - u) ** (count - 1) * float(np.nansum(costs.redundancies(costs.singles())))
+    two = u**2 * (1 - u) ** (count - 2) * float(np.nansum(costs.redundancies(costs.pairs()))) if count > 1 else 0.0
+    chance = np.random.default_rng(seed)
+    sampled = costs.redundancies(chance.random((SAMPLES, count)) < u)
+    beyond = np.isnan(sampled)
+    sampled = np.where(beyond, 0.0, sampled)
     active = max(0.0, plan.duration_s - plan.stream.playback_s - 0.5 - faults.start_s)
     share = active / plan.duration_s
     return ExpectedRedundancy(
@@ -64,28 +121,21 @@ def expected_redundancy(plan: StreamPlan, faults: PoissonFaults, *, seed: int = 
         equation_45=(one + two) * share,
         mean=float(sampled.mean()) * share,
         spread=float(sampled.std()) * math.sqrt(faults.lasts_s / max(active, faults.lasts_s)) * share,
+        beyond=float(beyond.mean()) * share,
     )
 
 
-def cable_paths(plan: StreamPlan) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def loaded_cables(plan: StreamPlan) -> tuple[LinkId, ...]:
+    """One direction of every cable that carries labels, sorted."""
+    return cables_of(plan.network.links[i].id for i in plan.forward.loaded)
+
+
+def cable_paths(plan: StreamPlan) -> tuple[FloatArray, FloatArray]:
     """Shape (cables, paths): 1 where a path crosses a loaded cable either way; shape (paths,): the paths' shares."""
     split = plan.forward
-    cables = cables_of(plan.network.links[i].id for i in split.loaded)
-    row = {cable: k for k, cable in enumerate(cables)}
-    crossed = np.zeros((len(cables), len(split.paths)))
+    row = {cable: k for k, cable in enumerate(loaded_cables(plan))}
+    crossed = np.zeros((len(row), len(split.paths)))
     for number, path in enumerate(split.paths):
         for (cable,) in (cables_of([plan.network.links[i].id]) for i in path.links):
             crossed[row[cable], number] = 1
     return crossed, np.array([(path.stop - path.start) / LABELS for path in split.paths])
-
-
-def _sampled(
-    crossed: npt.NDArray[np.float64],
-    widths: npt.NDArray[np.float64],
-    u: float,
-    terms: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
-    seed: int,
-) -> npt.NDArray[np.float64]:
-    chance = np.random.default_rng(seed)
-    failed = (chance.random((SAMPLES, len(crossed))) < u).astype(np.float64)
-    return terms(((failed @ crossed) > 0) @ widths)

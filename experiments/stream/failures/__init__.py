@@ -1,0 +1,1 @@
+"""Random failures in time: what they cost (Gabrielyan 2007, eq. 21 and 22), and what overlaps make of it (appendix G)."""

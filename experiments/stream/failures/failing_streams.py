@@ -1,0 +1,51 @@
+"""A stream under Poisson failures of its route's cables, and its row of figures: what the studies of failures in time share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from testbed.faults.schedules import PoissonFaults
+from testbed.model.json_values import json_ready
+from testbed.stream.judgement.failure_costs import failure_costs
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import PlanOptions, build_plan, random_faults
+from testbed.stream.prediction.expected_redundancy import loaded_cables
+from testbed.stream.simulated import SimulatedStreamFabric
+from topologies import load_network
+
+Row = Mapping[str, Any]
+PLAYBACK_S = 1.0
+SIMULATED_PPS = 100.0
+MOST_FAILURES = 50_000
+
+
+def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[StreamPlan, PoissonFaults]:
+    """``failures_an_hour``: of all loaded cables together, each of ``lasts_s``. The same point gives the same failures.
+
+    Symbols are small where none are asked for, as the simulator carries them all the same.
+    """
+    stream = stream or StreamParameters(
+        rate_pps=SIMULATED_PPS, playback_s=PLAYBACK_S, symbol_bytes=16, labels=point.get("labels", "stratified")
+    )
+    options = PlanOptions(layers=point.get("layers") or None, stream=stream, seed=point["seed"])
+    plan, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
+    rate_per_s = point["failures_an_hour"] / 3600 / len(loaded_cables(plan))
+    faults = PoissonFaults(rate_per_s=rate_per_s, lasts_s=point["lasts_s"], most=MOST_FAILURES)
+    plan = replace(plan, duration_s=point["duration_s"])
+    return replace(plan, faults=random_faults(plan, faults)), faults
+
+
+def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
+    """``FailureCosts`` as JSON, and how many packets a second are sent at rest (P)."""
+    costs = failure_costs(plan, run)
+    at_rest = costs.block_packets * plan.stream.rate_pps / plan.stream.source_packets
+    return {**json_ready(asdict(costs)), "rest_pps": at_rest}
+
+
+def simulated_figures(point: Row) -> tuple[StreamPlan, PoissonFaults, dict[str, Any]]:
+    """The point run in virtual time."""
+    plan, faults = failing_plan(point)
+    return plan, faults, cost_figures(plan, SimulatedStreamFabric().run(plan))

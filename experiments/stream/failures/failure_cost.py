@@ -1,0 +1,267 @@
+"""What an hour of rare random failures costs in packets, against D x P x ROR (Gabrielyan 2007, eq. 21 and 22).
+
+D is how long one link is broken during the whole communication, P what is sent at rest. The sender knows neither route nor failure: it
+diagnoses what failed, answers with the exact N, and falls again. What it sends before that answer and after a failure's end is the
+transient, which the formula does not speak of: it is counted beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.stream.failures.failing_streams import simulated_figures
+from experiments.stream.networks import NETWORKS
+from testbed.commands.studies.study import Study
+from testbed.faults.schedules import PoissonFaults
+from testbed.model.verdict import Check, Verdict
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.expected_redundancy import StateCosts
+
+Row = Mapping[str, Any]
+SHARE = 0.02
+"""Of the prediction that a measured cost may be off: that of ROR on packets."""
+PACKETS = 0.25
+"""Of a block, that the mean cost of one cable's failures may be off."""
+DEVIATIONS = 3.0
+"""Standard deviations that the number and the places of random failures may be off."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Rates and durations of failures, one stream each: an hour in virtual time (quick: a quarter of one, on one network)."""
+    networks = NETWORKS[:1] if quick else NETWORKS
+    rates, durations, lasts = ((90,), (2.0, 8.0), 900.0) if quick else ((6, 12, 24), (2.0, 5.0, 10.0, 30.0), 3600.0)
+    return [
+        {
+            "network": one.name,
+            "source": one.source,
+            "sink": one.sink,
+            "failures_an_hour": rate,
+            "lasts_s": lasts_s,
+            "duration_s": lasts,
+            "seed": seed + 100 * k,
+        }
+        for one in networks
+        for k, (rate, lasts_s) in enumerate((rate, lasts_s) for rate in rates for lasts_s in durations)
+    ]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One stream in virtual time."""
+    plan, faults, found = simulated_figures(point)
+    return {**found, **before_any_failure(plan, faults)}
+
+
+def before_any_failure(plan: StreamPlan, faults: PoissonFaults) -> dict[str, Any]:
+    """Equation 21 before anything has happened: D = rate x duration x time, and what chance leaves open of D x P x ROR.
+
+    The variance is that of a compound Poisson process: each failure of cable l costs its own number of packets.
+    ``worst_block``: N for the costliest failure, which a sender of constant redundancy would always take.
+    """
+    costs = StateCosts(plan)
+    sizes = costs.block_sizes(costs.singles())
+    extra = np.nan_to_num(sizes - costs.base) * plan.stream.rate_pps / plan.stream.source_packets * faults.lasts_s
+    until = plan.duration_s - plan.stream.playback_s - 0.5
+    failures = faults.rate_per_s * (until - faults.start_s)
+    return {
+        "cables": len(extra),
+        "ror": float((np.nan_to_num(sizes / costs.base - 1)).sum()),
+        "equation_21": float(failures * extra.sum()),
+        "equation_21_spread": math.sqrt(float(failures * (extra**2).sum())),
+        "worst_block": float(np.nanmax(sizes)),
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Cost by duration, by cable and before anything has happened; what is sent at rest; no block lost after the answer."""
+    checks = [*_by_duration(rows), _slope(rows), _by_cable(rows), *_in_advance(rows), _at_rest(rows)]
+    checks.append(
+        Check.equal(
+            "undecodable blocks after the sender's answer",
+            0,
+            sum(row["undecodable_settled"] for row in rows),
+            rival_is="none: a count that has to be nought",
+        )
+    )
+    reasons = [row["invalid"] for row in rows if row.get("invalid")]
+    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+
+
+def steady_packets(row: Row) -> float:
+    """Packets beyond rest over the whole time of the failures, as the settled blocks of each state say: without the transient."""
+    return float(row["redundancy"] * row["rest_pps"] * row["duration_s"])
+
+
+def _by_duration(rows: Sequence[Row]) -> list[Check]:
+    """Packets that a failure costs, by its duration; the rival's cost is that of another duration."""
+    lasting = sorted({row["lasts_s"] for row in rows})
+    predicted, measured = {}, {}
+    for lasts_s in lasting:
+        own = [row for row in rows if row["lasts_s"] == lasts_s]
+        failures = max(1, sum(row["failures"] for row in own))
+        predicted[lasts_s] = sum(row["states"] for row in own) / failures
+        measured[lasts_s] = sum(map(steady_packets, own)) / failures
+    checks = []
+    for lasts_s in lasting:
+        other = lasting[0] if lasts_s != lasting[0] else lasting[-1]
+        checks.append(
+            Check.equal(
+                f"packets beyond rest that a failure of {lasts_s:g} s costs",
+                predicted[lasts_s],
+                measured[lasts_s],
+                tolerance=SHARE * predicted[lasts_s],
+                rival=predicted[other],
+                rival_is=f"a cost that does not depend on the duration: that of {other:g} s",
+                detail="eq. 22, overlapping failures as one state; the transient left out",
+            )
+        )
+    return checks
+
+
+def transient_fit(rows: Sequence[Row]) -> tuple[float, float, float, float]:
+    """All packets beyond rest = a x (what the states call for) + b x failures: a, b and the half widths of their 95 % intervals.
+
+    Least squares with residuals weighted by the number of failures, as each brings chance of its own.
+    """
+    weight = np.array([1 / math.sqrt(max(1, row["failures"])) for row in rows])
+    design = np.array([[row["states"], row["failures"]] for row in rows], dtype=np.float64) * weight[:, None]
+    target = np.array([row["total"] for row in rows]) * weight
+    (slope, each), *_ = np.linalg.lstsq(design, target, rcond=None)
+    left = target - design @ np.array([slope, each])
+    variance = float(left @ left) / max(1, len(rows) - 2)
+    errors = 1.96 * np.sqrt(np.diag(np.linalg.pinv(design.T @ design)) * variance)
+    return float(slope), float(each), float(errors[0]), float(errors[1])
+
+
+def _slope(rows: Sequence[Row]) -> Check:
+    slope, each, slope_error, each_error = transient_fit(rows)
+    return Check.equal(
+        "all packets beyond rest, per packet that D x P x ROR asks for",
+        1.0,
+        slope,
+        tolerance=SHARE,
+        uncertainty=slope_error if len(rows) > 2 else None,
+        rival=0.0,
+        rival_is="a cost that does not depend on the duration",
+        detail=f"beside it {each:.1f} ± {each_error:.1f} packets a failure, whatever its duration: the transient",
+    )
+
+
+def _by_cable(rows: Sequence[Row]) -> Check:
+    """The worst cable; the rival takes all failures to cost alike."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        for cable in row["by_cable"]:
+            found.setdefault((row["network"], cable["name"]), []).append(cable)
+    blocks = {key: sum(one["blocks"] for one in own) for key, own in found.items()}
+    mean = {
+        what: {key: sum(one[what] * one["blocks"] for one in own) / blocks[key] for key, own in found.items()}
+        for what in ("measured", "predicted")
+    }
+    of_network: dict[str, list[float]] = {}
+    for (network, _), cost in mean["predicted"].items():
+        of_network.setdefault(network, []).append(cost)
+    alike = {network: sum(costs) / len(costs) for network, costs in of_network.items()}
+    return Check.at_most(
+        "mean packets a block beyond rest while one cable is broken, off the predicted ones: the worst cable",
+        PACKETS,
+        max((abs(mean["measured"][key] - mean["predicted"][key]) for key in found), default=math.inf),
+        rival=max((abs(alike[key[0]] - mean["predicted"][key]) for key in found), default=0.0),
+        rival_is="every failure costs the mean of all, whichever it is",
+        detail=f"{len(found)} cables, {sum(blocks.values())} blocks",
+    )
+
+
+def _in_advance(rows: Sequence[Row]) -> list[Check]:
+    """Equation 21 as it stands, on each network, against the packets of all its streams, the transient included."""
+    checks = []
+    for network in dict.fromkeys(row["network"] for row in rows):
+        own = [row for row in rows if row["network"] == network]
+        predicted = sum(row["equation_21"] for row in own)
+        spread = math.sqrt(sum(row["equation_21_spread"] ** 2 for row in own))
+        constant = sum((row["worst_block"] - row["block_packets"]) * row["blocks"] for row in own)
+        states = sum(row["states"] for row in own)
+        checks.append(
+            Check.equal(
+                f"packets beyond rest by D x P x ROR before any failure, {network}",
+                predicted,
+                sum(row["total"] for row in own),
+                tolerance=DEVIATIONS * spread,
+                uncertainty=1.96 * spread,
+                rival=constant,
+                rival_is="constant redundancy for the worst failure",
+                detail=f"{sum(row['failures'] for row in own)} failures; those that came call for {states:.0f}, each as if alone "
+                f"for {sum(row['formula'] for row in own):.0f}; tolerance: three standard deviations of chance",
+            )
+        )
+    return checks
+
+
+def _at_rest(rows: Sequence[Row]) -> Check:
+    calm = [one for row in rows for one in row["by_down"] if one["name"] == "0"]
+    blocks = sum(one["blocks"] for one in calm)
+    return Check.at_most(
+        "mean packets a block beyond N at rest, while nothing is broken",
+        0.05,
+        sum(one["measured"] * one["blocks"] for one in calm) / max(1, blocks) if calm else math.inf,
+        rival=min(row["worst_block"] - row["block_packets"] for row in rows),
+        rival_is="constant redundancy for the worst failure",
+        detail=f"{blocks} blocks, from the moment at which the sender has fallen back",
+    )
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Packets a failure by its duration, and by cable."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8))
+    for number, network in enumerate(dict.fromkeys(row["network"] for row in rows)):
+        own = [row for row in rows if row["network"] == network]
+        _draw_by_duration(left, own, f"C{number}", network)
+        cables = [one for row in own for one in row["by_cable"]]
+        at, drawn = [one["predicted"] for one in cables], [one["measured"] for one in cables]
+        right.plot(at, drawn, "o", color=f"C{number}", fillstyle="none", label=network)
+    most = max([one["predicted"] for row in rows for one in row["by_cable"]], default=1.0)
+    right.plot([0, most], [0, most], "k--", linewidth=1, label="as predicted")
+    left.set(xlabel="duration of a failure, s", ylabel="packets beyond rest a failure", title="by duration")
+    right.set(
+        xlabel="N for the cable's labels, less N at rest",
+        ylabel="packets sent a block, less N at rest",
+        title="by cable, while it alone is broken",
+    )
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    figure.tight_layout()
+    return {"failure_cost": figure}
+
+
+def _draw_by_duration(axes: Any, rows: Sequence[Row], colour: str, network: str) -> None:
+    lasting = sorted({row["lasts_s"] for row in rows})
+    formula, steady, total = [], [], []
+    for lasts_s in lasting:
+        own = [row for row in rows if row["lasts_s"] == lasts_s]
+        failures = max(1, sum(row["failures"] for row in own))
+        formula.append(sum(row["states"] for row in own) / failures)
+        steady.append(sum(map(steady_packets, own)) / failures)
+        total.append(sum(row["total"] for row in own) / failures)
+    axes.loglog(lasting, formula, "-", color=colour, label=f"{network}: eq. 22 for these failures")
+    axes.loglog(lasting, steady, "o", color=colour, label="measured, without the transient")
+    axes.loglog(lasting, total, "x", color=colour, label="measured, all packets")
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="failure_cost",
+    title="What an hour of rare failures costs in packets",
+    does="hour-long streams under rare random failures in virtual time: packets sent beyond rest, by rate and duration of the failures",
+    answers="Gabrielyan 2007, eq. 21 and 22: D x P x ROR is what the sender really adds; rivals: a cost that does not depend on the "
+    "duration, the same cost for every link, constant redundancy",
+    deviations=(
+        "Cables fail, both directions at once, not directed links.",
+        "N is the exact worst window of stratified labels, not equation 25's; links below the tolerance cost what their labels ask for.",
+    ),
+)

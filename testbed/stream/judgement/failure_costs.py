@@ -1,0 +1,214 @@
+"""What random failures cost a stream in packets, against D x P x ROR (Gabrielyan 2007, eq. 21 and 22); pure numpy.
+
+Everything is counted in whole blocks: a block's *excess* is what was sent of it beyond N at rest. A state of the cables (which of
+them are broken) lasts from one failure's beginning or end to the next. A block is *settled* where it began after the sender's answer
+to the state and was over before the state was; settled blocks are what the formula speaks of. The excess of all others, less what the
+formula asks for in their time, is the *transient*: late parity before the answer, N still raised after a failure's end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.faults.schedules import cables_of
+from testbed.stream.judgement.fault_results import first_of_block, never_complete
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import epochs
+from testbed.stream.prediction.expected_redundancy import StateCosts
+from testbed.stream.prediction.suspects import cable_name
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+_ANSWER_BLOCKS = 5
+"""A sender that has not answered a state after two reports and so many blocks is judged all the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooled:
+    """Settled blocks of alike states. ``time_s``: how long such states lasted; ``measured`` and ``predicted``: mean excess of a block."""
+
+    name: str
+    time_s: float
+    blocks: int
+    measured: float
+    predicted: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureCosts:
+    """Packets sent beyond rest, and what they were sent for. All but the last four lines are numbers of packets.
+
+    ``total``: everything beyond N at rest. ``formula``: eq. 22, every failure for as long as it lasted, as if by itself. ``states``:
+    the same where failures that overlap lose the union of their labels. ``settled`` and ``settled_predicted``: of settled blocks.
+    ``before``: transient while something was broken, less what the formula asks for in that time. ``after``: transient with nothing broken.
+    ``late``: of the total, late parity. ``block_packets``: N at rest; ``blocks``: all of them.
+    ``redundancy``: mean over time of what was sent over rest, less one, the transient left out; ``redundancy_states``: predicted.
+    ``by_down``: by how many cables were broken; ``by_cable``: of each, while it alone was. Times beyond the code's reach
+    (``beyond_s``) count for nothing.
+    """
+
+    total: float
+    formula: float
+    states: float
+    settled: float
+    settled_predicted: float
+    before: float
+    after: float
+    late: float
+    block_packets: int
+    blocks: int
+    failures: int
+    failing_s: float
+    overlapping_s: float
+    beyond_s: float
+    redundancy: float
+    redundancy_states: float
+    undecodable_settled: int
+    by_down: tuple[Pooled, ...]
+    by_cable: tuple[Pooled, ...]
+
+
+class _States(NamedTuple):
+    """Shape (states,) each: when they begin and end, how many cables are broken, N less N at rest (nan beyond reach), and which."""
+
+    start_s: FloatArray
+    stop_s: FloatArray
+    down: IntArray
+    extra: FloatArray
+    names: list[str]
+
+    @property
+    def lasts_s(self) -> FloatArray:
+        return self.stop_s - self.start_s
+
+
+class _Blocks(NamedTuple):
+    """Shape (blocks,) each: the state in which it began, packets beyond N at rest, how many of them the state asks for (0 beyond
+    reach), late parity, and whether it is settled."""
+
+    state: IntArray
+    excess: FloatArray
+    wanted: FloatArray
+    late: FloatArray
+    settled: BoolArray
+
+
+def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> FailureCosts:
+    """For a plan whose routes do not change and whose faults cut their links. Cost: a few passes over the packet log."""
+    costs = StateCosts(plan)
+    states, base = _states(plan, run, costs), costs.base
+    blocks = _blocks(plan, run, states, base)
+    per_s = plan.stream.rate_pps / plan.stream.source_packets
+    asked, reach = np.nan_to_num(states.extra), ~np.isnan(states.extra)
+    inside, settled, busy = reach[blocks.state], blocks.settled, states.down[blocks.state] > 0
+    return FailureCosts(
+        total=float(blocks.excess[inside].sum()),
+        formula=_each_alone(run, costs) * per_s,
+        states=float((states.lasts_s * asked).sum()) * per_s,
+        settled=float(blocks.excess[settled].sum()),
+        settled_predicted=float(blocks.wanted[settled].sum()),
+        before=float((blocks.excess - blocks.wanted)[inside & ~settled & busy].sum()),
+        after=float(blocks.excess[inside & ~settled & ~busy].sum()),
+        late=float(blocks.late[inside].sum()),
+        block_packets=base,
+        blocks=len(blocks.state),
+        failures=len(run.faults),
+        failing_s=float(states.lasts_s[states.down > 0].sum()),
+        overlapping_s=float(states.lasts_s[states.down > 1].sum()),
+        beyond_s=float(states.lasts_s[~reach].sum()),
+        redundancy=float((states.lasts_s * _means(states, blocks))[reach].sum()) / base / plan.duration_s,
+        redundancy_states=float((states.lasts_s * asked).sum()) / base / plan.duration_s,
+        undecodable_settled=int((settled & never_complete(run)).sum()),
+        by_down=_pooled([str(down) for down in states.down], states, blocks),
+        by_cable=_pooled(
+            [name if down == 1 else "" for down, name in zip(states.down, states.names, strict=True)], states, blocks
+        ),
+    )
+
+
+def _each_alone(run: StreamMeasurements, costs: StateCosts) -> float:
+    """Packets a block times seconds that the failures call for, each as if alone; those of cables beyond reach left out."""
+    extra = np.nan_to_num(costs.block_sizes(costs.singles()) - costs.base)
+    column = {link: k for k, link in enumerate(costs.cables)}
+    cables = [(times, cables_of([times.fault.link])[0]) for times in run.faults]
+    return sum((times.stop_s - times.start_s) * float(extra[column[link]]) for times, link in cables if link in column)
+
+
+def _blocks(plan: StreamPlan, run: StreamMeasurements, states: _States, base: int) -> _Blocks:
+    started = run.blocks.started_s
+    state = np.clip(np.searchsorted(states.start_s, started, side="right") - 1, 0, len(states.start_s) - 1)
+    counts = np.bincount(np.searchsorted(run.blocks.block, run.sent.block), minlength=len(started)).astype(np.float64)
+    first = first_of_block(run)
+    begun = np.zeros(len(started))
+    begun[np.searchsorted(run.blocks.block, run.sent.block[first])] = run.sent.block_size[first]
+    settled = _settled(plan, states, (started, begun - base, state)) & ~np.isnan(states.extra)[state]
+    wanted = np.nan_to_num(states.extra)[state]
+    return _Blocks(state, counts - base, wanted, np.maximum(0.0, counts - begun), settled)
+
+
+def _states(plan: StreamPlan, run: StreamMeasurements, costs: StateCosts) -> _States:
+    found = epochs(plan, run.faults, ())
+    column = {link: k for k, link in enumerate(costs.cables)}
+    broken: BoolArray = np.zeros((len(found), len(column)), dtype=np.bool_)
+    for number, epoch in enumerate(found):
+        for link in cables_of(plan.network.links[i].id for i, _ in epoch.broken):
+            if link in column:
+                broken[number, column[link]] = True
+    return _States(
+        np.array([epoch.start_s for epoch in found]),
+        np.array([epoch.stop_s for epoch in found]),
+        broken.sum(axis=1),
+        costs.block_sizes(broken) - costs.base,
+        ["+".join(cable_name(costs.cables[k]) for k in np.flatnonzero(row)) for row in broken],
+    )
+
+
+def _settled(plan: StreamPlan, states: _States, blocks: tuple[FloatArray, FloatArray, IntArray]) -> BoolArray:
+    """Which blocks began after the answer to their state and were over, parity included, before its end.
+
+    ``blocks``: when each began, N as it was then less N at rest, and its state.
+    """
+    started, begun, state = blocks
+    block_s = plan.stream.source_packets / plan.stream.rate_pps
+    answered = np.minimum(states.stop_s, states.start_s + 2 * plan.stream.report_interval_s + _ANSWER_BLOCKS * block_s)
+    np.minimum.at(answered, state, np.where(begun == states.extra[state], started, np.inf))
+    return np.asarray((started >= answered[state]) & (started + 2 * block_s < states.stop_s[state]))
+
+
+def _means(states: _States, blocks: _Blocks) -> FloatArray:
+    """Shape (states,): mean excess of a block in each, by its own settled blocks, else by those of all states with as many broken."""
+    settled, count = blocks.settled, len(states.down)
+    own = np.bincount(blocks.state[settled], minlength=count)
+    sums = np.bincount(blocks.state[settled], weights=blocks.excess[settled], minlength=count)
+    found = np.zeros(count)
+    for down in np.unique(states.down):
+        alike = states.down == down
+        common = sums[alike].sum() / max(1, own[alike].sum())
+        found[alike] = np.where(own[alike] > 0, sums[alike] / np.maximum(1, own[alike]), common)
+    return found
+
+
+def _pooled(names: list[str], states: _States, blocks: _Blocks) -> tuple[Pooled, ...]:
+    """Settled blocks by the name of their state, in the order of the names; nameless states are left out."""
+    label, found = np.array(names), []
+    for name in sorted(set(names) - {""}):
+        own = label == name
+        mine = blocks.settled & own[blocks.state]
+        if mine.any():
+            found.append(
+                Pooled(
+                    name=name,
+                    time_s=round(float(states.lasts_s[own].sum()), 3),
+                    blocks=int(mine.sum()),
+                    measured=float(blocks.excess[mine].mean()),
+                    predicted=float(blocks.wanted[mine].mean()),
+                )
+            )
+    return tuple(found)

@@ -1,0 +1,79 @@
+"""What failures cost, from measured rows: the true ones pass, those of senders that the formula's rivals describe fail."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.stream.failures import failing_streams, failure_cost
+from testbed.stream.endpoints import build_sender
+from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.study_rows import Rows, failed
+
+MEASURED = Path(__file__).with_name("measured_rows.json")
+
+
+@pytest.fixture
+def rows() -> Rows:
+    """What ``testbed experiment run failure_cost --quick`` measured."""
+    found: Rows = json.loads(MEASURED.read_text())["failure_cost"]
+    return found
+
+
+def measured_with(size: int | None) -> Rows:
+    """A minute and a half of failures, with a sender that takes one block size whatever happens (None: with ours)."""
+    point = failure_cost.points(True, 3)[1] | {"duration_s": 90.0, "failures_an_hour": 300}
+    plan, faults = failing_streams.failing_plan(point)
+    sender = build_sender if size is None else partial(build_sender, foreseen=lambda _: size)
+    run = SimulatedStreamFabric(sender).run(plan)
+    return [point | failing_streams.cost_figures(plan, run) | failure_cost.before_any_failure(plan, faults)]
+
+
+def test_a_true_run_passes_and_is_drawn(rows: Rows) -> None:
+    assert failed(failure_cost.judge(rows)) == ""
+    assert sum(row["failures"] for row in rows) > 8
+    assert list(failure_cost.figures(rows)) == ["failure_cost"]
+
+
+def test_our_sender_passes_where_the_wrong_ones_fail() -> None:
+    (row,) = measured_with(None)
+    assert row["redundancy"] == pytest.approx(row["redundancy_states"], rel=0.02) and row["failures"] > 1
+    assert all(cable["measured"] == cable["predicted"] for cable in row["by_cable"])
+
+
+def test_a_sender_that_never_raises_n_fails(rows: Rows) -> None:
+    wrong = failed(failure_cost.judge([rows[0], *measured_with(22)]))
+    assert "that a failure of 8 s costs" in wrong and "the worst cable" in wrong and "undecodable" in wrong
+
+
+def test_constant_redundancy_fails(rows: Rows) -> None:
+    wrong = failed(failure_cost.judge([rows[0], *measured_with(29)]))
+    assert "before any failure" in wrong and "while nothing is broken" in wrong and "the worst cable" in wrong
+
+
+def test_a_cost_that_does_not_depend_on_the_duration_fails(rows: Rows) -> None:
+    short, long = rows
+    each = short["redundancy"] / short["failures"]
+    same = {"redundancy": each * long["failures"], "total": short["total"] / short["failures"] * long["failures"]}
+    wrong = failed(failure_cost.judge([short, long | same]))
+    assert "that a failure of 8 s costs" in wrong and "per packet that D x P x ROR asks for" in wrong
+
+
+def test_the_same_cost_for_every_cable_fails(rows: Rows) -> None:
+    def alike(row: dict[str, Any]) -> dict[str, Any]:
+        mean = sum(cable["predicted"] for cable in row["by_cable"]) / len(row["by_cable"])
+        return row | {"by_cable": [cable | {"measured": mean} for cable in row["by_cable"]]}
+
+    assert "the worst cable" in failed(failure_cost.judge([alike(row) for row in rows]))
+
+
+def test_a_route_whose_cables_cost_alike_cannot_tell(rows: Rows) -> None:
+    even = [
+        row | {"by_cable": [cable | {"predicted": 3.0, "measured": 3.0} for cable in row["by_cable"]]} for row in rows
+    ]
+    check = next(check for check in failure_cost.judge(even).checks if "the worst cable" in check.name)
+    assert check.outcome == "cannot-tell"
