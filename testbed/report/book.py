@@ -26,7 +26,7 @@ TITLES = {
     2: "Chapter 2: striped files",
     3: "Chapter 3: liquid schedules",
     4: "Chapter 4: capillary routing and redundancy",
-    5: "Document 003: FT-DRB and NAC",
+    5: "Zarza 2011: FT-DRB and NAC",
     0: "Others",
 }
 
