@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import TYPE_CHECKING
 
 from sfio_emu.client.buffers import first_bytes
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
-from sfio_emu.errors import SfioError, UsageError
+from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.names import SubfileName, parse_file_name
-from sfio_emu.settings import CALLS
+from sfio_emu.settings import CALLS, Settings
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.wire import Kind
 
@@ -28,9 +28,12 @@ def size() -> int:
     return current_session().group.size
 
 
-def mopen(name: str, stripe_unit_size: int) -> StripedFile:
-    """Open the striped file "host/path;host/path;": collective. Missing subfiles are created."""
-    return StripedFile.open(name, stripe_unit_size)
+def mopen(name: str, stripe_unit_size: int, settings: Settings | None = None) -> StripedFile:
+    """Open the striped file "host/path;host/path;": collective. Missing subfiles are created.
+
+    `settings`: of this file, where they are not to be those of the session.
+    """
+    return StripedFile.open(name, stripe_unit_size, settings=settings)
 
 
 def mclose(file: StripedFile) -> None:
@@ -119,6 +122,10 @@ def mwriteb(
 
 
 def _blocks(count: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[Buffer]:
+    count = whole_number(count, "number of blocks")
+    for what, values in (("offsets", offsets), ("buffers", buffers), ("sizes", sizes)):
+        if not isinstance(values, Sized):
+            raise UsageError(f"the {what} are {values!r}: give a list, one entry a block")
     if not count == len(offsets) == len(buffers) == len(sizes):
         raise UsageError(
             f"{count} blocks with {len(offsets)} offsets, {len(buffers)} buffers and {len(sizes)} sizes:"

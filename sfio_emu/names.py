@@ -3,11 +3,14 @@ There is no metafile: name and stripe unit are all that is known of a file."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from sfio_emu.errors import UsageError
 
 MAX_PATH_BYTES = 1024
+MAX_PIECE_BYTES = 255  # between two slashes; what file systems take
+MAX_SUBFILES = 4096  # a host: what a listener lets one client have open
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -37,6 +40,9 @@ def parse_file_name(name: str) -> tuple[SubfileName, ...]:
     if not parts:
         raise UsageError("the name of the striped file is empty: write it as 'host/path;host/path;'")
     subfiles = tuple(_parse_part(number, part) for number, part in enumerate(parts, 1))
+    host, most = Counter(subfile.host for subfile in subfiles).most_common(1)[0]
+    if most > MAX_SUBFILES:
+        raise UsageError(f"the file name has {most} subfiles on the host {host!r}: give at most {MAX_SUBFILES}")
     seen: set[SubfileName] = set()
     for number, subfile in enumerate(subfiles, 1):
         if subfile in seen:
@@ -68,9 +74,15 @@ def _parse_part(number: int, part: str) -> SubfileName:
     if not pieces:
         raise UsageError(f"{where} has no path: write 'host/path'")
     clean = "/".join(pieces)
-    if len(clean.encode("utf-8", "surrogateescape")) > MAX_PATH_BYTES:
+    if len(_octets(clean)) > MAX_PATH_BYTES:
         raise UsageError(f"part {number} of the file name is longer than {MAX_PATH_BYTES} bytes: shorten its path")
+    if any(len(_octets(piece)) > MAX_PIECE_BYTES for piece in pieces):
+        raise UsageError(f"part {number} of the file name has a name longer than {MAX_PIECE_BYTES} bytes: shorten it")
     return SubfileName(host=host, path=clean)
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 __all__ = ["MAX_PATH_BYTES", "SubfileName", "parse_file_name"]

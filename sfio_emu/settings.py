@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sfio_emu.errors import whole_number
+from sfio_emu.errors import UsageError, whole_number
 
 CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "read")
 
@@ -30,6 +30,9 @@ class Settings:
     message_bytes: int = (1 << 20) + 4096
 
     def __post_init__(self) -> None:
+        for name in ("sort", "merge", "combine", "pipeline", "check_data"):
+            if not isinstance(getattr(self, name), bool):
+                raise UsageError(f"the setting {name} is {getattr(self, name)!r}: give True or False")
         whole_number(self.window, "window (messages)", 1)
         whole_number(self.message_bytes, "largest message (bytes)", 4096)
 

@@ -21,7 +21,7 @@ from sfio_emu.layout.pieces import Bytes
 from sfio_emu.layout.requests import Requests, make_requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName, parse_file_name
-from sfio_emu.settings import Counters
+from sfio_emu.settings import Counters, Settings
 from sfio_emu.wire import Kind
 
 if TYPE_CHECKING:
@@ -33,13 +33,15 @@ AT_ONCE_BYTES = 1 << 20
 class StripedFile:
     """An open striped file. `counters` say what its calls have done, `layout` how it lies, `subfiles` where."""
 
-    def __init__(self, subfiles: Sequence[SubfileName], layout: Layout, session: Session) -> None:
+    def __init__(
+        self, subfiles: Sequence[SubfileName], layout: Layout, session: Session, settings: Settings | None = None
+    ) -> None:
         """Use `open`."""
         self.subfiles = tuple(subfiles)
         self.layout = layout
         self.session = session
         self.closed = False
-        self._access = Access(subfiles, layout, session)
+        self._access = Access(subfiles, layout, session, settings)
         self._position = 0
         self._registered = False
         self._held: list[SubfileName] = []
@@ -50,18 +52,22 @@ class StripedFile:
         return self._access.counters
 
     @classmethod
-    def open(cls, name: str, stripe_unit: int, *, session: Session | None = None) -> StripedFile:
+    def open(
+        cls, name: str, stripe_unit: int, *, session: Session | None = None, settings: Settings | None = None
+    ) -> StripedFile:
         """Open (and where missing create) a striped file: collective, a synchronisation point.
 
-        Raises `UsageError` (name, stripe unit, another process means another file or unit, or the file is open in this
+        `settings`: of this file, where they are not to be the session's. Raises `UsageError` (name, stripe unit, another process means another file or unit, or the file is open in this
         process with another unit), `ListenerLost`, `RemoteFailure`.
         """
         session = session or current_session()
         fault: SfioError | None = None
         file: StripedFile | None = None
         try:
+            if settings is not None and not isinstance(settings, Settings):
+                raise UsageError(f"settings of type {type(settings).__name__}: give a Settings, or None")
             subfiles = parse_file_name(name)
-            file = cls(subfiles, Layout(stripe_unit=stripe_unit, subfiles=len(subfiles)), session)
+            file = cls(subfiles, Layout(stripe_unit=stripe_unit, subfiles=len(subfiles)), session, settings)
             file._open_subfiles()
         except SfioError as error:
             fault = error
@@ -244,35 +250,37 @@ class StripedFile:
         """Set the position: from the start (0), from where it is (1), from the end (2)."""
         if whence not in (0, 1, 2):
             raise UsageError(f"whence is {whence!r}: give 0, 1 or 2")
-        position = (
-            whole_number(offset, "offset to seek", -(2**62))
-            + (0, self._position, self.size() if whence == 2 else 0)[whence]
-        )
-        if position < 0:
-            raise UsageError(f"a position of {position}: it must be at least 0")
-        self._position = position
+        offset = whole_number(offset, "offset to seek", -(2**62))
+        with self.session.guard:
+            position = offset + (0, self._position, self.size() if whence == 2 else 0)[whence]
+            if position < 0:
+                raise UsageError(f"a position of {position}: it must be at least 0")
+            self._position = position
         return position
 
     def read(self, size: int | None = -1) -> bytes:
         """Up to `size` bytes from the position (all the rest if negative or None), which goes on by them."""
         size = whole_number(-1 if size is None else size, "number of bytes to read", -(2**62))
-        if size < 0:
-            size = max(self.size() - self._position, 0)
-        result = self.pread(size, self._position)
-        self._position += len(result)
+        with self.session.guard:
+            if size < 0:
+                size = max(self.size() - self._position, 0)
+            result = self.pread(size, self._position)
+            self._position += len(result)
         return result
 
     def readinto(self, buffer: Buffer) -> int:
         """Read into a buffer from the position, which goes on."""
-        count = self.pread(buffer, self._position)
-        assert isinstance(count, int)
-        self._position += count
+        with self.session.guard:
+            count = self.pread(buffer, self._position)
+            assert isinstance(count, int)
+            self._position += count
         return count
 
     def write(self, data: Buffer) -> int:
         """Write at the position, which goes on."""
-        count = self.pwrite(data, self._position)
-        self._position += count
+        with self.session.guard:
+            count = self.pwrite(data, self._position)
+            self._position += count
         return count
 
     def _require_open(self) -> None:

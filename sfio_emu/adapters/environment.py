@@ -4,12 +4,12 @@ SFIO_RANK, SFIO_SIZE, SFIO_GROUP, SFIO_LISTENERS ("p1=10.0.0.1:7000,p2=..."), SF
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sfio_emu.adapters.sockets import DEFAULT_TIMEOUT_S, TcpConnections
 from sfio_emu.client.session import Session
-from sfio_emu.errors import UsageError
-from sfio_emu.ports import ProcessGroup, SoloGroup
+from sfio_emu.errors import PeerError, UsageError, whole_number
+from sfio_emu.ports import Connection, Connections, Conversation, ProcessGroup, SoloGroup
 
 MIN_JOIN_S = 30.0  # processes of one program may start seconds apart on a busy machine
 
@@ -21,8 +21,24 @@ def session_from_environment() -> Session:
     if not 0 <= rank < size:
         raise UsageError(f"SFIO_RANK is {rank} and SFIO_SIZE {size}: the rank must be 0 to size - 1")
     timeout_s = _timeout_s(values)
-    connections = TcpConnections(parse_listeners(values.get("SFIO_LISTENERS", "")), timeout_s=timeout_s)
+    listeners = parse_listeners(values.get("SFIO_LISTENERS", ""))
+    connections: Connections = TcpConnections(listeners, timeout_s=timeout_s) if listeners else _NoListeners()
     return Session(connections, _group(values, rank, size, timeout_s))
+
+
+class _NoListeners:
+    """What stands for connections where the environment names no listener: ranks and groups can be used all the same."""
+
+    hosts: Sequence[str] = ()
+
+    def connect(self, host: str) -> Connection:
+        raise UsageError(
+            f"no listener is known for the host {host!r}: set SFIO_LISTENERS to {host}=ADDRESS:PORT (commas between"
+            " several), or give a session of your own (sfio_emu.use)"
+        )
+
+    def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
+        return {}
 
 
 def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
@@ -31,9 +47,11 @@ def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
     for part in filter(None, text.split(",")):
         host, equals, place = part.strip().partition("=")
         address, colon, port = place.rpartition(":")
-        if not (host and equals and address and colon and port.isdigit()):
+        if not (host and equals and address and colon and port.isascii() and port.isdigit()):
             raise UsageError(f"SFIO_LISTENERS has the part {part!r}: write host=address:port, with commas between")
-        addresses[host] = (address, int(port))
+        if host in addresses:
+            raise UsageError(f"SFIO_LISTENERS names the host {host!r} twice: give each host one listener")
+        addresses[host] = (address, whole_number(int(port), f"port of {host} in SFIO_LISTENERS", 1, 65535))
     return addresses
 
 

@@ -39,6 +39,8 @@ _MAX_ROUND_BYTES = 1 << 32  # a complete round holds the items of every rank
 
 def _parse_address(address: str) -> tuple[socket.AddressFamily, str | tuple[str, int]]:
     """`unix:/path` or `tcp:host:port`. Raises UsageError."""
+    if not isinstance(address, str):
+        raise UsageError(f"address of the process group is {address!r}: give unix:/path or tcp:host:port")
     scheme, _, rest = address.partition(":")
     if scheme == "unix" and rest:
         return socket.AF_UNIX, rest
@@ -103,6 +105,7 @@ class GroupServer:
         self._next_key = 0
         self._wake_read, self._wake_write = os.pipe()
         self._stopping = False
+        self._process = os.getpid()  # a child of fork has neither the thread nor the right to end the group
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listening, selectors.EVENT_READ, -1)
         self._selector.register(self._wake_read, selectors.EVENT_READ, -2)
@@ -111,7 +114,7 @@ class GroupServer:
 
     def close(self) -> None:
         """Send what is still to be sent (for at most 2 s), then end every connection. May be called twice."""
-        if self._stopping:
+        if self._stopping or os.getpid() != self._process:
             return
         self._stopping = True
         os.write(self._wake_write, b".")
@@ -230,7 +233,8 @@ class GroupServer:
 class SocketGroup:
     """This process as a member of a group: `rank`, `size`, `barrier`, `all_gather` (the port sfio_emu.ports.ProcessGroup).
 
-    For one thread. After an error the group is over: every further call raises it again.
+    Threads take turns, but must all make their collective calls in the order of the other processes. A child of fork has
+    no place in the group: its calls raise UsageError. After an error the group is over: every further call raises it again.
     """
 
     def __init__(self, connection: socket.socket, rank: int, size: int, server: GroupServer | None) -> None:
@@ -242,6 +246,8 @@ class SocketGroup:
         self._round = 0
         self._broken: GroupError | None = None
         self._closed = False
+        self._turn = threading.Lock()
+        self._process = os.getpid()
 
     @classmethod
     def join(cls, address: str, rank: int, size: int, timeout_s: float) -> SocketGroup:
@@ -283,8 +289,9 @@ class SocketGroup:
         if self._closed:
             return
         self._closed = True
-        with contextlib.suppress(OSError):
-            self._connection.sendall(Frame(kind=Kind.LEAVE, rank=self.rank).encode())
+        if os.getpid() == self._process:  # a child of fork leaves without a word: its parent stays
+            with contextlib.suppress(OSError):
+                self._connection.sendall(Frame(kind=Kind.LEAVE, rank=self.rank).encode())
         self._connection.close()
         if self._server is not None:
             self._server.close()
@@ -298,6 +305,15 @@ class SocketGroup:
         self.close()
 
     def _exchange(self, kind: Kind, item: bytes) -> list[bytes]:
+        if os.getpid() != self._process:
+            raise UsageError(
+                f"this process was forked from rank {self.rank} and has no place in its group of {self.size}: it may read"
+                " and write; make collective calls (open, close, truncate, ..._all) in the processes of the group"
+            )
+        with self._turn:
+            return self._exchange_in_turn(kind, item)
+
+    def _exchange_in_turn(self, kind: Kind, item: bytes) -> list[bytes]:
         if self._broken is not None:
             raise self._broken
         if self._closed:

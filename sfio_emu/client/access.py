@@ -41,14 +41,17 @@ class Call(NamedTuple):
 
 
 class Access:
-    """The subfiles of an open file as seen by one process.
+    """The subfiles of an open file as seen by one process; `settings` are the session's unless the file has its own.
 
     `sizes`: what the subfiles are known to hold at least. Whoever writes past the end of the file makes the subfiles
     it does not touch as long as they are in a file that reaches so far: the sum of their sizes is always its size.
     """
 
-    def __init__(self, subfiles: Sequence[SubfileName], layout: Layout, session: Session) -> None:
+    def __init__(
+        self, subfiles: Sequence[SubfileName], layout: Layout, session: Session, settings: Settings | None = None
+    ) -> None:
         self.subfiles, self.layout, self.session = tuple(subfiles), layout, session
+        self.settings = session.settings if settings is None else settings
         self.counters = Counters()
         self.sizes = [0] * len(self.subfiles)
         self.hosts: dict[str, list[int]] = {}
@@ -59,23 +62,23 @@ class Access:
         """Write the blocks; raises the first fault in the order of hosts when all hosts are served."""
         if not len(requests):
             return
-        settings = self.session.settings
-        due = self._too_short(requests.end)
+        settings = self.settings
         chosen = prepare(requests, settings, writing=True).requests
         with self._counted() as counters:
+            due = self._too_short(requests.end)
             call = Call(memory, settings, counters, self._block(memory, chosen))
 
             def messages(host: str) -> Iterator[Message]:
                 return self._write_messages(host, call, self._pieces(host, chosen, merge=settings.merge), due)
 
             self._transfer(call, messages, self._shares(chosen), "write", also=due)
-        self._note_sizes(due)
+            self._note_sizes(due)
 
     def read(self, memory: Bytes, requests: Requests) -> int:
         """Read the blocks; where the first byte of the file lies that is missing (`NO_END`: none)."""
         if not len(requests):
             return NO_END
-        settings = self.session.settings
+        settings = self.settings
         prepared = prepare(requests, settings, writing=False)
         chosen = prepared.requests
         end = [NO_END]
@@ -98,9 +101,9 @@ class Access:
         """Write a block as one message, one answer and one call of the disk for each fragment."""
         if not len(memory):
             return
-        due = self._too_short(offset)
         nothing = [0] * len(self.subfiles)
         with self._counted() as counters:
+            due = self._too_short(offset)
             call = Call(memory, PLAIN, counters)
             self._transfer(call, lambda host: self._write_messages(host, call, (), due), nothing, "write", also=due)
             self._note_sizes(due)
@@ -143,17 +146,18 @@ class Access:
 
     @contextmanager
     def _counted(self) -> Iterator[Counters]:
-        """Counters of one call, added to those of the file and of the session however it ends."""
+        """The turn of one call, and its counters, added to those of the file and of the session however it ends."""
         counters = Counters()
-        try:
-            yield counters
-        finally:
-            self.counters.add(counters)
-            self.session.counters.add(counters)
+        with self.session.guard:
+            try:
+                yield counters
+            finally:
+                self.counters.add(counters)
+                self.session.counters.add(counters)
 
     def _block(self, memory: Bytes, requests: Requests) -> BlockStage | None:
         """Stages shared by all hosts, where there is one large block for several subfiles."""
-        if len(requests) != 1 or len(self.subfiles) == 1 or not self.session.settings.merge:
+        if len(requests) != 1 or len(self.subfiles) == 1 or not self.settings.merge:
             return None
         offset, place, size = int(requests.offsets[0]), int(requests.memory[0]), int(requests.sizes[0])
         if size < MIN_BLOCK_BYTES:
@@ -190,7 +194,7 @@ class Access:
         self, host: str, call: Call, pieces: Iterable[Piece], due: Mapping[int, int]
     ) -> Iterator[Message]:
         """The messages for a host; the last one also makes its subfiles as long as they must be."""
-        transfer, limit_bytes = self._host_transfer(host, call), self.session.link(host).limit_bytes
+        transfer, limit_bytes = self._host_transfer(host, call), self._limit_bytes(host)
         reached = dict.fromkeys(self.hosts[host], 0)
         room = limit_bytes - wire.RUN_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
@@ -205,7 +209,7 @@ class Access:
             yield transfer.write(waiting, ensured)
 
     def _read_messages(self, host: str, call: Call, pieces: Iterable[Piece], end: list[int]) -> Iterator[Message]:
-        transfer, limit_bytes = self._host_transfer(host, call), self.session.link(host).limit_bytes
+        transfer, limit_bytes = self._host_transfer(host, call), self._limit_bytes(host)
         for packed in _packed(Kind.READ, pieces, limit_bytes, call.settings):
             yield transfer.read(packed, self._ends_at(end))
 
@@ -229,6 +233,9 @@ class Access:
             whole + int((np.clip(after[1] - n * unit, 0, unit) - np.clip(before[1] - n * unit, 0, unit)).sum())
             for n in range(count)
         ]
+
+    def _limit_bytes(self, host: str) -> int:
+        return min(self.session.link(host).limit_bytes, self.settings.message_bytes)
 
     def _handles(self, host: str) -> dict[int, int]:
         return {number: self.session.handle(self.subfiles[number]) for number in self.hosts[host]}

@@ -4,7 +4,7 @@ Nothing is copied; what cannot be used in place is refused with a reason."""
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +30,9 @@ def as_bytes(buffer: Buffer, *, writable: bool = False) -> Bytes:
     if writable and view.readonly:
         raise UsageError("the buffer to read into is read-only: give a bytearray or a writable array")
     if not view.c_contiguous:
-        raise UsageError("the buffer is not contiguous: give a contiguous array, or its parts as blocks")
+        raise UsageError(
+            "the buffer is not contiguous: give a contiguous array, or its parts as blocks or by a datatype"
+        )
     if not view.nbytes:
         return np.empty(0, dtype=np.uint8)
     return np.frombuffer(view.cast("B"), dtype=np.uint8)
@@ -41,6 +43,8 @@ def span(buffers: Sequence[Buffer], *, writable: bool) -> tuple[Bytes, list[int]
 
     Only the bytes of the buffers may be touched; the caller keeps them alive.
     """
+    if not isinstance(buffers, Iterable) or isinstance(buffers, (str, bytes, bytearray)):
+        raise UsageError(f"the buffers are of type {type(buffers).__name__}: give a list of buffers")
     arrays = [as_bytes(buffer, writable=writable) for buffer in buffers]
     sizes = [len(array) for array in arrays]
     addresses = [array.__array_interface__["data"][0] if len(array) else 0 for array in arrays]

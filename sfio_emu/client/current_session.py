@@ -4,6 +4,7 @@ The functions of Appendix A and `StripedFile.open` take it where they are not gi
 from __future__ import annotations
 
 from sfio_emu.client.session import Session
+from sfio_emu.errors import UsageError
 
 _session: Session | None = None
 
@@ -11,6 +12,8 @@ _session: Session | None = None
 def use(session: Session | None) -> None:
     """Set the session of this process; None: make it anew from the environment when next needed."""
     global _session
+    if session is not None and not isinstance(session, Session):
+        raise UsageError(f"a {type(session).__name__} is no session: give a Session, or None")
     _session = session
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from sfio_emu.errors import PeerError, UsageError
+from sfio_emu.errors import PeerError, whole_number
 
 MAGIC = b"SFG1"
 HEADER = struct.Struct("!4sBIIQ")  # magic, kind, rank (or size in a welcome), round, payload bytes
@@ -126,10 +126,8 @@ def failure_error(frame: Frame) -> GroupError:
 
 def check_membership(rank: int, size: int) -> None:
     """Raises UsageError unless 0 <= rank < size."""
-    if not 1 <= size <= MAX_RANKS:
-        raise UsageError(f"size of the group is {size}: give a number from 1 to {MAX_RANKS}")
-    if not 0 <= rank < size:
-        raise UsageError(f"rank is {rank} in a group of {size}: give a number from 0 to {size - 1}")
+    size = whole_number(size, "size of the group", 1, MAX_RANKS)
+    whole_number(rank, f"rank in a group of {size}", 0, size - 1)
 
 
 class Coordinator:

@@ -8,10 +8,12 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import SupportsIndex
+from functools import wraps
+from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar
 
 from sfio_emu import wire
 from sfio_emu.client.connection import Exchange, Message
+from sfio_emu.client.threads import Guard
 from sfio_emu.client.transfer import Stage
 from sfio_emu.errors import PeerError, SfioError, UsageError
 from sfio_emu.names import SubfileName
@@ -20,6 +22,19 @@ from sfio_emu.settings import CALLS, Counters, Settings
 from sfio_emu.wire import Kind
 
 MANAGEMENT = Settings(check_data=True)
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concatenate[Session, P], Result]:
+    """A method of a session that one thread at a time may be in."""
+
+    @wraps(act)
+    def take_turn(session: Session, /, *arguments: P.args, **named: P.kwargs) -> Result:
+        with session.guard:
+            return act(session, *arguments, **named)
+
+    return take_turn
 
 
 @dataclass(kw_only=True)
@@ -37,7 +52,8 @@ class Link:
 class Session:
     """Connections, process group, order of transfers and settings, shared by the files of a process.
 
-    Not for several threads at once. `counters` are the sums over all calls.
+    For any number of threads: `guard` lets their calls take turns. A child of fork makes connections of its own when it
+    first needs them; its parent's stay the parent's. `counters` are the sums over all calls.
     """
 
     def __init__(
@@ -47,7 +63,14 @@ class Session:
         turns: Turns | None = None,
         settings: Settings | None = None,
     ) -> None:
+        if not callable(getattr(connections, "connect", None)):
+            raise UsageError(f"connections of type {type(connections).__name__}: give a TcpConnections")
+        if group is not None and not callable(getattr(group, "all_gather", None)):
+            raise UsageError(f"a group of type {type(group).__name__}: give a process group, or None")
+        if settings is not None and not isinstance(settings, Settings):
+            raise UsageError(f"settings of type {type(settings).__name__}: give a Settings, or None")
         self.connections = connections
+        self.guard = Guard(self._forget_connections)
         self.group: ProcessGroup = group if group is not None else SoloGroup()
         self.turns: Turns = turns if turns is not None else FreeTurns()
         self.settings = settings if settings is not None else Settings()
@@ -57,6 +80,7 @@ class Session:
         self._errors = [0] * (len(CALLS) + 1)
         self._units: dict[tuple[SubfileName, ...], list[int]] = {}
 
+    @_in_turn
     def register(self, subfiles: tuple[SubfileName, ...], stripe_unit: int) -> None:
         """Note that a file of these subfiles is open; raises `UsageError` where one is open with another stripe unit."""
         units = self._units.setdefault(subfiles, [])
@@ -67,6 +91,7 @@ class Session:
             )
         units.append(stripe_unit)
 
+    @_in_turn
     def unregister(self, subfiles: tuple[SubfileName, ...]) -> None:
         """Note that a file of these subfiles is closed."""
         units = self._units[subfiles]
@@ -74,6 +99,7 @@ class Session:
         if not units:
             del self._units[subfiles]
 
+    @_in_turn
     def link(self, host: str) -> Link:
         """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""
         link = self._links.get(host)
@@ -84,11 +110,12 @@ class Session:
                 (limit_bytes,) = wire.unpack(wire.HANDLE, body)
                 if not wire.MIN_LIMIT <= limit_bytes <= wire.MAX_LIMIT:
                     raise wire.Malformed(f"messages of {limit_bytes} bytes offered", fatal=True)
-                link.limit_bytes = min(limit_bytes, self.settings.message_bytes)
+                link.limit_bytes = limit_bytes
 
             self.ask({host: [Message(Kind.HELLO, finish=limit)]})
         return link
 
+    @_in_turn
     def handle(self, subfile: SubfileName, *, create: bool = False) -> int:
         """The handle of a subfile on the live connection, opened again after a loss."""
         link = self.link(subfile.host)
@@ -98,6 +125,7 @@ class Session:
             handle = link.handles[subfile.path]
         return handle
 
+    @_in_turn
     def open(self, subfile: SubfileName, *, create: bool) -> int:
         """Open a subfile (again); its size in bytes."""
         link = self.link(subfile.host)
@@ -113,11 +141,13 @@ class Session:
             self._close_handle(subfile, handle)
         return size
 
+    @_in_turn
     def retain(self, subfile: SubfileName) -> None:
         """Count one more file that uses the open subfile."""
         link = self.link(subfile.host)
         link.users[subfile.path] = link.users.get(subfile.path, 0) + 1
 
+    @_in_turn
     def release(self, subfile: SubfileName) -> None:
         """Count one file less that uses the subfile, and close it after the last. A lost connection has closed it already."""
         link = self._links.get(subfile.host)
@@ -132,11 +162,13 @@ class Session:
         message = Message(Kind.CLOSE, wire.HANDLE.pack(handle), path=lambda _: subfile.path)
         self.ask({subfile.host: [message]})
 
+    @_in_turn
     def ask(self, messages: Mapping[str, Iterable[Message]]) -> None:
         """Management: all hosts at once, no turns; raises the first fault in the order of hosts."""
         for fault in self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT):
             raise fault
 
+    @_in_turn
     def transfer(
         self,
         messages: Mapping[str, Callable[[], Iterator[Message]]],
@@ -187,6 +219,7 @@ class Session:
         if link is not None:
             link.connection.close()
 
+    @_in_turn
     def take_errors(self) -> dict[str, int]:
         """Failed calls on all I/O nodes, whoever made them, by name; reset there. `rejected`: messages refused.
 
@@ -231,6 +264,10 @@ class Session:
 
     def close(self) -> None:
         """Close the connections."""
+        with self.guard:
+            self._forget_connections()
+
+    def _forget_connections(self) -> None:
         for host in list(self._links):
             self._disconnect(host)
 

@@ -73,7 +73,10 @@ def make_requests(offsets: npt.ArrayLike, memory: npt.ArrayLike, sizes: npt.Arra
 
 def _whole_numbers(values: npt.ArrayLike, name: str, least: int) -> Integers:
     """The values as int64; raises `UsageError` for what is no whole number, and for one that no int64 holds."""
-    array = np.asarray(values).reshape(-1)
+    try:
+        array = np.asarray(values).reshape(-1)
+    except ValueError:
+        raise UsageError(f"the {name}s are lists of different lengths: give one whole number a block") from None
     if array.dtype.kind != "i" and len(array):
         each = enumerate(np.asarray(values, dtype=object).reshape(-1))
         array = np.array([whole_number(value, f"{name} of block {number}", least) for number, value in each])

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfio_emu.errors import UsageError
+from sfio_emu.errors import UsageError, whole_number
 
 __all__ = [
     "BYTE", "DOUBLE", "FLOAT", "INT16", "INT32", "INT64", "Datatype", "Runs", "contiguous", "elementary", "hindexed",
-    "hvector", "indexed", "indexed_block", "resized", "struct", "subarray", "vector",
+    "hvector", "indexed", "indexed_block", "require_datatype", "resized", "struct", "subarray", "vector",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.int64]
@@ -127,10 +127,17 @@ class Datatype:
         )
 
 
+def require_datatype(value: object, what: str) -> None:
+    """Raises UsageError where `value`, of which `what` says what it is, is no datatype."""
+    if not isinstance(value, Datatype):
+        raise UsageError(f"the {what} is {value!r}: give a datatype of sfio_emu.views.datatypes")
+
+
 def elementary(size_bytes: int, name: str = "", alignment: int | None = None) -> Datatype:
     """An elementary type of `size_bytes` bytes, aligned to its size unless told otherwise. Raises UsageError below 1 byte."""
-    if size_bytes < 1:
-        raise UsageError(f"size of an elementary type is {size_bytes}: give at least 1 byte")
+    size_bytes = whole_number(size_bytes, "size of an elementary type", 1)
+    if alignment is not None:
+        alignment = whole_number(alignment, "alignment of an elementary type", 1)
     runs = Runs(offsets=np.zeros(1, dtype=np.int64), lengths=np.full(1, size_bytes, dtype=np.int64))
     return Datatype(
         runs=runs, lb=0, ub=size_bytes, alignment=alignment or size_bytes, name=name or f"{size_bytes} bytes"
@@ -147,18 +154,18 @@ DOUBLE = elementary(8, "double")
 
 def contiguous(count: int, base: Datatype) -> Datatype:
     """`count` elements of `base`, one extent apart."""
-    _check_count("contiguous", "count", count)
+    count = _count("contiguous", "count", count)
     return _blocks("contiguous", _array([0]), _array([count]), base)
 
 
 def vector(count: int, block_length: int, stride: int, base: Datatype) -> Datatype:
     """`count` blocks of `block_length` elements, the blocks `stride` extents of `base` apart (it may be negative)."""
-    return _strided("vector", count, block_length, stride * base.extent_bytes, base)
+    return _strided("vector", count, block_length, _place("vector", "stride", stride) * base.extent_bytes, base)
 
 
 def hvector(count: int, block_length: int, stride_bytes: int, base: Datatype) -> Datatype:
     """`count` blocks of `block_length` elements, the blocks `stride_bytes` apart (it may be negative)."""
-    return _strided("hvector", count, block_length, stride_bytes, base)
+    return _strided("hvector", count, block_length, _place("hvector", "stride", stride_bytes), base)
 
 
 def indexed(block_lengths: Sequence[int], displacements: Sequence[int], base: Datatype) -> Datatype:
@@ -170,7 +177,7 @@ def indexed(block_lengths: Sequence[int], displacements: Sequence[int], base: Da
 
 def indexed_block(block_length: int, displacements: Sequence[int], base: Datatype) -> Datatype:
     """Blocks of the same length at `displacements[i]` extents of `base`."""
-    _check_count("indexed_block", "block_length", block_length)
+    block_length = _count("indexed_block", "block length", block_length)
     return indexed(np.full(len(displacements), block_length, dtype=np.int64), displacements, base)  # type: ignore[arg-type]
 
 
@@ -215,12 +222,16 @@ def subarray(
 
     Order C: the last index varies fastest; F: the first. Raises UsageError where the box does not lie inside the array.
     """
-    if not (len(sizes) == len(subsizes) == len(starts) and sizes):
+    if not len(sizes) == len(subsizes) == len(starts) > 0:
         raise UsageError(
             f"subarray of {len(sizes)} sizes, {len(subsizes)} subsizes, {len(starts)} starts: one each a dimension"
         )
     if order not in ("C", "F"):
         raise UsageError(f"subarray in order {order!r}: give 'C' or 'F'")
+    sizes, subsizes, starts = (
+        [_count("subarray", f"{what} {axis}", value) for axis, value in enumerate(values)]
+        for what, values in (("size", sizes), ("subsize", subsizes), ("start", starts))
+    )
     for dimension, (size, part, start) in enumerate(zip(sizes, subsizes, starts, strict=True)):
         if not (1 <= part <= size and 0 <= start <= size - part):
             text = f"subarray dimension {dimension}: {part} elements from {start} in an array of {size}"
@@ -246,13 +257,20 @@ def subarray(
 
 def resized(base: Datatype, lb: int, extent_bytes: int) -> Datatype:
     """`base` with a lower bound and an extent of the caller's choice."""
-    bounds = {"lb": lb, "ub": lb + extent_bytes, "lb_given": True, "ub_given": True}
-    return Datatype(runs=base.runs, alignment=base.alignment, name=f"resized {base.name}", **bounds)  # type: ignore[arg-type]
+    lb, extent_bytes = _place("resized", "lower bound", lb), _place("resized", "extent", extent_bytes)
+    return Datatype(
+        runs=base.runs,
+        lb=lb,
+        ub=lb + extent_bytes,
+        alignment=base.alignment,
+        lb_given=True,
+        ub_given=True,
+        name=f"resized {base.name}",
+    )
 
 
 def _strided(name: str, count: int, block_length: int, stride_bytes: int, base: Datatype) -> Datatype:
-    _check_count(name, "count", count)
-    _check_count(name, "block_length", block_length)
+    count, block_length = _count(name, "count", count), _count(name, "block length", block_length)
     if abs(stride_bytes) * max(count, 1) >= _LIMIT:
         raise UsageError(f"{name} of {count} blocks {stride_bytes} bytes apart: offsets must stay below 2^62")
     if base.dense and stride_bytes == block_length * base.extent_bytes:  # no gaps: one run however many blocks
@@ -312,10 +330,7 @@ def _array(values: Any) -> Integers:
 
 
 def _pair_of_arrays(name: str, block_lengths: Any, displacements: Any) -> tuple[Integers, Integers]:
-    try:
-        lengths, places = _array(block_lengths), _array(displacements)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise UsageError(f"{name}: block lengths and displacements must be integers below 2^63 ({error})") from error
+    lengths, places = _whole_array(name, "block length", block_lengths), _whole_array(name, "place", displacements)
     if lengths.ndim != 1 or lengths.shape != places.shape:
         raise UsageError(
             f"{name} of {lengths.size} block lengths and {places.size} displacements: give one each a block"
@@ -327,11 +342,25 @@ def _pair_of_arrays(name: str, block_lengths: Any, displacements: Any) -> tuple[
     return lengths, places
 
 
-def _check_count(name: str, what: str, value: int) -> None:
-    if value < 0:
-        raise UsageError(f"{name}: {what} is {value}: give 0 or more")
-    if value >= _LIMIT:
-        raise UsageError(f"{name}: {what} is {value}: give less than 2^62")
+def _whole_array(name: str, what: str, values: Any) -> Integers:
+    """The values as they are given, shape (n,); numbers that are no whole ones are refused, not cut."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "iu" and array.dtype != np.uint64:
+            return array.astype(np.int64)
+        return _array([_place(name, f"{what} {number}", value) for number, value in enumerate(values)])
+    except (TypeError, ValueError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{name}: the {what}s are {values!r}: give a list of whole numbers") from None
+
+
+def _count(name: str, what: str, value: int) -> int:
+    return whole_number(value, f"{what} of {name}", 0, _LIMIT)
+
+
+def _place(name: str, what: str, value: int) -> int:
+    return whole_number(value, f"{what} of {name}", -_LIMIT, _LIMIT)
 
 
 def _check_reach(name: str, values: Integers, unit_bytes: int) -> None:

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sfio_emu.errors import UsageError
-from sfio_emu.views.datatypes import BYTE, Datatype, Integers, Runs, contiguous, joined_runs
+from sfio_emu.errors import UsageError, whole_number
+from sfio_emu.views.datatypes import BYTE, Datatype, Integers, Runs, contiguous, joined_runs, require_datatype
 
 __all__ = ["PairedRuns", "View", "memory_runs", "pair_runs"]
 
@@ -34,8 +34,9 @@ class View:
     writable: bool = True
 
     def __post_init__(self) -> None:
-        if self.displacement < 0:
-            raise UsageError(f"view: displacement is {self.displacement}: give 0 or more bytes")
+        object.__setattr__(self, "displacement", whole_number(self.displacement, "displacement of the view (bytes)"))
+        for what, datatype in (("etype", self.etype), ("filetype", self.filetype)):
+            require_datatype(datatype, f"{what} of the view")
         if self.etype.size_bytes == 0 or self.filetype.size_bytes == 0:
             raise UsageError("view: etype and filetype must cover at least one byte")
         if self.filetype.size_bytes % self.etype.size_bytes:
@@ -119,8 +120,8 @@ def memory_runs(buffer_bytes: int, count: int, layout: Datatype, start_byte: int
 
     Raises UsageError where they leave the buffer.
     """
-    if count < 0:
-        raise UsageError(f"memory: count is {count}: give 0 or more")
+    require_datatype(layout, "layout in memory")
+    start_byte = whole_number(start_byte, "start byte in memory", -(2**62))
     runs = contiguous(count, layout).runs.moved(start_byte)
     if len(runs):
         low, high = int(runs.offsets.min()), int((runs.offsets + runs.lengths).max())

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar
 
+from sfio_emu.client.buffers import as_bytes
 from sfio_emu.client.session import Session
-from sfio_emu.errors import PeerError, SfioError, UsageError
+from sfio_emu.errors import PeerError, SfioError, UsageError, whole_number
 from sfio_emu.ports import ProcessGroup, SoloGroup
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers
@@ -104,7 +105,8 @@ class MpiFile:
                 writable="w" in self._mode,
             )
 
-        view, extents = self._together(build, _NUMBER.pack(etype.extent_bytes))
+        extent_bytes = etype.extent_bytes if isinstance(etype, Datatype) else 0
+        view, extents = self._together(build, _NUMBER.pack(extent_bytes))
         for rank, extent in enumerate(extents):
             if extent != extents[0]:
                 text = f"set_view: etype of {_NUMBER.unpack(extent)[0]} bytes in rank {rank}"
@@ -170,14 +172,15 @@ class MpiFile:
             base = -(-self._view.bytes_before(self.size()) // self._view.etype.size_bytes)
         else:
             raise UsageError(f"seek from {whence!r}: give 'set', 'current' or 'end'")
-        if base + offset < 0:
-            raise UsageError(f"seek to etype {base + offset}: the view begins at 0")
-        self._position = base + offset
+        position = base + whole_number(offset, "offset to seek (etypes)", -(2**62))
+        if position < 0:
+            raise UsageError(f"seek to etype {position}: the view begins at 0")
+        self._position = position
         return self._position
 
     def byte_offset(self, offset: int) -> int:
         """The byte of the file where etype `offset` of the view begins."""
-        _check_offset("byte_offset", offset)
+        offset = _etypes(offset)
         return self._view.file_offset(offset * self._view.etype.size_bytes)
 
     def size(self) -> int:
@@ -188,16 +191,16 @@ class MpiFile:
     def set_size(self, size_bytes: int) -> None:
         """Cut or extend the file (by zeros) to `size_bytes`, the same in every process. Collective."""
 
-        def check() -> None:
+        def check() -> int:
             self._check_open()
             self._check_writable("set_size")
-            if size_bytes < 0:
-                raise UsageError(f"set_size to {size_bytes}: give 0 or more bytes")
+            return whole_number(size_bytes, "size of the file (bytes)")
 
-        _, sizes = self._together(check, _NUMBER.pack(min(max(size_bytes, -1), _LARGEST)))
-        if any(size != sizes[0] for size in sizes):
+        size, _ = self._together(check)
+        sizes = self._group.all_gather(_NUMBER.pack(size))
+        if any(other != sizes[0] for other in sizes):
             raise UsageError("set_size with different sizes: give the same in every process")
-        self._together(lambda: self._file.truncate(size_bytes))
+        self._together(lambda: self._file.truncate(size))
 
     def sync(self) -> None:
         """Return when every process has come: what they wrote before is seen by all afterwards. Collective."""
@@ -219,12 +222,12 @@ class MpiFile:
         start_byte: int,
     ) -> int:
         self._check_open()
-        _check_offset(verb, offset)
+        offset = _etypes(offset)
         if verb == "write":
             self._check_writable(verb)
         elif "r" not in self._mode:
             raise UsageError("read of a file opened for writing only: open it with mode 'rw'")
-        octets = _octets(verb, buffer)
+        octets = as_bytes(buffer, writable=verb == "read").data
         layout, elements = (BYTE, len(octets)) if memory is None else (memory, count)
         places = memory_runs(len(octets), elements, layout, start_byte)
         wanted = places.size_bytes
@@ -277,24 +280,7 @@ class MpiFile:
 
 
 _NUMBER = binary.Struct("!q")
-_LARGEST = (1 << 63) - 1
 
 
-def _check_offset(verb: str, offset: int) -> None:
-    if offset < 0:
-        raise UsageError(f"{verb} at etype {offset} of the view: give 0 or more")
-
-
-def _octets(verb: str, buffer: Any) -> memoryview:
-    """The bytes of a buffer, in place."""
-    try:
-        seen = memoryview(buffer)
-    except TypeError as error:
-        raise UsageError(
-            f"{verb}: {type(buffer).__name__} has no buffer: give bytes, a bytearray, a numpy array"
-        ) from error
-    if not seen.c_contiguous:
-        raise UsageError(f"{verb}: the buffer has gaps: give the whole array and a memory datatype")
-    if verb == "read" and seen.readonly:
-        raise UsageError(f"{verb} into a buffer that cannot be written: give a bytearray or a writable array")
-    return seen.cast("B") if seen.nbytes else memoryview(b"")
+def _etypes(offset: int) -> int:
+    return whole_number(offset, "offset (etypes of the view)")

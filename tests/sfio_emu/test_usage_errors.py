@@ -8,7 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfio_emu import Settings, StripedFile, UsageError, mchsize, mclose, mcreate, mopen, mread, mwrite, mwritec, use
+from sfio_emu import (
+    Session,
+    Settings,
+    StripedFile,
+    UsageError,
+    mchsize,
+    mclose,
+    mcreate,
+    mopen,
+    mread,
+    mwrite,
+    mwriteb,
+    mwritec,
+    use,
+)
+from sfio_emu.adapters.environment import parse_listeners, session_from_environment
+from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
 from tests.helpers.listeners import listener, session_of
 
@@ -75,12 +91,61 @@ def test_files_buffers_and_positions_are_checked(file: Any) -> None:
         file.pwrite(np.array([None, 1], dtype=object), 0)
     with pytest.raises(UsageError, match="the offsets are None"):
         file.pwritev([b"a"], None)
+    for buffers in (None, b"abc", 5):
+        with pytest.raises(UsageError, match="give a list of buffers"):
+            file.pwritev(buffers, 0)
+    for offsets in (None, 5):
+        with pytest.raises(UsageError, match=f"the offsets are {offsets}: give a list"):
+            mwriteb(file, 1, offsets, [b"a"], [1])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"the number of blocks is 1\.5"):
+        mwriteb(file, 1.5, [0], [b"a"], [1])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="the offsets are lists of different lengths"):
+        file.pwrite_blocks(b"abc", [[1], [1, 2]], [0], [1])
     for position in (1.5, None, 2**63):
         with pytest.raises(UsageError, match="the offset to seek is"):
             file.seek(position)
 
 
+def test_names_that_no_listener_takes_are_refused_before_anything_is_made() -> None:
+    with pytest.raises(UsageError, match="has a name longer than 255 bytes"):
+        mcreate("p1/" + "a" * 256)
+    with pytest.raises(UsageError, match="5000 subfiles on the host 'p1': give at most 4096"):
+        mcreate(";".join(f"p1/{number}" for number in range(5000)))
+
+
+def test_sessions_are_checked(file: Any) -> None:
+    connections = file.session.connections
+    for make, said in (
+        (lambda: use(5), "a int is no session"),  # type: ignore[arg-type]
+        (lambda: Session(None), "connections of type NoneType: give a TcpConnections"),  # type: ignore[arg-type]
+        (lambda: Session(connections, group=5), "a group of type int"),  # type: ignore[arg-type]
+        (lambda: Session(connections, settings={}), "settings of type dict"),  # type: ignore[arg-type]
+        (lambda: SocketGroup.join(None, 0, 1, 1.0), "address of the process group is None"),  # type: ignore[arg-type]
+        (lambda: SocketGroup.join("unix:/no", 0.5, 1, 1.0), "the rank in a group of 1 is 0.5"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(UsageError, match=said):
+            make()
+
+
+def test_an_environment_without_listeners_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SFIO_LISTENERS", raising=False)
+    session = session_from_environment()
+    with pytest.raises(
+        UsageError, match="no listener is known for the host 'p1': set SFIO_LISTENERS to p1=ADDRESS:PORT"
+    ):
+        StripedFile.open("p1/a", 5, session=session)
+    for text, said in (
+        ("p1=127.0.0.1:99999", "the port of p1 in SFIO_LISTENERS is 99999: give a whole number from 1 to 65535"),
+        ("p1=127.0.0.1:\u00b2", "has the part"),
+        ("p1=127.0.0.1:1,p1=127.0.0.1:2", "names the host 'p1' twice"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            parse_listeners(text)
+
+
 def test_settings_and_ports_are_checked() -> None:
+    with pytest.raises(UsageError, match="the setting check_data is 'no': give True or False"):
+        Settings(check_data="no")  # type: ignore[arg-type]
     for window in (1.5, None, float("nan"), 0):
         with pytest.raises(UsageError, match="the window"):
             Settings(window=window)  # type: ignore[arg-type]

@@ -97,7 +97,7 @@ def test_a_view_of_etypes_spans_tiles() -> None:
         ({"filetype": resized(BYTE, 0, 0), "writable": False}, "repetitions would interleave"),
         ({"etype": INT32, "filetype": contiguous(6, BYTE)}, "filetype of 6 bytes, etype of 4: build the filetype"),
         ({"filetype": contiguous(0, BYTE)}, "must cover at least one byte"),
-        ({"displacement": -1}, "displacement is -1"),
+        ({"displacement": -1}, "the displacement of the view (bytes) is -1"),
     ],
 )
 def test_a_view_that_cannot_be_is_refused_with_its_reason(arguments: dict[str, object], message: str) -> None:

@@ -1,0 +1,140 @@
+"""Several threads on one session, and children of fork: each gets its own bytes, or is told why not."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sfio_emu import Session, Settings, StripedFile, UsageError, mopen, use
+from sfio_emu.adapters.process_group import GroupServer, SocketGroup
+from tests.helpers.listeners import Addresses, listener, session_of
+
+THREADS = 4
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Addresses]:
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
+        yield first | second
+
+
+def test_threads_on_one_session_take_turns(places: Addresses) -> None:
+    session = session_of(places, timeout_s=20)
+    files = [StripedFile.open(f"p1/{name};p2/{name}", 75, session=session) for name in ("shared", "other")]
+    faults: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(60):
+                file, place = files[turn % 2], (turn * THREADS + number) * 1000
+                block = bytes([1 + number]) * (700 + turn)
+                assert file.pwrite(block, place) == len(block)
+                assert file.pread(len(block), place) == block
+                if not turn % 20:
+                    StripedFile.open(f"p1/own{number};p2/own{number}", 5, session=session).close()
+        except BaseException as fault:  # noqa: BLE001 - handed to the test below
+            faults.append(fault)
+
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert not faults
+
+
+def test_threads_that_write_at_the_position_of_one_file_lose_nothing(places: Addresses) -> None:
+    file = StripedFile.open("p1/log;p2/log", 7, session=session_of(places, timeout_s=20))
+    lines = [f"line {number:03d} of a thread\n".encode() for number in range(120)]
+    threads = [threading.Thread(target=lambda n=n: [file.write(line) for line in lines[n::4]]) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert file.tell() == len(b"".join(lines))
+    assert sorted(file.pread(file.tell(), 0).splitlines(keepends=True)) == lines
+
+
+def in_child(act: Callable[[], object]) -> str:
+    """What a child of fork says of the call: "" where it went well, else the error."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        said = "the child ended"
+        try:
+            said = str(act() or "")
+        except BaseException as fault:  # noqa: BLE001 - told to the parent
+            said = f"{type(fault).__name__}: {fault}"
+        finally:
+            os.write(writer, said.encode())
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with open(reader, "rb") as told:
+        return told.read().decode()
+
+
+def test_a_child_of_fork_has_connections_of_its_own(places: Addresses) -> None:
+    file = StripedFile.open("p1/a;p2/a", 3, session=session_of(places))
+    file.pwrite(b"of the parent", 0)
+    mine = dict(file.session._links)
+
+    def act() -> None:
+        assert file.pread(13, 0) == b"of the parent"
+        file.pwrite(b"of a child", 20)
+        file.close()
+
+    assert in_child(act) == ""
+    assert file.pread(10, 20) == b"of a child"
+    assert file.session._links == mine  # the same connections still answer
+    file.close()
+
+
+def test_a_fork_while_another_thread_is_in_a_call_does_not_hang(places: Addresses) -> None:
+    file = StripedFile.open("p1/a;p2/a", 3, session=session_of(places))
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with file.session.guard:
+            held.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    assert in_child(lambda: file.pwrite(b"abc", 0) == 3 and "") == ""
+    done.set()
+    thread.join()
+    assert file.pread(3, 0) == b"abc"
+
+
+def test_a_child_of_fork_has_no_place_in_the_group(tmp_path: Path, places: Addresses) -> None:
+    with GroupServer(f"unix:{tmp_path}/group", 1) as server:
+        group = SocketGroup.join(server.address, 0, 1, 10)
+        file = StripedFile.open("p1/a;p2/a", 3, session=Session(session_of(places).connections, group))
+        assert in_child(lambda: file.pwrite(b"abc", 0) and "") == ""
+        assert in_child(lambda: file.truncate(9)).startswith("UsageError: this process was forked from rank 0")
+        assert in_child(group.close) == ""
+        assert in_child(server.close) == ""
+        file.truncate(2)  # the parent is still a member, and its coordinator lives
+        assert file.pread(5, 0) == b"ab"
+
+
+def test_a_file_may_have_settings_of_its_own(places: Addresses) -> None:
+    use(session_of(places))
+    try:
+        with mopen("p1/a;p2/a", 5, Settings(merge=False, combine=False)) as slow, mopen("p1/a;p2/a", 5) as fast:
+            slow.pwrite(b"x" * 50, 0)
+            fast.pwrite(b"x" * 50, 0)
+            assert slow.counters.messages == 10 and fast.counters.messages == 2
+        with pytest.raises(UsageError, match="settings of type dict: give a Settings"):
+            mopen("p1/a", 5, {"merge": False})  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=r"the stripe unit is Settings\(.*: give a whole number from 1"):
+            mopen("p1/a", Settings())  # type: ignore[arg-type]
+    finally:
+        use(None)
