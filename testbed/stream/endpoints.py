@@ -15,6 +15,7 @@ from fec.redundancy.diagnosis import Diagnoser, DiagnosingControl
 from fec.redundancy.labels import LabelOrder, RandomLabels, StratifiedLabels
 from testbed.stream.payload import payload_source
 from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import longest_way_s
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
 from testbed.stream.prediction.policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.suspects import DIAGNOSES, exact_block_size, is_diagnosing, suspect_table
@@ -60,7 +61,7 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
     estimator = BlockSizeController(parameters, policy)
     if not is_diagnosing(plan):
         return estimator
-    diagnoser = Diagnoser(suspect_table(plan.forward), memory_s=stream.hold_s)
+    diagnoser = Diagnoser(suspect_table(plan.forward), memory_s=stream.hold_s, transit_s=longest_way_s(plan))
     control = DiagnosingControl(diagnoser, exact_block_size(plan), estimator)
     control.prepare()
     return control

@@ -232,13 +232,18 @@ def _largest_wire_bps(plan: StreamPlan) -> float:
 def check_delays(plan: StreamPlan) -> None:
     """Raise InputError where the way there takes more than a third of the playback buffer: late parity, asked for after the
     way there and back, would come too late, and the deadlines of both ends could not be told apart."""
-    paths = (path for split in plan.splits for path in split.paths)
-    longest = max(sum(plan.network.links[i].delay_s for i in path.links) for path in paths)
+    longest = longest_way_s(plan)
     if longest > plan.stream.playback_s / 3:
         raise InputError(
             f"the longest path takes {longest * 1000:g} ms of a playback buffer of {plan.stream.playback_s * 1000:g} ms; "
             f"give a buffer of {3 * longest:g} s or more"
         )
+
+
+def longest_way_s(plan: StreamPlan) -> float:
+    """Propagation over the longest path of any of the plan's splits, in seconds."""
+    paths = (path for split in plan.splits for path in split.paths)
+    return max(sum(plan.network.links[i].delay_s for i in path.links) for path in paths)
 
 
 def predicted_loss(plan: StreamPlan, fault: Fault) -> float:

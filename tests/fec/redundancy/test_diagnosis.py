@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 
@@ -104,6 +105,56 @@ def test_two_failures_at_once_and_a_failed_node_are_explained_by_the_fewest(diag
     other = Diagnoser(SuspectTable(suspects()), memory_s=2.0)
     stream(other, 0, 400, lambda label: 32768 <= label < 50000)
     assert other.certain and other.names() == ("node k",)
+
+
+def test_a_failure_of_which_nothing_is_heard_any_more_makes_the_next_one_uncertain(diagnoser: Diagnoser) -> None:
+    for label in (40_100, 60_100, 40_200):
+        diagnoser.add(PacketFate(label, True, 0.0))
+    assert diagnoser.certain and diagnoser.names() == ("h-i", "i-j")
+    for k in range(
+        30
+    ):  # it may have been repaired: none of its few labels is sent for a while, and another cable breaks
+        diagnoser.add(PacketFate(100 + 270 * k, True, 1.0))
+        diagnoser.add(PacketFate(30_000, False, 1.0))
+        diagnoser.add(PacketFate(9_000, False, 1.0))
+    assert diagnoser.names() == ("h-i", "i-j", "b-d") and not diagnoser.certain
+    seen_again = copy.deepcopy(diagnoser)
+    seen_again.add(PacketFate(60_200, True, 1.1))
+    assert seen_again.certain and seen_again.names() == ("h-i", "i-j", "b-d")
+    diagnoser.add(PacketFate(60_200, False, 1.1))
+    assert diagnoser.certain and diagnoser.names() == ("b-d",)
+
+
+def test_one_cable_is_not_believed_while_two_smaller_ones_explain_as_much() -> None:
+    trunk, left, right = (
+        Suspect(name=name, intervals=(interval,))
+        for name, interval in (("trunk", (0, 3000)), ("left", (0, 1000)), ("right", (2000, 3000)))
+    )
+    both = Diagnoser(
+        SuspectTable([trunk, left, right, Suspect(name="rest", intervals=((3000, LABELS),))]), memory_s=1.0
+    )
+    for label in (500, 2500, 600, 2600):
+        both.add(PacketFate(label, True, 0.0))
+    assert both.names() == ("trunk",) and not both.certain
+    whole = copy.deepcopy(both)
+    whole.add(PacketFate(1500, True, 0.0))
+    assert whole.certain and whole.names() == ("trunk",)
+    both.add(PacketFate(1500, False, 0.0))
+    assert both.certain and both.names() == ("left", "right")
+
+
+def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the_repair_accuses_nobody() -> None:
+    slow = Diagnoser(SuspectTable(suspects()), memory_s=1.0, transit_s=0.05)
+    slow.add(PacketFate(100, True, 0.00))
+    slow.add(PacketFate(300, False, 0.01))  # was past the cable already when it broke
+    for k in range(30):
+        slow.add(PacketFate(100 + 270 * k, True, 0.06))
+        slow.add(PacketFate(9_000, False, 0.06))
+    assert slow.certain and slow.names() == ("b-d",)
+    slow.add(PacketFate(200, False, 0.10))
+    for k in range(5):
+        slow.add(PacketFate(400 + k, True, 0.11))  # a longer way to the cable, which was not mended yet
+    assert slow.certain and slow.names() == () and not slow.baffled
 
 
 @settings(max_examples=60, deadline=None)
