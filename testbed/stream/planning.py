@@ -21,7 +21,8 @@ from testbed.stream.prediction.active_faults import is_campaign
 from testbed.stream.prediction.policy import block_size_policy
 from topologies.network import Network
 
-WARM_UP_S = 0.8
+WARM_UP_S = 1.6
+"""Before the first fault: the start of both ends, then a rest long enough to be what every fault is held against."""
 QUIET_END_S = 0.5
 DEFAULT_CAMPAIGN_S = 30.0
 """A stream under random faults lasts so long where nothing else is asked."""

@@ -29,6 +29,8 @@ from testbed.stream.prediction.packet_fates import CampaignResult, Fates, analys
 from testbed.stream.prediction.policy import BlockSizePolicy, block_size_policy, is_deterministic, link_block_size
 
 BoolArray = npt.NDArray[np.bool_]
+START_UP_S = 0.4
+"""Not yet rest: the first reports of a run, which a machine that is still loading code may hold up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +68,9 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     recovering = _in_recovery(plan, run)
     resting = first_of_block(run) & outside & ~recovering[np.searchsorted(run.blocks.block, run.sent.block)]
     base = float(np.median(run.sent.block_size[resting])) if resting.any() else float(policy.base)
-    at_rest, _ = sent_per_source(plan, run, block_outside & ~recovering)
-    terms = _ror_terms(plan, results, policy.base, at_rest or base / plan.stream.source_packets)
+    ratio, error = sent_per_source(plan, run, block_outside & ~recovering & (run.blocks.started_s >= START_UP_S))
+    at_rest = _AtRest(ratio or base / plan.stream.source_packets, error)
+    terms = _ror_terms(plan, results, policy.base, at_rest)
     return SessionAnalysis(
         policy=policy,
         faults=results,
@@ -122,6 +125,13 @@ def _in_recovery(plan: StreamPlan, run: StreamMeasurements) -> BoolArray:
     return mask
 
 
+class _AtRest(NamedTuple):
+    """Packets sent per source packet outside faults, and the standard error of that mean."""
+
+    ratio: float
+    error: float
+
+
 class _RorTerms(NamedTuple):
     predicted: float
     measured: float
@@ -129,23 +139,26 @@ class _RorTerms(NamedTuple):
     error: float
 
 
-def _ror_terms(plan: StreamPlan, results: Sequence[FaultResult], base: int, at_rest: float) -> _RorTerms:
+def _ror_terms(plan: StreamPlan, results: Sequence[FaultResult], base: int, at_rest: _AtRest) -> _RorTerms:
     """Gabrielyan 2007, eq. 23, over the faults of this run: predicted, and made of packets that were really sent.
 
-    ``at_rest``: packets sent per source packet outside faults. The tolerance is that of theory where the sender can know what is lost;
+    The rest is in every term, so that its error counts once for each of them. The tolerance is that of theory where the sender can know what is lost;
     where it has to estimate a share (links that lose some of their packets), what the estimate leaves open on top.
     """
-    predicted = measured = slack = variance = 0.0
+    predicted = measured = slack = variance = ratios = 0.0
     for result in results:
         if result.predicted_block_size is None or result.sent_per_source is None:
             continue
         predicted += result.predicted_block_size / base - 1
-        measured += result.sent_per_source / at_rest - 1
-        variance += (result.sent_per_source_error / at_rest) ** 2
+        ratio = result.sent_per_source / at_rest.ratio
+        measured += ratio - 1
+        ratios += ratio
+        variance += (result.sent_per_source_error / at_rest.ratio) ** 2
         low, high = result.size_range
         slack += max(high - result.predicted_block_size, result.predicted_block_size - low, 0) / base
     least, share = (0.05, 0.02) if plan.stream.labels == "stratified" else (0.1, 0.05)
-    return _RorTerms(predicted, measured, max(least, share * predicted) + slack, math.sqrt(variance))
+    error = math.hypot(math.sqrt(variance), ratios * at_rest.error / at_rest.ratio)
+    return _RorTerms(predicted, measured, max(least, share * predicted) + slack, error)
 
 
 def timeline(plan: StreamPlan, run: StreamMeasurements, session: int, bin_s: float = 0.1) -> TimelineRecord:

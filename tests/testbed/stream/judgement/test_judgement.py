@@ -89,6 +89,22 @@ def test_sender_that_never_answers_fails(finished):
     assert "block size" in failed(plan, deaf)
 
 
+def test_what_a_busy_start_sends_too_much_is_not_taken_for_rest_and_a_busy_rest_leaves_ror_open(finished):
+    plan, run = finished
+    calm = analyse(plan, run)
+    busy = analyse(plan, with_twice_the_packets(run, 0.0, 0.3))
+    assert (busy.ror_measured, busy.ror_error) == (calm.ror_measured, calm.ror_error)
+    disturbed = analyse(plan, with_twice_the_packets(run, 0.6, 0.7))
+    assert abs(disturbed.ror_measured - calm.ror_measured) < 3 * disturbed.ror_error
+
+
+def with_twice_the_packets(run: StreamMeasurements, start_s: float, stop_s: float) -> StreamMeasurements:
+    """The run as if every packet of that time had been sent once more."""
+    times = 1 + ((run.sent.time_s >= start_s) & (run.sent.time_s < stop_s))
+    columns = {field.name: np.repeat(getattr(run.sent, field.name), times) for field in fields(run.sent)}
+    return replace(run, sent=replace(run.sent, **columns))
+
+
 def test_undecodable_block_outside_faults_fails(finished):
     plan, run = finished
     complete = run.blocks.complete_s.copy()
