@@ -1,0 +1,111 @@
+"""Does measured ROR fall from the first capillary layer to the full route, by as much as predicted? The rival is that it does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.stream.ror.measured_routes import LABELS, RouteRor, Row, allowed, mean_ror, route_ror
+from experiments.stream.ror.sender_checks import sender_checks
+from testbed.model.verdict import Check, Verdict
+
+FULL = 0
+"""Stands for all layers."""
+LAYERS = (1, 2, 3, 5, 10, FULL)
+
+
+def layer_name(layers: int) -> str:
+    return "full" if layers == FULL else str(layers)
+
+
+def judge_layers(rows: Sequence[Row]) -> Verdict:
+    """Means layer by layer, the fall, and what is asked of the sender on every route."""
+    first = {(row["network"], row["labels"]): route_ror(row).predicted for row in rows if row["layers"] == 1}
+    checks: list[Check] = []
+    for labels in LABELS:
+        means = layer_means(rows, labels)
+        checks += [*_mean_checks(labels, means), _fall_check(labels, means)]
+    checks += sender_checks(
+        rows,
+        lambda row: first.get((row["network"], row["labels"]), 0.0),
+        "no fall: what layer 1 calls for, at every layer",
+    )
+    return Verdict(checks=tuple(checks), notes=tuple(_note(rows, labels) for labels in LABELS))
+
+
+def whole_networks(rows: Sequence[Row], labels: str) -> list[dict[int, Row]]:
+    """For each network that has been measured at every layer, and whose ROR is finite there: layers -> row."""
+    layers = {row["layers"] for row in rows}
+    by_network: dict[str, dict[int, Row]] = {}
+    for row in rows:
+        if row["labels"] == labels:
+            by_network.setdefault(row["network"], {})[row["layers"]] = row
+    return [
+        found
+        for found in by_network.values()
+        if found.keys() == layers and not any(row["forced"] for row in found.values())
+    ]
+
+
+def layer_means(rows: Sequence[Row], labels: str) -> dict[int, RouteRor]:
+    """Layers -> mean over the networks measured at all of them; empty where there are none."""
+    whole = whole_networks(rows, labels)
+    layers = sorted({row["layers"] for row in rows}, key=lambda k: (k == FULL, k))
+    return {k: mean_ror([found[k] for found in whole]) for k in layers} if whole else {}
+
+
+def _mean_checks(labels: str, means: dict[int, RouteRor]) -> list[Check]:
+    return [
+        Check.equal(
+            f"{labels} labels: mean ROR, {'all layers' if k == FULL else f'layers up to {k}'}",
+            one.predicted,
+            one.measured,
+            tolerance=one.tolerance,
+            uncertainty=one.uncertainty,
+            **_rival_of_mean(k, means),
+        )
+        for k, one in means.items()
+    ]
+
+
+def _rival_of_mean(layers: int, means: dict[int, RouteRor]) -> Any:
+    """No fall; for the first layer, which falls from nothing, and where theory foretells no fall either, nothing sent at all."""
+    one, first = means[layers], means.get(1)
+    if layers == 1 or first is None or abs(first.predicted - one.predicted) <= one.tolerance:
+        return {"rival": 0.0, "rival_is": "a sender that never raises N"}
+    return {"rival": first.predicted, "rival_is": "no fall from layer 1"}
+
+
+def _fall_check(labels: str, means: dict[int, RouteRor]) -> Check:
+    name = f"{labels} labels: fall of mean ROR from layer 1 to the full route"
+    if 1 not in means or FULL not in means:
+        return Check(
+            name=name,
+            predicted=None,
+            measured=None,
+            tolerance=None,
+            passed=False,
+            unsure=True,
+            rival_note="no fall",
+            detail="no network was measured at every layer",
+        )
+    first, last = means[1], means[FULL]
+    predicted = first.predicted - last.predicted
+    return Check.equal(
+        name,
+        predicted,
+        first.measured - last.measured,
+        tolerance=allowed(labels, predicted) * max(first.scale, last.scale),
+        uncertainty=math.hypot(first.uncertainty, last.uncertainty),
+        rival=0.0,
+        rival_is="no fall",
+        detail=f"{first.measured:.2f} to {last.measured:.2f} measured",
+    )
+
+
+def _note(rows: Sequence[Row], labels: str) -> str:
+    means = layer_means(rows, labels)
+    shown = "; ".join(f"{layer_name(k)}: {one.predicted:.2f} / {one.measured:.2f}" for k, one in means.items())
+    count = len(whole_networks(rows, labels))
+    return f"{labels} labels, mean ROR predicted / measured over {count} networks, by layers: {shown}"

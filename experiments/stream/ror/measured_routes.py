@@ -1,0 +1,185 @@
+"""ROR of one route measured on packets, as a row; the networks, label orders and rows' arithmetic that the studies of ROR share."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from experiments.stream.networks import NETWORKS
+from testbed.errors import InvalidRunError
+from testbed.faults.fault import Fault
+from testbed.routing.baselines import disjoint_paths
+from testbed.stream.judgement.analysis import SessionAnalysis
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import WARM_UP_S, EachLink, protectable_links, recovery_s
+from testbed.stream.session import Session, SessionRequest, open_fabric, plan_session, run_session
+from topologies import load_network
+from topologies.errors import NoPathError
+
+Row = Mapping[str, Any]
+Ends = tuple[str, str, str]
+"""Network, source, sink."""
+LABELS = ("stratified", "random")
+PRECISION = {"simulator": 0.03, "emulation": 0.05}
+"""Of each link's loss: blocks are counted, not losses, so that short failures suffice."""
+SIZES = (40, 60, 80, 100, 115)
+EACH_SIZE = 6
+SWITCH_LINKS = 16
+"""Links that fail in a run on switches, spread evenly over the order by load: a run then takes half a minute."""
+ATTEMPTS = 3
+Z95 = 1.96
+
+
+def named_networks() -> list[Ends]:
+    """Swiss-T1, NSFNET's optical cloud and a mobile network."""
+    return [(one.name, one.source, one.sink) for one in NETWORKS]
+
+
+def mobile_networks(seed: int, sizes: Sequence[int] = SIZES, each: int = EACH_SIZE) -> list[Ends]:
+    """``each`` mobile networks of every size, from n0 to the last node; sizes take turns, so that a study that is cut short has
+    measured some of all. Seeds whose ends no two separate paths join are left out: ROR of every route is infinite there."""
+    drawn = [list(itertools.islice(_two_ways(nodes, seed), each)) for nodes in sizes]
+    return [ends for turn in zip(*drawn, strict=True) for ends in turn]
+
+
+def _two_ways(nodes: int, seed: int) -> Iterator[Ends]:
+    for number in itertools.count(seed):
+        name, source, sink = f"manet:nodes={nodes},seed={number}", "n0", f"n{nodes - 1}"
+        try:
+            found = disjoint_paths(load_network(name), source, sink, 2)
+        except NoPathError:
+            continue
+        if found.method == "disjoint:2":
+            yield name, source, sink
+
+
+def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[str, Any]:
+    """The row of a route: ``point`` has network, source, sink, labels, seed and either ``layers`` (0: all) or ``method``.
+
+    ``links`` of the ``of_links`` that do not carry everything failed in turn; ROR figures are their sums. ``astray``: what single
+    links are off, summed, and ``astray_rival``: what they would be off if each were answered with the next one's block size.
+    ``forced`` links carry everything; while ``forced_open`` of them were down something arrived all the same.
+    """
+    request = SessionRequest(
+        network=point["network"],
+        source=point["source"],
+        sink=point["sink"],
+        method=point.get("method", "capillary"),
+        layers=point.get("layers") or None,
+        stream=StreamParameters(labels=point["labels"], playback_s=0.3, hold_s=0.3),
+        faults=EachLink(precision=PRECISION[fabric], most=SWITCH_LINKS if fabric == "emulation" else None),
+        seed=point["seed"],
+    )
+    plan, _ = plan_session(request)
+    forced = [i for i in plan.forward.loaded if plan.forward.load(i) == 1]
+    finite = protectable_links(plan)
+    row = _finite_part(_session(request, fabric).analysis, plan.stream.source_packets) if finite else dict(_NOTHING)
+    cut = _session(replace(request, faults=_failures(plan, forced)), fabric).analysis.faults if forced else ()
+    row |= {"of_links": len(finite), "forced": len(forced)}
+    return row | {"forced_open": sum(fault.measured_loss != 1 for fault in cut)}
+
+
+def _failures(plan: StreamPlan, links: Sequence[int]) -> tuple[Fault, ...]:
+    """The links down for 0.6 s each, one after another."""
+    lasts_s, every_s = 0.6, 0.6 + recovery_s(plan.stream)
+    starts = [WARM_UP_S + k * every_s for k in range(len(links))]
+    return tuple(
+        Fault(link=plan.network.links[i].id, kind="down", start_s=at, stop_s=at + lasts_s)
+        for i, at in zip(links, starts, strict=True)
+    )
+
+
+def _session(request: SessionRequest, fabric: str) -> Session:
+    """On switches a run is repeated where the machine could not keep up, or where counting leaves more open than is allowed."""
+    plan, route = plan_session(request)
+    attempts = ATTEMPTS if fabric == "emulation" else 1
+    for _ in range(attempts):
+        session = run_session(plan, route, open_fabric(fabric))
+        reason, open_to = session.verdict.invalid, Z95 * session.analysis.ror_error
+        if reason is None and open_to <= session.analysis.ror_tolerance:
+            return session
+    if reason is not None:
+        raise InvalidRunError(f"{request.network}, {plan.method}: {reason}, {attempts} times in a row; repeat it")
+    return session
+
+
+_NOTHING = {
+    **dict.fromkeys(("predicted", "measured", "tolerance", "error", "astray", "astray_rival"), 0.0),
+    **dict.fromkeys(("links", "unanswered", "steady_blocks", "undecodable", "heavy", "right", "wrong"), 0),
+}
+
+
+def _finite_part(analysis: SessionAnalysis, m: int) -> dict[str, Any]:
+    base = analysis.policy.base
+    counted = [(f, n) for f in analysis.faults if (n := f.predicted_block_size) is not None]
+    told = [(m * f.sent_per_source, n) for f, n in counted if f.sent_per_source is not None]
+    after = [n for _, n in told[1:] + told[:1]]
+    heavy = [f for f, _ in counted if f.predicted_loss > 1 / 200]
+    named = [fault.diagnosis for fault in heavy if fault.diagnosis is not None]
+    return {
+        "predicted": analysis.ror_predicted,
+        "measured": analysis.ror_measured,
+        "tolerance": analysis.ror_tolerance,
+        "error": analysis.ror_error,
+        "astray": sum(abs(sent - n) for sent, n in told) / base,
+        "astray_rival": sum(abs(other - n) for (_, n), other in zip(told, after, strict=True)) / base,
+        "links": len(counted),
+        "unanswered": len(counted) - len(told),
+        "steady_blocks": sum(f.steady_blocks for f, n in counted if n > base),
+        "undecodable": sum(f.undecodable_blocks for f, _ in counted),
+        "heavy": len(heavy),
+        "right": sum(one.right for one in named),
+        "wrong": sum(one.certain and not one.right for one in named),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteRor:
+    """ROR of whole routes: one's, or the mean over several. ``uncertainty``: half width of the measured one's 95 % interval.
+
+    Where a sample of links failed, its sum is scaled up to all links, with tolerance and uncertainty: ``scale`` times.
+    """
+
+    predicted: float
+    measured: float
+    tolerance: float
+    uncertainty: float
+    scale: float
+
+    @property
+    def in_tolerances(self) -> float:
+        """How far the measured one lies off."""
+        return abs(self.measured - self.predicted) / self.tolerance
+
+
+def route_ror(row: Row) -> RouteRor:
+    """The finite part: over the links that do not carry everything. A route that has none of them costs nothing there."""
+    scale = row["of_links"] / row["links"] if row["links"] else 1.0
+    return RouteRor(
+        predicted=scale * row["predicted"],
+        measured=scale * row["measured"],
+        tolerance=scale * row["tolerance"],
+        uncertainty=scale * Z95 * row["error"],
+        scale=scale,
+    )
+
+
+def mean_ror(rows: Sequence[Row]) -> RouteRor:
+    """The mean over routes, one or more."""
+    found, count = [route_ror(row) for row in rows], len(rows)
+    return RouteRor(
+        predicted=sum(one.predicted for one in found) / count,
+        measured=sum(one.measured for one in found) / count,
+        tolerance=sum(one.tolerance for one in found) / count,
+        uncertainty=math.hypot(*(one.uncertainty for one in found)) / count,
+        scale=sum(one.scale for one in found) / count,
+    )
+
+
+def allowed(labels: str, predicted: float) -> float:
+    """What a measured ROR, or a difference of two, may be off: 0.05 or 2 % with stratified labels, 0.1 or 5 % with random ones."""
+    least, share = (0.05, 0.02) if labels == "stratified" else (0.1, 0.05)
+    return max(least, share * abs(predicted))

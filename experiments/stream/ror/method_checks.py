@@ -1,0 +1,153 @@
+"""Is the order of routing methods by measured ROR the predicted one? The rival of an order is the swapped order.
+
+An infinite ROR stands above every finite one: predicted where a link carries everything, measured where nothing arrives while such a
+link is down. Two infinite ones have no order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from experiments.stream.ror.measured_routes import LABELS, Row, allowed, mean_ror, route_ror
+from experiments.stream.ror.sender_checks import sender_checks
+from testbed.model.verdict import Check, Verdict
+
+METHODS = ("single", "disjoint-2", "ecmp", "max-flow", "capillary", "least-fec:0.05")
+MEASURE = "capillary"
+"""The method that the others are set beside."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two methods on one network: ``predicted`` and ``measured`` are ROR of ``a`` less that of ``b``, perhaps infinite."""
+
+    network: str
+    a: str
+    b: str
+    predicted: float
+    measured: float
+    tolerance: float
+    uncertainty: float
+
+    @property
+    def judged(self) -> bool:
+        """Whether the predictions differ by more than twice the tolerance."""
+        return abs(self.predicted) > 2 * self.tolerance
+
+    @property
+    def kept(self) -> bool:
+        """Whether the measurement has the predicted order, and can tell it from the swapped one."""
+        return self.predicted * self.measured > 0 and abs(self.measured) > self.uncertainty
+
+
+def whole_ror(row: Row) -> tuple[float, float]:
+    """Predicted and measured ROR of the whole route, infinite ones included."""
+    finite = route_ror(row)
+    predicted = math.inf if row["forced"] else finite.predicted
+    return predicted, math.inf if row["forced"] > row["forced_open"] else finite.measured
+
+
+def pairs(rows: Sequence[Row], labels: str) -> list[Pair]:
+    """Every two methods on every network, but for those that are both infinite."""
+    found = []
+    for a, b in itertools.combinations([row for row in rows if row["labels"] == labels], 2):
+        if a["network"] != b["network"] or (a["forced"] and b["forced"]):
+            continue
+        (predicted_a, measured_a), (predicted_b, measured_b) = whole_ror(a), whole_ror(b)
+        both_infinite = math.isinf(measured_a) and math.isinf(measured_b)
+        one, two = route_ror(a), route_ror(b)
+        found.append(
+            Pair(
+                network=a["network"],
+                a=a["method"],
+                b=b["method"],
+                predicted=predicted_a - predicted_b,
+                measured=0.0 if both_infinite else measured_a - measured_b,
+                tolerance=max(one.tolerance, two.tolerance),
+                uncertainty=math.hypot(one.uncertainty, two.uncertainty),
+            )
+        )
+    return found
+
+
+def judge_methods(rows: Sequence[Row]) -> Verdict:
+    """The order pair by pair, each method beside capillary routing, infinite ROR, and what is asked of the sender on every route."""
+    checks, notes = [], []
+    for labels in LABELS:
+        if any(row["labels"] == labels for row in rows):
+            checks.append(_order_check(labels, pairs(rows, labels)))
+            beside = [_beside_capillary(rows, labels, method) for method in METHODS if method != MEASURE]
+            checks += [one for one in beside if isinstance(one, Check)]
+            notes += [one for one in beside if isinstance(one, str)]
+    forced = sum(row["forced"] for row in rows)
+    checks.append(
+        Check.equal(
+            "failures of links that carry everything in which something arrived: ROR is infinite where nothing does",
+            0,
+            sum(row["forced_open"] for row in rows),
+            rival=forced,
+            rival_is="something arrives, so that some N would do",
+            detail=f"{forced} failures on {sum(row['forced'] > 0 for row in rows)} routes",
+        )
+    )
+    capillary = {(row["network"], row["labels"]): route_ror(row).predicted for row in rows if row["method"] == MEASURE}
+    checks += sender_checks(
+        rows,
+        lambda row: capillary.get((row["network"], row["labels"]), 0.0),
+        "what capillary routing calls for, whatever the method",
+    )
+    return Verdict(checks=tuple(checks), notes=tuple(notes))
+
+
+def _order_check(labels: str, found: Sequence[Pair]) -> Check:
+    judged = [pair for pair in found if pair.judged]
+    astray = [f"{pair.a} and {pair.b} on {pair.network}" for pair in judged if not pair.kept]
+    name = f"{labels} labels: pairs of methods in the predicted order, share"
+    if not judged:
+        return Check(
+            name=name,
+            predicted=1.0,
+            measured=None,
+            tolerance=None,
+            passed=False,
+            unsure=True,
+            rival=0.0,
+            rival_note="the order swapped",
+            detail="no two predictions differ by more than twice the tolerance",
+        )
+    return Check.at_least(
+        name,
+        1.0,
+        1 - len(astray) / len(judged),
+        rival=0.0,
+        rival_is="the order swapped",
+        detail=f"{len(judged)} pairs on {len({pair.network for pair in judged})} networks; {len(found) - len(judged)} more differ by "
+        "less than twice the tolerance" + (f"; not so: {', '.join(astray)}" if astray else ""),
+    )
+
+
+def _beside_capillary(rows: Sequence[Row], labels: str, method: str) -> Check | str:
+    """The mean difference over the networks on which both are finite, where theory tells them apart; else a note."""
+    finite = {(row["network"], row["method"]): row for row in rows if row["labels"] == labels and not row["forced"]}
+    shared = [n for n, name in finite if name == method and (n, MEASURE) in finite]
+    if not shared:
+        return f"{labels} labels: {method} is infinite on every network"
+    one, two = (mean_ror([finite[network, name] for network in shared]) for name in (method, MEASURE))
+    predicted = one.predicted - two.predicted
+    tolerance = allowed(labels, predicted) * max(one.scale, two.scale)
+    words = f"{labels} labels: mean ROR of {method} less that of capillary routing"
+    if abs(predicted) <= 2 * tolerance:
+        return f"{words}: {predicted:.2f}, too near to be told apart"
+    return Check.equal(
+        words,
+        predicted,
+        one.measured - two.measured,
+        tolerance=tolerance,
+        uncertainty=math.hypot(one.uncertainty, two.uncertainty),
+        rival=-predicted,
+        rival_is="the two swapped",
+        detail=f"{len(shared)} networks on which both are finite",
+    )

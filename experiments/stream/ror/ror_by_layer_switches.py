@@ -1,0 +1,45 @@
+"""ROR on packets by capillary layer on real switches: a sample of links spread over all loads fails, and is scaled up to all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from experiments.stream.ror.figures import layer_figures
+from experiments.stream.ror.layer_checks import FULL, judge_layers
+from experiments.stream.ror.measured_routes import LABELS, measure_route, mobile_networks, named_networks
+from testbed.commands.studies.study import Study
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Swiss-T1, NSFNET and six mobile networks of 40 and 60 nodes at layers 1, 3 and full; quick: Swiss-T1 at layer 1 and full."""
+    networks = named_networks()[:1]
+    if not quick:
+        networks = named_networks()[:2] + mobile_networks(seed, sizes=(40, 60), each=3)
+    return [
+        {"network": name, "source": source, "sink": sink, "layers": layers, "labels": labels, "seed": seed}
+        for name, source, sink in networks
+        for labels in (LABELS[:1] if quick else LABELS)
+        for layers in ((1, FULL) if quick else (1, 3, FULL))
+    ]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One run on switches, repeated where the machine could not keep up."""
+    return measure_route(point, "emulation")
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="ror_by_layer_switches",
+    title="ROR by capillary layer, on real switches",
+    does="ROR made of packets sent, by capillary layer, while up to 16 links of a route fail in turn, on real switches",
+    answers="Gabrielyan 2007, eq. 20 to 23 and section 4.4: that ROR falls as layers are added, measured against predicted",
+    judge=judge_layers,
+    figures=layer_figures,
+    emulation=True,
+    deviations=(
+        "At most 16 links of a route fail, spread evenly over the order by load; their sum is scaled up to all links, and so is the tolerance.",
+        "Layers 1, 3 and full; the study in virtual time has 2, 5 and 10 as well.",
+    ),
+)

@@ -1,0 +1,76 @@
+"""What every study of ROR asks of the sender, route by route, whatever the routes are; each check beside its rival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from experiments.stream.ror.measured_routes import LABELS, Row, mean_ror, route_ror
+from testbed.model.verdict import Check
+
+
+def sender_checks(rows: Sequence[Row], other: Callable[[Row], float], other_is: str) -> list[Check]:
+    """``other``: the ROR that would be measured on a row's route if what the study compares made no difference; ``other_is``:
+    that in words."""
+    checks = []
+    for labels in LABELS:
+        own = [row for row in rows if row["labels"] == labels and row["links"]]
+        if own:
+            checks += [_worst_route(labels, own, other, other_is), _single_links(labels, own)]
+    strict = [row for row in rows if row["labels"] == "stratified"]
+    heavy = sum(row["heavy"] for row in rows)
+    return [
+        *checks,
+        Check.equal(
+            "failures without a whole block between the answer and the end",
+            0,
+            sum(row["unanswered"] for row in rows),
+            rival=sum(row["links"] for row in rows),
+            rival_is="a sender that answers too late every time",
+        ),
+        Check.equal(
+            "undecodable blocks after the answer, stratified labels",
+            0,
+            sum(row["undecodable"] for row in strict),
+            rival=sum(row["steady_blocks"] for row in strict),
+            rival_is="a sender that never raises N: every block that needs more",
+        ),
+        Check.at_least(
+            "failures of links of load above 1/200 in which the failed cable is named, share",
+            0.99,
+            sum(row["right"] for row in rows) / max(1, heavy),
+            rival=sum(row["heavy"] / max(1, row["of_links"]) for row in rows) / max(1, heavy),
+            rival_is="a cable of the route, guessed",
+            detail=f"{heavy} failures",
+        ),
+        Check.equal(
+            "failures in which the sender was certain of a wrong cable",
+            0,
+            sum(row["wrong"] for row in rows),
+            rival=heavy,
+            rival_is="a wrong cable each time",
+        ),
+    ]
+
+
+def _worst_route(labels: str, rows: Sequence[Row], other: Callable[[Row], float], other_is: str) -> Check:
+    gaps = [route_ror(row).in_tolerances for row in rows]
+    rivals = [abs(other(row) - one.predicted) / one.tolerance for row in rows for one in (route_ror(row),)]
+    return Check.at_most(
+        f"{labels} labels: measured ROR off the predicted one, in tolerances, worst route",
+        1.0,
+        max(gaps),
+        rival=max(rivals),
+        rival_is=other_is,
+        detail=f"{sum(gap > 1 for gap in gaps)} of {len(rows)} routes are off; 2 % or 0.05 with stratified labels, 5 % or 0.1 with random ones",
+    )
+
+
+def _single_links(labels: str, rows: Sequence[Row]) -> Check:
+    return Check.at_most(
+        f"{labels} labels: what single links are off, summed over a route, mean over routes",
+        sum(row["tolerance"] for row in rows) / len(rows),
+        sum(row["astray"] for row in rows) / len(rows),
+        rival=sum(row["astray_rival"] for row in rows) / len(rows),
+        rival_is="each failure answered with the next link's block size",
+        detail=f"of a ROR of {mean_ror(rows).predicted:.2f} in the mean",
+    )

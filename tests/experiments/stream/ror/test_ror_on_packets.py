@@ -1,0 +1,197 @@
+"""The studies of ROR on packets: rows of true runs (virtual time, quick) pass, and fail when they are spoilt as each rival says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.stream.ror import ror_by_layer, ror_by_layer_switches, ror_by_method, ror_validation
+from experiments.stream.ror.layer_checks import FULL, judge_layers, layer_means
+from experiments.stream.ror.measured_routes import measure_route, mobile_networks, route_ror
+from experiments.stream.ror.method_checks import METHODS, judge_methods, pairs, whole_ror
+from testbed.model.verdict import Check, Verdict
+
+Rows = list[dict[str, Any]]
+
+
+def stored(name: str) -> Rows:
+    return [json.loads(line) for line in Path(__file__).with_name(name).read_text().splitlines()]
+
+
+def by_layer() -> Rows:
+    return stored("rows_by_layer.jsonl")
+
+
+def by_method() -> Rows:
+    return stored("rows_by_method.jsonl")
+
+
+def not_passed(verdict: Verdict) -> dict[str, Check]:
+    return {check.name: check for check in verdict.checks if not check.passed}
+
+
+def test_true_rows_pass_and_every_check_names_its_rival() -> None:
+    for verdict in (judge_layers(by_layer()), judge_methods(by_method())):
+        assert verdict.passed, not_passed(verdict)
+        assert all(check.rival is not None and check.rival_note for check in verdict.checks)
+
+
+def no_fall(rows: Rows) -> None:
+    first = {(row["network"], row["labels"]): row["predicted"] for row in rows if row["layers"] == 1}
+    for row in rows:
+        row["measured"] = first[row["network"], row["labels"]]
+
+
+def half_of_the_fall(rows: Rows) -> None:
+    no_fall(rows)
+    for row in rows:
+        row["measured"] = (row["measured"] + row["predicted"]) / 2
+
+
+def neighbours_share(rows: Rows) -> None:
+    for row in rows:
+        row["astray"] = row["astray_rival"]
+
+
+def never_raises(rows: Rows) -> None:
+    for row in rows:
+        row["measured"], row["undecodable"] = 0.0, row["steady_blocks"]
+
+
+def wrong_cable(rows: Rows) -> None:
+    rows[0]["wrong"] = 1
+
+
+def unnamed_cables(rows: Rows) -> None:
+    for row in rows:
+        row["right"] = int(0.98 * row["heavy"])
+
+
+def one_route_astray(rows: Rows) -> None:
+    route = next(row for row in rows if row["links"])
+    route["measured"] += 1.2 * route["tolerance"]
+
+
+def answers_too_late(rows: Rows) -> None:
+    rows[-1]["unanswered"] = 1
+
+
+def two_methods_swapped(rows: Rows) -> None:
+    ends = {row["method"]: row for row in rows if row["network"] == rows[0]["network"]}
+    one, two = ends["disjoint-2"], ends["capillary"]
+    one["measured"], two["measured"] = two["measured"], one["measured"]
+
+
+def something_gets_by(rows: Rows) -> None:
+    single = next(row for row in rows if row["forced"])
+    single["forced_open"] = single["forced"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (no_fall, "fall of mean ROR"),
+        (half_of_the_fall, "fall of mean ROR"),
+        (never_raises, "mean ROR, all layers"),
+        (never_raises, "undecodable blocks"),
+        (neighbours_share, "what single links are off"),
+        (wrong_cable, "certain of a wrong cable"),
+        (unnamed_cables, "the failed cable is named"),
+        (one_route_astray, "worst route"),
+        (answers_too_late, "without a whole block"),
+    ],
+)
+def test_layers_spoilt_as_a_rival_would_have_them_fail(spoil: Callable[[Rows], None], words: str) -> None:
+    rows = by_layer()
+    spoil(rows)
+    found = [check for name, check in not_passed(judge_layers(rows)).items() if words in name]
+    assert found and all(check.outcome == "fails" for check in found)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (two_methods_swapped, "predicted order"),
+        (two_methods_swapped, "disjoint-2 less that of capillary"),
+        (something_gets_by, "links that carry everything"),
+        (something_gets_by, "predicted order"),
+        (neighbours_share, "what single links are off"),
+        (never_raises, "predicted order"),
+        (wrong_cable, "certain of a wrong cable"),
+    ],
+)
+def test_methods_spoilt_as_a_rival_would_have_them_fail(spoil: Callable[[Rows], None], words: str) -> None:
+    rows = by_method()
+    spoil(rows)
+    assert any(words in name for name in not_passed(judge_methods(rows)))
+
+
+def test_a_run_that_leaves_too_much_open_cannot_tell_a_fall_from_none() -> None:
+    rows = [row | {"error": 1.0} for row in by_layer()]
+    falls = [check for name, check in not_passed(judge_layers(rows)).items() if "fall of mean ROR" in name]
+    assert [check.outcome for check in falls] == ["cannot-tell"] * 2
+
+
+def test_networks_whose_ror_is_infinite_at_some_layer_are_not_compared_by_layer() -> None:
+    rows = [row | {"forced": int(row["layers"] == 1)} for row in by_layer()]
+    assert layer_means(rows, "stratified") == {}
+    falls = [check for name, check in not_passed(judge_layers(rows)).items() if "fall of mean ROR" in name]
+    assert [check.outcome for check in falls] == ["cannot-tell"] * 2
+
+
+def test_methods_that_theory_does_not_tell_apart_are_not_ordered() -> None:
+    rows = [row | {"predicted": 4.0, "measured": 4.0, "forced": 0} for row in by_method()]
+    order = judge_methods(rows).checks[0]
+    assert order.outcome == "cannot-tell" and "no two predictions" in order.detail
+
+
+def test_an_infinite_ror_stands_above_every_finite_one() -> None:
+    rows = by_method()
+    assert whole_ror(rows[0]) == (float("inf"), float("inf")) and rows[0]["method"] == "single"
+    above = [pair for pair in pairs(rows, "stratified") if pair.a == "single"]
+    assert above and all(pair.judged and pair.kept for pair in above)
+
+
+def test_a_sample_of_links_is_scaled_up_to_all_with_what_it_leaves_open() -> None:
+    row = next(row for row in by_layer() if row["layers"] == FULL)
+    half = route_ror(row | {"links": row["of_links"] / 2, "error": 0.01})
+    assert half.measured == pytest.approx(2 * row["measured"])
+    assert half.tolerance == pytest.approx(2 * row["tolerance"]) and half.uncertainty == pytest.approx(2 * 1.96 * 0.01)
+
+
+def test_a_route_is_measured_as_predicted_in_virtual_time() -> None:
+    point = {"network": "ring:4", "source": "s0", "sink": "s2", "labels": "stratified", "seed": 1}
+    row = measure_route(point | {"layers": 1})
+    assert row["links"] == row["of_links"] == row["right"] == row["heavy"] == 4
+    assert row["wrong"] == row["undecodable"] == row["unanswered"] == row["forced"] == 0
+    assert abs(row["measured"] - row["predicted"]) < 0.01 and row["predicted"] > 3
+    single = measure_route(point | {"method": "single"})
+    assert (single["links"], single["forced"], single["forced_open"]) == (0, 2, 0)
+
+
+def test_seeds_whose_ends_no_two_separate_paths_join_are_left_out() -> None:
+    assert [name for name, _, _ in mobile_networks(1, sizes=(115,), each=2)] == [
+        "manet:nodes=115,seed=1",
+        "manet:nodes=115,seed=3",
+    ]
+
+
+def test_points_are_each_different_and_cover_what_the_studies_say() -> None:
+    for study, count in (
+        (ror_by_layer, 32 * 12),
+        (ror_by_layer_switches, 8 * 6),
+        (ror_by_method, 14 * 12),
+        (ror_validation, 36),
+    ):
+        points = study.points(False, 1)
+        assert len({json.dumps(point) for point in points}) == len(points) == count
+    assert {row["method"] for row in ror_by_method.points(True, 1)} == set(METHODS)
+
+
+def test_figures_are_drawn() -> None:
+    assert list(ror_by_layer.STUDY.figures(by_layer())) == ["mean_ror_by_layer", "fall_of_each_network"]
+    assert list(ror_by_method.STUDY.figures(by_method())) == ["methods_beside_capillary", "order_of_pairs"]
