@@ -11,11 +11,10 @@ import heapq
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 from fec.protocol.sender import OutgoingPacket, StreamSender
-from fec.protocol.wire import decode_header
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import Progress
@@ -30,12 +29,8 @@ CHANGE_S = 0.3
 """From the moment at which nodes have moved to the first packet under the new split: what a controller takes on this scale."""
 
 
-@dataclass(order=True)
-class _Event:
-    at_s: float
-    order: int
-    to_sink: bool = field(compare=False)
-    data: bytes = field(compare=False)
+_Event = tuple[float, int, OutgoingPacket | None, bytes]
+"""When it arrives, its number (so that no two are alike), the packet of the stream (None: a loss report on its way back), its bytes."""
 
 
 class SimulatedStreamFabric:
@@ -99,56 +94,56 @@ class _Run:
         )
 
     def _next_s(self) -> float:
-        arrival = self.events[0].at_s if self.events else float("inf")
+        arrival = self.events[0][0] if self.events else float("inf")
         return min(arrival, self.sender.next_due_s(), self.receiver.next_deadline_s())
 
     def _step(self, now: float) -> None:
-        while self.events and self.events[0].at_s <= now:
-            event = heapq.heappop(self.events)
-            if event.to_sink:
-                header = decode_header(event.data)
-                self.received.add(event.at_s, header.source_block_number, header.encoding_symbol_id)
-                self.content.take(self.receiver.receive(event.data, event.at_s))
+        while self.events and self.events[0][0] <= now:
+            at_s, _, packet, data = heapq.heappop(self.events)
+            if packet is not None:
+                self.received.add(at_s, packet.block, packet.symbol)
+                self.content.take(self.receiver.receive(data, at_s))
             else:
-                self.sender.receive(event.data, event.at_s)
+                self.sender.receive(data, at_s)
         for packet in self.sender.packets_due(now):
             self._send_stream(packet, now)
         self.content.take(self.receiver.advance(now))
         for report in self.receiver.reports_due(now):
             for label in RETURN_LABELS:
-                self._carry(self.ways[1], label, report, now, to_sink=False)
+                self._carry(self.ways[1], label, report, now)
 
     def _send_stream(self, packet: OutgoingPacket, now: float) -> None:
         self.sent.add(now, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
-        self._carry(self.ways[0], packet.label, packet.data, now, to_sink=True)
+        self._carry(self.ways[0], packet.label, packet.data, now, packet)
 
-    def _carry(self, ways: _Ways, label: int, data: bytes, now: float, *, to_sink: bool) -> None:
+    def _carry(self, ways: _Ways, label: int, data: bytes, now: float, packet: OutgoingPacket | None = None) -> None:
         arrival = ways.arrival_s(label, now, self.chance)
         if arrival is not None:
             self.count += 1
-            heapq.heappush(self.events, _Event(arrival, self.count, to_sink, data))
+            heapq.heappush(self.events, (arrival, self.count, packet, data))
 
 
 class _Ways:
     """The paths of one direction's label splits, one after another in force, and what breaks their links."""
 
     def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...], breaks: dict[int, list[_Break]]) -> None:
-        self.splits = splits
+        links = plan.network.links
         self.starts = [[path.start for path in split.paths] for split in splits]
         self.since = [-1.0, *(times.switch_start_s for times in change_times(plan))]
-        self.links = plan.network.links
-        self.breaks = breaks
+        self.paths = [
+            [[(links[i].delay_s, tuple(breaks.get(i, ()))) for i in path.links] for path in split.paths]
+            for split in splits
+        ]
 
     def arrival_s(self, label: int, now: float, chance: random.Random) -> float | None:
         """When a packet sent now arrives, or None where something on its way takes it."""
         at = now
         number = bisect.bisect_right(self.since, now) - 1
-        path = self.splits[number].paths[bisect.bisect_right(self.starts[number], label) - 1]
-        for index in path.links:
-            for one in self.breaks.get(index, ()):
+        for delay_s, breaks in self.paths[number][bisect.bisect_right(self.starts[number], label) - 1]:
+            for one in breaks:
                 if one.start_s <= at < one.stop_s and (one.loss == 1 or chance.random() < one.loss):
                     return None
-            at += self.links[index].delay_s
+            at += delay_s
         return at
 
 
