@@ -2,6 +2,7 @@
 The functions of Gabrielyan 2007, appendix A, `StripedFile`, and the errors; how to set a session up: docs/workloads/striping.md."""
 
 from sfio_emu.client.current_session import use
+from sfio_emu.client.nonblocking import Request, wait_all
 from sfio_emu.client.session import Session
 from sfio_emu.errors import ListenerLost, PeerError, ProtocolError, RemoteFailure, SfioError, UsageError
 from sfio_emu.interface import (
@@ -28,7 +29,7 @@ from sfio_emu.settings import Settings
 from sfio_emu.striped_file import StripedFile
 
 __all__ = [
-    "FreeTurns", "Layout", "ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "Session", "Settings",
+    "FreeTurns", "Layout", "ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "Request", "Session", "Settings",
     "SfioError", "SoloGroup", "StripedFile", "UsageError", "mchsize", "mclose", "mcreate", "mdelete", "merror",
-    "merrora", "mopen", "mread", "mreadb", "mreadc", "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size", "use",
+    "merrora", "mopen", "mread", "mreadb", "mreadc", "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size", "use", "wait_all",
 ]  # fmt: skip

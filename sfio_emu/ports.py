@@ -65,6 +65,14 @@ class ProcessGroup(Protocol):
         """The items of all processes, that of rank i at place i; every process must call."""
         ...
 
+    def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
+        """What every process has for this one, that of rank i at place i, for `items[i]` to each; every process must call."""
+        ...
+
+    def fetch_add(self, counter: str, amount: int) -> int:
+        """Add to a counter that all processes share, 0 when first named, and give what it was before; any may call."""
+        ...
+
 
 class Turns(Protocol):
     """The order of the transfers of a call: which hosts at the same time, and when each may flow."""
@@ -84,11 +92,22 @@ class SoloGroup:
     rank = 0
     size = 1
 
+    def __init__(self) -> None:
+        self._counters: dict[str, int] = {}
+
     def barrier(self) -> None:
         """Return at once: there is no other process."""
 
     def all_gather(self, item: bytes) -> list[bytes]:
         return [item]
+
+    def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
+        return list(items)
+
+    def fetch_add(self, counter: str, amount: int) -> int:
+        before = self._counters.get(counter, 0)
+        self._counters[counter] = before + amount
+        return before
 
 
 class FreeTurns:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, overload
@@ -15,12 +16,14 @@ from sfio_emu.client.access import NO_END, Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
+from sfio_emu.client.nonblocking import Request, begin
 from sfio_emu.client.session import Session
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.pieces import Bytes
 from sfio_emu.layout.requests import Requests, make_requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName, parse_file_name
+from sfio_emu.ports import Direction
 from sfio_emu.settings import Counters, Settings
 from sfio_emu.wire import Kind
 
@@ -45,6 +48,7 @@ class StripedFile:
         self._position = 0
         self._registered = False
         self._held: list[SubfileName] = []
+        self._requests: weakref.WeakSet[Request] = weakref.WeakSet()
 
     @property
     def counters(self) -> Counters:
@@ -89,7 +93,9 @@ class StripedFile:
             self._held.append(subfile)
 
     def _release(self) -> SfioError | None:
-        """Close the subfiles, going on after a fault; the first fault, or None."""
+        """Close the subfiles when all requests are done, going on after a fault; the first fault, or None."""
+        for request in list(self._requests):
+            request.await_end()
         if self._registered:
             self.session.unregister(self.subfiles)
             self._registered = False
@@ -168,12 +174,44 @@ class StripedFile:
         """Read blocks into one buffer; how many bytes in all (a block past the end of the file gets fewer or none)."""
         memory = as_bytes(target, writable=True)
         requests = inside(memory, make_requests(offsets, places, sizes))
-        missing = self._read(memory, requests)
-        return (
-            int(np.clip(missing - requests.offsets.astype(object), 0, requests.sizes.astype(object)).sum())
-            if (missing < NO_END)
-            else requests.total_bytes
+        return _total(self._read(memory, requests), requests)
+
+    def ipwrite(self, data: Buffer, offset: int) -> Request:
+        """As `pwrite`, but only begun: `wait` of the request gives the number of bytes. `data` must not change before."""
+        memory = as_bytes(data)
+        return self._begin("write", memory, make_requests([whole_number(offset, "offset")], [0], [len(memory)]))
+
+    def ipread(self, target: Buffer, offset: int) -> Request:
+        """As `pread` into a buffer, but only begun: `wait` of the request gives the number of bytes."""
+        memory = as_bytes(target, writable=True)
+        return self._begin("read", memory, make_requests([whole_number(offset, "offset")], [0], [len(memory)]))
+
+    def ipwrite_blocks(
+        self, data: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
+    ) -> Request:
+        """As `pwrite_blocks`, but only begun."""
+        memory = as_bytes(data)
+        return self._begin("write", memory, inside(memory, make_requests(offsets, places, sizes)))
+
+    def ipread_blocks(
+        self, target: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
+    ) -> Request:
+        """As `pread_blocks`, but only begun."""
+        memory = as_bytes(target, writable=True)
+        return self._begin("read", memory, inside(memory, make_requests(offsets, places, sizes)))
+
+    def _begin(self, direction: Direction, memory: Bytes, requests: Requests) -> Request:
+        self._require_open()
+        job = self._access.job(direction, memory, requests) if len(requests) else None
+        writing = direction == "write"
+        request = begin(
+            self._access,
+            direction,
+            job,
+            lambda job: requests.total_bytes if writing else _total(job.end[0], requests),
         )
+        self._requests.add(request)
+        return request
 
     def write_fragments(self, data: Buffer, offset: int) -> int:
         """Write without any optimisation: one message, one answer, one call of the disk for each fragment."""
@@ -286,6 +324,13 @@ class StripedFile:
     def _require_open(self) -> None:
         if self.closed:
             raise UsageError(f"the striped file {self.subfiles[0]};... is closed: open it again")
+
+
+def _total(missing: int, requests: Requests) -> int:
+    """How many bytes of the requests lie before the first that is missing."""
+    if missing >= NO_END:
+        return requests.total_bytes
+    return int(np.clip(missing - requests.offsets, 0, requests.sizes).sum())
 
 
 def _counts(missing: int, offsets: Sequence[int], sizes: Sequence[int]) -> list[int]:

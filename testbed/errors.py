@@ -22,6 +22,12 @@ class CapabilityError(TestbedError):
     exit_code = 3
 
 
+class TimeLimitError(TestbedError):
+    """A program was ended because it took longer than it was given. Exit code 124, as of timeout(1)."""
+
+    exit_code = 124
+
+
 class InvalidRunError(TestbedError):
     """The machine could not keep up, so the measurement says nothing. Exit code 4."""
 

@@ -11,11 +11,14 @@ import selectors
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from sfio_emu.adapters.peer_mesh import PeerMesh
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.client.group_rounds import (
+    AMOUNT,
     HELLO,
     MAX_ITEM_BYTES,
     Coordinator,
@@ -231,13 +234,22 @@ class GroupServer:
 
 
 class SocketGroup:
-    """This process as a member of a group: `rank`, `size`, `barrier`, `all_gather` (the port sfio_emu.ports.ProcessGroup).
+    """This process as a member of a group: `rank`, `size` and the calls of the port sfio_emu.ports.ProcessGroup.
 
+    Everything goes over the coordinator but `all_to_all`, whose bytes go from process to process: `own_address` is where
+    the others reach this one (by default where it reaches the coordinator from, or this machine).
     Threads take turns, but must all make their collective calls in the order of the other processes. A child of fork has
     no place in the group: its calls raise UsageError. After an error the group is over: every further call raises it again.
     """
 
-    def __init__(self, connection: socket.socket, rank: int, size: int, server: GroupServer | None) -> None:
+    def __init__(
+        self,
+        connection: socket.socket,
+        rank: int,
+        size: int,
+        server: GroupServer | None,
+        own_address: str | None = None,
+    ) -> None:
         self.rank = rank
         self.size = size
         self._connection = connection
@@ -246,11 +258,15 @@ class SocketGroup:
         self._round = 0
         self._broken: GroupError | None = None
         self._closed = False
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
+        self._own_address = own_address
+        self._mesh: PeerMesh | None = None
         self._process = os.getpid()
 
     @classmethod
-    def join(cls, address: str, rank: int, size: int, timeout_s: float) -> SocketGroup:
+    def join(
+        cls, address: str, rank: int, size: int, timeout_s: float, *, own_address: str | None = None
+    ) -> SocketGroup:
         """Join the group at `address` (`unix:/path` or `tcp:host:port`) and return when all `size` ranks have.
 
         Rank 0 coordinates itself where nobody listens at the address yet. Raises UsageError for arguments that cannot be,
@@ -261,7 +277,7 @@ class SocketGroup:
             raise UsageError(f"time to join is {timeout_s} s: give a positive number of seconds")
         deadline_s = time.monotonic() + timeout_s
         connection, server = _reach(address, rank, size, deadline_s)
-        group = cls(connection, rank, size, server)
+        group = cls(connection, rank, size, server, own_address)
         hello = HELLO.pack(size, max(1, round((deadline_s - time.monotonic()) * 1000)))
         try:
             connection.settimeout(max(0.001, deadline_s - time.monotonic()) + LOSS_NOTICED_S)
@@ -284,6 +300,32 @@ class SocketGroup:
             raise UsageError(f"item of {len(item)} bytes: all_gather takes at most {MAX_ITEM_BYTES}")
         return self._exchange(Kind.GATHER, item)
 
+    def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
+        """What every rank has for this one, for `items[i]` to each. Raises as all_gather, and GroupError where one is lost."""
+        if len(items) != self.size:
+            raise UsageError(f"{len(items)} items for a group of {self.size}: give one for each rank")
+        with self._turn:
+            if self._mesh is None:
+                self._mesh = PeerMesh(self._where(), self.rank)
+                doors = self.all_gather(self._mesh.door)
+                self._mesh.connect(doors)
+            try:
+                return self._mesh.exchange(items)
+            except GroupError as error:
+                self._broken = error
+                raise
+
+    def _where(self) -> str:
+        if self._own_address is not None:
+            return self._own_address
+        return "127.0.0.1" if self._connection.family == socket.AF_UNIX else self._connection.getsockname()[0]
+
+    def fetch_add(self, counter: str, amount: int) -> int:
+        """Add to a counter of the group (0 when first named) and give what it was before. Raises GroupError."""
+        payload = AMOUNT.pack(amount) + counter.encode()
+        answer = self._ask(Frame(kind=Kind.ADD, rank=self.rank, payload=payload), Kind.ADDED)
+        return int(AMOUNT.unpack(answer.payload)[0])
+
     def close(self) -> None:
         """Leave the group; ranks that still wait for this one in a collective call get an error. May be called twice."""
         if self._closed:
@@ -293,6 +335,8 @@ class SocketGroup:
             with contextlib.suppress(OSError):
                 self._connection.sendall(Frame(kind=Kind.LEAVE, rank=self.rank).encode())
         self._connection.close()
+        if self._mesh is not None:
+            self._mesh.close()
         if self._server is not None:
             self._server.close()
 
@@ -305,27 +349,29 @@ class SocketGroup:
         self.close()
 
     def _exchange(self, kind: Kind, item: bytes) -> list[bytes]:
+        with self._turn:
+            frame = self._ask(Frame(kind=kind, rank=self.rank, round=self._round, payload=item), Kind.GATHERED)
+            if frame.round != self._round:
+                raise self._break(
+                    f"the coordinator answered round {frame.round} where rank {self.rank} is in {self._round}"
+                )
+            self._round += 1
+        return unpack_items(frame.payload, self.size)
+
+    def _ask(self, frame: Frame, awaited: Kind) -> Frame:
+        """Send a frame and wait for what answers it."""
         if os.getpid() != self._process:
             raise UsageError(
                 f"this process was forked from rank {self.rank} and has no place in its group of {self.size}: it may read"
                 " and write; make collective calls (open, close, truncate, ..._all) in the processes of the group"
             )
         with self._turn:
-            return self._exchange_in_turn(kind, item)
-
-    def _exchange_in_turn(self, kind: Kind, item: bytes) -> list[bytes]:
-        if self._broken is not None:
-            raise self._broken
-        if self._closed:
-            raise UsageError(f"rank {self.rank} has left the group: make collective calls before close")
-        self._send(Frame(kind=kind, rank=self.rank, round=self._round, payload=item))
-        frame = self._receive(Kind.GATHERED)
-        if frame.round != self._round:
-            raise self._break(
-                f"the coordinator answered round {frame.round} where rank {self.rank} is in {self._round}"
-            )
-        self._round += 1
-        return unpack_items(frame.payload, self.size)
+            if self._broken is not None:
+                raise self._broken
+            if self._closed:
+                raise UsageError(f"rank {self.rank} has left the group: make collective calls before close")
+            self._send(frame)
+            return self._receive(awaited)
 
     def _send(self, frame: Frame) -> None:
         # where the send fails, the reason may already lie in what was received

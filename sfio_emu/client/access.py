@@ -17,7 +17,7 @@ from sfio_emu.client.transfer import HostTransfer, pack
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
 from sfio_emu.layout.pieces import Bytes, Piece, StripedPiece, pieces_of
-from sfio_emu.layout.requests import Requests, prepare
+from sfio_emu.layout.requests import Prepared, Requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Direction
@@ -40,6 +40,44 @@ class Call(NamedTuple):
     block: BlockStage | None = None
 
 
+class Job:
+    """A read or write on its way: its prepared requests and, of a read, where the first missing byte of the file lies.
+
+    `due`: the subfiles that a write must make longer. Carried out together with others it notes host by host how many of
+    its messages are unanswered, so that a fault is laid to those whose messages it cost.
+    """
+
+    def __init__(self, memory: Bytes, prepared: Prepared) -> None:
+        self.memory, self.requests, self.copies = memory, prepared.requests, prepared.copies
+        self.due: Mapping[int, int] = {}
+        self.end = [NO_END]
+        self.fault: SfioError | None = None
+        self._open: dict[str, int] = {}
+
+    def expect(self, hosts: Iterable[str]) -> None:
+        """These hosts have a share in it."""
+        self._open = dict.fromkeys(hosts, 1)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a message of it is unanswered, failed, or was never made."""
+        return any(self._open.values())
+
+    def watched(self, host: str, messages: Iterable[Message]) -> Iterator[Message]:
+        """Its messages to a host, noted when they are made and when they are answered."""
+        for message in messages:
+            self._open[host] += 1
+
+            def finish(body: memoryview, message: Message = message) -> None:
+                if message.finish is not None:
+                    message.finish(body)
+                self._open[host] -= 1
+
+            yield message._replace(finish=finish)
+        if host in self._open:
+            self._open[host] -= 1
+
+
 class Access:
     """The subfiles of an open file as seen by one process; `settings` are the session's unless the file has its own.
 
@@ -60,42 +98,70 @@ class Access:
 
     def write(self, memory: Bytes, requests: Requests) -> None:
         """Write the blocks; raises the first fault in the order of hosts when all hosts are served."""
-        if not len(requests):
-            return
-        settings = self.settings
-        chosen = prepare(requests, settings, writing=True).requests
-        with self._counted() as counters:
-            due = self._too_short(requests.end)
-            call = Call(memory, settings, counters, self._block(memory, chosen))
-
-            def messages(host: str) -> Iterator[Message]:
-                return self._write_messages(host, call, self._pieces(host, chosen, merge=settings.merge), due)
-
-            self._transfer(call, messages, self._shares(chosen), "write", also=due)
-            self._note_sizes(due)
+        if len(requests):
+            job = self.job("write", memory, requests)
+            self.carry("write", [job])
+            if job.fault is not None:
+                raise job.fault
 
     def read(self, memory: Bytes, requests: Requests) -> int:
         """Read the blocks; where the first byte of the file lies that is missing (`NO_END`: none)."""
         if not len(requests):
             return NO_END
-        settings = self.settings
-        prepared = prepare(requests, settings, writing=False)
-        chosen = prepared.requests
-        end = [NO_END]
+        job = self.job("read", memory, requests)
+        self.carry("read", [job])
+        if job.fault is not None:
+            raise job.fault
+        return job.end[0]
+
+    def job(self, direction: Direction, memory: Bytes, requests: Requests) -> Job:
+        """One read or write to be carried out, alone or with others."""
+        return Job(memory, prepare(requests, self.settings, writing=direction == "write"))
+
+    def carry(self, direction: Direction, jobs: Sequence[Job]) -> None:
+        """Carry out reads, or writes, in their order, their messages one behind the other over the windows of all hosts.
+
+        A job that could not be carried out has a `fault`: the first in the order of hosts when all hosts are served.
+        """
+        settings, alone = self.settings, len(jobs) == 1
         with self._counted() as counters:
-            call = Call(memory, settings, counters, self._block(memory, chosen))
+            calls = [Call(job.memory, settings, counters, self._block(job) if alone else None) for job in jobs]
+            shares = [self._shares(job.requests) for job in jobs]
+            due: dict[int, int] = {}
+            for job in jobs if direction == "write" else ():
+                job.due = self._too_short(job.requests.end)
+                due |= {number: max(size, due.get(number, 0)) for number, size in job.due.items()}
+            if not alone:
+                for job, share in zip(jobs, shares, strict=True):
+                    job.expect(
+                        host for host, numbers in self.hosts.items() if any(share[n] or n in job.due for n in numbers)
+                    )
 
             def messages(host: str) -> Iterator[Message]:
-                return self._read_messages(host, call, self._pieces(host, chosen, merge=settings.merge), end)
+                for job, call in zip(jobs, calls, strict=True):
+                    made = self._messages(direction, host, job, call)
+                    yield from made if alone else job.watched(host, made)
 
             try:
-                self._transfer(call, messages, self._shares(chosen), "read")
+                self._transfer(
+                    calls[0], messages, [sum(each) for each in zip(*shares, strict=True)], direction, also=due
+                )
+                self._note_sizes(due)
+            except SfioError as fault:
+                for job in jobs:
+                    job.fault = fault if alone or job.unfinished else None
             finally:
-                if call.block is not None:
-                    call.block.flush()
-        for source, target, size in prepared.copies:
-            memory[target : target + size] = memory[source : source + size]
-        return end[0]
+                if direction == "read" and calls[0].block is not None:
+                    calls[0].block.flush()
+        for job in jobs:
+            for source, target, size in job.copies:
+                job.memory[target : target + size] = job.memory[source : source + size]
+
+    def _messages(self, direction: Direction, host: str, job: Job, call: Call) -> Iterator[Message]:
+        pieces = self._pieces(host, job.requests, merge=self.settings.merge)
+        if direction == "write":
+            return self._write_messages(host, call, pieces, job.due)
+        return self._read_messages(host, call, pieces, job.end)
 
     def write_fragments(self, memory: Bytes, offset: int) -> None:
         """Write a block as one message, one answer and one call of the disk for each fragment."""
@@ -155,15 +221,16 @@ class Access:
                 self.counters.add(counters)
                 self.session.counters.add(counters)
 
-    def _block(self, memory: Bytes, requests: Requests) -> BlockStage | None:
+    def _block(self, job: Job) -> BlockStage | None:
         """Stages shared by all hosts, where there is one large block for several subfiles."""
+        requests = job.requests
         if len(requests) != 1 or len(self.subfiles) == 1 or not self.settings.merge:
             return None
         offset, place, size = int(requests.offsets[0]), int(requests.memory[0]), int(requests.sizes[0])
         if size < MIN_BLOCK_BYTES:
             return None
         room = self.session.block_room.room(room_bytes(len(self.subfiles)))
-        return BlockStage(self.layout, memory, offset, place, size, room)
+        return BlockStage(self.layout, job.memory, offset, place, size, room)
 
     def _too_short(self, end: int) -> dict[int, int]:
         """The subfiles that may be shorter than in a file of `end` bytes, and how long they are there."""
@@ -277,4 +344,4 @@ def _packed(kind: Kind, pieces: Iterable[Piece], limit_bytes: int, settings: Set
     )
 
 
-__all__ = ["NO_END", "Access"]
+__all__ = ["NO_END", "Access", "Job"]

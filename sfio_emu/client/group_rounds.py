@@ -26,6 +26,7 @@ MAGIC = b"SFG1"
 HEADER = struct.Struct("!4sBIIQ")  # magic, kind, rank (or size in a welcome), round, payload bytes
 HELLO = struct.Struct("!IQ")  # size of the group, milliseconds this rank gives the others to join
 LENGTH = struct.Struct("!Q")
+AMOUNT = struct.Struct("!q")
 MAX_ITEM_BYTES = 256 << 20
 MAX_RANKS = 1 << 16
 
@@ -39,7 +40,7 @@ class GroupError(PeerError):
 
 
 class Kind(IntEnum):
-    """What a frame says. Ranks send the first four, the coordinator the others."""
+    """What a frame says. Ranks send the first four and ADD, the coordinator the others."""
 
     HELLO = 1
     BARRIER = 2
@@ -48,6 +49,8 @@ class Kind(IntEnum):
     WELCOME = 5
     GATHERED = 6
     FAILED = 7
+    ADD = 8  # a rank's, outside of rounds: the amount and the name of a counter
+    ADDED = 9  # what the counter was before
 
 
 NO_RANK = 0xFFFFFFFF
@@ -144,6 +147,7 @@ class Coordinator:
         self._left: set[int] = set()
         self._round = 0
         self._items: dict[int, Frame] = {}
+        self._counters: dict[bytes, int] = {}
         self._failed: Frame | None = None
         self._deadline_s: float | None = None
 
@@ -181,6 +185,8 @@ class Coordinator:
             return self._fail(self._gone_message(rank), rank) if self._items else []
         if frame.kind in (Kind.BARRIER, Kind.GATHER):
             return self._give(rank, frame)
+        if frame.kind is Kind.ADD:
+            return self._add(key, rank, frame)
         return self._fail(f"rank {rank} sent a {frame.kind.name} that only the coordinator may send", rank)
 
     def lost(self, key: int) -> list[tuple[int, Frame]]:
@@ -240,6 +246,15 @@ class Coordinator:
         if len(self._items) < self.size:
             return []
         return self._complete()
+
+    def _add(self, key: int, rank: int, frame: Frame) -> list[tuple[int, Frame]]:
+        counter = frame.payload[AMOUNT.size :]
+        before = self._counters.get(counter, 0)
+        after = before + AMOUNT.unpack_from(frame.payload)[0] if len(frame.payload) > AMOUNT.size else 2**63
+        if not -(2**63) <= after < 2**63:
+            return self._fail(f"rank {rank} sent a malformed addition", rank)
+        self._counters[counter] = after
+        return [(key, Frame(kind=Kind.ADDED, rank=rank, round=frame.round, payload=AMOUNT.pack(before)))]
 
     def _complete(self) -> list[tuple[int, Frame]]:
         items = [self._items[rank].payload for rank in range(self.size)]

@@ -53,7 +53,8 @@ class Session:
     """Connections, process group, order of transfers and settings, shared by the files of a process.
 
     For any number of threads: `guard` lets their calls take turns. A child of fork makes connections of its own when it
-    first needs them; its parent's stay the parent's. `counters` are the sums over all calls.
+    first needs them; its parent's stay the parent's (`generation`: how many forks lie between).
+    `counters` are the sums over all calls.
     """
 
     def __init__(
@@ -70,7 +71,8 @@ class Session:
         if settings is not None and not isinstance(settings, Settings):
             raise UsageError(f"settings of type {type(settings).__name__}: give a Settings, or None")
         self.connections = connections
-        self.guard = Guard(self._forget_connections)
+        self.guard = Guard(self._begin_child)
+        self.generation = 0
         self.group: ProcessGroup = group if group is not None else SoloGroup()
         self.turns: Turns = turns if turns is not None else FreeTurns()
         self.settings = settings if settings is not None else Settings()
@@ -266,6 +268,10 @@ class Session:
         """Close the connections."""
         with self.guard:
             self._forget_connections()
+
+    def _begin_child(self) -> None:
+        self.generation += 1
+        self._forget_connections()
 
     def _forget_connections(self) -> None:
         for host in list(self._links):

@@ -6,7 +6,14 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+Job = TypeVar("Job")
+
+
+IDLE_S = 5.0
 
 
 class Guard:
@@ -18,7 +25,7 @@ class Guard:
     def __init__(self, forked: Callable[[], None]) -> None:
         self._lock = threading.RLock()
         self._forked = weakref.WeakMethod(forked)
-        _guards.add(self)
+        _kept.add(self)
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -34,12 +41,68 @@ class Guard:
             forked()
 
 
+class Done:
+    """Something that happens once, for which others wait."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def happened(self) -> bool:
+        """Whether it has."""
+        return self._event.is_set()
+
+    def happen(self) -> None:
+        """Let everybody know."""
+        self._event.set()
+
+    def await_it(self, timeout_s: float | None) -> bool:
+        """Wait; whether it has happened in that time."""
+        return self._event.wait(timeout_s)
+
+
+class Worker(Generic[Job]):
+    """A thread, made when first needed, that is given all jobs that wait, in their order: `act` must not raise."""
+
+    def __init__(self, act: Callable[[Sequence[Job]], None]) -> None:
+        self._act = act
+        self._jobs: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        _kept.add(self)
+
+    def give(self, job: Job) -> None:
+        """Have a job done behind those given before."""
+        with self._changed:
+            self._jobs.append(job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="sfio requests", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._jobs:
+                    if not self._changed.wait(IDLE_S):
+                        self._thread = None
+                        return
+                jobs = list(self._jobs)
+                self._jobs.clear()
+            self._act(jobs)
+
+    def begin_child(self) -> None:
+        """In a child of fork: forget the parent's thread and what it was given."""
+        self._jobs = deque()
+        self._changed = threading.Condition()
+        self._thread = None
+
+
 def _begin_child() -> None:
-    for guard in list(_guards):
-        guard.begin_child()
+    for kept in list(_kept):
+        kept.begin_child()
 
 
-_guards: weakref.WeakSet[Guard] = weakref.WeakSet()
+_kept: weakref.WeakSet[Guard | Worker[Any]] = weakref.WeakSet()
 os.register_at_fork(after_in_child=_begin_child)
 
-__all__ = ["Guard"]
+__all__ = ["Done", "Guard", "Worker"]

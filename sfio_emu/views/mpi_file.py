@@ -1,26 +1,40 @@
 """MPI-I/O on striped files: each process sees the file through its view and its memory through a layout, both datatypes;
-independent and collective blocking calls, individual pointers. Every access is one multi-block request below."""
+independent, collective and non-blocking calls, individual and shared pointers. Every access is one multi-block request below."""
 
 from __future__ import annotations
 
 import struct as binary
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from sfio_emu.client.buffers import as_bytes
+from sfio_emu.client.nonblocking import Request
 from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, SfioError, UsageError, whole_number
 from sfio_emu.ports import ProcessGroup, SoloGroup
 from sfio_emu.striped_file import StripedFile
+from sfio_emu.views.collective_buffering import TwoPhase
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers
 from sfio_emu.views.file_views import PairedRuns, View, memory_runs, pair_runs
+from sfio_emu.views.hints import Hints
+from sfio_emu.views.shared_pointer import SharedPointer
 
 __all__ = ["BlockFile", "MpiFile", "View"]
 
 Mode = Literal["r", "w", "rw"]
 Whence = Literal["set", "current", "end"]
+Verb = Literal["read", "write"]
 Result = TypeVar("Result")
+
+
+class _Access(NamedTuple):
+    """The blocks of one call; `there`: how many of the `wanted` bytes the file can have."""
+
+    octets: memoryview
+    blocks: PairedRuns
+    wanted: int
+    there: int
 
 
 class BlockFile(Protocol):
@@ -34,7 +48,7 @@ class BlockFile(Protocol):
     def pread_blocks(self, target: memoryview, offsets: Integers, places: Integers, sizes: Integers) -> int: ...
     def pwrite_blocks(self, data: memoryview, offsets: Integers, places: Integers, sizes: Integers) -> int: ...
     def size(self) -> int: ...
-    def truncate(self, size: int) -> None: ...
+    def truncate(self, size: int) -> object: ...
     def close(self) -> None: ...
 
 
@@ -47,24 +61,41 @@ class MpiFile:
     collective call (or in calls at the same time), each such byte is one of those written; which one is not said.
     """
 
-    def __init__(self, file: BlockFile, group: ProcessGroup | None = None, *, mode: Mode = "rw") -> None:
+    def __init__(
+        self,
+        file: BlockFile,
+        group: ProcessGroup | None = None,
+        *,
+        mode: Mode = "rw",
+        hints: Mapping[str, str] | None = None,
+    ) -> None:
         if mode not in ("r", "w", "rw"):
             raise UsageError(f"mode is {mode!r}: give 'r', 'w' or 'rw'")
         self._file = file
         self._group: ProcessGroup = group or SoloGroup()
         self._mode = mode
+        self._hints = Hints.read(hints or {})
         self._view = View(writable="w" in mode)
         self._position = 0
+        self._shared = SharedPointer(self._group)
         self._closed = False
 
     @classmethod
-    def open(cls, name: str, stripe_unit: int, *, mode: Mode = "rw", session: Session | None = None) -> MpiFile:
+    def open(
+        cls,
+        name: str,
+        stripe_unit: int,
+        *,
+        mode: Mode = "rw",
+        session: Session | None = None,
+        hints: Mapping[str, str] | None = None,
+    ) -> MpiFile:
         """Open a striped file (`"host/path;host/path;"`) in every process of the session's group. Collective.
 
-        Raises as StripedFile.open does.
+        `hints`: as `sfio_emu.views.hints` has them, the same in every process. Raises as StripedFile.open does.
         """
         file = StripedFile.open(name, stripe_unit, session=session)
-        return cls(file, file.session.group, mode=mode)
+        return cls(file, file.session.group, mode=mode, hints=hints)
 
     def __enter__(self) -> MpiFile:
         return self
@@ -86,12 +117,21 @@ class MpiFile:
         return self._view
 
     @property
+    def hints(self) -> dict[str, str]:
+        """The hints that are obeyed, as texts."""
+        found = self._hints.texts()
+        if isinstance(self._file, StripedFile):
+            layout = self._file.layout
+            found |= {"striping_unit": str(layout.stripe_unit), "striping_factor": str(layout.subfiles)}
+        return found | {"cb_nodes": str(self._gatherers)}
+
+    @property
     def position(self) -> int:
         """The individual pointer, in etypes of the view."""
         return self._position
 
     def set_view(self, displacement: int = 0, etype: Datatype = BYTE, filetype: Datatype | None = None) -> None:
-        """See the file from `displacement` on through `filetype` (by default the etype itself); the pointer goes to 0.
+        """See the file from `displacement` on through `filetype` (by default the etype itself); the pointers go to 0.
 
         Collective; views may differ, the extent of the etype may not. Raises UsageError as View does.
         """
@@ -113,6 +153,7 @@ class MpiFile:
                 raise UsageError(
                     f"{text}, of {_NUMBER.unpack(extents[0])[0]} in rank 0: give etypes of the same extent"
                 )
+        self._shared.move(0)
         self._view = view
         self._position = 0
 
@@ -143,13 +184,13 @@ class MpiFile:
         self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
     ) -> int:
         """Collective read_at."""
-        return self._together(lambda: self.read_at(offset, buffer, memory, count, start_byte))[0]
+        return self._collective("read", offset, buffer, memory, count, start_byte)
 
     def write_at_all(
         self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
     ) -> int:
         """Collective write_at."""
-        return self._together(lambda: self.write_at(offset, buffer, memory, count, start_byte))[0]
+        return self._collective("write", offset, buffer, memory, count, start_byte)
 
     def read_all(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
         """Collective read."""
@@ -159,15 +200,49 @@ class MpiFile:
         """Collective write."""
         return self._advance(self.write_at_all(self._position, buffer, memory, count, start_byte))
 
+    def iread_at(
+        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+    ) -> Request:
+        """As read_at, but only begun: `wait` of the request gives the bytes read, `test` says whether it is done."""
+        return self._begin("read", offset, buffer, memory, count, start_byte)
+
+    def iwrite_at(
+        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+    ) -> Request:
+        """As write_at, but only begun; the buffer must not change before it is done."""
+        return self._begin("write", offset, buffer, memory, count, start_byte)
+
+    def iread(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
+        """As iread_at from the individual pointer, which moves at once behind what was asked for."""
+        return self._begin(
+            "read", self._ahead("read", buffer, memory, count, start_byte), buffer, memory, count, start_byte
+        )
+
+    def iwrite(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
+        """As iwrite_at to the individual pointer, which moves at once behind what is to be written."""
+        return self._begin(
+            "write", self._ahead("write", buffer, memory, count, start_byte), buffer, memory, count, start_byte
+        )
+
+    def _ahead(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
+        """Where the individual pointer was; it has moved behind the access."""
+        before = self._position
+        self._position += self._etypes_of(verb, buffer, memory, count, start_byte)
+        return before
+
     def seek(self, offset: int, whence: Whence = "set") -> int:
         """Move the individual pointer by etypes from the beginning, from itself or from the end; returns it.
 
         The end is the first whole etype of the view at or behind the end of the file. Raises UsageError before the beginning.
         """
+        self._position = self._sought(offset, whence, self._position)
+        return self._position
+
+    def _sought(self, offset: int, whence: Whence, current: int) -> int:
         if whence == "set":
             base = 0
         elif whence == "current":
-            base = self._position
+            base = current
         elif whence == "end":
             base = -(-self._view.bytes_before(self.size()) // self._view.etype.size_bytes)
         else:
@@ -175,8 +250,7 @@ class MpiFile:
         position = base + whole_number(offset, "offset to seek (etypes)", -(2**62))
         if position < 0:
             raise UsageError(f"seek to etype {position}: the view begins at 0")
-        self._position = position
-        return self._position
+        return position
 
     def byte_offset(self, offset: int) -> int:
         """The byte of the file where etype `offset` of the view begins."""
@@ -212,15 +286,109 @@ class MpiFile:
             self._closed = True
             self._file.close()
 
+    # --- the shared pointer ----------------------------------------------------------------------------------------
+
+    @property
+    def position_shared(self) -> int:
+        """The pointer that all processes share, in etypes of the view."""
+        return self._shared.position
+
+    def read_shared(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+        """As read_at from the shared pointer, which has moved behind what was asked for when the reading begins."""
+        return self.read_at(self._take("read", buffer, memory, count, start_byte), buffer, memory, count, start_byte)
+
+    def write_shared(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+        """As write_at to the shared pointer, which has moved behind what is written when the writing begins."""
+        return self.write_at(self._take("write", buffer, memory, count, start_byte), buffer, memory, count, start_byte)
+
+    def read_ordered(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+        """Collective read_shared, the processes in the order of their ranks."""
+        offset = self._take_ordered("read", buffer, memory, count, start_byte)
+        return self.read_at_all(offset, buffer, memory, count, start_byte)
+
+    def write_ordered(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
+        """Collective write_shared, the processes in the order of their ranks."""
+        offset = self._take_ordered("write", buffer, memory, count, start_byte)
+        return self.write_at_all(offset, buffer, memory, count, start_byte)
+
+    def seek_shared(self, offset: int, whence: Whence = "set") -> int:
+        """Move the shared pointer as `seek` moves the individual one; the same in every process. Collective."""
+        _, wishes = self._together(
+            lambda: f"{whole_number(offset, 'offset to seek (etypes)', -(2**62))} {whence}".encode(), after=True
+        )
+        if any(wish != wishes[0] for wish in wishes):
+            raise UsageError("seek_shared to different places: give the same in every process")
+
+        def seek() -> bytes:
+            return _NUMBER.pack(self._sought(offset, whence, self._shared.position) if self._group.rank == 0 else 0)
+
+        found = int(_NUMBER.unpack(self._together(seek, after=True)[1][0])[0])
+        self._shared.move(found)
+        return found
+
+    def _take(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
+        return self._shared.take(self._etypes_of(verb, buffer, memory, count, start_byte))
+
+    def _take_ordered(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
+        etypes, _ = self._together(lambda: self._etypes_of(verb, buffer, memory, count, start_byte))
+        counts = [int(_NUMBER.unpack(item)[0]) for item in self._group.all_gather(_NUMBER.pack(etypes))]
+        first = self._shared.take(sum(counts)) if self._group.rank == 0 else 0
+        (first,) = _NUMBER.unpack(self._group.all_gather(_NUMBER.pack(first))[0])
+        return int(first) + sum(counts[: self._group.rank])
+
+    def _etypes_of(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
+        return self._blocks(verb, 0, buffer, memory, count, start_byte).wanted // self._view.etype.size_bytes
+
+    # --- how an access is carried out --------------------------------------------------------------------------------
+
     def _access(
-        self,
-        verb: Literal["read", "write"],
-        offset: int,
-        buffer: Any,
-        memory: Datatype | None,
-        count: int,
-        start_byte: int,
+        self, verb: Verb, offset: int, buffer: Any, memory: Datatype | None, count: int, start_byte: int
     ) -> int:
+        access = self._blocks(verb, offset, buffer, memory, count, start_byte)
+        if not access.wanted:
+            return 0
+        move = self._file.pread_blocks if verb == "read" else self._file.pwrite_blocks
+        blocks = access.blocks
+        moved = move(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
+        return min(moved, access.there)
+
+    def _begin(
+        self, verb: Verb, offset: int, buffer: Any, memory: Datatype | None, count: int, start_byte: int
+    ) -> Request:
+        access, file = self._blocks(verb, offset, buffer, memory, count, start_byte), self._file
+        if not isinstance(file, StripedFile):
+            raise UsageError(
+                f"a {type(file).__name__} has no requests: call read_at or write_at, or open a striped file"
+            )
+        begin = file.ipread_blocks if verb == "read" else file.ipwrite_blocks
+        blocks = access.blocks
+        return begin(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
+
+    def _collective(
+        self, verb: Verb, offset: int, buffer: Any, memory: Datatype | None, count: int, start_byte: int
+    ) -> int:
+        if not (self._hints.buffer_writes if verb == "write" else self._hints.buffer_reads):
+            return self._together(lambda: self._access(verb, offset, buffer, memory, count, start_byte))[0]
+        access, _ = self._together(lambda: self._blocks(verb, offset, buffer, memory, count, start_byte))
+        two_phase = TwoPhase(
+            self._file,
+            self._group,
+            lambda act: self._together(act, after=True)[1],
+            nodes=self._gatherers,
+            buffer_bytes=self._hints.cb_buffer_size,
+            align_bytes=self._file.layout.round_bytes if isinstance(self._file, StripedFile) else 1,
+        )
+        move = two_phase.write if verb == "write" else two_phase.read
+        return min(move(access.octets, access.blocks), access.there)
+
+    @property
+    def _gatherers(self) -> int:
+        return min(self._hints.cb_nodes or self._group.size, self._group.size)
+
+    def _blocks(
+        self, verb: Verb, offset: int, buffer: Any, memory: Datatype | None, count: int, start_byte: int
+    ) -> _Access:
+        """What a call means in blocks of the file and of memory. Raises UsageError."""
         self._check_open()
         offset = _etypes(offset)
         if verb == "write":
@@ -230,37 +398,37 @@ class MpiFile:
         octets = as_bytes(buffer, writable=verb == "read").data
         layout, elements = (BYTE, len(octets)) if memory is None else (memory, count)
         places = memory_runs(len(octets), elements, layout, start_byte)
-        wanted = places.size_bytes
+        wanted = there = places.size_bytes
         if wanted % self._view.etype.size_bytes:
             text = f"{verb} of {wanted} bytes through a view of etypes of {self._view.etype.size_bytes}"
             raise UsageError(f"{text}: give whole etypes")
-        if not wanted:
-            return 0
         first_byte = offset * self._view.etype.size_bytes
-        if (
-            verb == "read" and self._view.overlapping
-        ):  # bytes up to the end of the file are not what a sum of blocks says
-            wanted = min(wanted, max(0, self._view.bytes_before(self._file.size()) - first_byte))
-        paired = pair_runs(places, self._view.runs(first_byte, places.size_bytes))
-        moved = self._move(verb, octets, paired)
-        return min(moved, wanted)
-
-    def _move(self, verb: Literal["read", "write"], octets: memoryview, blocks: PairedRuns) -> int:
-        move = self._file.pread_blocks if verb == "read" else self._file.pwrite_blocks
-        return move(octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
+        if wanted and verb == "read" and self._view.overlapping:
+            # bytes up to the end of the file are not what a sum of blocks says
+            there = min(wanted, max(0, self._view.bytes_before(self._file.size()) - first_byte))
+        blocks = pair_runs(places, self._view.runs(first_byte, wanted))
+        return _Access(octets, blocks, wanted, there)
 
     def _advance(self, moved_bytes: int) -> int:
         self._position += moved_bytes // self._view.etype.size_bytes
         return moved_bytes
 
-    def _together(self, act: Callable[[], Result], item: bytes = b"") -> tuple[Result, list[bytes]]:
-        """Act, then learn how it went everywhere: every process goes on, or every process raises."""
+    def _together(
+        self, act: Callable[[], Result], item: bytes = b"", *, after: bool = False
+    ) -> tuple[Result, list[bytes]]:
+        """Act, then learn how it went everywhere: every process goes on, or every process raises.
+
+        The second result is the `item` of every process, or, with `after`, the bytes that `act` gave in each.
+        """
         result: list[Result] = []
         failure: SfioError | None = None
         try:
             result.append(act())
         except SfioError as error:
             failure = error
+        if after and failure is None:
+            assert isinstance(result[0], bytes)
+            item = result[0]
         mine = b"\0" + item if failure is None else b"\1" + str(failure).encode()
         answers = self._group.all_gather(mine)
         if failure is not None:

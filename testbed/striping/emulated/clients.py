@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.client.group_rounds import pack_items, unpack_items
 from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, SfioError
 from sfio_emu.ports import Turns
@@ -38,6 +39,7 @@ class ThreadGroup:
         self.size = size
         self._rounds: dict[int, dict[int, bytes]] = {}
         self._at = [0] * size
+        self._counters: dict[str, int] = {}
         self._changed = threading.Condition()
         self._aborted = False
 
@@ -58,6 +60,13 @@ class ThreadGroup:
             if min(self._at) > number:
                 self._rounds.pop(number, None)
             return [items[other] for other in range(self.size)]
+
+    def fetch_add(self, counter: str, amount: int) -> int:
+        """Add to a counter of the group; what it was before."""
+        with self._changed:
+            before = self._counters.get(counter, 0)
+            self._counters[counter] = before + amount
+            return before
 
     def abort(self) -> None:
         """Let nobody wait for one that has gone."""
@@ -82,6 +91,13 @@ class ThreadMember:
 
     def all_gather(self, item: bytes) -> list[bytes]:
         return self.group.exchange(self.rank, item)
+
+    def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
+        rows = self.group.exchange(self.rank, pack_items(list(items)))
+        return [unpack_items(row, self.size)[self.rank] for row in rows]
+
+    def fetch_add(self, counter: str, amount: int) -> int:
+        return self.group.fetch_add(counter, amount)
 
 
 @dataclass(kw_only=True)

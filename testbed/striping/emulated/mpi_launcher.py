@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.errors import CapabilityError, InputError
+from testbed.errors import CapabilityError, TimeLimitError
 from testbed.striping.emulated.program_run import Place, ProgramEnd, ProgramNetwork
 
 OVER_THE_NETWORK = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
@@ -134,12 +134,12 @@ def run_under_mpi(
 ) -> ProgramEnd:
     """As ProgramNetwork.run, the processes being ranks of one MPI program too: listeners and group are there as ever.
 
-    Which rank failed mpiexec itself says. Raises CapabilityError without MPICH, InputError at the time limit.
+    Which rank failed mpiexec itself says. Raises CapabilityError without MPICH, TimeLimitError when the time is over.
     """
     sys.stdout.flush()
     with MpiJob(network.net, network.places(), command, prefixed=prefixed, captured=False) as job:
         try:
             code, _ = job.finish(time_limit_s)
         except subprocess.TimeoutExpired:
-            raise InputError(f"the program did not end within {time_limit_s:g} s; raise --time-limit") from None
+            raise TimeLimitError(f"the program was ended after {time_limit_s:g} s; raise --time-limit") from None
     return ProgramEnd(exit_code=code if code >= 0 else 128 - code, rank=None)

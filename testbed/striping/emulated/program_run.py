@@ -25,7 +25,7 @@ from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.ground_rules import install_shortest_paths
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.sandbox import require_sandbox
-from testbed.errors import InputError
+from testbed.errors import InputError, TimeLimitError
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule
 from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerProcess
@@ -103,6 +103,7 @@ class ProgramNetwork:
                     "SFIO_RANK": str(rank),
                     "SFIO_SIZE": str(len(self.placement.compute)),
                     "SFIO_GROUP": self._group,
+                    "SFIO_ADDRESS": self.wiring.host_at(node).ip,
                     "SFIO_LISTENERS": listeners,
                     "SFIO_TIMEOUT_S": f"{self._timeout_s:g}",
                     "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
@@ -182,7 +183,7 @@ class _Ranks:
             thread.join(_GRACE_S)
 
     def wait(self, time_limit_s: float | None) -> tuple[int | None, int]:
-        """(rank, exit code) of the first that failed, (None, 0) where none did; InputError at the time limit."""
+        """(rank, exit code) of the first that failed, (None, 0) where none did; TimeLimitError when the time is over."""
         until = None if time_limit_s is None else time.monotonic() + time_limit_s
         watched = {os.pidfd_open(p.pid): rank for rank, p in enumerate(self.processes)}
         try:
@@ -190,7 +191,7 @@ class _Ranks:
                 left = None if until is None else max(0.0, until - time.monotonic())
                 ready = select.select(list(watched), (), (), left)[0]
                 if not ready:
-                    raise InputError(f"the program did not end within {time_limit_s:g} s; raise --time-limit")
+                    raise TimeLimitError(f"the program was ended after {time_limit_s:g} s; raise --time-limit")
                 for file in ready:
                     rank = watched.pop(file)
                     os.close(file)
