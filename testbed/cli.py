@@ -12,6 +12,7 @@ COMMANDS = {
     "topology": "network",
     "route": "routing",
     "ror": "routing",
+    "demands": "routing",
     "stream": "stream",
     "mobility": "stream",
     "download": "stream",

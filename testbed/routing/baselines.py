@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.flows.end_points import FlowProblem, flow_problem
+from testbed.routing.flows.end_points import FlowProblem, LinkEnds, flow_problem
 from testbed.routing.flows.flow_steps import (
     PUSHABLE,
     build_residual,
@@ -153,7 +153,7 @@ def _greatest_flow(problem: FlowProblem) -> list[int]:
     return [int(amount) for amount in graph.flow]
 
 
-def drop_circulations(problem: FlowProblem, flow: list[Any]) -> None:
+def drop_circulations(problem: LinkEnds, flow: list[Any]) -> None:
     """Take circulations out of the flow (numbers of any kind, one a usable link; changed in place), link by link.
 
     Walk along loaded links; where the walk meets itself, take the least load off that circle and start again."""

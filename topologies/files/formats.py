@@ -7,6 +7,7 @@ import difflib
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.files.node_link import parse_document, parse_json, read_document, write_document
@@ -120,17 +121,10 @@ def _umask() -> int:
 def read_topohub(key: str) -> Network:
     """The network of a topohub key such as ``topozoo/Abilene``: nodes are switches, ids its node numbers.
 
-    Node names and fibre lengths (``dist``, km) become attributes; the forecast loads are left out. Raises TopologyError,
-    naming the nearest keys, where there is none.
+    Node names and fibre lengths (``dist``, km) become attributes; the forecast loads are left out, and so are the demands
+    (``read_topohub_demands``). Raises TopologyError, naming the nearest keys, where there is none.
     """
-    import topohub
-
-    folder = Path(topohub.__file__).parent / "data"
-    path = folder / f"{key}.json"
-    plain = bool(key) and ".." not in Path(key).parts and not Path(key).is_absolute()
-    if not plain or not is_there(str(path)) or not path.is_file():
-        raise TopologyError(f"topohub:{shortened(key)}: topohub has no such network; {_nearest_keys(folder, key)}")
-    document = parse_json(read_text(path))
+    document = _topohub_document(key)
     document["graph"] = {"name": f"topohub:{key}", "family": "topohub", "routing": "shortest-path"}
     for link in document["edges"]:
         for forecast in ("ecmp_fwd", "ecmp_bwd"):
@@ -139,6 +133,27 @@ def read_topohub(key: str) -> Network:
         return parse_document(document)
     except TopologyError as error:
         raise TopologyError(f"topohub:{key}: {error}") from error
+
+
+def read_topohub_demands(key: str) -> dict[tuple[str, str], float]:
+    """(source, sink) -> demand of a topohub key, in the unit of its collection (SNDlib states none that fits all); empty where it has
+    none. Raises TopologyError as ``read_topohub``."""
+    demands = _topohub_document(key)["graph"].get("demands") or {}
+    return {
+        (str(a), str(b)): float(rate) for a, row in demands.items() for b, rate in row.items() if a != b and rate > 0
+    }
+
+
+def _topohub_document(key: str) -> dict[str, Any]:
+    import topohub
+
+    folder = Path(topohub.__file__).parent / "data"
+    path = folder / f"{key}.json"
+    plain = bool(key) and ".." not in Path(key).parts and not Path(key).is_absolute()
+    if not plain or not is_there(str(path)) or not path.is_file():
+        raise TopologyError(f"topohub:{shortened(key)}: topohub has no such network; {_nearest_keys(folder, key)}")
+    document: dict[str, Any] = parse_json(read_text(path))
+    return document
 
 
 def topohub_keys() -> tuple[str, ...]:

@@ -6,13 +6,28 @@ Hosts do not forward: a flow leaves its source host, enters its sink host and pa
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from testbed.errors import InputError
 from testbed.model.routes import Layer, SplitRoute
 from topologies.errors import NoPathError
 from topologies.network import Network
+
+
+class LinkEnds(Protocol):
+    """``nodes``: how many; ``tail[i]`` and ``head[i]``: the ends of link i, from 0."""
+
+    @property
+    def nodes(self) -> int: ...
+
+    @property
+    def tail(self) -> Sequence[int]: ...
+
+    @property
+    def head(self) -> Sequence[int]: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,13 +45,25 @@ def solve_lp(
 
     Raises UnsolvedError.
     """
+    x, least, _ = solve_priced_lp(cost, equal, upper, at_most)
+    return x, least
+
+
+def solve_priced_lp(
+    cost: Vector,
+    equal: tuple[Any, Vector] | None,
+    upper: Vector,
+    at_most: tuple[Any, Vector] | None = None,
+) -> tuple[Vector, float, Vector]:
+    """As ``solve_lp``, and what one more unit of each right side of ``at_most`` would save, shape (rows,), 0 or more."""
     a_ub, b_ub = at_most if at_most is not None else (None, None)
     a_eq, b_eq = equal if equal is not None else (None, None)
     bounds = np.column_stack([np.zeros(len(upper)), upper])
     found = linprog(cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, bounds=bounds, method="highs")
     if found.status != 0:
         raise UnsolvedError(str(found.message))
-    return np.asarray(found.x, dtype=np.float64), float(found.fun)
+    prices = np.zeros(0) if at_most is None else np.maximum(-np.asarray(found.ineqlin.marginals, dtype=np.float64), 0.0)
+    return np.asarray(found.x, dtype=np.float64), float(found.fun), prices
 
 
 def solve_milp(

@@ -1,0 +1,240 @@
+"""``testbed demands``: all pairs of a network at once; what each routing loads, lets through and asks for in redundancy."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from testbed.commands.parsing import rate_bps
+
+if TYPE_CHECKING:
+    from testbed.routing.demands.matrix import DemandMatrix
+    from testbed.routing.demands.splits import RoutedDemands
+    from testbed.routing.redundancy.coding import Coding
+    from topologies.network import Network
+
+DESCRIPTION = (
+    "Route a demand matrix: greatest link utilisation (MLU), max-min-fair throughput and total ROR of each routing beside the "
+    "multicommodity optimum, which is proved. Methods: those of testbed route, each pair by itself; ksp:K (equal parts of the K shortest "
+    "paths), semi-ksp:K (the same paths, rates by linear programme), raecke (oblivious trees), smore:K (their K heaviest paths, rates by "
+    "linear programme), optimum, fair (max-min-fair utilisation), least-ror:B (least ROR within B times the optimum's MLU). Every answer is "
+    "checked independently. Coding is end to end; coding at intermediate nodes is left out."
+)
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser("demands", help="route all pairs of a network at once", description=DESCRIPTION)
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="a catalogue name (topohub:sndlib/abilene, swiss-t1, ...) or a file")
+    add(
+        "--matrix",
+        default="gravity",
+        metavar="uniform|gravity|own|FILE",
+        help="default gravity; own: the demands that topohub has of the network (SNDlib's are measured or planned); a file: JSON, CSV, "
+        "REPETITA, SNDlib",
+    )
+    add("--between", choices=("switches", "hosts"), default="switches", help="end points of uniform and gravity")
+    add("--total", type=rate_bps, metavar="RATE", help="scale the matrix to this sum (default: as it is; 1Mbps a pair)")
+    add("--method", action="append", metavar="METHOD", help="may be repeated (default: single, ecmp, capillary, ...)")
+    add("--tolerance", type=float, default=0.05, metavar="T", help="of ROR (default 0.05)")
+    add("--m", type=int, default=20, metavar="M", help="source packets a block (default 20)")
+    add("--der", type=float, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
+    add("--large-blocks", action="store_true", help="ROR by equation 29")
+    add(
+        "--labels", choices=("random", "stratified"), default="random", help="ROR for these labels (stratified is slow)"
+    )
+    add("--seed", type=int, default=1, help="of the routing trees (default 1)")
+    add("--links", action="store_true", help="list the load of every link too")
+    add("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0; 1 where the independent check of a routing fails. Bad input raises InputError or TopologyError."""
+    from testbed.routing.demands.methods import USUAL_METHODS, check_method
+    from testbed.routing.redundancy.coding import Coding
+    from topologies import load_network
+
+    coding = Coding(
+        tolerance=args.tolerance,
+        source_packets=args.m,
+        decoding_error_rate=args.der,
+        large_blocks=args.large_blocks,
+        labels=args.labels,
+    )
+    methods = args.method or list(USUAL_METHODS)
+    for method in methods:
+        check_method(method)
+    network = load_network(args.network)
+    document = demands_document(read_matrix(network, args), methods, coding, args)
+    if args.json:
+        print(json.dumps(document))
+    else:
+        _print_tables(document)
+    return 0 if all(not one["violations"] for one in document["methods"]) else 1
+
+
+def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
+    """The matrix of --matrix, --between and --total."""
+    from testbed.errors import InputError
+    from testbed.model.json_values import read_text
+    from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
+    from testbed.routing.demands.matrix_files import parse_matrix
+    from topologies.files.formats import read_topohub_demands
+
+    ends = [node.id for node in (network.hosts if args.between == "hosts" else network.switches)]
+    if args.matrix in ("uniform", "gravity"):
+        if len(ends) < 2:
+            raise InputError(f"network {network.name!r} has {len(ends)} {args.between}; choose other ends by --between")
+        matrix = (uniform_matrix if args.matrix == "uniform" else gravity_matrix)(network, ends)
+    elif args.matrix == "own":
+        family, _, key = args.network.partition(":")
+        demands = read_topohub_demands(key) if family == "topohub" else {}
+        if not demands:
+            raise InputError(
+                f"--matrix own: {args.network} comes without demands; take one of topohub:sndlib/..., or --matrix gravity"
+            )
+        matrix = given_matrix(network, "own", demands)
+    else:
+        mend = "give uniform, gravity, own or a file of demands"
+        matrix = parse_matrix(read_text(args.matrix, mend=mend), network, args.matrix)
+    return matrix if args.total is None else matrix.scaled_to(args.total)
+
+
+def demands_document(
+    matrix: DemandMatrix, methods: Sequence[str], coding: Coding, args: argparse.Namespace
+) -> dict[str, Any]:
+    """The object of ``testbed demands --json``."""
+    from testbed.routing.demands.methods import route_demands
+    from testbed.routing.demands.redundancy import forced_links
+
+    optimum, seconds = _timed(lambda: route_demands(matrix, "optimum"))
+    capillary, capillary_s = _timed(lambda: route_demands(matrix, "capillary"))
+    forced = forced_links(capillary)
+    known = {"optimum": (optimum, seconds), "capillary": (capillary, capillary_s)}
+    rated = []
+    for method in methods:
+        routed, taken = known.get(method) or _timed(lambda name=method: route_demands(matrix, name, args.seed))
+        rated.append(_rated(routed, method, taken, optimum, (coding, forced)) | _link_list(routed, args.links))
+    best = check(optimum)
+    return {
+        "network": matrix.network.name,
+        "matrix": matrix.name,
+        "pairs": len(matrix.pairs),
+        "left_out": matrix.left_out,
+        "total_bps": matrix.total_bps,
+        "forced_pairs": int((forced.sum(axis=1) > 0).sum()),
+        "optimum": {
+            "utilisation": best.utilisation,
+            "bound": best.bound,
+            "proved": best.bound >= best.utilisation * (1 - 1e-5),
+        },
+        "coding": {"tolerance": coding.tolerance, "m": coding.source_packets, "der": coding.decoding_error_rate}
+        | {"labels": coding.labels, "large_blocks": coding.large_blocks},
+        "methods": rated,
+    }
+
+
+def _timed(action: Any) -> tuple[Any, float]:
+    began = time.perf_counter()
+    return action(), time.perf_counter() - began
+
+
+def _rated(
+    routed: RoutedDemands, method: str, seconds: float, optimum: RoutedDemands, rating: tuple[Coding, Any]
+) -> dict[str, Any]:
+    from testbed.routing.demands.redundancy import total_ror
+    from testbed.routing.demands.throughput import fair_rates
+
+    checked, redundancy = check(routed), total_ror(routed, *rating)
+    rates = fair_rates(routed)
+    return {
+        "method": method,
+        "utilisation": routed.greatest_utilisation,
+        "over_optimum": routed.greatest_utilisation / optimum.greatest_utilisation,
+        "throughput_bps": float(rates.sum()),
+        "least_rate": float((rates / routed.matrix.rates).min()),
+        "ror": None if redundancy.exposed else redundancy.total,
+        "ror_of_others": redundancy.of_others,
+        "ror_weighted": None if redundancy.exposed else redundancy.weighted,
+        "exposed_pairs": redundancy.exposed,
+        "seconds": round(seconds, 4),
+        "violations": list(checked.violations),
+    }
+
+
+def check(routed: RoutedDemands) -> Any:
+    """The independent checker's answer about a routing."""
+    from testbed.routing.demands.checker import check_demands
+
+    matrix, shares = routed.matrix, routed.shares
+    rows = [slice(a, b) for a, b in zip(shares.indptr[:-1], shares.indptr[1:], strict=True)]
+    return check_demands(
+        matrix.network,
+        [(*pair, rate) for pair, rate in zip(matrix.pairs, matrix.rates_bps, strict=True)],
+        [dict(zip(shares.indices[own].tolist(), shares.data[own].tolist(), strict=True)) for own in rows],
+        routed.loads_bps.tolist(),
+        None if routed.prices is None else routed.prices.tolist(),
+    )
+
+
+def _link_list(routed: RoutedDemands, wanted: bool) -> dict[str, Any]:
+    if not wanted:
+        return {}
+    rows = zip(routed.matrix.network.links, routed.loads_bps.tolist(), routed.utilisations.tolist(), strict=True)
+    return {
+        "links": [
+            {"source": link.source, "target": link.target, "key": link.key, "load_bps": load, "utilisation": used}
+            for link, load, used in rows
+        ]
+    }
+
+
+def _print_tables(document: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from topologies.network import label_of
+
+    console, best = Console(highlight=False), document["optimum"]
+    total = document["total_bps"]
+    console.print(
+        f"{document['network']}, {document['matrix']}: {document['pairs']} pairs, {total / 1e6:.4g} Mbit/s"
+        + (f", {document['left_out']} pairs that no path joins left out" if document["left_out"] else ""),
+        soft_wrap=True,
+    )
+    table = Table()
+    for heading in ("method", "MLU", "/optimum", "fair", "exposed", "ROR", "s"):
+        table.add_column(heading, justify="left" if heading == "method" else "right")
+    for one in document["methods"]:
+        ror = f"∞ ({one['ror_of_others']:.1f})" if one["ror"] is None else f"{one['ror']:.1f}"
+        table.add_row(
+            one["method"],
+            f"{one['utilisation']:.4f}",
+            f"{one['over_optimum']:.3f}",
+            f"{one['throughput_bps'] / total * best['utilisation']:.3f}",
+            str(one["exposed_pairs"]),
+            ror,
+            f"{one['seconds']:.2f}",
+        )
+    console.print(table)
+    console.print(
+        f"optimum {best['utilisation']:.6f}, proved lower bound {best['bound']:.6f}; shares and loads checked"
+        if best["proved"]
+        else f"optimum {best['utilisation']:.6f}, NOT proved: bound {best['bound']:.6f}"
+    )
+    console.print(
+        "fair: max-min-fair throughput, in what the optimum can carry of the matrix; exposed: pairs all on a link that they could "
+        "avoid; in brackets the ROR of the others",
+        soft_wrap=True,
+    )
+    for one in document["methods"]:
+        for violation in one["violations"]:
+            console.print(f"WRONG {one['method']}: {violation}", soft_wrap=True)
+        for link in one.get("links", ()):
+            label = label_of((link["source"], link["target"], link["key"]))
+            console.print(f"{one['method']}  {label}  {link['load_bps']:.6g} bit/s  {link['utilisation']:.4f}")

@@ -1,0 +1,75 @@
+"""A network as arrays and as a graph of least weights, in which hosts do not forward: what all routings of demands search in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from topologies.network import Network
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class ShortestPaths(NamedTuple):
+    """``distance`` (nodes, nodes), infinite where no path leads; ``before[a, b]``: the node before b on the way from a."""
+
+    distance: Floats
+    before: Ints
+
+
+class LinkGraph:
+    """``tail``, ``head`` (positions of nodes), ``capacity`` in bits a second and ``is_host``, shape (links,) or (nodes,)."""
+
+    def __init__(self, network: Network) -> None:
+        index = network.node_index
+        self.network = network
+        self.nodes = len(network.nodes)
+        self.tail: Ints = np.array([index[link.source] for link in network.links], dtype=np.int64)
+        self.head: Ints = np.array([index[link.target] for link in network.links], dtype=np.int64)
+        self.capacity: Floats = np.array([link.capacity_bps for link in network.links], dtype=np.float64)
+        self.is_host = np.array([node.kind == "host" for node in network.nodes], dtype=bool)
+
+    def usable_from(self, source: int) -> NDArray[np.bool_]:
+        """Links that a flow from ``source`` may take, shape (links,): none out of another host, none back into the source."""
+        forwards = ~self.is_host[self.tail] | (self.tail == source)
+        return np.asarray(forwards & (self.head != source))
+
+    def shortest_paths(self, weights: Floats) -> ShortestPaths:
+        """From every node to every other; ``weights`` above 0, one a link. Of parallel links the lightest counts.
+
+        A way out of a host costs so much that no path leads through one: only its own, which is then taken off again.
+        """
+        barrier = 1e3 * float(weights.sum()) + 1.0
+        cost = weights + barrier * self.is_host[self.tail]
+        order = np.argsort(cost, kind="stable")[::-1]  # of parallel links the lightest is written last
+        lightest = dict(zip(zip(self.tail[order].tolist(), self.head[order].tolist(), strict=True), order, strict=True))
+        ends = np.array(list(lightest), dtype=np.int64).reshape(-1, 2)
+        kept = cost[np.array(list(lightest.values()), dtype=np.int64)]
+        graph = csr_array((kept, (ends[:, 0], ends[:, 1])), shape=(self.nodes, self.nodes))
+        distance, before = dijkstra(graph, return_predecessors=True)
+        distance -= np.where(self.is_host, barrier, 0.0)[:, None]
+        np.fill_diagonal(distance, 0.0)
+        distance[distance >= barrier / 2] = np.inf
+        return ShortestPaths(distance, before)
+
+    def hops(self) -> Floats:
+        """Links on the shortest path, shape (nodes, nodes), infinite where there is none."""
+        return self.shortest_paths(np.ones(len(self.tail))).distance
+
+    def lightest_links(self, weights: Floats) -> dict[tuple[int, int], int]:
+        """(tail, head) -> the lightest link between them, the first of equals."""
+        found: dict[tuple[int, int], int] = {}
+        for link, ends in enumerate(zip(self.tail.tolist(), self.head.tolist(), strict=True)):
+            if ends not in found or weights[link] < weights[found[ends]]:
+                found[ends] = link
+        return found
+
+    def positions(self, nodes: Sequence[str]) -> Ints:
+        """Positions of nodes by their ids."""
+        return np.array([self.network.node_index[node] for node in nodes], dtype=np.int64)

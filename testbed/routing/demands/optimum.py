@@ -1,0 +1,204 @@
+"""The multicommodity optimum: of all ways to split all pairs at once the one whose fullest link is emptiest, with a proof.
+
+Theory of operation. What one source sends is one commodity, whatever the sinks: a flow x[s, l] that leaves at each sink what the
+sink is sent. So the programme has sources * links variables instead of pairs * links, and the same optimum, for such a flow can be
+taken apart again: at each node, what goes on to a sink came in over the links in the proportions in which everything came in.
+
+The proof is a price on each link. With prices y >= 0 of which the sum of capacity times price is 1, no routing has a smaller greatest
+utilisation than the sum over pairs of demand times the distance in prices (a link's load is at most utilisation times capacity; sum
+that up with the prices, and every bit pays at least its distance). The dual solution of the programme gives prices for which the
+two are equal; whoever doubts it needs shortest paths only (``checker``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, hstack
+
+from testbed.errors import InputError
+from testbed.routing.baselines import drop_circulations
+from testbed.routing.demands.link_graph import LinkGraph
+from testbed.routing.demands.matrix import DemandMatrix
+from testbed.routing.demands.splits import RoutedDemands, sparse_shares
+from testbed.routing.flows.linear_programs import UnsolvedError, solve_priced_lp
+from topologies.errors import NoPathError
+
+Floats = NDArray[np.float64]
+NOTHING = 1e-6
+"""Of a source's demand: a flow below it is the solver's rounding."""
+LEVEL_SLACK = 1e-6
+"""By which a link may be above its final level while the next ones are sought, in units of the first level: above the solver's tolerance."""
+
+
+def optimal_demands(matrix: DemandMatrix) -> RoutedDemands:
+    """The routing of least greatest utilisation; ``prices`` prove it. What the emptier links carry is left to the solver (HiGHS).
+
+    Cost: one linear programme of sources * links variables; 50 nodes and 176 links about a second. Raises NoPathError.
+    """
+    problem = _Programme(matrix)
+    flow, _, prices = problem.solve(np.zeros(len(problem.graph.tail)), np.ones(len(problem.graph.tail), dtype=bool))
+    return RoutedDemands(matrix=matrix, method="optimum", shares=problem.shares(flow), prices=problem.scaled(prices))
+
+
+def fair_demands(matrix: DemandMatrix) -> RoutedDemands:
+    """Max-min-fair utilisation: the fullest link as empty as can be, then the next fullest, and so on to the last.
+
+    What capillary routing does for one pair, for all pairs together. A link is final once its price is above 0: it is full in every
+    optimum. Cost: a programme for each level; use ``optimal_demands`` above some 30 nodes. Raises NoPathError.
+    """
+    problem = _Programme(matrix)
+    links = len(problem.graph.tail)
+    free, level = np.ones(links, dtype=bool), np.zeros(links)
+    flow, greatest, prices = problem.solve(level, free)
+    first, proof = greatest, prices
+    while greatest > 10 * LEVEL_SLACK * first:
+        final = free & (prices * problem.capacity > 1e-7)
+        level[final], free = greatest + LEVEL_SLACK * first, free & ~final
+        if not (final.any() and free.any()):
+            break
+        flow, greatest, prices = problem.solve(level, free)
+    return RoutedDemands(matrix=matrix, method="fair", shares=problem.shares(flow), prices=problem.scaled(proof))
+
+
+@dataclass(frozen=True)
+class _Commodity:
+    """What one source sends: positions of its sinks, their demand, the pairs, and its columns of the programme."""
+
+    source: int
+    sinks: Sequence[int]
+    amounts: Sequence[float]
+    pairs: Sequence[int]
+    links: NDArray[np.int64]
+    first: int
+
+
+class _Programme:
+    """Rates in units of their mean and capacities in units of the largest, so that the solver's tolerances mean the same everywhere."""
+
+    def __init__(self, matrix: DemandMatrix) -> None:
+        self.matrix = matrix
+        self.graph = LinkGraph(matrix.network)
+        self.rate_unit = matrix.total_bps / len(matrix.pairs)
+        self.capacity_unit = float(self.graph.capacity.max())
+        self.capacity = self.graph.capacity / self.capacity_unit
+        self.commodities = self._commodities()
+        last = self.commodities[-1]
+        self.columns = last.first + len(last.links)
+        self._balance, self._wanted = self._conservation()
+        rows = np.concatenate([one.links for one in self.commodities])
+        ones = np.ones(self.columns)
+        self._loads = csr_array((ones, (rows, np.arange(self.columns))), shape=(len(self.capacity), self.columns))
+
+    def solve(self, level: Floats, free: NDArray[np.bool_]) -> tuple[Floats, float, Floats]:
+        """(flow, utilisation, prices): the least utilisation of the ``free`` links while the others keep to their ``level``."""
+        greatest = np.where(free, self.capacity, 0.0)
+        loads = hstack([self._loads, csr_array(-greatest[:, None])], format="csr")
+        cost = np.zeros(self.columns + 1)
+        cost[-1] = 1.0
+        upper = np.full(self.columns + 1, np.inf)
+        limit = np.where(free, 0.0, level * self.capacity)
+        try:
+            x, least, prices = solve_priced_lp(cost, (self._balance, self._wanted), upper, (loads, limit))
+        except UnsolvedError as error:
+            raise InputError(
+                f"network {self.matrix.network.name!r}, demands {self.matrix.name!r}: no optimum found ({error})"
+            ) from None
+        return x[:-1], least, prices
+
+    def scaled(self, prices: Floats | None) -> Floats | None:
+        """Prices whose sum times the capacities in bits a second is 1."""
+        if prices is None or not prices.sum() > 0:
+            return None
+        return np.asarray(prices / float(prices @ self.graph.capacity))
+
+    def shares(self, flow: Floats) -> object:
+        """The shares of every pair that the flows of their sources come to."""
+        rows: list[Floats] = [np.zeros(0)] * len(self.matrix.pairs)
+        for one in self.commodities:
+            amounts = flow[one.first : one.first + len(one.links)]
+            amounts = np.where(amounts > NOTHING * sum(one.amounts), amounts, 0.0)
+            found = sink_shares(self.graph, one.links, amounts, one.sinks)
+            for pair, row in zip(one.pairs, found, strict=True):
+                rows[pair] = row
+        return sparse_shares(rows)
+
+    def _commodities(self) -> list[_Commodity]:
+        index, hops = self.matrix.network.node_index, self.graph.hops()
+        by_source: dict[int, list[int]] = {}
+        for pair, ends in enumerate(self.matrix.pairs):
+            by_source.setdefault(index[ends[0]], []).append(pair)
+        found: list[_Commodity] = []
+        first = 0
+        for source, pairs in by_source.items():
+            sinks = [index[self.matrix.pairs[pair][1]] for pair in pairs]
+            for pair, sink in zip(pairs, sinks, strict=True):
+                if not np.isfinite(hops[source, sink]):
+                    named = " to ".join(map(repr, self.matrix.pairs[pair]))
+                    raise NoPathError(
+                        f"network {self.matrix.network.name!r}: no path leads from {named}; leave the pair out"
+                    )
+            amounts = [self.matrix.rates_bps[pair] / self.rate_unit for pair in pairs]
+            links = np.flatnonzero(self.graph.usable_from(source))
+            found.append(_Commodity(source, sinks, amounts, pairs, links, first))
+            first += len(links)
+        return found
+
+    def _conservation(self) -> tuple[object, Floats]:
+        """Row (commodity, node): what leaves less what enters; one row of each commodity follows from the others and stays."""
+        nodes = self.graph.nodes
+        rows, columns, signs = [], [], []
+        wanted = np.zeros(len(self.commodities) * nodes)
+        for at, one in enumerate(self.commodities):
+            own = one.first + np.arange(len(one.links))
+            rows += [at * nodes + self.graph.tail[one.links], at * nodes + self.graph.head[one.links]]
+            columns += [own, own]
+            signs += [np.ones(len(own)), -np.ones(len(own))]
+            wanted[at * nodes + one.source] = sum(one.amounts)
+            wanted[at * nodes + np.array(one.sinks)] -= np.array(one.amounts)
+        shape = (len(wanted), self.columns + 1)
+        entries = (np.concatenate(signs), (np.concatenate(rows), np.concatenate(columns)))
+        return csr_array(coo_array(entries, shape=shape)), wanted
+
+
+class _Ends(NamedTuple):
+    """Of the links that one source's flow may take."""
+
+    nodes: int
+    tail: list[int]
+    head: list[int]
+
+
+def sink_shares(graph: LinkGraph, links: NDArray[np.int64], flow: Floats, sinks: Sequence[int]) -> Floats:
+    """The share on each link of what each sink is sent, shape (sinks, links of the network), by the flow of one source.
+
+    ``flow`` (one number for each of ``links``) is acyclic once its circulations are taken out. Seen from a sink, what passes a node
+    came in over the node's links in the proportions of the whole flow; so all shares are found in one walk against the flow.
+    """
+    amounts = flow.tolist()
+    drop_circulations(_Ends(graph.nodes, graph.tail[links].tolist(), graph.head[links].tolist()), amounts)
+    shares = np.zeros((len(sinks), len(graph.tail)))
+    passing = np.zeros((len(sinks), graph.nodes))
+    passing[np.arange(len(sinks)), sinks] = 1.0
+    entering: dict[int, list[int]] = {}
+    waiting = np.zeros(graph.nodes, dtype=np.int64)  # links out of each node that have not been walked yet
+    for at in (at for at, amount in enumerate(amounts) if amount):
+        entering.setdefault(int(graph.head[links[at]]), []).append(at)
+        waiting[graph.tail[links[at]]] += 1
+    ready = np.flatnonzero(waiting == 0).tolist()
+    while ready:
+        node = ready.pop()
+        own = entering.get(node, [])
+        total = sum(amounts[at] for at in own)
+        for at in own:
+            tail = int(graph.tail[links[at]])
+            shares[:, links[at]] = passing[:, node] * (amounts[at] / total)
+            passing[:, tail] += shares[:, links[at]]
+            waiting[tail] -= 1
+            if not waiting[tail]:
+                ready.append(tail)
+    return shares

@@ -1,0 +1,92 @@
+"""Demand matrices: what the models say, what the four file formats say, and what is refused in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import InputError
+from testbed.routing.demands.matrix import DemandMatrix, gravity_matrix, uniform_matrix
+from testbed.routing.demands.matrix_files import parse_matrix
+from topologies import load_network
+from topologies.files.formats import read_topohub_demands
+from topologies.network import Link, Network, Node
+
+LINE = Network(
+    name="line",
+    nodes=(*(Node(id=i, kind="switch") for i in "abc"), Node(id="d", kind="switch", attributes={"name": "Delft"})),
+    links=(
+        Link(source="a", target="b", capacity_bps=2e6),
+        Link(source="b", target="a", capacity_bps=2e6),
+        Link(source="b", target="c", capacity_bps=4e6),
+        Link(source="c", target="b", capacity_bps=4e6),
+    ),
+)
+
+
+def test_gravity_is_capacity_out_times_capacity_in_and_leaves_out_who_is_cut_off() -> None:
+    matrix = gravity_matrix(LINE, ["a", "b", "c", "d"])
+    rates = dict(zip(matrix.pairs, matrix.rates_bps, strict=True))
+    assert rates["a", "b"] / rates["a", "c"] == pytest.approx(6 / 4)
+    assert rates["b", "c"] / rates["a", "c"] == pytest.approx(6 / 2)
+    assert matrix.left_out == 6
+    assert matrix.total_bps == pytest.approx(6e6)
+    assert uniform_matrix(LINE, ["a", "c"]).scaled_to(8e6).rates_bps == (4e6, 4e6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"demands": [{"source": "a", "sink": "b", "bps": 1e6}, {"source": "a", "sink": "c", "bps": 0}]}',
+        '{"a": {"b": 1000000}}',
+        "source,sink,bps\na,b,1e6\n",
+        "a, b, 1000000\n",
+        "DEMANDS 1\nlabel src dest bw\ndemand_0 0 1 1000\n",
+        "?SNDlib native format; type: network; version: 1.0\nNODES (\n a ( 1 2 )\n)\nDEMANDS (\n  a_b ( a b ) 1 1000000.00 UNLIMITED\n)\n",
+    ],
+)
+def test_all_formats_say_the_same(text: str) -> None:
+    matrix = parse_matrix(text, LINE, "file")
+    assert (matrix.pairs, matrix.rates_bps) == ((("a", "b"),), (1e6,))
+
+
+def test_sndlib_names_are_the_nodes_names() -> None:
+    text = "?SNDlib native format\nDEMANDS (\n x ( a Delft ) 1 5 UNLIMITED\n)\n"
+    assert parse_matrix(text, LINE, "file").pairs == (("a", "d"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a,b\n", "line 1"),
+        ("a,b,many\n", "'many' is not a rate"),
+        ("a,b,1\na,b,2\n", "line 2: a to b is there twice"),
+        ("a,z,1\n", "no node 'z'"),
+        ("a,b,-1\n", "line 1"),
+        ("", "give JSON"),
+        ("a,b,0\n", "at least one pair"),
+        ('{"a": 3}', "is not a rate"),
+        ("[1]", "no demands in it"),
+        ("DEMANDS 1\nlabel src dest bw\ndemand_0 0 9 1000\n", "line 3"),
+        ("?SNDlib native format\nNODES (\n)\n", "no DEMANDS section"),
+        ("{", "file"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_place(text: str, says: str) -> None:
+    with pytest.raises(InputError, match="file") as refused:
+        parse_matrix(text, LINE, "file")
+    assert says in str(refused.value)
+
+
+def test_a_network_of_which_no_two_ends_meet_has_no_matrix() -> None:
+    with pytest.raises(InputError, match="no two of its 2 end points"):
+        uniform_matrix(LINE, ["a", "d"])
+    with pytest.raises(InputError, match="one node"):
+        DemandMatrix(network=LINE, name="x", pairs=(("a", "a"),), rates_bps=(1.0,))
+
+
+def test_sndlib_demands_of_topohub_are_read() -> None:
+    demands = read_topohub_demands("sndlib/abilene")
+    assert len(demands) == 132
+    assert demands["5", "2"] == 27187
+    assert read_topohub_demands("topozoo/Abilene") == {}
+    assert {node for pair in demands for node in pair} == set(load_network("topohub:sndlib/abilene").node_index)
