@@ -160,11 +160,11 @@ def fault_result(
 
 
 def _answered_s(times: FaultTimes, needs_more: bool, reaction: float | None, diagnosis: FaultDiagnosis | None) -> float:
-    """When the steady part begins; a sender that never answers is given the time that one takes, and then judged."""
+    """When the steady part begins; a sender that never answers, or is long in doubt, is given the time that one takes, and then judged."""
     if needs_more and reaction is None:
         return min(times.start_s + REACTION_S, times.stop_s)
     certain = diagnosis.certain_after_s if diagnosis is not None else None
-    return times.start_s + max(reaction or 0.0, certain or 0.0)
+    return times.start_s + max(reaction or 0.0, min(certain or 0.0, REACTION_S))
 
 
 def size_range(plan: StreamPlan, loss: float, policy: BlockSizePolicy) -> tuple[int, int]:

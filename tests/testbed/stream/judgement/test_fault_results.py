@@ -1,4 +1,4 @@
-"""What is said of a fault names its link, so that parallel links are told apart."""
+"""What is said of a fault names its link, so that parallel links are told apart; one that was in doubt for long is judged all the same."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse
+from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink, schedule_each_link
+from testbed.stream.prediction.suspects import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import Link, Network, Node
 
@@ -24,7 +26,8 @@ def split(network: Network, source: str, sink: str) -> LabelSplit:
     return LabelSplit(network=network, source=source, sink=sink, paths=paths)
 
 
-def test_parallel_links_are_told_apart_by_their_keys() -> None:
+@pytest.fixture(scope="module")
+def finished() -> tuple[StreamPlan, StreamMeasurements]:
     links = tuple(Link(source=a, target=b, key=key) for key in (0, 1) for a, b in (("a", "d"), ("d", "a")))
     network = Network(name="two cables", nodes=tuple(Node(id=i, kind="switch") for i in "ad"), links=links)
     plan = StreamPlan(
@@ -38,8 +41,25 @@ def test_parallel_links_are_told_apart_by_their_keys() -> None:
     )
     faults = schedule_each_link(plan, EachLink(precision=0.02, most=2))
     plan = replace(plan, faults=faults, duration_s=faults[-1].stop_s + 0.8)
-    analysis = analyse(plan, SimulatedStreamFabric().run(plan))
+    return plan, SimulatedStreamFabric().run(plan)
+
+
+def test_parallel_links_are_told_apart_by_their_keys(finished: tuple[StreamPlan, StreamMeasurements]) -> None:
+    analysis = analyse(*finished)
     assert {f.link: f.predicted_loss for f in analysis.faults} == {"a->d": 0.75, "a->d#1": 0.25}
     assert {f.link: f.measured_loss for f in analysis.faults} == pytest.approx({"a->d": 0.75, "a->d#1": 0.25}, abs=0.03)
     second = next(f.diagnosis for f in analysis.faults if f.link == "a->d#1")
     assert second is not None and second.right and second.cables == ("a-d#1",)
+
+
+def test_a_failure_that_was_in_doubt_to_its_end_is_judged_all_the_same(
+    finished: tuple[StreamPlan, StreamMeasurements],
+) -> None:
+    plan, run = finished
+    end_s = run.faults[0].stop_s - 0.01
+    events = [event | {"at_s": max(event["at_s"], end_s)} for event in run.counters[DIAGNOSES]]
+    late = analyse(plan, replace(run, counters={**run.counters, DIAGNOSES: events})).faults[0]
+    prompt = analyse(plan, run).faults[0]
+    assert late.diagnosis is not None and late.diagnosis.certain_after_s == pytest.approx(end_s - late.start_s)
+    assert 0 < late.steady_blocks < prompt.steady_blocks
+    assert late.sent_per_source == pytest.approx(prompt.sent_per_source)
