@@ -7,6 +7,7 @@ are the largest whose full teams can all be listed (8 nodes have up to 33,600), 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from experiments.liquid.swiss_t1_traffic import INK, OTHER, Row, figure_of, traffic_of
@@ -24,7 +25,6 @@ LABELS = {
 }
 THESIS = {"naive": 100.0, "blank": 28.0, "idle": 20.0, "skeleton": 10.6}
 TOLERANCE = 5.0
-PATTERNS = 23
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -45,21 +45,26 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """Mean share of the naive search space, within five points of the thesis where all 23 patterns were taken."""
+    """Mean share of the naive search space beside the thesis'; the rival of each step is that it saves nothing."""
     checks = [
-        Check(
-            name="all four searches find as many full teams",
-            predicted=float(len(rows)),
-            measured=float(sum(row["same_teams"] for row in rows)),
-            tolerance=0,
-            passed=all(row["same_teams"] for row in rows),
+        Check.equal(
+            "patterns on which all four searches find as many full teams",
+            len(rows),
+            sum(row["same_teams"] for row in rows),
+            rival_is="none: an exact count",
         )
     ]
-    tolerance = TOLERANCE if len(rows) == PATTERNS else 2 * TOLERANCE
-    for name in ("blank", "idle", "skeleton"):
-        mean = _mean(rows, name)
+    for before, name in pairwise(SEARCHES):
         checks.append(
-            Check.equal(f"search space {LABELS[name]}, % of all categories", THESIS[name], mean, tolerance=tolerance)
+            Check.equal(
+                f"search space {LABELS[name]}, % of all categories",
+                THESIS[name],
+                _mean(rows, name),
+                tolerance=TOLERANCE,
+                stated=f"{THESIS[name]:g} %, Figure 34",
+                rival=_mean(rows, before),
+                rival_is="the step before it, nothing saved",
+            )
         )
     return Verdict(checks=tuple(checks), notes=(f"{len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes",))
 
@@ -110,5 +115,9 @@ STUDY = Study.of_module(
     __name__,
     name="liquid_search_space",
     does="count the categories that the search for all full teams traverses, with each optimisation of the thesis",
+    title="How far the search for full teams shrinks",
+    deviations=(
+        "the document does not name its 23 patterns; these are the 23 of 3 to 8 nodes that differ in liquid throughput",
+    ),
     answers="Gabrielyan 2007, Figure 34: 100, 28, 20 and 10.6 % of the search space on 23 patterns",
 )

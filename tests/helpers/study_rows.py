@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from testbed.model.verdict import Verdict
+from tests.helpers.paths import ROOT
 
 Rows = list[dict[str, Any]]
 Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def published(name: str) -> Rows:
+    """The points of the newest whole run of a study in ``replication/``."""
+    *_, newest = sorted(
+        path for path in (ROOT / "replication" / name).iterdir() if not path.name.endswith(".unfinished")
+    )
+    return [json.loads(line) for line in (newest / "points.jsonl").read_text().splitlines()]
 
 
 def failed(verdict: Verdict) -> str:

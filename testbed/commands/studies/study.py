@@ -111,10 +111,13 @@ class Study:
     def _open(self, args: argparse.Namespace, words: list[str]) -> StudyRun:
         from testbed.emulation.machine.provenance import describe_run
 
+        study = self.described(self._size(args))
         if args.resume is not None:
-            return StudyRun.resume(args.resume, self.name, args.seed)
+            run = StudyRun.resume(args.resume, self.name, args.seed)
+            run.manifest = replace(run.manifest, study=study)
+            return run
         command = f"testbed experiment run {self.name} {' '.join(words)}".strip()
-        described = replace(describe_run(command=command, seed=args.seed), study=self.described(self._size(args)))
+        described = replace(describe_run(command=command, seed=args.seed), study=study)
         return StudyRun.new(args.results, self.name, described)
 
     def described(self, size: str) -> dict[str, Any]:
