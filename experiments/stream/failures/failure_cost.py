@@ -90,9 +90,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
 
 
-def steady_packets(row: Row) -> float:
-    """Packets beyond rest over the whole time of the failures, as the settled blocks of each state say: without the transient."""
-    return float(row["redundancy"] * row["rest_pps"] * row["duration_s"])
+def cost_of_a_failure(rows: Sequence[Row]) -> tuple[float, float]:
+    """Packets beyond rest that a failure costs without its transient, predicted and measured: what the states call for, and that times
+    the share of it that was sent in settled blocks."""
+    asked = sum(row["states"] for row in rows) / max(1, sum(row["failures"] for row in rows))
+    return asked, asked * sum(row["settled"] for row in rows) / max(1.0, sum(row["settled_predicted"] for row in rows))
 
 
 def _by_duration(rows: Sequence[Row]) -> list[Check]:
@@ -101,9 +103,7 @@ def _by_duration(rows: Sequence[Row]) -> list[Check]:
     predicted, measured = {}, {}
     for lasts_s in lasting:
         own = [row for row in rows if row["lasts_s"] == lasts_s]
-        failures = max(1, sum(row["failures"] for row in own))
-        predicted[lasts_s] = sum(row["states"] for row in own) / failures
-        measured[lasts_s] = sum(map(steady_packets, own)) / failures
+        predicted[lasts_s], measured[lasts_s] = cost_of_a_failure(own)
     checks = []
     for lasts_s in lasting:
         other = lasting[0] if lasts_s != lasting[0] else lasting[-1]
@@ -122,22 +122,24 @@ def _by_duration(rows: Sequence[Row]) -> list[Check]:
 
 
 def transient_fit(rows: Sequence[Row]) -> tuple[float, float, float, float]:
-    """All packets beyond rest = a x (what the states call for) + b x failures: a, b and the half widths of their 95 % intervals.
+    """All packets beyond rest = a x (what the states call for) + b x (what a second of each failure calls for): a, b and the half
+    widths of their 95 % intervals. So b is by how many seconds longer than it lasts a failure is paid for: the transient.
 
     Least squares with residuals weighted by the number of failures, as each brings chance of its own.
     """
     weight = np.array([1 / math.sqrt(max(1, row["failures"])) for row in rows])
-    design = np.array([[row["states"], row["failures"]] for row in rows], dtype=np.float64) * weight[:, None]
+    design = np.array([[row["states"], row["formula"] / row["lasts_s"]] for row in rows], dtype=np.float64)
+    design *= weight[:, None]
     target = np.array([row["total"] for row in rows]) * weight
-    (slope, each), *_ = np.linalg.lstsq(design, target, rcond=None)
-    left = target - design @ np.array([slope, each])
+    (slope, longer), *_ = np.linalg.lstsq(design, target, rcond=None)
+    left = target - design @ np.array([slope, longer])
     variance = float(left @ left) / max(1, len(rows) - 2)
     errors = 1.96 * np.sqrt(np.diag(np.linalg.pinv(design.T @ design)) * variance)
-    return float(slope), float(each), float(errors[0]), float(errors[1])
+    return float(slope), float(longer), float(errors[0]), float(errors[1])
 
 
 def _slope(rows: Sequence[Row]) -> Check:
-    slope, each, slope_error, each_error = transient_fit(rows)
+    slope, longer, slope_error, longer_error = transient_fit(rows)
     return Check.equal(
         "all packets beyond rest, per packet that D x P x ROR asks for",
         1.0,
@@ -146,7 +148,9 @@ def _slope(rows: Sequence[Row]) -> Check:
         uncertainty=slope_error if len(rows) > 2 else None,
         rival=0.0,
         rival_is="a cost that does not depend on the duration",
-        detail=f"beside it {each:.1f} ± {each_error:.1f} packets a failure, whatever its duration: the transient",
+        detail=f"beside it every failure costs as if it lasted {longer:.2f} ± {longer_error:.2f} s longer: the transient"
+        if len(rows) > 2
+        else f"beside it every failure costs as if it lasted {longer:.2f} s longer: the transient",
     )
 
 
@@ -244,10 +248,10 @@ def _draw_by_duration(axes: Any, rows: Sequence[Row], colour: str, network: str)
     formula, steady, total = [], [], []
     for lasts_s in lasting:
         own = [row for row in rows if row["lasts_s"] == lasts_s]
-        failures = max(1, sum(row["failures"] for row in own))
-        formula.append(sum(row["states"] for row in own) / failures)
-        steady.append(sum(map(steady_packets, own)) / failures)
-        total.append(sum(row["total"] for row in own) / failures)
+        asked, sent = cost_of_a_failure(own)
+        formula.append(asked)
+        steady.append(sent)
+        total.append(sum(row["total"] for row in own) / max(1, sum(row["failures"] for row in own)))
     axes.loglog(lasting, formula, "-", color=colour, label=f"{network}: eq. 22 for these failures")
     axes.loglog(lasting, steady, "o", color=colour, label="measured, without the transient")
     axes.loglog(lasting, total, "x", color=colour, label="measured, all packets")

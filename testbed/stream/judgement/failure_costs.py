@@ -50,8 +50,8 @@ class FailureCosts:
     ``before``: transient while something was broken, less what the formula asks for in that time. ``after``: transient with nothing broken.
     ``late``: of the total, late parity. ``block_packets``: N at rest; ``blocks``: all of them.
     ``redundancy``: mean over time of what was sent over rest, less one, the transient left out; ``redundancy_states``: predicted.
-    ``by_down``: by how many cables were broken; ``by_cable``: of each, while it alone was. Times beyond the code's reach
-    (``beyond_s``) count for nothing.
+    ``by_down``: by how many cables were broken; ``by_cable``: of each, while it alone was. Times beyond reach
+    (``beyond_s``: no N helps, or no report gets back to ask for it) count for nothing.
     """
 
     total: float
@@ -183,16 +183,13 @@ def _settled(plan: StreamPlan, states: _States, blocks: tuple[FloatArray, FloatA
 
 
 def _means(states: _States, blocks: _Blocks) -> FloatArray:
-    """Shape (states,): mean excess of a block in each, by its own settled blocks, else by those of all states with as many broken."""
+    """Shape (states,): mean excess of a block in each, by its own settled blocks; of states too short to have any, what they call for
+    times the share of what they called for that all settled blocks had."""
     settled, count = blocks.settled, len(states.down)
     own = np.bincount(blocks.state[settled], minlength=count)
     sums = np.bincount(blocks.state[settled], weights=blocks.excess[settled], minlength=count)
-    found = np.zeros(count)
-    for down in np.unique(states.down):
-        alike = states.down == down
-        common = sums[alike].sum() / max(1, own[alike].sum())
-        found[alike] = np.where(own[alike] > 0, sums[alike] / np.maximum(1, own[alike]), common)
-    return found
+    share = blocks.excess[settled].sum() / max(1.0, blocks.wanted[settled].sum())
+    return np.where(own > 0, sums / np.maximum(1, own), np.nan_to_num(states.extra) * share)
 
 
 def _pooled(names: list[str], states: _States, blocks: _Blocks) -> tuple[Pooled, ...]:

@@ -15,6 +15,7 @@ from fec.redundancy.block_size import Interval
 from testbed.faults.schedules import PoissonFaults, cables_of
 from testbed.model.label_split import LABELS
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import RETURN_LABELS
 from testbed.stream.prediction.policy import block_size_policy
 from testbed.stream.prediction.suspects import exact_block_size
 from topologies.network import LinkId
@@ -32,7 +33,7 @@ class ExpectedRedundancy:
     ``equation_45``: states of one and two failed cables only, weighted u (1-u)^(n-1) and u^2 (1-u)^(n-2) over all pairs;
     ``singles_only`` is its first term. ``mean``: all states, from ``SAMPLES`` draws. ``spread``: standard deviation of
     the mean over a run of the given length. ``cables``: how many can fail. ``beyond``: share of the time in which no N up to the
-    plan's largest helps; it counts as 0 in the means.
+    plan's largest helps, or no report gets back to ask for one; it counts as 0 in all of these, pairs of equation 45 included.
     """
 
     cables: int
@@ -55,6 +56,13 @@ class StateCosts:
         self.cables = loaded_cables(plan)
         self._paths = plan.forward.paths
         self._crossed, self._widths = cable_paths(plan)
+        returning = [path for label in RETURN_LABELS for path in plan.backward.paths if path.start <= label < path.stop]
+        row = {cable: k for k, cable in enumerate(self.cables)}
+        self._returning = np.zeros((len(row), len(returning)), dtype=np.float32)
+        for number, path in enumerate(returning):
+            for cable in cables_of(plan.network.links[i].id for i in path.links):
+                if cable in row:
+                    self._returning[row[cable], number] = 1
         policy = block_size_policy(plan)
         self.base, self._largest = policy.base, policy.largest
         self._size_of = exact_block_size(plan)
@@ -65,13 +73,15 @@ class StateCosts:
         return np.asarray(self._lost_paths(broken) @ self._widths, dtype=np.float64)
 
     def block_sizes(self, broken: BoolArray) -> FloatArray:
-        """Shape (states,): N, never below the base; nan where no N up to the plan's largest helps."""
+        """Shape (states,): N, never below the base; nan beyond reach: where no N up to the plan's largest helps, and where more than
+        the base is called for but no loss report gets back."""
         kinds, where = np.unique(np.packbits(self._lost_paths(broken), axis=1), axis=0, return_inverse=True)
-        sizes = np.array([self._size(kind) for kind in kinds])
-        return np.asarray(sizes[where.reshape(-1)], dtype=np.float64)
+        sizes = np.array([self._size(kind) for kind in kinds])[where.reshape(-1)]
+        cut = (broken.astype(np.float32) @ self._returning > 0).all(axis=1)
+        return np.where(cut & (sizes > self.base), np.nan, sizes)
 
     def redundancies(self, broken: BoolArray) -> FloatArray:
-        """Shape (states,): N/FEC_t - 1; nan where no N up to the plan's largest helps."""
+        """Shape (states,): N/FEC_t - 1; nan beyond reach."""
         return self.block_sizes(broken) / self.base - 1
 
     def singles(self) -> BoolArray:

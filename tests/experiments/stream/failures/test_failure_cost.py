@@ -57,8 +57,8 @@ def test_constant_redundancy_fails(rows: Rows) -> None:
 
 def test_a_cost_that_does_not_depend_on_the_duration_fails(rows: Rows) -> None:
     short, long = rows
-    each = short["redundancy"] / short["failures"]
-    same = {"redundancy": each * long["failures"], "total": short["total"] / short["failures"] * long["failures"]}
+    each = short["settled"] / short["failures"]
+    same = {"settled": each * long["failures"], "total": short["total"] / short["failures"] * long["failures"]}
     wrong = failed(failure_cost.judge([short, long | same]))
     assert "that a failure of 8 s costs" in wrong and "per packet that D x P x ROR asks for" in wrong
 

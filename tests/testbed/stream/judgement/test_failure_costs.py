@@ -66,3 +66,9 @@ def test_a_time_beyond_the_reach_of_any_block_counts_for_nothing() -> None:
     costs = costs_of(plan)
     assert costs.beyond_s == pytest.approx(20.0, abs=0.01)
     assert costs.states == costs.settled == 0 == costs.redundancy
+
+
+def test_a_time_in_which_no_report_gets_back_counts_for_nothing() -> None:
+    costs = costs_of(swiss_plan(("s1", "s2", 5.0, 25.0), ("s1", "s6", 5.0, 25.0)))  # both ways back begin or end there
+    assert costs.beyond_s == pytest.approx(20.0, abs=0.01)
+    assert costs.undecodable_settled == 0

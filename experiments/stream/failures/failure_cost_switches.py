@@ -1,0 +1,63 @@
+"""What random failures cost a stream of ten minutes on real switches, in packets, against D x P x ROR (Gabrielyan 2007, eq. 21 and 22)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from experiments.stream.failures.failing_streams import PLAYBACK_S, cost_figures, failing_plan
+from experiments.stream.failures.failure_cost import before_any_failure, figures, judge
+from experiments.stream.networks import NETWORKS
+from testbed.commands.studies.study import Study
+from testbed.stream.plan import StreamParameters
+
+STREAM = StreamParameters(rate_pps=200.0, playback_s=PLAYBACK_S, symbol_bytes=256)
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Ten minutes, and five with shorter and with longer failures (quick: half a minute each)."""
+    one = NETWORKS[0]
+    runs = ((900, 1.0, 30.0), (360, 4.0, 30.0)) if quick else ((120, 4.0, 580.0), (180, 2.0, 290.0), (90, 8.0, 290.0))
+    return [
+        {
+            "network": one.name,
+            "source": one.source,
+            "sink": one.sink,
+            "failures_an_hour": rate,
+            "lasts_s": lasts_s,
+            "duration_s": duration_s,
+            "seed": seed + k,
+        }
+        for k, (rate, lasts_s, duration_s) in enumerate(runs)
+    ]
+
+
+def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
+    """One stream, repeated once where the machine could not keep up."""
+    from testbed.stream.judgement.analysis import analyse
+    from testbed.stream.judgement.verdict import invalid_reason
+    from testbed.stream.session import open_fabric
+
+    plan, faults = failing_plan(point, STREAM)
+    for _ in range(2):
+        run = open_fabric(fabric).run(plan)
+        invalid = invalid_reason(plan, run, analyse(plan, run))
+        if invalid is None:
+            break
+    return {**cost_figures(plan, run), **before_any_failure(plan, faults), "invalid": invalid}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="failure_cost_switches",
+    title="What ten minutes of failures cost in packets on switches",
+    does="streams of ten and of five minutes on real switches while cables fail at random: packets sent beyond rest, by duration and cable",
+    answers="Gabrielyan 2007, eq. 21 and 22, on switches: D x P x ROR is what the sender really adds; rivals as those of failure_cost",
+    emulation=True,
+    judge=judge,
+    figures=figures,
+    deviations=(
+        "Minutes, not a long communication: failures are more frequent, so that some are seen.",
+        "Cables fail, both directions at once, not directed links.",
+    ),
+)
