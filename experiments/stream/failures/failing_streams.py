@@ -13,6 +13,7 @@ from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan, random_faults
 from testbed.stream.prediction.expected_redundancy import loaded_cables
+from testbed.stream.prediction.suspects import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
@@ -39,10 +40,11 @@ def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[St
 
 
 def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
-    """``FailureCosts`` as JSON, and how many packets a second are sent at rest (P)."""
+    """``FailureCosts`` as JSON, how many packets a second are sent at rest (P), and how often the sender had to estimate."""
     costs = failure_costs(plan, run)
     at_rest = costs.block_packets * plan.stream.rate_pps / plan.stream.source_packets
-    return {**json_ready(asdict(costs)), "rest_pps": at_rest}
+    estimates = sum(event["speaker"] == "estimate" for event in run.counters.get(DIAGNOSES, ()))
+    return {**json_ready(asdict(costs)), "rest_pps": at_rest, "estimates": estimates}
 
 
 def simulated_figures(point: Row) -> tuple[StreamPlan, PoissonFaults, dict[str, Any]]:

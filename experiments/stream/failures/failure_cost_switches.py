@@ -33,9 +33,11 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 
 def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, Any]:
-    """One stream, repeated once where the machine could not keep up."""
+    """One stream, repeated once where the machine could not keep up. ``believed``: what the sender took for broken from when on, whether
+    it was certain, and N."""
     from testbed.stream.judgement.analysis import analyse
     from testbed.stream.judgement.verdict import invalid_reason
+    from testbed.stream.prediction.suspects import DIAGNOSES
     from testbed.stream.session import open_fabric
 
     plan, faults = failing_plan(point, STREAM)
@@ -44,7 +46,8 @@ def measure(point: Mapping[str, Any], fabric: str = "emulation") -> dict[str, An
         invalid = invalid_reason(plan, run, analyse(plan, run))
         if invalid is None:
             break
-    return {**cost_figures(plan, run), **before_any_failure(plan, faults), "invalid": invalid}
+    believed = [(e["at_s"], e["names"], e["certain"], e["block_size"]) for e in run.counters.get(DIAGNOSES, ())]
+    return {**cost_figures(plan, run), **before_any_failure(plan, faults), "invalid": invalid, "believed": believed}
 
 
 STUDY = Study.of_module(

@@ -71,6 +71,7 @@ class FailureCosts:
     redundancy: float
     redundancy_states: float
     undecodable_settled: int
+    undecodable: int
     by_down: tuple[Pooled, ...]
     by_cable: tuple[Pooled, ...]
 
@@ -126,6 +127,7 @@ def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> FailureCosts:
         redundancy=float((states.lasts_s * _means(states, blocks))[reach].sum()) / base / plan.duration_s,
         redundancy_states=float((states.lasts_s * asked).sum()) / base / plan.duration_s,
         undecodable_settled=int((settled & never_complete(run)).sum()),
+        undecodable=int(never_complete(run).sum()),
         by_down=_pooled([str(down) for down in states.down], states, blocks),
         by_cable=_pooled(
             [name if down == 1 else "" for down, name in zip(states.down, states.names, strict=True)], states, blocks

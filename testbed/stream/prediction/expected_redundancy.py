@@ -6,6 +6,7 @@ Failures of cables are independent; each is broken for a share u of the time. Lo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +32,7 @@ class ExpectedRedundancy:
     """Means over time of N/FEC_t - 1, with N as the labels that are lost call for.
 
     ``equation_45``: states of one and two failed cables only, weighted u (1-u)^(n-1) and u^2 (1-u)^(n-2) over all pairs;
-    ``singles_only`` is its first term. ``mean``: all states, from ``SAMPLES`` draws. ``spread``: standard deviation of
+    ``singles_only`` is its first term. ``mean``: all states, those of three and more from ``SAMPLES`` draws. ``spread``: standard deviation of
     the mean over a run of the given length. ``cables``: how many can fail. ``beyond``: share of the time in which no N up to the
     plan's largest helps, or no report gets back to ask for one; it counts as 0 in all of these, pairs of equation 45 included.
     """
@@ -112,26 +113,65 @@ class StateCosts:
         return self._known[key]
 
 
+@dataclass(frozen=True, kw_only=True)
+class RedundancyMeans:
+    """Means over time of N/FEC_t - 1 at one unavailability, and their parts: states of one, two and more broken cables.
+
+    ``spread``: standard deviation over the states; ``beyond``: share of the time beyond reach, which counts as 0 in the others.
+    """
+
+    one: float
+    two: float
+    more: float
+    spread: float
+    beyond: float
+
+    @property
+    def mean(self) -> float:
+        return self.one + self.two + self.more
+
+
+def redundancy_means(costs: StateCosts, unavailabilities: Sequence[float], draws: FloatArray) -> list[RedundancyMeans]:
+    """At each unavailability. States of one and of two broken cables are all computed, those of more are drawn.
+
+    ``draws``: shape (states, cables), uniform in [0, 1): a cable is broken where its number is below the unavailability. The same draws
+    for the same cables let routes be compared. Cost: cables^2 times paths, and states times paths for each unavailability.
+    """
+    count, found = len(costs.cables), []
+    singles = float(np.nansum(costs.redundancies(costs.singles())))
+    pairs = float(np.nansum(costs.redundancies(costs.pairs()))) if count > 1 else 0.0
+    for u in unavailabilities:
+        broken = draws < u
+        sampled = costs.redundancies(broken)
+        beyond = np.isnan(sampled)
+        sampled = np.where(beyond, 0.0, sampled)
+        found.append(
+            RedundancyMeans(
+                one=u * (1 - u) ** (count - 1) * singles,
+                two=u**2 * (1 - u) ** (count - 2) * pairs if count > 1 else 0.0,
+                more=float(np.where(broken.sum(axis=1) > 2, sampled, 0.0).mean()),
+                spread=float(sampled.std()),
+                beyond=float(beyond.mean()),
+            )
+        )
+    return found
+
+
 def expected_redundancy(plan: StreamPlan, faults: PoissonFaults, *, seed: int = 1) -> ExpectedRedundancy:
     """For a plan whose routes do not change. Cost: cables^2 times paths, and SAMPLES times paths."""
     costs = StateCosts(plan)
     count, u = len(costs.cables), faults.unavailability
-    one = u * (1 - u) ** (count - 1) * float(np.nansum(costs.redundancies(costs.singles())))
-    two = u**2 * (1 - u) ** (count - 2) * float(np.nansum(costs.redundancies(costs.pairs()))) if count > 1 else 0.0
-    chance = np.random.default_rng(seed)
-    sampled = costs.redundancies(chance.random((SAMPLES, count)) < u)
-    beyond = np.isnan(sampled)
-    sampled = np.where(beyond, 0.0, sampled)
+    (means,) = redundancy_means(costs, [u], np.random.default_rng(seed).random((SAMPLES, count)))
     active = max(0.0, plan.duration_s - plan.stream.playback_s - 0.5 - faults.start_s)
     share = active / plan.duration_s
     return ExpectedRedundancy(
         cables=count,
         unavailability=u,
-        singles_only=one * share,
-        equation_45=(one + two) * share,
-        mean=float(sampled.mean()) * share,
-        spread=float(sampled.std()) * math.sqrt(faults.lasts_s / max(active, faults.lasts_s)) * share,
-        beyond=float(beyond.mean()) * share,
+        singles_only=means.one * share,
+        equation_45=(means.one + means.two) * share,
+        mean=means.mean * share,
+        spread=means.spread * math.sqrt(faults.lasts_s / max(active, faults.lasts_s)) * share,
+        beyond=means.beyond * share,
     )
 
 

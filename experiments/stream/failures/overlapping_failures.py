@@ -1,0 +1,164 @@
+"""Equation 45 (Gabrielyan 2007, as corrected) in its own regime: overlaps that are rare but matter, on packets of many hours.
+
+Failures of Swiss-T1's and the optical cloud's cables are random; the mean redundancy that the sender adds is held against the states
+of one and two broken cables (equation 45), and against its rival, single failures alone. Where three and more at once are no longer
+rare, equation 45 is the rival, and all states are the prediction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from experiments.stream.failures.failing_streams import simulated_figures
+from experiments.stream.networks import NETWORKS
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+from testbed.stream.prediction.expected_redundancy import expected_redundancy
+
+Row = Mapping[str, Any]
+LASTS_S, HOUR_S = 3.0, 3600.0
+HOURS = ({0.15: 8, 0.4: 3, 1.0: 2}, {0.4: 3})
+"""Of each network, hours by failures in force on average (N t / d): so many failures that chance leaves less open than the rival's gap."""
+MOST_IN_REGIME = 0.5
+"""Failures in force on average up to which equation 45 neglects little: three and more at once."""
+DEVIATIONS = 2.5
+SHARE = 0.02
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """One hour each (quick: half an hour at one rate, on one network)."""
+    return [
+        {
+            "network": one.name,
+            "source": one.source,
+            "sink": one.sink,
+            "in_force": in_force,
+            "failures_an_hour": round(in_force * HOUR_S / LASTS_S, 6),
+            "lasts_s": LASTS_S,
+            "duration_s": HOUR_S / 2 if quick else HOUR_S,
+            "hour": hour,
+            "seed": seed + 1000 * number + hour,
+        }
+        for one, hours in zip(NETWORKS, ({0.4: 1},) if quick else HOURS, strict=False)
+        for number, (in_force, count) in enumerate(hours.items())
+        for hour in range(count)
+    ]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One hour in virtual time, and what was to be expected before any failure."""
+    plan, faults, found = simulated_figures(point)
+    del found["by_cable"]
+    return {**found, "expected": asdict(expected_redundancy(plan, faults))}
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Each network and rate: redundancy against the expectation, and against that of the failures that came."""
+    checks = []
+    for network, in_force in dict.fromkeys((row["network"], row["in_force"]) for row in rows):
+        own = [row for row in rows if (row["network"], row["in_force"]) == (network, in_force)]
+        checks += [_expectation(own), _given(own)]
+    checks.append(
+        Check.equal(
+            "undecodable blocks after the sender's answer",
+            0,
+            sum(row["undecodable_settled"] for row in rows),
+            rival_is="none: a count that has to be nought",
+        )
+    )
+    return Verdict(checks=tuple(checks))
+
+
+def pooled(rows: Sequence[Row]) -> dict[str, float]:
+    """Means over hours of one network and rate; ``deviation``: of the measured mean, by chance."""
+    count = len(rows)
+    found = {key: sum(row["expected"][key] for row in rows) / count for key in ("singles_only", "equation_45", "mean")}
+    found["measured"] = sum(row["redundancy"] for row in rows) / count
+    found["states"] = sum(row["redundancy_states"] for row in rows) / count
+    found["each_alone"] = sum(row["formula"] / row["rest_pps"] / row["duration_s"] for row in rows) / count
+    found["all"] = sum(row["total"] / row["block_packets"] / row["blocks"] for row in rows) / count
+    found["deviation"] = math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / count
+    return found
+
+
+def _expectation(rows: Sequence[Row]) -> Check:
+    row, means = rows[0], pooled(rows)
+    inside = row["in_force"] <= MOST_IN_REGIME
+    predicted, rival = (
+        (means["equation_45"], means["singles_only"]) if inside else (means["mean"], means["equation_45"])
+    )
+    return Check.equal(
+        f"mean redundancy, {row['in_force']:g} failures in force, {row['network']}: "
+        + ("equation 45 as corrected" if inside else "all states"),
+        predicted,
+        means["measured"],
+        tolerance=DEVIATIONS * means["deviation"],
+        uncertainty=1.96 * means["deviation"],
+        rival=rival,
+        rival_is="single failures alone" if inside else "equation 45, which ends at two at once",
+        detail=f"{sum(one['failures'] for one in rows)} failures in {len(rows)} hours; all states {means['mean']:.4f}; "
+        f"tolerance: {DEVIATIONS:g} standard deviations of chance; transient beside it: {means['all'] - means['measured']:.4f}",
+    )
+
+
+def _given(rows: Sequence[Row]) -> Check:
+    row, means = rows[0], pooled(rows)
+    return Check.equal(
+        f"redundancy for the failures that came, {row['in_force']:g} in force, {row['network']}",
+        means["states"],
+        means["measured"],
+        tolerance=SHARE * means["states"],
+        rival=means["each_alone"],
+        rival_is="each failure costs as if alone, overlaps add up",
+        detail=f"{sum(one['overlapping_s'] for one in rows):.0f} s of overlap",
+    )
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Redundancy over failures in force, relative to single failures alone."""
+    import matplotlib.pyplot as plt
+
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    figure, panels = plt.subplots(1, len(networks), figsize=(5.5 * len(networks), 4.6), squeeze=False)
+    for axes, network in zip(panels[0], networks, strict=True):
+        rates = sorted({row["in_force"] for row in rows if row["network"] == network})
+        means = [pooled([r for r in rows if (r["network"], r["in_force"]) == (network, rate)]) for rate in rates]
+        for key, style, words in (
+            ("mean", "k-", "all states"),
+            ("equation_45", "C0--", "equation 45, corrected"),
+        ):
+            axes.plot(rates, [one[key] / one["singles_only"] for one in means], style, label=words)
+        axes.axhline(1, color="C1", linestyle=":", label="single failures alone")
+        axes.errorbar(
+            rates,
+            [one["measured"] / one["singles_only"] for one in means],
+            yerr=[1.96 * one["deviation"] / one["singles_only"] for one in means],
+            fmt="C3o",
+            fillstyle="none",
+            label="measured, 95 % of chance",
+        )
+        axes.set(xscale="log", xlabel="failures in force on average (N t / d)", title=network, ylim=(0, None))
+        axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
+        axes.minorticks_off()
+        axes.set_ylabel("mean redundancy, over that of single failures")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    figure.tight_layout()
+    return {"overlaps": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="overlapping_failures",
+    title="Equation 45 where overlaps are rare but matter",
+    does="hours of random failures that overlap at times, in virtual time: mean redundancy sent, against one and two broken cables at once",
+    answers="Gabrielyan 2007, appendix G, eq. 45 as corrected, on packets; rival: single failures alone (eq. 46)",
+    deviations=(
+        "Equation 45 is weighted as corrected: u (1-u)^(N-1) for each link, u^2 (1-u)^(N-2) for each pair.",
+        "N is the exact worst window of stratified labels, and what two failures lose is the union of their labels.",
+        "Pairs of cables whose failure lets no loss report back count for nothing, in prediction and measurement.",
+    ),
+)

@@ -1,0 +1,286 @@
+"""Does capillary routing still pay when failures overlap? Redundancy by layer over how often cables are broken (Gabrielyan 2007, appendix G).
+
+Two kinds of points. *States* are computed: every state of one or two broken cables, and draws of those of three and more, the same for
+the same cables at all layers, priced by equation 25. *Packets* are streams in virtual time on one of these networks, on either side of
+the unavailability at which the order of the first layer and the full route turns.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PPS, cost_figures, failing_plan
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+from testbed.stream.plan import StreamParameters
+from testbed.stream.planning import PlanOptions, build_plan
+from testbed.stream.prediction.expected_redundancy import (
+    StateCosts,
+    expected_redundancy,
+    loaded_cables,
+    redundancy_means,
+)
+from testbed.stream.simulated import SimulatedStreamFabric
+from topologies import load_network
+
+Row = Mapping[str, Any]
+FULL = 0
+"""Stands for all layers."""
+LAYERS = (1, 2, 3, 5, 10, FULL)
+UNAVAILABLE = (0.0001, 0.0003, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)
+STATES = 6000
+SHOWN = ("manet:nodes=40,seed=4", "n0", "n39")
+"""The network of the packets."""
+RARE, OFTEN = (0.003, 5.0, 8), (0.05, 20.0, 4)
+"""On either side of the turn: share of the time for which each cable is broken, seconds a failure, hours."""
+SHARE = 0.02
+STREAM = StreamParameters(
+    rate_pps=SIMULATED_PPS,
+    playback_s=PLAYBACK_S,
+    symbol_bytes=16,
+    labels="random",
+    most_overhead=11.75,  # N up to 255: the same cap for all layers
+)
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Computed: twenty networks (quick: two); packets: hours of the first layer and of the full route (quick: twelve minutes)."""
+    seeds = (3, 4) if quick else range(1, 13)
+    networks = [(f"manet:nodes=40,seed={k}", "n0", "n39") for k in seeds]
+    if not quick:
+        networks += [(f"manet:nodes=80,seed={k}", "n0", "n79") for k in range(1, 7)]
+        networks += [("swiss-t1", "s1", "s6"), ("optical-cloud", "x1", "x14")]
+    states = [
+        {"kind": "states", "network": name, "source": source, "sink": sink, "layers": layers, "seed": seed}
+        for name, source, sink in networks
+        for layers in LAYERS
+    ]
+    name, source, sink = SHOWN
+    packets = [
+        {
+            "kind": "packets",
+            "network": name,
+            "source": source,
+            "sink": sink,
+            "layers": layers,
+            "unavailable": unavailable,
+            "lasts_s": lasts_s,
+            "duration_s": 720.0 if quick else 3600.0,
+            "seed": seed + hour,
+        }
+        for unavailable, lasts_s, hours in ((OFTEN,) if quick else (RARE, OFTEN))
+        for hour in range(1 if quick else hours)
+        for layers in (1, FULL)
+    ]
+    return states + packets
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One route computed at every unavailability, or one stream."""
+    return _states(point) if point["kind"] == "states" else _packets(point)
+
+
+def _states(point: Row) -> dict[str, Any]:
+    options = PlanOptions(layers=point["layers"] or None, stream=STREAM)
+    plan, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
+    costs = StateCosts(plan)
+    draws = np.array(
+        [np.random.default_rng(_number(point["seed"], cable)).random(STATES) for cable in costs.cables]
+    ).transpose()
+    means = redundancy_means(costs, UNAVAILABLE, draws)
+    ror = costs.redundancies(costs.singles())
+    return {
+        "cables": len(costs.cables),
+        "ror": float(np.nansum(ror)),
+        "infinite": int(np.isnan(ror).sum()),
+        "mean": [one.mean for one in means],
+        "equation_45": [one.one + one.two for one in means],
+        "beyond": [one.beyond for one in means],
+    }
+
+
+def _number(seed: int, cable: tuple[str, str, int]) -> int:
+    return random.Random(f"{seed}/{cable[0]}/{cable[1]}/{cable[2]}").getrandbits(63)
+
+
+def _packets(point: Row) -> dict[str, Any]:
+    rate_per_s = -math.log1p(-point["unavailable"]) / point["lasts_s"]
+    options = PlanOptions(layers=point["layers"] or None, stream=STREAM)
+    route, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
+    an_hour = {"failures_an_hour": rate_per_s * 3600 * len(loaded_cables(route))}
+    plan, faults = failing_plan({**point, **an_hour}, STREAM)
+    found = cost_figures(plan, SimulatedStreamFabric().run(plan))
+    del found["by_cable"], found["by_down"]
+    return {**found, "expected": asdict(expected_redundancy(plan, faults))}
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """By computation: at the lowest rate layers save what ROR says. By packets: each stream, and the order on either side of the turn."""
+    checks = [_saving(rows)]
+    packets = [row for row in rows if row["kind"] == "packets"]
+    for unavailable in sorted({row["unavailable"] for row in packets}):
+        own = [row for row in packets if row["unavailable"] == unavailable]
+        checks += _order(unavailable, own) + _streams(unavailable, own)
+    return Verdict(checks=tuple(checks))
+
+
+def whole_networks(rows: Sequence[Row]) -> dict[str, dict[int, Row]]:
+    """Network -> layers -> computed row, of those that have every layer and no link that carries everything."""
+    found: dict[str, dict[int, Row]] = {}
+    for row in rows:
+        if row["kind"] == "states":
+            found.setdefault(row["network"], {})[row["layers"]] = row
+    return {
+        name: by_layer
+        for name, by_layer in found.items()
+        if len(by_layer) == len(LAYERS) and not any(row["infinite"] for row in by_layer.values())
+    }
+
+
+def turn(first: Sequence[float], full: Sequence[float]) -> float | None:
+    """The unavailability from which on the full route needs more than the first layer, between two computed ones by the logarithm of
+    the ratio; 0 where it always does, None where it never does.
+
+    >>> 0.0001 < turn([1.0] * 13, [0.5] + [2.0] * 12) < 0.0003
+    True
+    """
+    ratio = [math.log(b / a) for a, b in zip(first, full, strict=True)]
+    last = max((k for k, value in enumerate(ratio) if value <= 0), default=-1)
+    if last == len(ratio) - 1:
+        return None
+    if last < 0:
+        return 0.0
+    part = ratio[last] / (ratio[last] - ratio[last + 1])
+    low, high = math.log(UNAVAILABLE[last]), math.log(UNAVAILABLE[last + 1])
+    return math.exp(low + part * (high - low))
+
+
+def turns(rows: Sequence[Row]) -> dict[str, float | None]:
+    """Network -> ``turn`` of its first layer and its full route."""
+    return {name: turn(own[1]["mean"], own[FULL]["mean"]) for name, own in whole_networks(rows).items()}
+
+
+def _saving(rows: Sequence[Row]) -> Check:
+    """Mean over the networks of 1 - full / first layer, at the lowest rate, against that of ROR; and where it ends."""
+    whole = list(whole_networks(rows).values())
+    if not whole:
+        return Check(
+            name="saving of the full route over the first layer",
+            predicted=None,
+            measured=None,
+            tolerance=None,
+            passed=False,
+            detail="no network was computed at every layer",
+        )
+    predicted = sum(1 - own[FULL]["ror"] / own[1]["ror"] for own in whole) / len(whole)
+    found = sum(1 - own[FULL]["mean"][0] / own[1]["mean"][0] for own in whole) / len(whole)
+    at = sorted(math.inf if one is None else one for one in turns(rows).values())
+    return Check.equal(
+        f"computed: saving of the full route over the first layer while each cable is broken {UNAVAILABLE[0]:.2%} of the time",
+        predicted,
+        found,
+        tolerance=0.03,
+        rival=0.0,
+        rival_is="no saving, as soon as failures can overlap",
+        detail=f"predicted by ROR alone; mean of {len(whole)} networks; the order turns at an unavailability of {at[0]:.2%} to "
+        f"{at[-1]:.2%}, median {at[len(at) // 2]:.2%}",
+    )
+
+
+def _order(unavailable: float, rows: Sequence[Row]) -> list[Check]:
+    """Full route less first layer, on packets; none where there is one stream of each, from which chance cannot be told."""
+    of = {layers: [row for row in rows if row["layers"] == layers] for layers in (1, FULL)}
+    count = len(of[1])
+    if count < 2:
+        return []
+    measured = {k: sum(row["redundancy"] for row in own) / count for k, own in of.items()}
+    expected = {k: sum(row["expected"]["mean"] for row in own) / count for k, own in of.items()}
+    spread = math.hypot(*(math.sqrt(sum(row["expected"]["spread"] ** 2 for row in own)) / count for own in of.values()))
+    return [
+        Check.equal(
+            f"on packets: mean redundancy of the full route less that of the first layer, each cable broken {unavailable:.1%} of the time",
+            expected[FULL] - expected[1],
+            measured[FULL] - measured[1],
+            tolerance=2.5 * spread,
+            uncertainty=1.96 * spread,
+            rival=0.0,
+            rival_is="no difference",
+            detail=f"measured {measured[1]:.4f} at layer 1, {measured[FULL]:.4f} with all; "
+            f"{count} streams each; tolerance: 2.5 standard deviations of chance",
+        )
+    ]
+
+
+def _streams(unavailable: float, rows: Sequence[Row]) -> list[Check]:
+    """What was sent against the states of the failures that came."""
+    checks = []
+    for layers in (1, FULL):
+        own = [row for row in rows if row["layers"] == layers]
+        predicted = sum(row["redundancy_states"] for row in own) / len(own)
+        alone = sum(row["formula"] / row["rest_pps"] / row["duration_s"] for row in own) / len(own)
+        checks.append(
+            Check.equal(
+                f"on packets: redundancy for the failures that came, {'all layers' if layers == FULL else 'layer 1'}, "
+                f"{unavailable:.1%}",
+                predicted,
+                sum(row["redundancy"] for row in own) / len(own),
+                tolerance=SHARE * predicted,
+                rival=alone,
+                rival_is="each failure costs as if alone, overlaps add up",
+                detail=f"{sum(row['failures'] for row in own)} failures; {sum(row['undecodable'] for row in own)} of "
+                f"{sum(row['blocks'] for row in own)} blocks undecodable, beyond reach for {sum(row['beyond_s'] for row in own):.0f} s",
+            )
+        )
+    return checks
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Redundancy over unavailability by layer, relative to the first layer: the mean of the networks, and the network of the packets."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8))
+    whole = whole_networks(rows)
+    at = [100 * u for u in UNAVAILABLE]
+    for number, layers in enumerate(LAYERS):
+        ratios = [[b / a for a, b in zip(own[1]["mean"], own[layers]["mean"], strict=True)] for own in whole.values()]
+        words = "all layers" if layers == FULL else f"layer {layers}"
+        if ratios:
+            left.plot(at, np.exp(np.log(ratios).mean(axis=0)), "-", color=f"C{number}", label=words)
+        if SHOWN[0] in whole and layers in (1, FULL):
+            computed = [mean / u for mean, u in zip(whole[SHOWN[0]][layers]["mean"], UNAVAILABLE, strict=True)]
+            right.plot(at, computed, "-", color=f"C{number}", label=f"{words}, computed")
+    left.set(title=f"geometric mean of {len(whole)} networks", ylabel="mean redundancy, over that of layer 1")
+    packets = [row for row in rows if row["kind"] == "packets"]
+    for layers, colour in ((1, "C0"), (FULL, f"C{len(LAYERS) - 1}")):
+        for u in sorted({row["unavailable"] for row in packets}):
+            own = [row for row in packets if (row["layers"], row["unavailable"]) == (layers, u)]
+            spread = math.sqrt(sum(row["expected"]["spread"] ** 2 for row in own)) / len(own)
+            mean = sum(row["redundancy"] for row in own) / len(own)
+            right.errorbar([100 * u], [mean / u], yerr=[1.96 * spread / u], fmt="o", color=colour, fillstyle="none")
+    right.set(title=f"{SHOWN[0]}; circles: packets, 95 % of chance", ylabel="mean redundancy, over unavailability")
+    for axes in (left, right):
+        axes.set(xscale="log", xlabel="time for which each cable is broken: rate x duration, %")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    figure.tight_layout()
+    return {"overlaps_by_layer": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="overlaps_by_layer",
+    title="Where capillary routing stops to pay as failures overlap",
+    does="redundancy by capillary layer over how often cables are broken: computed over the states of twenty networks, and on packets",
+    answers="Gabrielyan 2007, appendix G and section 4.4: ROR with failures that overlap, by layer; rivals: no saving, no difference",
+    deviations=(
+        "Twenty networks of 40 and 80 nodes, one pair of end points each, first frames.",
+        "The order over all rates is computed from states; packets confirm it on one network at two rates.",
+        "States beyond the reach of 255 packets a block count as 0 in the means, and are given beside them.",
+    ),
+)
