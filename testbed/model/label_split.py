@@ -64,7 +64,7 @@ class LabelSplit:
         return self._by_link.get(link, ())
 
     def load(self, link: int) -> Fraction:
-        """Exact share of the labels that the link carries (within 1/65536 of the split route's load)."""
+        """Exact share of the labels that the link carries (within 2/65536 of the split route's load)."""
         return Fraction(sum(stop - start for start, stop in self.intervals(link)), LABELS)
 
     @property

@@ -1,7 +1,7 @@
 """From a split route to a label split: whole numbers of labels on each link, in as few separate intervals as can be found.
 
-Three steps: round 65,536 r(l) to integers that still conserve flow, order each node's outgoing links so that intervals
-stay whole, read off the path of each range of labels.
+Four steps: round 65,536 r(l) to integers that still conserve flow, order each node's outgoing links so that intervals
+stay whole, read off the path of each range of labels, join ranges of a label or two, which are rounding's, to those beside them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from testbed.routing.label_split.rounding import round_to_labels
 from testbed.routing.two_paths import two_paths
 from topologies.network import Network
 
+SLIVER = 2
+"""Labels: ranges of so many or fewer are given to a path beside them, and every link stays less than so many off its load."""
+
 
 def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
-    """A label split in which every link carries its load to within 1/65536.
+    """A label split in which every link carries its load to within 2/65536.
 
     ``budget`` bounds the search for an order with few intervals (changes tried; deterministic, no clock). Cost: each change
     is linear in the intervals downstream of it. Raises InputError where the flow has a directed cycle (no routing method
@@ -38,7 +41,10 @@ def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
     search = IntervalSearch(route.network, route.source, units, order)
     search.settle(budget)
     return LabelSplit(
-        network=route.network, source=route.source, sink=route.sink, paths=tuple(_read_paths(route, search.cuts))
+        network=route.network,
+        source=route.source,
+        sink=route.sink,
+        paths=_without_slivers(route, _read_paths(route, search.cuts)),
     )
 
 
@@ -60,6 +66,44 @@ def _read_paths(route: SplitRoute, cuts: Cuts) -> list[LabelPath]:
             start = paths.pop().start
         paths.append(LabelPath(start=start, stop=stop, links=tuple(links)))
     return paths
+
+
+def _without_slivers(route: SplitRoute, paths: list[LabelPath]) -> tuple[LabelPath, ...]:
+    """The paths, but for ranges of one or two labels that rounding has left over: the narrowest first, each goes to a path beside it.
+
+    Links whose labels differ by so few ask for other block sizes all the same, and no sender could tell which of them failed. A range stays
+    where a link would lose its last label, or be ``SLIVER`` labels off its load.
+    """
+    off = {i: -load * LABELS for i, load in enumerate(route.loads) if load}
+    labels = Counter[int]()
+    for path in paths:
+        labels.update(dict.fromkeys(path.links, path.stop - path.start))
+    for i in off:
+        off[i] += labels[i]
+    kept: set[LabelPath] = set()
+    while True:
+        narrow = [(p.stop - p.start, k) for k, p in enumerate(paths) if p.stop - p.start <= SLIVER and p not in kept]
+        if not narrow:
+            return tuple(paths)
+        width, k = min(narrow)
+        for other in (k - 1, k + 1):
+            if 0 <= other < len(paths) and _moves(paths[k].links, paths[other].links, width, off, labels):
+                a, b = sorted((k, other))
+                paths[a : b + 1] = [LabelPath(start=paths[a].start, stop=paths[b].stop, links=paths[other].links)]
+                break
+        else:
+            kept.add(paths[k])
+
+
+def _moves(old: Sequence[int], new: Sequence[int], width: int, off: dict[int, Fraction], labels: Counter[int]) -> bool:
+    """Take ``width`` labels from one path to another, unless a link would be too far off its load; ``off`` and ``labels`` follow."""
+    change = {i: -width for i in old if i not in new} | {i: width for i in new if i not in old}
+    if any(abs(off[i] + d) >= SLIVER or labels[i] + d <= 0 for i, d in change.items()):
+        return False
+    for i, d in change.items():
+        off[i] += d
+        labels[i] += d
+    return True
 
 
 def paths_split(

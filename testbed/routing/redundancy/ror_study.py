@@ -55,7 +55,7 @@ def rate_route(route: SplitRoute, coding: Coding) -> dict[str, Any]:
 def route_breakdown(route: SplitRoute, coding: Coding) -> RorBreakdown:
     """Block size and overhead of each loaded link, in the order of ``route.loaded``.
 
-    Stratified labels: loads are those of the label intervals (within 1/65536 of the route's), sizes the exact bounds.
+    Stratified labels: loads are those of the label intervals (within 2/65536 of the route's), sizes the exact bounds.
     """
     try:
         if coding.labels == "stratified":

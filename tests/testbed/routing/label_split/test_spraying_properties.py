@@ -1,4 +1,4 @@
-"""What holds for every label split of a flow: whole labels, conserved, each load to 1/65536, as little lost as can be."""
+"""What holds for every label split of a flow: whole labels, conserved, each load to 2/65536, as little lost as can be."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing import route_by_name
 from testbed.routing.label_split.rounding import round_to_labels
-from testbed.routing.label_split.spraying import spray
+from testbed.routing.label_split.spraying import SLIVER, spray
+from topologies import load_network
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
@@ -59,16 +60,18 @@ def _leads(ends: list[tuple[int, int]], link: int, last: int) -> bool:
 
 def check_split(route: SplitRoute, split: LabelSplit) -> None:
     """Every label has a path (LabelSplit sees to it); here: loads, and no link with labels that had no load."""
+    units = round_to_labels(route)
     for i, load in enumerate(route.loads):
-        assert abs(split.load(i) - load) < Fraction(1, LABELS)
-        if load.denominator <= LABELS and LABELS % load.denominator == 0:
-            assert split.load(i) == load
+        assert abs(split.load(i) - load) < Fraction(SLIVER, LABELS)
+        assert (split.load(i) > 0) == (units.get(i, 0) > 0)
+    if all(LABELS * load % (LABELS // 4096) == 0 for load in route.loads):  # nothing was rounded
+        assert all(split.load(i) == load for i, load in enumerate(route.loads))
     assert all(len(set(path.links)) == len(path.links) for path in split.paths)
 
 
 @some
 @given(acyclic_routes() | acyclic_routes(tiny=True))
-def test_every_link_carries_its_load_to_one_label(route: SplitRoute) -> None:
+def test_every_link_carries_its_load_to_less_than_two_labels(route: SplitRoute) -> None:
     check_split(route, spray(route, budget=60))
 
 
@@ -149,3 +152,12 @@ def test_planar_ladder_needs_one_interval_a_link() -> None:
     )
     split = spray(route)
     assert [len(split.intervals(i)) for i in split.loaded] == [1] * len(ends)
+
+
+def test_links_that_rounding_alone_tells_apart_get_the_same_labels() -> None:
+    """Ten capillary layers of 80 nodes: thirteen pairs of links differed by a label or two, whose block sizes differed by a packet."""
+    split = spray(route_by_name(load_network("manet:nodes=80,seed=1"), "n0", "n79", "capillary:10"))
+    widths = [path.stop - path.start for path in split.paths]
+    assert min(widths) > SLIVER
+    sets = [{x for a, b in split.intervals(i) for x in range(a, b)} for i in split.loaded]
+    assert not [1 for one, other in itertools.combinations(sets, 2) if 0 < len(one ^ other) <= SLIVER]
