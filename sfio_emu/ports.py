@@ -17,7 +17,10 @@ class Conversation(Protocol):
 
     `outgoing` gives the pieces to send next (empty: nothing now), `incoming` the places of the next bytes (empty:
     none awaited); `sent` and `received` say how many bytes of them were moved. `finished` when all is answered.
+    `heartbeats`: how often the other side has said that it lives and waits for its disk.
     """
+
+    heartbeats: int
 
     @property
     def finished(self) -> bool: ...
@@ -28,9 +31,11 @@ class Conversation(Protocol):
 
 
 class Connection(Protocol):
-    """A byte stream to one listener."""
+    """A byte stream to one listener; `nonce`: 16 random bytes of its own, `key`: what both sides must have (None: no key)."""
 
     host: str
+    nonce: bytes
+    key: bytes | None
 
     def fileno(self) -> int: ...
     def close(self) -> None: ...

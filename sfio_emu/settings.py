@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from sfio_emu.errors import UsageError, whole_number
 
 CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "read")
+"""The calls of which Gabrielyan 2007, appendix A.3, has error statistics."""
+ALL_CALLS = (*CALLS, "rename", "stat", "readdir", "fsync")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +18,7 @@ class Settings:
     `sort`: requests of a call in the order of their offsets; `merge`: overlapping and consecutive ones become one;
     `combine`: one message an I/O node instead of one a request; `pipeline`: `window` messages under way instead of
     one, so that disk and network work at the same time. `message_bytes` bounds a message beside what the listener
-    allows; one long run without checksum, which is written as it arrives, may be eight times as long. `check_data`
+    allows; one long run, which is written as it arrives, may be eight times as long. `check_data`
     protects the data of messages by a checksum of their own, which costs a fifth of the throughput over loopback and
     rules vectors out; heads and bodies always have one, and TCP has its own for all.
     """
@@ -66,4 +68,4 @@ class Counters:
             self.copies[way] += count
 
 
-__all__ = ["CALLS", "Counters", "Settings"]
+__all__ = ["ALL_CALLS", "CALLS", "Counters", "Settings"]

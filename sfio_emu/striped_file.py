@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from sfio_emu import wire
+from sfio_emu import bodies
 from sfio_emu.client.access import NO_END, Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
 from sfio_emu.client.connection import Message
@@ -87,10 +87,17 @@ class StripedFile:
     def _open_subfiles(self) -> None:
         self.session.register(self.subfiles, self.layout.stripe_unit)
         self._registered = True
+        known: dict[tuple[bytes, int, int], SubfileName] = {}
         for number, subfile in enumerate(self.subfiles):
-            self._access.sizes[number] = self.session.open(subfile, create=True)
+            opened = self.session.open(subfile)
+            self._access.sizes[number] = opened.size
             self.session.retain(subfile)
             self._held.append(subfile)
+            other = known.setdefault((self.session.link(subfile.host).machine, opened.device, opened.inode), subfile)
+            if other is not subfile:
+                raise UsageError(
+                    f"{other} and {subfile} of the file name are one file on the disk: name each subfile once"
+                )
 
     def _release(self) -> SfioError | None:
         """Close the subfiles when all requests are done, going on after a fault; the first fault, or None."""
@@ -242,17 +249,7 @@ class StripedFile:
     def size(self) -> int:
         """The size of the file now: the sum of the sizes of its subfiles."""
         self._require_open()
-        sizes = [0] * len(self.subfiles)
-
-        def note(number: int) -> Callable[[memoryview], None]:
-            def finish(body: memoryview) -> None:
-                (sizes[number],) = wire.unpack(wire.SIZE, body)
-
-            return finish
-
-        self._access.ask_each(lambda number, handle: Message(Kind.SIZE, wire.HANDLE.pack(handle), finish=note(number)))
-        self._access.sizes = sizes
-        return self.layout.logical_size(sizes)
+        return self.layout.logical_size(self._access.ask_sizes())
 
     def truncate(self, size: int) -> None:
         """Make the file `size` bytes long, shorter or (with zeros) longer: collective."""
@@ -269,10 +266,11 @@ class StripedFile:
                 self._access.ask_each(
                     lambda number, handle: Message(
                         Kind.RESIZE,
-                        wire.SIZED.pack(handle, sizes[number]),
+                        bodies.SIZED.pack(handle, sizes[number]),
                         path=lambda _: str(self.subfiles[number].path),
                     )
                 )
+                self._access.fit()
             except SfioError as error:
                 fault = error
         self.session.agree("truncate (the change)", [size], fault)

@@ -1,26 +1,30 @@
-"""The binary protocol between compute processes and listeners: heads, bodies, checksums, limits.
+"""The binary protocol between compute processes and listeners: heads, checksums, runs, limits.
 
 Theory of operation. A client speaks to each listener over one TCP stream. It sends requests, numbered one by one; the
 listener answers each, in order, with the same number. A message is
 
     head (28 bytes)  magic "SFIO", version, kind, flags, number, bytes of the body, bytes of the data, CRC-32 of the
                      body, CRC-32 of the head itself; all numbers little-endian (`HEADER`)
-    body             what is to be done: a path, a handle, or runs (handle, size, offset) of subfiles
+    body             what is to be done: a path, a handle, or runs (handle, size, offset) of subfiles (`sfio_emu.bodies`)
     data             of a WRITE, or of the answer to a READ: the bytes of its runs, one after the other
     trailer          a checksum of the data (`Checksum`), where the flag `CHECKED` is set and there are data
 
-A session begins with HELLO, whose answer says how large a message the listener takes. OPEN gives a handle that is valid on
-its connection only. WRITE and READ move the runs of any number of subfiles at once; a run of no bytes in a WRITE makes its
-subfile at least `offset` long. ERRORS gives and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
+A session begins with HELLO, whose answer says how large a message the listener takes and whether it asks for a key, which
+KEY then proves (`sfio_emu.keys`). OPEN gives a handle that is valid on its connection only. WRITE and READ move the runs of
+any number of subfiles at once; a run of no bytes in a WRITE makes its subfile at least `offset` long, and the answer says
+how long each subfile was before: whoever writes past the end learns from it which other subfiles must grow. ERRORS gives
+and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
 
 There are three answers. DONE has what was asked for. FAILED names a call of the operating system that failed; the session
 goes on. REFUSED says in words what was wrong with a message (`Malformed`): a wrong body or wrong data cost that message
 alone, but behind a wrong head, version or length nobody knows where the next message begins, so that the connection ends.
+HEARTBEAT is no answer: a listener sends it between answers while it waits for its disk.
 
 Flow control. A client has at most `window` unanswered messages under way (`Settings`). A listener reads nothing from a client
 while an answer to it waits to be sent, holds at most one message of each, and compares lengths with its limit before it
-allocates anything; TCP holds back the rest. Two things may be longer than the limit, because no buffer holds them: a WRITE
-of one run without checksum is written as it arrives, and long runs of a READ go from the file to the socket.
+allocates anything; TCP holds back the rest. One run may be longer than the limit, because no buffer holds it, where the flag
+`STREAMED` says so: the data of a WRITE come in blocks (`block_sizes`), each with its own trailer, and each is written when it
+is there; a READ is answered by several PARTs, then by DONE or FAILED, which says how much of them there really was.
 
 docs/workloads/striping.md has the kinds and bodies as a table.
 """
@@ -29,40 +33,32 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-import numpy as np
-import numpy.typing as npt
+from xxhash import xxh3_64
 
 MAGIC = b"SFIO"
-VERSION = 2
+VERSION = 3
 HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
 BEFORE_CHECK = struct.Struct("<4sBBH4I")
 MIN_LIMIT = 4096
 MAX_LIMIT = 1 << 28
 CHECKED = 1
-TRAILER = struct.Struct("<I")
+STREAMED = 2
+TRAILER = struct.Struct("<Q")
 RUN = struct.Struct("<IIQ")
 RUN_BYTES = RUN.size
 MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
 MAX_DATA_BYTES = 2**32 - 1  # what a head can say
-MIN_RANGE_BYTES = 16 << 10  # runs of this length are read without a buffer
-FOLD_BYTES = 4096
+MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE, and of a WRITE that is streamed
+MAX_BLOCK_BYTES = 256 << 10
+PAGE_BYTES = 4096
 
-HELLO = struct.Struct("<II")
-OPEN = struct.Struct("<B")
-OPENED = struct.Struct("<IQ")
-HANDLE = struct.Struct("<I")
-SIZED = struct.Struct("<IQ")
-SIZE = struct.Struct("<Q")
-WRITTEN = struct.Struct("<QI")
 READ_DONE = struct.Struct("<I")
-FAILURE = struct.Struct("<iBIQ")
-ERRORS = struct.Struct("<9Q")
 
 
 class Kind(IntEnum):
@@ -78,12 +74,21 @@ class Kind(IntEnum):
     WRITE = 8
     READ = 9
     ERRORS = 10
+    KEY = 11
+    STAT = 12
+    LIST = 13
+    RENAME = 14
+    SYNC = 15
+    LAYOUT = 16
     DONE = 0x80
     FAILED = 0x81
     REFUSED = 0x82
+    PART = 0x83
+    HEARTBEAT = 0x84
 
 
 KINDS = frozenset(int(kind) for kind in Kind)
+SMALL_KINDS = frozenset(kind for kind in KINDS if kind < Kind.DONE and kind not in (Kind.READ, Kind.WRITE))
 
 
 class Malformed(Exception):
@@ -104,10 +109,11 @@ class Header:
     data_bytes: int
     body_check: int
     checked: bool
+    streamed: bool = False
 
     @property
     def total_bytes(self) -> int:
-        """What follows the head: the body, the data, their checksum."""
+        """What follows the head: the body, the data, their checksum (streamed: the last of their checksums)."""
         return self.body_bytes + self.data_bytes + self.trailer_bytes
 
     @property
@@ -115,19 +121,27 @@ class Header:
         return TRAILER.size if self.checked and self.data_bytes else 0
 
 
-def encode_header(kind: int, sequence: int, body: bytes, data_bytes: int = 0, *, checked: bool = False) -> bytes:
-    """The head and the body of a message; on the stream the data follow and, if `checked`, their checksum.
+def encode_header(
+    kind: int, sequence: int, body: bytes, data_bytes: int = 0, *, checked: bool = False, streamed: bool = False
+) -> bytes:
+    """The head and the body of a message (`encode_head`), as they stand one behind the other."""
+    return encode_head(kind, sequence, body, data_bytes, checked=checked, streamed=streamed) + body
 
-    In a READ `checked` asks for an answer that is.
+
+def encode_head(
+    kind: int, sequence: int, body: bytes | memoryview, data_bytes: int, *, checked: bool, streamed: bool = False
+) -> bytes:
+    """The head of a message; on the stream the body follows, the data and, if `checked`, their checksum.
+
+    In a READ `checked` asks for an answer that is, `streamed` for one in PARTs.
     """
-    head = BEFORE_CHECK.pack(
-        MAGIC, VERSION, kind, CHECKED if checked else 0, sequence, len(body), data_bytes, zlib.crc32(body)
-    )
-    return head + zlib.crc32(head).to_bytes(4, "little") + body
+    flags = (CHECKED if checked else 0) | (STREAMED if streamed else 0)
+    head = BEFORE_CHECK.pack(MAGIC, VERSION, kind, flags, sequence, len(body), data_bytes, zlib.crc32(body))
+    return head + zlib.crc32(head).to_bytes(4, "little")
 
 
 def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
-    """The head of a message whose body and data together must not exceed `limit` bytes (WRITE without checksum: its body).
+    """The head of a message whose body and data together must not exceed `limit` bytes (streamed: those of its body).
 
     Raises `Malformed` (fatal: what follows cannot be found any more).
     """
@@ -135,16 +149,20 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
     if magic != MAGIC:
         raise Malformed("bytes that are no message of this protocol", fatal=True)
     if version != VERSION:
-        raise Malformed(f"version {version} of the protocol; this side speaks version {VERSION}", fatal=True)
+        raise Malformed(
+            f"version {version} of the protocol; this side speaks version {VERSION}: bring the older one up to date",
+            fatal=True,
+        )
     if check != zlib.crc32(head[: HEADER_BYTES - 4]):
         raise Malformed("the head of a message is corrupted", fatal=True)
-    streamed = (
-        kind == Kind.WRITE and not needs_buffer(kind, data_bytes, checked=bool(flags)) and data_bytes <= MAX_LIMIT
-    )
-    if body_bytes + (0 if streamed else data_bytes) > limit - TRAILER.size:
-        raise Malformed(f"a message of {body_bytes + data_bytes} bytes where {limit} are allowed", fatal=True)
-    if kind not in KINDS or flags & ~CHECKED:
+    if kind not in KINDS or flags & ~(CHECKED | STREAMED):
         raise Malformed(f"a message of the unknown kind {kind}, flags {flags}", fatal=True)
+    streamed = bool(flags & STREAMED)
+    long = streamed and kind == Kind.WRITE
+    most_body = MAX_BODY_BYTES if kind in SMALL_KINDS or long else limit
+    for size, most in ((body_bytes, most_body), (body_bytes + data_bytes, MAX_LIMIT if long else limit - TRAILER.size)):
+        if size > most:
+            raise Malformed(f"a message of {size} bytes where {most} are allowed", fatal=True)
     return Header(
         kind=kind,
         sequence=sequence,
@@ -152,16 +170,22 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
         data_bytes=data_bytes,
         body_check=body_check,
         checked=bool(flags & CHECKED),
+        streamed=streamed,
     )
 
 
-def needs_buffer(kind: int, run_bytes: int, *, checked: bool) -> bool:
-    """Whether the data of a run that is alone in its message must fit into a buffer of the listener, by which both sides count.
+def block_bytes(limit: int) -> int:
+    """The longest block of a streamed WRITE to a listener with messages of at most `limit` bytes: a power of two."""
+    return int(min(MAX_BLOCK_BYTES, 1 << (limit // 2).bit_length() - 1))
 
-    Not those of a WRITE, which is written as it arrives, nor those of a READ that go from the file to the socket; but
-    checksums are computed in buffers.
-    """
-    return checked or (kind == Kind.READ and run_bytes < MIN_RANGE_BYTES)
+
+def block_sizes(offset: int, size: int, longest: int) -> Iterator[int]:
+    """The blocks in which bytes [offset, offset + size) of a subfile are streamed: up to borders of pages."""
+    end = offset + size
+    while offset < end:
+        count = min(longest - offset % min(PAGE_BYTES, longest), end - offset)
+        yield count
+        offset += count
 
 
 def check_body(header: Header, body: memoryview) -> None:
@@ -170,41 +194,22 @@ def check_body(header: Header, body: memoryview) -> None:
         raise Malformed("the body of a message is corrupted", fatal=False)
 
 
-def unpack(form: struct.Struct, body: memoryview) -> tuple[int, ...]:
-    """The numbers of a body of that form; raises `Malformed` where its length is another."""
-    if len(body) != form.size:
-        raise Malformed(f"a body of {len(body)} bytes where {form.size} are due", fatal=False)
-    values: tuple[int, ...] = form.unpack(body)
-    return values
-
-
 class Checksum:
-    """A checksum of data that arrive or leave in parts, at the speed of memory.
+    """A checksum of data that arrive or leave in parts: XXH3 of 64 bits, at the speed of memory.
 
-    Words of eight bytes that are 4096 bytes apart are added up (modulo 2^64); the CRC-32 of the 512 sums and of the
-    bytes left over is the checksum. What goes wrong inside 4096 bytes in a row is found as surely as a CRC finds it.
+    Of what is streamed each trailer is the checksum of all data so far, so that blocks cannot change places either.
     """
 
-    def __init__(self) -> None:
-        self._sums: npt.NDArray[np.uint64] | None = None
-        self._rest = b""
+    __slots__ = ("_state", "add")
 
-    def add(self, part: memoryview) -> None:
-        """Add the next bytes; parts of a multiple of 4096 bytes are fastest."""
-        if self._rest:
-            part = memoryview(self._rest + bytes(part))
-            self._rest = b""
-        whole = len(part) - len(part) % FOLD_BYTES
-        if whole:
-            words = np.frombuffer(part, dtype="<u8", count=whole // 8).reshape(-1, FOLD_BYTES // 8)
-            sums: npt.NDArray[np.uint64] = np.add.reduce(words, axis=0)
-            self._sums = sums if self._sums is None else self._sums + sums
-        if whole < len(part):
-            self._rest = bytes(part[whole:])
+    def __init__(self) -> None:
+        self._state = xxh3_64()
+        self.add = self._state.update
+        """Add the next bytes."""
 
     def trailer(self) -> bytes:
         """The checksum of all that was added, as it stands behind the data."""
-        return TRAILER.pack(zlib.crc32(self._rest, 0 if self._sums is None else zlib.crc32(self._sums.tobytes())))
+        return TRAILER.pack(self._state.intdigest())
 
 
 def encode_runs(handles: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]) -> bytes:

@@ -10,6 +10,7 @@ import select
 import socket
 import sys
 import time
+import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from pathlib import Path
 
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.adapters.sockets import VECTORS, watch_peer
-from sfio_emu.listener.connection import ServerConnection
+from sfio_emu.bodies import NONCE_BYTES
+from sfio_emu.listener.connection import Identity, ServerConnection
 from sfio_emu.listener.operations import FileRange, Rejections
 from sfio_emu.listener.pool import BufferPool
 
@@ -42,7 +44,7 @@ class Listener:
 
     `sockets`: (listening socket, directory) pairs. `memory_bytes` bounds the buffers of all messages together,
     `message_bytes` those of one. A client that holds a buffer others wait for and sends nothing for MAX_SILENCE_S is
-    dropped. `sieve`: many small runs near one another are moved as one span.
+    dropped. `sieve`: many small runs near one another are moved as one span. `key`: only who has it is served.
     """
 
     def __init__(
@@ -52,7 +54,9 @@ class Listener:
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
         message_bytes: int = DEFAULT_MESSAGE_BYTES,
         sieve: bool = True,
+        key: bytes | None = None,
     ) -> None:
+        self._key, self._machine = key, _machine_id()
         self._pool = BufferPool(memory_bytes, min(message_bytes, memory_bytes))
         self._sieve = sieve
         self._poll = select.poll()
@@ -101,7 +105,8 @@ class Listener:
             return
         stream.setblocking(False)
         watch_peer(stream, 4 * MAX_SILENCE_S)
-        connection = ServerConnection(subfiles, self._pool, rejections, sieve=self._sieve)
+        identity = Identity(nonce=os.urandom(NONCE_BYTES), machine=self._machine, key=self._key)
+        connection = ServerConnection(subfiles, self._pool, rejections, identity=identity, sieve=self._sieve)
         self._clients[stream.fileno()] = _Client(
             stream=stream, connection=connection, events=select.POLLIN, active_s=time.monotonic()
         )
@@ -172,7 +177,7 @@ def _move(stream: socket.socket, connection: ServerConnection) -> int:
     for _ in range(4):
         while pieces := connection.outgoing():
             try:
-                connection.sent(_send(stream, pieces))
+                _send(stream, connection, pieces)
             except BlockingIOError:
                 return select.POLLOUT
         places = connection.incoming()
@@ -188,17 +193,22 @@ def _move(stream: socket.socket, connection: ServerConnection) -> int:
     return select.POLLOUT if connection.outgoing() else select.POLLIN
 
 
-def _send(stream: socket.socket, pieces: Sequence[memoryview | FileRange]) -> int:
+def _send(stream: socket.socket, connection: ServerConnection, pieces: Sequence[memoryview | FileRange]) -> None:
     """Send what can be sent at once: bytes in one call, or a range of a file."""
     first = pieces[0]
     if isinstance(first, FileRange):
-        count = os.sendfile(stream.fileno(), first.file, first.offset, first.size)
-        if not count:
-            raise ConnectionAbortedError("a subfile became shorter while it was read")
-        return count
+        connection.send_range(first, stream.fileno())
+        return
     views = list(takewhile(lambda piece: isinstance(piece, memoryview), islice(pieces, VECTORS)))
     more = len(views) < len(pieces)
-    return stream.sendmsg(views, (), socket.MSG_MORE if more else 0)  # type: ignore[arg-type]
+    connection.sent(stream.sendmsg(views, (), socket.MSG_MORE if more else 0))  # type: ignore[arg-type]
+
+
+def _machine_id() -> bytes:
+    """16 bytes that listeners on this machine have in common, and others do not."""
+    with suppress(OSError, ValueError):
+        return uuid.UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip()).bytes
+    return os.urandom(16)
 
 
 def open_listening_socket(address: str, port: int) -> socket.socket:

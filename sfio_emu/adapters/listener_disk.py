@@ -5,24 +5,31 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import heapq
 import os
 import stat
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sfio_emu.bodies import LAYOUT_VERSION, NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.listener.operations import CallFailed
-from sfio_emu.settings import CALLS
+from sfio_emu.settings import ALL_CALLS
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+LAYOUT_ATTRIBUTE = "user.sfio.layout"
+LAYOUT = struct.Struct("<BQII")
+NO_ATTRIBUTES = (errno.ENODATA, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 
 
 class RootedSubfiles:
     """The subfiles below `root`, which is made if missing.
 
     Each directory on the way is opened from the one above without following links, so that nothing outside the root
-    can be reached whatever the path says or somebody puts there meanwhile.
+    can be reached whatever the path says or somebody puts there meanwhile. The layout of a striped file is stored with
+    each subfile as an extended attribute, where the file system has such.
     """
 
     def __init__(self, root: Path) -> None:
@@ -37,7 +44,9 @@ class RootedSubfiles:
             raise OSError(text) from None
         except OSError:  # a file system without locks: nobody can be told apart there
             pass
-        self._errors = dict.fromkeys(CALLS, 0)
+        self._errors = dict.fromkeys(ALL_CALLS, 0)
+        self._paths: dict[int, str] = {}
+        self._placed: set[int] = set()  # files whose folders are on the medium
 
     def dispose(self) -> None:
         """Close the root itself, for another listener to serve."""
@@ -46,32 +55,98 @@ class RootedSubfiles:
         os.close(self._root)
 
     def take_errors(self) -> list[int]:
-        """Failed calls by name, in the order of `CALLS`, since last asked."""
-        counts = [self._errors[call] for call in CALLS]
-        self._errors = dict.fromkeys(CALLS, 0)
+        """Failed calls by name, in the order of `ALL_CALLS`, since last asked."""
+        counts = [self._errors[call] for call in ALL_CALLS]
+        self._errors = dict.fromkeys(ALL_CALLS, 0)
         return counts
 
-    def open(self, path: str, *, create: bool) -> int:
-        """A descriptor of the subfile, which is made (with its directories) if missing and `create` says so."""
-        with self._counted("open"), self._parent(path, create=create) as (parent, name):
-            file = os.open(name, os.O_RDWR | PLAIN | (os.O_CREAT if create else 0), 0o644, dir_fd=parent)
+    # --- names ---------------------------------------------------------------------------------------------------
+
+    def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]:
+        """A descriptor of the subfile, and whether it (with its directories) was made now."""
+        way = os.O_RDONLY if flags & OpenFlag.READ_ONLY else os.O_RDWR
+        with self._counted("open"), self._parent(path, create=bool(flags & OpenFlag.CREATE)) as (parent, name):
+            file, created = _open_or_make(parent, name, way | PLAIN, flags)
             self._refuse_special(file)
-            return file
+        self._paths[file] = path
+        return file, created
 
     def create(self, path: str) -> None:
-        """An empty subfile, also where one with content was."""
+        """An empty subfile without a layout, also where one with content was."""
         with self._counted("creat"), self._parent(path, create=True) as (parent, name):
-            file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | PLAIN, 0o644, dir_fd=parent)
+            file = os.open(name, os.O_RDWR | os.O_CREAT | PLAIN, 0o644, dir_fd=parent)
             self._refuse_special(file)
-            os.close(file)
+            try:
+                os.ftruncate(file, 0)
+                _forget_layout(file)
+            finally:
+                os.close(file)
 
     def unlink(self, path: str) -> None:
+        """Delete a plain file; anything else stays."""
         with self._counted("unlink"), self._parent(path, create=False) as (parent, name):
+            _require_plain(parent, name)
             os.unlink(name, dir_fd=parent)
 
+    def rename(self, source: str, target: str, *, replace: bool) -> None:
+        """Give a plain file another path (its directories are made if missing); `replace`: also where a file has it."""
+        with (
+            self._counted("rename"),
+            self._parent(source, create=False) as (here, old),
+            self._parent(target, create=True) as (there, new),
+        ):
+            _require_plain(here, old)
+            with suppress(FileNotFoundError):
+                _require_plain(there, new)
+                if not replace:
+                    raise FileExistsError(errno.EEXIST, "there is a file of that name")
+            os.rename(old, new, src_dir_fd=here, dst_dir_fd=there)
+        for file, path in self._paths.items():
+            if path == source:
+                self._paths[file] = target
+                self._placed.discard(file)
+
+    def stat(self, path: str) -> Stat:
+        """What the path is: a file, or a directory ("" is the root)."""
+        with self._counted("stat"):
+            if not path:
+                return _stat(os.fstat(self._root), NO_LAYOUT)
+            with self._parent(path, create=False) as (parent, name):
+                found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                layout = NO_LAYOUT
+                if stat.S_ISREG(found.st_mode):
+                    with suppress(PermissionError):
+                        layout = _layout_below(parent, name)
+                return _stat(found, layout)
+
+    def list_folder(self, path: str, after: str, most: int) -> tuple[Sequence[Entry], bool]:
+        """The first `most` names behind `after` of a directory ("" is the root) in their order; whether more follow."""
+        with self._counted("readdir"), self._directory(path) as here, os.scandir(here) as found:
+            names = heapq.nsmallest(most + 1, (entry.name for entry in found if entry.name > after))
+            return [_entry(here, name) for name in names[:most]], len(names) > most
+
+    # --- open files ----------------------------------------------------------------------------------------------
+
     def close(self, file: int) -> None:
+        self._paths.pop(file, None)
+        self._placed.discard(file)
         with self._counted("close"):
             os.close(file)
+
+    def describe(self, file: int) -> Stat:
+        """What is known of an open file."""
+        with self._counted("stat"):
+            return _stat(os.fstat(file), _layout_of(file))
+
+    def store_layout(self, file: int, layout: StoredLayout) -> None:
+        """Store the layout with the file; nothing where the file system has no place for it."""
+        with self._counted("open"):
+            try:
+                text = LAYOUT.pack(LAYOUT_VERSION, layout.stripe_unit, layout.index, layout.subfiles)
+                os.setxattr(file, LAYOUT_ATTRIBUTE, text)
+            except OSError as fault:
+                if fault.errno not in NO_ATTRIBUTES:
+                    raise
 
     def truncate(self, file: int, size: int) -> None:
         with self._counted("ftruncate"):
@@ -80,6 +155,17 @@ class RootedSubfiles:
     def size(self, file: int) -> int:
         with self._counted("lseek"):
             return os.lseek(file, 0, os.SEEK_END)
+
+    def sync(self, file: int) -> None:
+        """Bring the file to the medium, and its name if this has not been done since it was opened or renamed."""
+        with self._counted("fsync"):
+            os.fsync(file)
+            if file not in self._placed:
+                pieces = self._paths[file].split("/")[:-1]
+                for depth in range(len(pieces), -1, -1):
+                    with self._directory("/".join(pieces[:depth])) as here:
+                        os.fsync(here)
+                self._placed.add(file)
 
     def write(self, file: int, piece: memoryview, offset: int) -> int:
         try:
@@ -92,6 +178,19 @@ class RootedSubfiles:
             return os.preadv(file, [piece], offset)
         except (OSError, OverflowError) as fault:
             raise self._failure("read", fault) from fault
+
+    def send(self, file: int, target: int, offset: int, size: int) -> int:
+        """Send bytes of the file to a socket without a copy; 0 at its end. Faults of the socket are raised as they are."""
+        try:
+            return os.sendfile(target, file, offset, size)
+        except (BlockingIOError, ConnectionError, TimeoutError):
+            raise
+        except OSError as fault:
+            if fault.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENOTCONN):
+                raise
+            raise self._failure("read", fault) from fault
+
+    # --- faults, ways ----------------------------------------------------------------------------------------------
 
     def _failure(self, call: str, fault: OSError | OverflowError | ValueError) -> CallFailed:
         self._errors[call] += 1
@@ -107,30 +206,117 @@ class RootedSubfiles:
 
     @contextmanager
     def _parent(self, path: str, *, create: bool) -> Iterator[tuple[int, str]]:
-        """The directory of the subfile, opened step by step from the root, and the last part of the path."""
-        pieces = path.split("/")
+        """The directory of the subfile and the last part of the path. Directories made on the way go again after a fault."""
+        way, _, name = path.rpartition("/")
+        if name in ("", ".", ".."):
+            raise PermissionError(errno.EACCES, "a path that leaves the root")
+        made: list[str] = []
+        try:
+            with self._directory(way, made if create else None) as here:
+                yield here, name
+        except OSError:
+            for directory in reversed(made):
+                self._remove_empty(directory)
+            raise
+
+    @contextmanager
+    def _directory(self, path: str, made: list[str] | None = None) -> Iterator[int]:
+        """A directory ("" is the root), opened step by step from the root. With `made` missing ones are made and noted."""
+        pieces = path.split("/") if path else []
         if any(piece in ("", ".", "..") or "\0" in piece for piece in pieces):
             raise PermissionError(errno.EACCES, "a path that leaves the root")
         here = os.dup(self._root)
         try:
-            for piece in pieces[:-1]:
-                below = self._step(here, piece, create=create)
+            for number, piece in enumerate(pieces, 1):
+                if made is not None:
+                    with suppress(FileExistsError):  # the usual case: it is there, or somebody was faster
+                        os.mkdir(piece, 0o755, dir_fd=here)
+                        made.append("/".join(pieces[:number]))
+                below = os.open(piece, DIRECTORY, dir_fd=here)
                 os.close(here)
                 here = below
-            yield here, pieces[-1]
+            yield here
         finally:
             os.close(here)
 
-    def _step(self, here: int, piece: str, *, create: bool) -> int:
-        if create:
-            with suppress(FileExistsError):  # the usual case: it is there, or somebody was faster
-                os.mkdir(piece, 0o755, dir_fd=here)
-        return os.open(piece, DIRECTORY, dir_fd=here)
+    def _remove_empty(self, path: str) -> None:
+        way, _, name = path.rpartition("/")
+        with suppress(OSError), self._directory(way) as here:
+            os.rmdir(name, dir_fd=here)
 
     def _refuse_special(self, file: int) -> None:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
             raise OSError(errno.EINVAL, "not a plain file")
+
+
+def _open_or_make(parent: int, name: str, way: int, flags: OpenFlag) -> tuple[int, bool]:
+    while True:
+        if not (flags & OpenFlag.EXCLUSIVE and flags & OpenFlag.CREATE):
+            try:
+                return os.open(name, way, dir_fd=parent), False
+            except FileNotFoundError:
+                if not flags & OpenFlag.CREATE:
+                    raise
+        try:
+            return os.open(name, way | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=parent), True
+        except FileExistsError:
+            if flags & OpenFlag.EXCLUSIVE:
+                raise
+
+
+def _require_plain(parent: int, name: str) -> None:
+    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "a directory")
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a plain file")
+
+
+def _stat(found: os.stat_result, layout: StoredLayout) -> Stat:
+    return Stat(
+        mode=found.st_mode, size=found.st_size, modified_ns=found.st_mtime_ns, device=found.st_dev, inode=found.st_ino,
+        layout=layout,
+    )  # fmt: skip
+
+
+def _layout_of(file: int) -> StoredLayout:
+    try:
+        stored = os.getxattr(file, LAYOUT_ATTRIBUTE)
+        version, *layout = LAYOUT.unpack(stored)
+    except struct.error:
+        return NO_LAYOUT
+    except OSError as fault:
+        if fault.errno in NO_ATTRIBUTES:
+            return NO_LAYOUT
+        raise
+    return StoredLayout(*layout) if version == LAYOUT_VERSION else NO_LAYOUT
+
+
+def _layout_below(parent: int, name: str) -> StoredLayout:
+    file = os.open(name, os.O_RDONLY | PLAIN, dir_fd=parent)
+    try:
+        return _layout_of(file)
+    finally:
+        os.close(file)
+
+
+def _forget_layout(file: int) -> None:
+    try:
+        os.removexattr(file, LAYOUT_ATTRIBUTE)
+    except OSError as fault:
+        if fault.errno not in NO_ATTRIBUTES:
+            raise
+
+
+def _entry(here: int, name: str) -> Entry:
+    try:
+        found = os.stat(name, dir_fd=here, follow_symlinks=False)
+    except FileNotFoundError:  # gone meanwhile
+        return Entry(name, "other", 0)
+    if stat.S_ISDIR(found.st_mode):
+        return Entry(name, "folder", 0)
+    return Entry(name, "file", found.st_size) if stat.S_ISREG(found.st_mode) else Entry(name, "other", 0)
 
 
 def _lock_holder(directory: int) -> str:

@@ -4,12 +4,14 @@ A listener whose host no longer answers is given up within the time limit; the k
 from __future__ import annotations
 
 import errno
+import os
 import select
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
+from sfio_emu.bodies import NONCE_BYTES
 from sfio_emu.errors import ListenerLost, PeerError, UsageError, whole_number
 from sfio_emu.ports import Connection, Conversation
 
@@ -22,9 +24,11 @@ MIN_BURST_BYTES = 16 << 10
 class TcpConnection:
     """A connected stream socket, not blocking."""
 
-    def __init__(self, host: str, stream: socket.socket) -> None:
+    def __init__(self, host: str, stream: socket.socket, key: bytes | None = None) -> None:
         self.host = host
         self.stream = stream
+        self.nonce = os.urandom(NONCE_BYTES)
+        self.key = key
 
     def fileno(self) -> int:
         return self.stream.fileno()
@@ -38,7 +42,8 @@ class TcpConnections:
 
     `open_socket(host)` makes the unconnected socket (inside another network namespace, say). `timeout_s` bounds how
     long a connection may take and how long a host may be silent at the level of TCP, `stall_s` how long a listener
-    whose host is alive may move no byte (15 times `timeout_s` unless given).
+    whose host is alive may move no byte (15 times `timeout_s` unless given). `key`: of the run, which the listeners must
+    have too; without one only listeners that ask for none are spoken to.
     """
 
     def __init__(
@@ -48,11 +53,12 @@ class TcpConnections:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         stall_s: float | None = None,
         open_socket: Callable[[str], socket.socket] | None = None,
+        key: bytes | None = None,
     ) -> None:
         self._addresses = dict(addresses)
         for host, (_, port) in self._addresses.items():
             whole_number(port, f"port of the listener of {host}", 1, 65535)
-        self._timeout_s = timeout_s
+        self._timeout_s, self._key = timeout_s, key
         self._stall_s = STALL_FACTOR * timeout_s if stall_s is None else stall_s
         self._open_socket = open_socket or (lambda host: socket.socket(socket.AF_INET, socket.SOCK_STREAM))
 
@@ -76,7 +82,7 @@ class TcpConnections:
         except OSError as fault:
             stream.close()
             raise ListenerLost(host, f"no connection to its listener at {address[0]}:{address[1]}: {fault}") from fault
-        return TcpConnection(host, stream)
+        return TcpConnection(host, stream, self._key)
 
     def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host."""

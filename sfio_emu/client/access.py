@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfio_emu import wire
+from sfio_emu import bodies, wire
 from sfio_emu.client.connection import Message
 from sfio_emu.client.session import Session
+from sfio_emu.client.sizes import WrittenSizes, fit_one_file, least_size, left_short
 from sfio_emu.client.transfer import HostTransfer, pack
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
@@ -27,17 +28,20 @@ from sfio_emu.wire import Kind
 CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
 PLAIN = Settings(sort=False, merge=False, combine=False, pipeline=False)
 NO_END = 2**63
+MAX_LOOKS = 16
 Messages = Callable[[str], Iterator[Message]]
 """The messages of a call to a host."""
 
 
 class Call(NamedTuple):
-    """One read or write: the caller's memory, the settings, what it counts, the stages of one large block."""
+    """One read or write: the caller's memory, the settings, what it counts, the stages of one large block, what a write has
+    learnt of the sizes."""
 
     memory: Bytes
     settings: Settings
     counters: Counters
     block: BlockStage | None = None
+    sizes: WrittenSizes | None = None
 
 
 class Job:
@@ -81,8 +85,9 @@ class Job:
 class Access:
     """The subfiles of an open file as seen by one process; `settings` are the session's unless the file has its own.
 
-    `sizes`: what the subfiles are known to hold at least. Whoever writes past the end of the file makes the subfiles
-    it does not touch as long as they are in a file that reaches so far: the sum of their sizes is always its size.
+    Whoever writes past the end of the file makes the subfiles it does not touch as long as they are in a file that reaches
+    so far: the sum of their sizes is always its size. `sizes`, what the subfiles were last seen to hold, only says what to
+    send at once; what the listeners answer says whether it was enough (`sfio_emu.client.sizes`).
     """
 
     def __init__(
@@ -125,12 +130,13 @@ class Access:
         """
         settings, alone = self.settings, len(jobs) == 1
         with self._counted() as counters:
-            calls = [Call(job.memory, settings, counters, self._block(job) if alone else None) for job in jobs]
+            sizes = WrittenSizes()
+            calls = [Call(job.memory, settings, counters, self._block(job) if alone else None, sizes) for job in jobs]
             shares = [self._shares(job.requests) for job in jobs]
-            due: dict[int, int] = {}
-            for job in jobs if direction == "write" else ():
-                job.due = self._too_short(job.requests.end)
-                due |= {number: max(size, due.get(number, 0)) for number, size in job.due.items()}
+            due: set[int] = set()
+            for job, share in zip(jobs, shares, strict=True) if direction == "write" else ():
+                job.due = left_short(self.layout, job.requests.end, self._seen(share))
+                due |= set(job.due)
             if not alone:
                 for job, share in zip(jobs, shares, strict=True):
                     job.expect(
@@ -146,7 +152,8 @@ class Access:
                 self._transfer(
                     calls[0], messages, [sum(each) for each in zip(*shares, strict=True)], direction, also=due
                 )
-                self._note_sizes(due)
+                if direction == "write":
+                    self._settle(max(job.requests.end for job in jobs), sizes)
             except SfioError as fault:
                 for job in jobs:
                     job.fault = fault if alone or job.unfinished else None
@@ -169,17 +176,18 @@ class Access:
             return
         nothing = [0] * len(self.subfiles)
         with self._counted() as counters:
-            due = self._too_short(offset)
-            call = Call(memory, PLAIN, counters)
+            sizes = WrittenSizes()
+            call = Call(memory, PLAIN, counters, sizes=sizes)
+            everywhere = [1] * len(self.subfiles)
+            due = left_short(self.layout, offset, self._seen(everywhere))
             self._transfer(call, lambda host: self._write_messages(host, call, (), due), nothing, "write", also=due)
-            self._note_sizes(due)
             for piece, shares in self._fragments(memory, offset):
 
                 def messages(host: str, piece: Piece = piece) -> Iterator[Message]:
                     return self._write_messages(host, call, [piece], {})
 
                 self._transfer(call, messages, shares, "write")
-                self._note_sizes({piece.subfile: piece.bounds[1]})
+            self._settle(offset + len(memory), sizes)
 
     def read_fragments(self, memory: Bytes, offset: int) -> int:
         """Read a block fragment by fragment, as far as the file goes; where the first missing byte lies."""
@@ -232,14 +240,49 @@ class Access:
         room = self.session.block_room.room(room_bytes(len(self.subfiles)))
         return BlockStage(self.layout, job.memory, offset, place, size, room)
 
-    def _too_short(self, end: int) -> dict[int, int]:
-        """The subfiles that may be shorter than in a file of `end` bytes, and how long they are there."""
-        shares = enumerate(self.layout.subfile_sizes(end))
-        return {number: share for number, share in shares if share > self.sizes[number]}
+    def ask_sizes(self) -> list[int]:
+        """How long the subfiles are now."""
+        sizes = [0] * len(self.subfiles)
 
-    def _note_sizes(self, sizes: Mapping[int, int]) -> None:
-        for number, size in sizes.items():
-            self.sizes[number] = max(self.sizes[number], size)
+        def note(number: int) -> Callable[[memoryview], None]:
+            def finish(body: memoryview) -> None:
+                (sizes[number],) = bodies.unpack(bodies.SIZE_ANSWER, body)
+
+            return finish
+
+        self.ask_each(lambda number, handle: Message(Kind.SIZE, bodies.HANDLE.pack(handle), finish=note(number)))
+        self.sizes = sizes
+        return sizes
+
+    def fit(self, end: int = 0) -> None:
+        """Make the subfiles those of one file again, of at least `end` bytes: none is shorter than in a file as long as the
+        longest of them says. What others change meanwhile is looked at again."""
+        for _ in range(MAX_LOOKS):
+            if end:
+                self.ask_each(partial(self._ensure, self.layout.subfile_sizes(end)))
+            sizes = dict(enumerate(self.ask_sizes()))
+            end = least_size(self.layout, sizes)
+            if fit_one_file(self.layout, sizes):
+                return
+
+    def _ensure(self, sizes: Sequence[int], number: int, handle: int) -> Message:
+        """Make a subfile at least as long as its place in `sizes` says."""
+        path = self.subfiles[number].path
+        return Message(Kind.WRITE, wire.encode_runs([handle], [sizes[number]], [0]), path=lambda _: path)
+
+    def _seen(self, shares: Sequence[int]) -> WrittenSizes:
+        """What was last seen of the subfiles that a call writes to, as if it had been answered already."""
+        seen = WrittenSizes()
+        touched = [number for number, share in enumerate(shares) if share]
+        seen.note_before(touched, [self.sizes[number] for number in touched])
+        return seen
+
+    def _settle(self, end: int, sizes: WrittenSizes) -> None:
+        """After a write up to `end`: where a subfile may be too short, let it grow."""
+        if left_short(self.layout, end, sizes):
+            self.fit(end)
+        else:
+            self.sizes = list(self.layout.subfile_sizes(max(end, least_size(self.layout, sizes.before))))
 
     def _pieces(self, host: str, requests: Requests, *, merge: bool) -> Iterator[Piece]:
         for number in self.hosts[host]:
@@ -254,7 +297,7 @@ class Access:
         return HostTransfer(
             memory=call.memory, handles=handles, stage=self.session.link(host).stage, counters=call.counters,
             merge=call.settings.merge, checked=call.settings.check_data, block=call.block,
-            path=path,
+            path=path, limit_bytes=self._limit_bytes(host), block_bytes=self.session.link(host).block_bytes,
         )  # fmt: skip
 
     def _write_messages(
@@ -265,19 +308,19 @@ class Access:
         reached = dict.fromkeys(self.hosts[host], 0)
         room = limit_bytes - wire.RUN_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
-        for packed in _packed(Kind.WRITE, pieces, room, call.settings):
+        for packed in _packed(pieces, room, call.settings):
             if waiting:
-                yield transfer.write(waiting)
+                yield transfer.write(waiting, sizes=call.sizes)
             waiting = packed
             for piece in packed:
                 reached[piece.subfile] = max(reached[piece.subfile], piece.bounds[1])
         ensured = [(number, due[number]) for number in reached if due.get(number, 0) > reached[number]]
         if waiting or ensured:
-            yield transfer.write(waiting, ensured)
+            yield transfer.write(waiting, ensured, call.sizes)
 
     def _read_messages(self, host: str, call: Call, pieces: Iterable[Piece], end: list[int]) -> Iterator[Message]:
         transfer, limit_bytes = self._host_transfer(host, call), self._limit_bytes(host)
-        for packed in _packed(Kind.READ, pieces, limit_bytes, call.settings):
+        for packed in _packed(pieces, limit_bytes, call.settings):
             yield transfer.read(packed, self._ends_at(end))
 
     def _ends_at(self, end: list[int]) -> Callable[[int, int], None]:
@@ -333,15 +376,10 @@ class Access:
             raise faults[0]
 
 
-def _packed(kind: Kind, pieces: Iterable[Piece], limit_bytes: int, settings: Settings) -> Iterator[list[Piece]]:
+def _packed(pieces: Iterable[Piece], limit_bytes: int, settings: Settings) -> Iterator[list[Piece]]:
     """The pieces in messages; a long run goes alone, unless without a pipeline, where the disk would wait for all of it."""
-    return pack(
-        pieces,
-        limit_bytes,
-        combine=settings.combine,
-        longest_run=CONTIGUOUS_FACTOR * limit_bytes if settings.pipeline else 0,
-        needs_buffer=partial(wire.needs_buffer, kind, checked=settings.check_data),
-    )
+    longest_run = CONTIGUOUS_FACTOR * limit_bytes if settings.pipeline else 0
+    return pack(pieces, limit_bytes, combine=settings.combine, longest_run=longest_run)
 
 
 __all__ = ["NO_END", "Access", "Job"]

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from sfio_emu import wire
+from sfio_emu import bodies, wire
 from sfio_emu.errors import PeerError, ProtocolError, RemoteFailure
-from sfio_emu.settings import CALLS, Counters, Settings
+from sfio_emu.settings import ALL_CALLS, Counters, Settings
 from sfio_emu.wire import Header, Kind, Malformed
 
 INBOX_BYTES = 4096
@@ -19,8 +19,9 @@ Slice = Sequence[memoryview]
 class Message(NamedTuple):
     """A message and what becomes of its answer.
 
-    `data` gives the `data_bytes` to send in slices: each is asked for when the one before has been sent. Of an answer,
-    `places` gives the places of its data, given its body and their size, also in slices: each is asked for when the
+    `data` gives the `data_bytes` to send in slices: each is asked for when the one before has been sent; `blocks`: the
+    sizes of the blocks they are streamed in (of a READ: not None where its answer shall come in parts). Of an answer,
+    `places` gives the size of its data and places for them, given its body, also in slices: each is asked for when the
     one before is full. `finish` takes the body when all has arrived. `path` names the subfile of a handle in an error.
     """
 
@@ -28,7 +29,8 @@ class Message(NamedTuple):
     body: bytes = b""
     data: Callable[[], Iterator[Slice]] | None = None
     data_bytes: int = 0
-    places: Callable[[memoryview, int], Iterator[Slice]] | None = None
+    blocks: Iterator[int] | None = None
+    places: Callable[[memoryview], tuple[int, Iterator[Slice]]] | None = None
     finish: Callable[[memoryview], None] | None = None
     path: Callable[[int], str] = str
 
@@ -37,7 +39,8 @@ class Exchange:
     """The messages of one call to one host: as many as `settings` say are sent before the first is answered.
 
     An answer that says "failed" is kept in `failure` (the first one) and the rest goes on; an answer that breaks the
-    protocol raises `ProtocolError` from `received`, after which the connection is of no more use.
+    protocol raises `ProtocolError` from `received`, after which the connection is of no more use. `heartbeats`: how
+    often the listener has said meanwhile that it waits for its disk.
     """
 
     def __init__(
@@ -51,15 +54,21 @@ class Exchange:
         self._outgoing: deque[memoryview] = deque()
         self._exhausted = False
         self._slices: Iterator[Slice] | None = None
+        self._blocks: Iterator[int] | None = None
+        self._block_left = 0
         self._sum = wire.Checksum()
         self._inbox = memoryview(bytearray(INBOX_BYTES))
         self._arrived = 0
         self._header: Header | None = None
         self._places: list[memoryview] = []
         self._data: Iterator[Slice] | None = None
-        self._slice: Slice = ()
-        self._data_left = 0
+        self._due = 0  # bytes of data of this answer that no message has brought yet
+        self._left = 0  # bytes of data of this message that are not among the places yet
+        self._room: list[memoryview] = []  # of the slice
+        self._offered: list[memoryview] = []
+        self._trailer = memoryview(bytearray(wire.TRAILER.size))
         self._answer_sum = wire.Checksum()
+        self.heartbeats = 0
         self.failure: PeerError | None = None
 
     @property
@@ -80,29 +89,47 @@ class Exchange:
             self._exhausted = True
             return
         head = wire.encode_header(
-            message.kind, self.next_sequence, message.body, message.data_bytes, checked=self._check
-        )
+            message.kind, self.next_sequence, message.body, message.data_bytes,
+            checked=self._check, streamed=message.blocks is not None,
+        )  # fmt: skip
         self._outgoing.append(memoryview(head))
         self._waiting.append((self.next_sequence, message))
         self.next_sequence = (self.next_sequence + 1) & 0xFFFFFFFF
         self._counters.messages += 1
         if message.data is not None:
             self._slices = message.data()
+            self._blocks = message.blocks if self._check else None
+            self._block_left = 0 if self._blocks is None else next(self._blocks)
             self._sum = wire.Checksum()
             self._next_slice(self._slices)
 
     def _next_slice(self, slices: Iterator[Slice]) -> None:
         """Queue the next data of the message that is being sent, or what closes it."""
         pieces = next(slices, None)
-        if pieces is not None:
+        if pieces is None:
+            self._slices = None
+            if self._check and self._blocks is None:
+                self._outgoing.append(memoryview(self._sum.trailer()))
+        elif not self._check:
             self._outgoing.extend(pieces)
-            if self._check:
-                for piece in pieces:
-                    self._sum.add(piece)
-            return
-        self._slices = None
-        if self._check:
-            self._outgoing.append(memoryview(self._sum.trailer()))
+        elif self._blocks is None:
+            self._outgoing.extend(pieces)
+            for piece in pieces:
+                self._sum.add(piece)
+        else:
+            for piece in pieces:
+                self._queue_in_blocks(piece, self._blocks)
+
+    def _queue_in_blocks(self, piece: memoryview, blocks: Iterator[int]) -> None:
+        """Queue data that are streamed: behind each block stands the checksum of all so far."""
+        while len(piece):
+            part, piece = piece[: self._block_left], piece[self._block_left :]
+            self._outgoing.append(part)
+            self._sum.add(part)
+            self._block_left -= len(part)
+            if not self._block_left:
+                self._outgoing.append(memoryview(self._sum.trailer()))
+                self._block_left = next(blocks, 0)
 
     def sent(self, count: int) -> None:
         outgoing = self._outgoing
@@ -148,41 +175,62 @@ class Exchange:
         header, end = self._header, self._end_of(self._header)
         if self._arrived < end:
             return False
-        wire.check_body(header, self._inbox[wire.HEADER_BYTES : end])
+        body = self._inbox[wire.HEADER_BYTES : end]
+        wire.check_body(header, body)
+        if header.kind == Kind.HEARTBEAT:
+            self.heartbeats += 1
+            self._next_head(end)
+            return True
         if not header.data_bytes:
             self._finish(header)
             return True
-        message = self._waiting[0][1] if self._waiting else None
-        if header.kind != Kind.DONE or message is None or message.places is None or self._arrived > end:
-            raise Malformed("data where none are awaited", fatal=True)
-        self._data = message.places(self._inbox[wire.HEADER_BYTES : end], header.data_bytes)
-        self._data_left = header.data_bytes
-        self._answer_sum = wire.Checksum()
-        self._slice = ()
-        self._next_places(header)
+        self._begin_data(header, body)
+        if self._arrived > end:
+            raise Malformed("data that were taken for a body", fatal=True)
         return False
 
+    def _begin_data(self, header: Header, body: memoryview) -> None:
+        """Find the places of the data of a message: of a whole answer, or of one of its parts."""
+        message = self._waiting[0][1] if self._waiting else None
+        if header.kind not in (Kind.DONE, Kind.PART) or message is None or message.places is None:
+            raise Malformed("data where none are awaited", fatal=True)
+        if self._data is None:
+            self._due, self._data = message.places(body)
+            self._room = []
+        if header.data_bytes > self._due or (header.kind == Kind.DONE and header.data_bytes != self._due):
+            raise Malformed(f"{header.data_bytes} bytes of data where {self._due} are awaited", fatal=True)
+        self._due -= header.data_bytes
+        self._left = header.data_bytes
+        self._answer_sum = wire.Checksum()
+        self._next_places(header)
+
     def _next_places(self, header: Header) -> None:
-        """The slice is full: add it to the checksum, go on to the next one, to the trailer, or to the end."""
-        if header.checked:
-            for piece in self._slice:
-                self._answer_sum.add(piece)
-        self._data_left -= sum(map(len, self._slice))
-        assert self._data is not None
-        self._slice = next(self._data, ())
-        if not self._slice:
-            if self._data_left:
-                raise Malformed(f"{header.data_bytes} bytes of data where others are awaited", fatal=True)
-            self._data = None
-            if header.checked:
-                self._slice = (memoryview(bytearray(wire.TRAILER.size)),)
-        self._places = list(self._slice)
-        if not self._places:
-            self._finish(header)
+        """Offer places for the next data of the message: what is left of the slice, or the next one; then the checksum's."""
+        while self._left and not self._room:
+            assert self._data is not None
+            slice_ = next(self._data, None)
+            if slice_ is None:
+                raise Malformed("more data than were announced", fatal=True)
+            self._room = list(slice_)
+        places: list[memoryview] = []
+        size = sum(map(len, self._room))
+        if size <= self._left:
+            places, self._room, self._left = self._room, [], self._left - size
+        while self._room and self._left:
+            place = self._room.pop(0)
+            if len(place) > self._left:
+                place, rest = place[: self._left], place[self._left :]
+                self._room.insert(0, rest)
+            self._left -= len(place)
+            places.append(place)
+        self._offered = places[:]
+        if not self._left and header.checked:
+            places.append(self._trailer)
+        self._places = places
 
     def _checked(self, header: Header) -> Header:
         awaited = self._waiting[0][0] if self._waiting else None
-        if header.sequence != awaited and header.kind != Kind.REFUSED:
+        if header.sequence != awaited and header.kind not in (Kind.REFUSED, Kind.HEARTBEAT):
             raise Malformed(f"an answer to message {header.sequence}, which is not awaited", fatal=True)
         if header.body_bytes > wire.MAX_LIMIT // 4:
             raise Malformed("a body larger than any answer's", fatal=True)
@@ -201,27 +249,43 @@ class Exchange:
             count -= len(places.pop(0))
         if places:
             return
-        assert self._header is not None
-        if self._data is not None:
-            self._next_places(self._header)
+        header = self._header
+        assert header is not None
+        if header.checked:
+            for place in self._offered:
+                self._answer_sum.add(place)
+        if self._left:
+            self._next_places(header)
             return
-        if bytes(self._slice[0]) != self._answer_sum.trailer():
+        if header.checked and bytes(self._trailer) != self._answer_sum.trailer():
             raise Malformed("the data of a message are corrupted", fatal=True)
-        self._finish(self._header)
+        if header.kind == Kind.PART:
+            self._next_head(self._end_of(header))
+        else:
+            self._finish(header)
 
     def _finish(self, header: Header) -> None:
+        """Hand over an answer that has arrived whole."""
         end = self._end_of(header)
         body = self._inbox[wire.HEADER_BYTES : end]
         if header.kind == Kind.REFUSED:
             self._counters.rejected += 1
             raise ProtocolError(self._host, f"it refused a message: {bytes(body).decode('utf-8', 'replace')}")
         _, message = self._waiting.popleft()
+        if self._data is not None:
+            if self._due or next(self._data, None) is not None:
+                raise Malformed("fewer data than were announced", fatal=True)
+            self._data = None
         if header.kind == Kind.FAILED:
             self._failed(message, body)
         elif header.kind != Kind.DONE:
             raise Malformed(f"an answer of kind {header.kind}", fatal=True)
         elif message.finish is not None:
             message.finish(body)
+        self._next_head(end)
+
+    def _next_head(self, end: int) -> None:
+        """Forget the message in the inbox; what has arrived behind `end` is the next one's."""
         self._header = None
         left = self._arrived - end
         if left:
@@ -229,11 +293,11 @@ class Exchange:
         self._arrived = left
 
     def _failed(self, message: Message, body: memoryview) -> None:
-        errno, call, handle, _ = wire.unpack(wire.FAILURE, body)
-        if call >= len(CALLS):
+        errno, call, handle, _ = bodies.unpack(bodies.FAILURE, body)
+        if call >= len(ALL_CALLS):
             raise Malformed(f"a failure of the unknown call {call}", fatal=True)
         if self.failure is None:
-            self.failure = RemoteFailure(self._host, CALLS[call], errno, message.path(handle))
+            self.failure = RemoteFailure(self._host, ALL_CALLS[call], errno, message.path(handle))
 
 
 __all__ = ["Exchange", "Message"]

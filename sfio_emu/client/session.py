@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar
 
-from sfio_emu import wire
+from sfio_emu import bodies, keys, wire
+from sfio_emu.bodies import NO_LAYOUT, Opened, OpenFlag, StoredLayout, Welcome
 from sfio_emu.client.connection import Exchange, Message
 from sfio_emu.client.threads import Guard
 from sfio_emu.client.transfer import Stage
-from sfio_emu.errors import PeerError, SfioError, UsageError
+from sfio_emu.errors import PeerError, ProtocolError, SfioError, UsageError
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
-from sfio_emu.settings import CALLS, Counters, Settings
+from sfio_emu.settings import ALL_CALLS, Counters, Settings
 from sfio_emu.wire import Kind
 
 MANAGEMENT = Settings(check_data=True)
@@ -39,11 +40,14 @@ def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concate
 
 @dataclass(kw_only=True)
 class Link:
-    """A live connection to a host: the number of the next message, what a message may hold, the open subfiles."""
+    """A live connection to a host: the number of the next message, what a message may hold, the longest block of what is
+    streamed, the machine the listener says it runs on, the open subfiles."""
 
     connection: Connection
     next_sequence: int = 1
     limit_bytes: int = wire.MIN_LIMIT
+    block_bytes: int = wire.MIN_LIMIT
+    machine: bytes = b""
     handles: dict[str, int] = field(default_factory=dict)
     users: dict[str, int] = field(default_factory=dict)
     stage: Stage = field(default_factory=Stage)
@@ -79,7 +83,7 @@ class Session:
         self.counters = Counters()
         self.block_room = Stage()
         self._links: dict[str, Link] = {}
-        self._errors = [0] * (len(CALLS) + 1)
+        self._errors = [0] * (len(ALL_CALLS) + 1)
         self._units: dict[tuple[SubfileName, ...], list[int]] = {}
 
     @_in_turn
@@ -107,41 +111,61 @@ class Session:
         link = self._links.get(host)
         if link is None:
             link = self._links[host] = Link(connection=self.connections.connect(host))
-
-            def limit(body: memoryview) -> None:
-                (limit_bytes,) = wire.unpack(wire.HANDLE, body)
-                if not wire.MIN_LIMIT <= limit_bytes <= wire.MAX_LIMIT:
-                    raise wire.Malformed(f"messages of {limit_bytes} bytes offered", fatal=True)
-                link.limit_bytes = limit_bytes
-
-            self.ask({host: [Message(Kind.HELLO, finish=limit)]})
+            try:
+                self._greet(host, link)
+            except PeerError:
+                self._disconnect(host)
+                raise
         return link
 
+    def _greet(self, host: str, link: Link) -> None:
+        """Learn what the listener takes; both sides prove that they have the key, where there is one."""
+        nonce, key = link.connection.nonce, link.connection.key
+        answers: list[Welcome] = []
+        hello = Message(Kind.HELLO, bodies.HELLO.pack(nonce), finish=lambda body: answers.append(Welcome.decode(body)))
+        self.ask({host: [hello]})
+        welcome = answers[0]
+        if not wire.MIN_LIMIT <= welcome.limit_bytes <= wire.MAX_LIMIT:
+            raise ProtocolError(host, f"its listener offers messages of {welcome.limit_bytes} bytes")
+        if key is None and welcome.wants_key:
+            raise ProtocolError(
+                host, "its listener asks for the key of its run: name its file in SFIO_KEY_FILE, or give key="
+            )
+        if key is not None:
+            if not keys.same(welcome.proof, keys.proof(key, "listener", nonce, welcome.nonce)):
+                raise ProtocolError(
+                    host, "its listener does not have the key of this run: another run's, or a stranger"
+                )
+            self.ask({host: [Message(Kind.KEY, keys.proof(key, "client", nonce, welcome.nonce))]})
+        link.limit_bytes, link.machine = welcome.limit_bytes, welcome.machine
+        link.block_bytes = wire.block_bytes(welcome.limit_bytes)
+
     @_in_turn
-    def handle(self, subfile: SubfileName, *, create: bool = False) -> int:
+    def handle(self, subfile: SubfileName) -> int:
         """The handle of a subfile on the live connection, opened again after a loss."""
         link = self.link(subfile.host)
         handle = link.handles.get(subfile.path)
         if handle is None:
-            self.open(subfile, create=create)
+            self.open(subfile, flags=OpenFlag(0))
             handle = link.handles[subfile.path]
         return handle
 
     @_in_turn
-    def open(self, subfile: SubfileName, *, create: bool) -> int:
-        """Open a subfile (again); its size in bytes."""
+    def open(
+        self, subfile: SubfileName, *, flags: OpenFlag = OpenFlag.CREATE, layout: StoredLayout = NO_LAYOUT
+    ) -> Opened:
+        """Open a subfile (again); what its listener says of it. `layout` is stored where none is yet."""
         link = self.link(subfile.host)
-        opened: list[int] = []
-
-        def finish(body: memoryview) -> None:
-            opened.extend(wire.unpack(wire.OPENED, body))
-
-        body = wire.OPEN.pack(int(create)) + subfile.path.encode("utf-8", "surrogateescape")
-        self.ask({subfile.host: [Message(Kind.OPEN, body, finish=finish, path=lambda _: subfile.path)]})
-        handle, size = opened
-        if link.handles.setdefault(subfile.path, handle) != handle:
-            self._close_handle(subfile, handle)
-        return size
+        answers: list[Opened] = []
+        body = bodies.encode_open(subfile.path, flags, layout)
+        message = Message(
+            Kind.OPEN, body, finish=lambda body: answers.append(Opened.decode(body)), path=lambda _: subfile.path
+        )
+        self.ask({subfile.host: [message]})
+        opened = answers[0]
+        if link.handles.setdefault(subfile.path, opened.handle) != opened.handle:
+            self._close_handle(subfile, opened.handle)
+        return opened
 
     @_in_turn
     def retain(self, subfile: SubfileName) -> None:
@@ -161,7 +185,7 @@ class Session:
             self._close_handle(subfile, link.handles.pop(subfile.path))
 
     def _close_handle(self, subfile: SubfileName, handle: int) -> None:
-        message = Message(Kind.CLOSE, wire.HANDLE.pack(handle), path=lambda _: subfile.path)
+        message = Message(Kind.CLOSE, bodies.HANDLE.pack(handle), path=lambda _: subfile.path)
         self.ask({subfile.host: [message]})
 
     @_in_turn
@@ -236,12 +260,14 @@ class Session:
                 faults.append(fault)
         if faults:
             raise faults[0]
-        counts = dict(zip((*CALLS, "rejected"), self._errors, strict=True))
+        counts = dict(zip((*ALL_CALLS, "rejected"), self._errors, strict=True))
         self._errors = [0] * len(self._errors)
         return counts
 
     def _add_errors(self, body: memoryview) -> None:
-        self._errors = [sum(counts) for counts in zip(self._errors, wire.unpack(wire.ERRORS, body), strict=True)]
+        self._errors = [
+            sum(counts) for counts in zip(self._errors, bodies.unpack(bodies.ERRORS_ANSWER, body), strict=True)
+        ]
 
     def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> None:
         """Let all processes of the group learn how a collective step went: what each does, with which arguments, its fault.

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfio_emu import wire
+from sfio_emu import bodies, wire
 from sfio_emu.client.connection import Message, Slice
+from sfio_emu.client.sizes import WrittenSizes
 from sfio_emu.layout.block_stage import BlockStage
 from sfio_emu.layout.pieces import VECTOR_BYTES, Bytes, Piece
 from sfio_emu.settings import Counters
@@ -17,6 +18,7 @@ from sfio_emu.wire import Kind, Malformed
 
 OVERHEAD_BYTES = 64
 BLOCK_VECTOR_BYTES = 16 << 10
+CHECKED_VECTOR_BYTES = 4 << 10  # each piece is a call of the checksum's
 SLICE_BYTES = 1 << 20
 
 
@@ -26,12 +28,10 @@ def pack(
     *,
     combine: bool,
     longest_run: int = 0,
-    needs_buffer: Callable[[int], bool] = lambda run_bytes: False,
 ) -> Iterator[list[Piece]]:
     """Pieces in messages of at most `limit_bytes`, cut where needed; one run a message unless `combine`.
 
-    A run that no message holds goes alone, in messages of at most `longest_run` bytes, where their data need no buffer of
-    the listener.
+    A run that no message holds goes alone, in messages of at most `longest_run` bytes, which are streamed.
     """
     room = limit_bytes - OVERHEAD_BYTES
     message: list[Piece] = []
@@ -43,8 +43,7 @@ def pack(
             while True:
                 count = rest.fitting(left)
                 if not message and rest.single_run and rest.size > room and longest_run > left:
-                    alone = rest.fitting(longest_run)
-                    count = count if needs_buffer(alone) else alone
+                    count = rest.fitting(longest_run)
                 if count:
                     message.append(rest if count == rest.size else rest.part(0, count))
                     left -= count + wire.RUN_BYTES * len(message[-1].runs()[0])
@@ -107,8 +106,9 @@ class HostTransfer(NamedTuple):
     """What the messages of one read or write to one I/O node share.
 
     `memory` is the caller's, `handles` those of the subfiles by number, `stage` the memory for gathered data. `merge`:
-    join runs where pieces meet; `checked`: the data carry a checksum, so that they are copied and never sent as vectors.
-    `path` names the subfile of a handle in an error, `block` parts and joins one large block for all hosts together.
+    join runs where pieces meet; `checked`: the data carry a checksum, for which small vectors are too many. A message of
+    more than `limit_bytes` is streamed, a write in blocks of `block_bytes`. `path` names the subfile of a handle in an
+    error, `block` parts and joins one large block for all hosts together.
     """
 
     memory: Bytes
@@ -118,32 +118,51 @@ class HostTransfer(NamedTuple):
     merge: bool
     checked: bool
     path: Callable[[int], str]
+    limit_bytes: int = wire.MAX_LIMIT
+    block_bytes: int = wire.MAX_BLOCK_BYTES
     block: BlockStage | None = None
 
-    def write(self, pieces: Sequence[Piece], ensured: Sequence[tuple[int, int]] = ()) -> Message:
-        """A WRITE of the pieces, whose data are gathered when it is sent; `ensured` as in `RunList.encode`."""
+    def write(
+        self, pieces: Sequence[Piece], ensured: Sequence[tuple[int, int]] = (), sizes: WrittenSizes | None = None
+    ) -> Message:
+        """A WRITE of the pieces, whose data are gathered when it is sent; `ensured` as in `RunList.encode`.
+
+        `sizes` is told how long each subfile was before, and is now at least.
+        """
         runs = RunList(pieces, merge=self.merge)
         size = sum(runs.sizes)
+        streamed = self._streamed(runs, len(ensured))
+        blocks = wire.block_sizes(runs.offsets[0], size, self.block_bytes) if streamed else None
 
         def finish(body: memoryview) -> None:
-            written, disk_calls = wire.unpack(wire.WRITTEN, body)
+            subfiles = list(dict.fromkeys(runs.subfiles + [subfile for subfile, _ in ensured]))
+            written, disk_calls, before = bodies.decode_written(body, len(subfiles))
             self.counters.disk_calls += disk_calls
             self.counters.bytes_written += written
+            if sizes is not None:
+                sizes.note_before(subfiles, before)
+                sizes.note_reached(
+                    zip(runs.subfiles, map(sum, zip(runs.offsets, runs.sizes, strict=True)), strict=True)
+                )
+                sizes.note_reached(ensured)
 
         return Message(
             Kind.WRITE, runs.encode(self.handles, ensured), data=(lambda: self._gathered(pieces, runs)) if pieces else None,
-            data_bytes=size, finish=finish, path=self.path,
+            data_bytes=size, blocks=blocks, finish=finish, path=self.path,
         )  # fmt: skip
+
+    def _streamed(self, runs: RunList, more_runs: int = 0) -> bool:
+        """Whether a message, or its answer, is longer than what a listener holds."""
+        whole = sum(runs.sizes) + wire.RUN_BYTES * (1 + more_runs) + 2 * wire.TRAILER.size
+        return len(runs.sizes) == 1 and whole > self.limit_bytes
 
     def read(self, pieces: Sequence[Piece], missing: Callable[[int, int], None]) -> Message:
         """A READ of the pieces, scattered as its answer arrives; `missing(subfile, offset)`: the subfile ends there."""
         runs = RunList(pieces, merge=self.merge)
 
-        def places(body: memoryview, size: int) -> Iterator[Slice]:
+        def places(body: memoryview) -> tuple[int, Iterator[Slice]]:
             _, counts = _counts_of(body, runs)
-            if size != sum(counts):
-                raise Malformed("counts that do not add up to the data", fatal=True)
-            return self._scattered(pieces, runs, counts)
+            return sum(counts), self._scattered(pieces, runs, counts)
 
         def finish(body: memoryview) -> None:
             disk_calls, counts = _counts_of(body, runs)
@@ -154,7 +173,10 @@ class HostTransfer(NamedTuple):
                 if count < size:
                     missing(subfile, offset + count)
 
-        return Message(Kind.READ, runs.encode(self.handles), places=places, finish=finish, path=self.path)
+        blocks = iter(()) if self._streamed(runs) else None
+        return Message(
+            Kind.READ, runs.encode(self.handles), blocks=blocks, places=places, finish=finish, path=self.path
+        )
 
     def _count(self, pieces: Sequence[Piece], runs: RunList) -> None:
         self.counters.fragments += sum(piece.fragments for piece in pieces)
@@ -162,8 +184,10 @@ class HostTransfer(NamedTuple):
 
     def _vectors(self, pieces: Sequence[Piece]) -> list[memoryview]:
         """The pieces' own memory where it is sent or filled without a copy; nothing where they are to be copied."""
-        least_bytes = VECTOR_BYTES if self.block is None else BLOCK_VECTOR_BYTES
-        if self.checked or any(piece.fragment_bytes < least_bytes for piece in pieces):
+        least_bytes = CHECKED_VECTOR_BYTES if self.checked else VECTOR_BYTES
+        if self.block is not None:
+            least_bytes = BLOCK_VECTOR_BYTES
+        if any(piece.fragment_bytes < least_bytes for piece in pieces):
             self.counters.copies[pieces[0].way] += 1
             return []
         self.counters.copies["vectors"] += 1

@@ -3,28 +3,52 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from sfio_emu import wire
-from sfio_emu.listener.operations import Answer, FileRange, Operations, Rejections, Subfiles
+from sfio_emu import bodies, keys, wire
+from sfio_emu.listener.operations import ZEROS, Answer, FileRange, Operations, Rejections, Subfiles
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.reader import LongWrite, Reader, Request
 from sfio_emu.wire import Kind, Malformed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What a listener says of itself to a client: the machine it runs on, the key it asks for (None: no key), a nonce that
+    is used once."""
+
+    nonce: bytes = bytes(bodies.NONCE_BYTES)
+    machine: bytes = bytes(16)
+    key: bytes | None = None
 
 
 class ServerConnection:
     """The protocol with one client, driven by whoever owns the socket.
 
     `incoming` is where the next bytes go: empty while an answer is to be sent, and (`starved`) while no buffer of the
-    pool is free. After `closed` nothing more is to be read; what `outgoing` still has may be sent. `sieve`: many small
-    runs near one another are moved as one span (`sieves`).
+    pool is free. After `closed` nothing more is to be read; what `outgoing` still has may be sent, and `refusal` says why.
+    `sieve`: many small runs near one another are moved as one span (`sieves`).
     """
 
-    def __init__(self, subfiles: Subfiles, pool: BufferPool, rejections: Rejections, *, sieve: bool = True) -> None:
+    def __init__(
+        self,
+        subfiles: Subfiles,
+        pool: BufferPool,
+        rejections: Rejections,
+        *,
+        identity: Identity | None = None,
+        sieve: bool = True,
+    ) -> None:
         self._reader = Reader(pool)
         self._operations = Operations(subfiles, pool, rejections, sieve=sieve)
-        self._rejections = rejections
+        self._pool, self._rejections = pool, rejections
+        self._identity = identity or Identity()
+        self._client_nonce: bytes | None = None
+        self._trusted = self._identity.key is None
         self._outgoing: deque[memoryview | FileRange] = deque()
+        self._parts: Iterator[Answer] | None = None
+        self.refusal = ""
         self.closed = False
 
     @property
@@ -50,7 +74,7 @@ class ServerConnection:
             if part is None:
                 return
             if isinstance(part, Request):
-                self._answer(self._operations.execute(part))
+                self._answer(self._execute(part))
             elif isinstance(part, LongWrite):
                 self._operations.begin_long_write(part)
                 self._reader.release()
@@ -62,45 +86,107 @@ class ServerConnection:
         except Malformed as fault:
             self._rejections.count += 1
             self.closed = self.closed or fault.fatal
-            self._answer(Answer(kind=Kind.REFUSED, body=str(fault).encode()))
+            self.refusal = str(fault)
+            self._answer(Answer(kind=Kind.REFUSED, body=self.refusal.encode()))
 
     def outgoing(self) -> Sequence[memoryview | FileRange]:
         return self._outgoing
 
     def sent(self, count: int) -> None:
+        outgoing = self._outgoing
         while count:
-            first = self._outgoing[0]
+            first = outgoing[0]
             if count < len(first):
-                self._outgoing[0] = first.after(count) if isinstance(first, FileRange) else first[count:]
+                outgoing[0] = first.after(count) if isinstance(first, FileRange) else first[count:]
                 return
             count -= len(first)
-            self._outgoing.popleft()
-        if not self._outgoing:
+            outgoing.popleft()
+        if not outgoing and self._parts is not None:
+            self._next_part(self._parts)
+        if not outgoing:
             self._reader.release()
+
+    def send_range(self, piece: FileRange, target: int) -> None:
+        """Send what can be sent of a range of a file, which stands first in `outgoing`, to the socket of number `target`."""
+        count = self._operations.send(piece, target)
+        if count:
+            self.sent(count)
+            return
+        self._outgoing.popleft()  # the file ends here, or failed: the last answer says so
+        whole, rest = divmod(len(piece), len(ZEROS))
+        self._outgoing.extendleft([ZEROS[:rest]] * bool(rest) + [ZEROS] * whole)
 
     def abandon(self) -> None:
         """The connection is gone: close its files, give back its buffer; an unfinished message changes nothing."""
         self.closed = True
         self._outgoing.clear()
+        self._parts = None
         self._reader.release()
         self._operations.close_files()
 
+    def _execute(self, request: Request) -> Answer:
+        kind = request.header.kind
+        if kind == Kind.HELLO:
+            return self._welcome(request.body)
+        if kind == Kind.KEY:
+            return self._take_proof(request.body)
+        if not self._trusted:
+            raise Malformed("this listener asks for the key of its run: give it (SFIO_KEY_FILE, or key=)", fatal=True)
+        return self._operations.execute(request)
+
+    def _welcome(self, body: memoryview) -> Answer:
+        (nonce,) = bodies.unpack(bodies.HELLO, body)
+        assert isinstance(nonce, bytes)
+        identity, self._client_nonce = self._identity, nonce
+        key = identity.key
+        welcome = bodies.Welcome(
+            limit_bytes=self._pool.buffer_bytes, wants_key=key is not None, nonce=identity.nonce, machine=identity.machine,
+            proof=keys.NO_PROOF if key is None else keys.proof(key, "listener", nonce, identity.nonce),
+        )  # fmt: skip
+        return Answer(body=welcome.encode())
+
+    def _take_proof(self, body: memoryview) -> Answer:
+        (proof,) = bodies.unpack(bodies.KEY, body)
+        assert isinstance(proof, bytes)
+        key, nonce = self._identity.key, self._client_nonce
+        if key is None or nonce is None:
+            raise Malformed("a key that was not asked for", fatal=True)
+        if not keys.same(proof, keys.proof(key, "client", nonce, self._identity.nonce)):
+            raise Malformed("another key than that of this listener's run", fatal=True)
+        self._trusted = True
+        return Answer()
+
     def _answer(self, answer: Answer) -> None:
         """Queue an answer; the buffer stays held while data lie in it."""
-        kind, body, data_bytes, checked = answer.kind, answer.body, answer.data_bytes, answer.checked
-        self._outgoing.append(
-            memoryview(wire.encode_header(kind, self._reader.sequence, body, data_bytes, checked=checked))
-        )
-        if not data_bytes:
-            self._reader.release()
+        if answer.parts is not None:
+            self._parts = answer.parts
+            self._next_part(answer.parts)
             return
-        self._outgoing.extend(part for part in answer.data if len(part))
-        if checked:
+        self._queue(answer)
+        if not answer.data_bytes and not isinstance(answer.body, memoryview):
+            self._reader.release()
+
+    def _next_part(self, parts: Iterator[Answer]) -> None:
+        """Queue the next part of an answer; the buffer stays held until the last, in which there are no data."""
+        answer = next(parts)
+        if not answer.data_bytes:
+            self._parts = None
+        self._queue(answer)
+
+    def _queue(self, answer: Answer) -> None:
+        head = wire.encode_head(
+            answer.kind, self._reader.sequence, answer.body, answer.data_bytes, checked=answer.checked
+        )
+        self._outgoing.append(memoryview(head + answer.body if len(answer.body) < 4096 else head))
+        if len(answer.body) >= 4096:
+            self._outgoing.append(memoryview(answer.body))
+        self._outgoing.extend(piece for piece in answer.data if len(piece))
+        if answer.checked and answer.data_bytes:
             total = wire.Checksum()
-            for part in answer.data:
-                assert isinstance(part, memoryview)
-                total.add(part)
+            for piece in answer.data:
+                assert isinstance(piece, memoryview)
+                total.add(piece)
             self._outgoing.append(memoryview(total.trailer()))
 
 
-__all__ = ["ServerConnection"]
+__all__ = ["Identity", "ServerConnection"]

@@ -3,22 +3,26 @@ The disk is a port (`Subfiles`), so that everything here runs on files in memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from sfio_emu import wire
+from sfio_emu import bodies, wire
+from sfio_emu.bodies import Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.reader import Chunk, LongWrite, Request
 from sfio_emu.listener.sieves import Window, parts_of
-from sfio_emu.settings import CALLS
+from sfio_emu.settings import ALL_CALLS
 from sfio_emu.wire import Kind, Malformed
 
 MAX_HANDLES = 4096
+MAX_RANGE_BYTES = 4 << 20  # sent from a file without a copy between two heads
+MANY_RUNS = 256
+ZEROS = memoryview(bytes(64 << 10))
 
 
 class CallFailed(Exception):
-    """A call of the operating system failed: which of `CALLS`, and its errno."""
+    """A call of the operating system failed: which of `ALL_CALLS`, and its errno."""
 
     def __init__(self, call: str, errno: int) -> None:
         super().__init__(f"{call}: errno {errno}")
@@ -29,14 +33,21 @@ class CallFailed(Exception):
 class Subfiles(Protocol):
     """The files below the root of a listener; every method raises `CallFailed` (and counts it)."""
 
-    def open(self, path: str, *, create: bool) -> int: ...
+    def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]: ...
     def close(self, file: int) -> None: ...
     def create(self, path: str) -> None: ...
     def unlink(self, path: str) -> None: ...
+    def rename(self, source: str, target: str, *, replace: bool) -> None: ...
+    def stat(self, path: str) -> Stat: ...
+    def list_folder(self, path: str, after: str, most: int) -> tuple[Sequence[Entry], bool]: ...
+    def describe(self, file: int) -> Stat: ...
+    def store_layout(self, file: int, layout: StoredLayout) -> None: ...
     def truncate(self, file: int, size: int) -> None: ...
     def size(self, file: int) -> int: ...
+    def sync(self, file: int) -> None: ...
     def write(self, file: int, piece: memoryview, offset: int) -> int: ...
     def read(self, file: int, piece: memoryview, offset: int) -> int: ...
+    def send(self, file: int, target: int, offset: int, size: int) -> int: ...
     def take_errors(self) -> Sequence[int]: ...
 
 
@@ -57,13 +68,17 @@ class FileRange:
 
 
 class Answer(NamedTuple):
-    """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if `checked`."""
+    """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if `checked`.
+
+    `parts`: what a streamed READ is answered with instead, each part made when the one before has been sent.
+    """
 
     kind: Kind = Kind.DONE
-    body: bytes = b""
+    body: bytes | memoryview = b""
     data: Sequence[memoryview | FileRange] = ()
     data_bytes: int = 0
     checked: bool = False
+    parts: Iterator[Answer] | None = None
 
 
 class Rejections:
@@ -80,11 +95,12 @@ class Rejections:
 
 @dataclass(kw_only=True, slots=True)
 class _LongWriteProgress:
-    """A LongWrite under way: its file, what of it is done, and the call that failed."""
+    """A LongWrite under way: its file, what of it is done, how long its files were, and the call that failed."""
 
     handle: int
     file: int
     ensured: Sequence[tuple[int, int]]
+    before: Sequence[int]
     calls: int = 0
     done_bytes: int = 0
     failure: CallFailed | None = None
@@ -102,10 +118,13 @@ class Operations:
         self._files: dict[int, int] = {}
         self._next_handle = 1
         self._long: _LongWriteProgress | None = None
+        self._range_fault: CallFailed | None = None
+        self._range_end: int | None = None
         self._by_kind: dict[int, Callable[[Request], Answer]] = {
-            Kind.HELLO: self._hello, Kind.OPEN: self._open, Kind.CLOSE: self._close, Kind.CREATE: self._create,
+            Kind.OPEN: self._open, Kind.CLOSE: self._close, Kind.CREATE: self._create,
             Kind.UNLINK: self._unlink, Kind.RESIZE: self._resize, Kind.SIZE: self._size, Kind.WRITE: self._write,
-            Kind.READ: self._read, Kind.ERRORS: self._errors,
+            Kind.READ: self._read, Kind.ERRORS: self._errors, Kind.STAT: self._stat, Kind.LIST: self._list,
+            Kind.RENAME: self._rename, Kind.SYNC: self._sync, Kind.LAYOUT: self._layout,
         }  # fmt: skip
 
     def execute(self, request: Request) -> Answer:
@@ -122,10 +141,17 @@ class Operations:
     def begin_long_write(self, write: LongWrite) -> None:
         """Prepare for the chunks of a long write. Raises `Malformed`, fatal because the chunks follow all the same."""
         try:
-            ensured = [(self._file(handle), size) for handle, size in write.ensured]
-            self._long = _LongWriteProgress(handle=write.handle, file=self._file(write.handle), ensured=ensured)
+            files = self._files_of([write.handle, *(handle for handle, _ in write.ensured)])
         except Malformed as fault:
             raise Malformed(str(fault), fatal=True) from None
+        progress = self._long = _LongWriteProgress(
+            handle=write.handle, file=files[write.handle], before=(),
+            ensured=[(files[handle], size) for handle, size in write.ensured],
+        )  # fmt: skip
+        try:
+            progress.before = [self._subfiles.size(file) for file in files.values()]
+        except CallFailed as failure:
+            progress.failure = failure
 
     def write_chunk(self, chunk: Chunk) -> Answer | None:
         """Write the next chunk, unless a call has failed already; the answer when it was the last."""
@@ -144,7 +170,17 @@ class Operations:
         self._long = None
         if progress.failure is not None:
             return _failed(progress.failure, progress.handle, progress.done_bytes)
-        return Answer(body=wire.WRITTEN.pack(progress.done_bytes, progress.calls))
+        return _written(progress.done_bytes, progress.calls, progress.before)
+
+    def send(self, piece: FileRange, target: int) -> int:
+        """Send bytes of a file to a socket; 0 where that is over: it is too short, or the disk has failed (kept in mind)."""
+        try:
+            count = self._subfiles.send(piece.file, target, piece.offset, piece.size)
+        except CallFailed as failure:
+            self._range_fault, count = failure, 0
+        if not count:
+            self._range_end = piece.offset
+        return count
 
     def close_files(self) -> None:
         """Close all that is open; the client is gone."""
@@ -161,50 +197,95 @@ class Operations:
         except KeyError:
             raise Malformed(f"handle {handle} is not open", fatal=False) from None
 
-    def _hello(self, request: Request) -> Answer:
-        return Answer(body=wire.HANDLE.pack(self._pool.buffer_bytes))
+    def _files_of(self, handles: Sequence[int]) -> dict[int, int]:
+        """The files by handle, in the order in which they are first named."""
+        return {handle: self._file(handle) for handle in dict.fromkeys(handles)}
+
+    # --- names and open files --------------------------------------------------------------------------------------
 
     def _open(self, request: Request) -> Answer:
-        body = request.body
-        if len(body) < wire.OPEN.size or len(self._files) >= MAX_HANDLES:
-            raise Malformed("an open without a path, or one too many", fatal=False)
-        file = self._subfiles.open(_path(body[wire.OPEN.size :]), create=bool(body[0] & 1))
-        handle, self._next_handle = self._next_handle, self._next_handle + 1
+        path, flags, layout = bodies.decode_open(request.body)
+        if len(self._files) >= MAX_HANDLES:
+            raise Malformed(f"more than {MAX_HANDLES} subfiles open at once", fatal=False)
+        file, created = self._subfiles.open(path, flags)
+        try:
+            found = self._subfiles.describe(file)
+            if layout and not found.layout and not flags & OpenFlag.READ_ONLY:
+                self._subfiles.store_layout(file, layout)
+                found = self._subfiles.describe(file)
+        except CallFailed:
+            self._subfiles.close(file)
+            raise
+        handle, self._next_handle = self._next_handle, self._next_handle % 0xFFFFFFFF + 1
         self._files[handle] = file
-        return Answer(body=wire.OPENED.pack(handle, self._subfiles.size(file)))
+        opened = bodies.Opened(
+            handle=handle, created=created, size=found.size, device=found.device, inode=found.inode, layout=found.layout
+        )
+        return Answer(body=opened.encode())
 
     def _close(self, request: Request) -> Answer:
-        (handle,) = wire.unpack(wire.HANDLE, request.body)
+        (handle,) = bodies.unpack(bodies.HANDLE, request.body)
         file = self._file(handle)
         del self._files[handle]
         self._subfiles.close(file)
         return Answer()
 
     def _create(self, request: Request) -> Answer:
-        self._subfiles.create(_path(request.body))
+        self._subfiles.create(bodies.decode_path(request.body))
         return Answer()
 
     def _unlink(self, request: Request) -> Answer:
-        self._subfiles.unlink(_path(request.body))
+        self._subfiles.unlink(bodies.decode_path(request.body))
+        return Answer()
+
+    def _rename(self, request: Request) -> Answer:
+        (replace,), source, target = bodies.decode_pair(bodies.RENAME, request.body)
+        self._subfiles.rename(source, target, replace=bool(replace))
+        return Answer()
+
+    def _stat(self, request: Request) -> Answer:
+        return Answer(body=self._subfiles.stat(bodies.decode_path(request.body)).encode())
+
+    def _list(self, request: Request) -> Answer:
+        _, after, path = bodies.decode_pair(bodies.LIST, request.body)
+        most = max(1, min(bodies.MAX_LIST_BYTES, self._pool.buffer_bytes) // 300)
+        entries, more = self._subfiles.list_folder(path, after, most)
+        return Answer(body=bodies.encode_entries(entries, more=more))
+
+    def _layout(self, request: Request) -> Answer:
+        handle, *layout = bodies.unpack(bodies.LAYOUT, request.body)
+        self._subfiles.store_layout(self._file(handle), StoredLayout(*layout))
         return Answer()
 
     def _resize(self, request: Request) -> Answer:
-        handle, size = wire.unpack(wire.SIZED, request.body)
+        handle, size = bodies.unpack(bodies.SIZED, request.body)
         self._subfiles.truncate(self._file(handle), size)
         return Answer()
 
     def _size(self, request: Request) -> Answer:
-        (handle,) = wire.unpack(wire.HANDLE, request.body)
-        return Answer(body=wire.SIZE.pack(self._subfiles.size(self._file(handle))))
+        (handle,) = bodies.unpack(bodies.HANDLE, request.body)
+        return Answer(body=bodies.SIZE_ANSWER.pack(self._subfiles.size(self._file(handle))))
+
+    def _sync(self, request: Request) -> Answer:
+        files = self._files_of(bodies.decode_handles(request.body))
+        for handle, file in files.items():
+            try:
+                self._subfiles.sync(file)
+            except CallFailed as failure:
+                return _failed(failure, handle)
+        return Answer()
 
     def _errors(self, request: Request) -> Answer:
-        return Answer(body=wire.ERRORS.pack(*self._subfiles.take_errors(), self._rejections.take()))
+        return Answer(body=bodies.ERRORS_ANSWER.pack(*self._subfiles.take_errors(), self._rejections.take()))
+
+    # --- writing -------------------------------------------------------------------------------------------------
 
     def _write(self, request: Request) -> Answer:
         parts = parts_of(request.body, together=self._sieve)
         if sum([size for _, size, _, _ in parts]) != len(request.data):
             raise Malformed("the runs of a write do not add up to its data", fatal=False)
-        files = {handle: self._file(handle) for handle in {handle for handle, _, _, _ in parts}}
+        files = self._files_of([handle for handle, _, _, _ in parts])
+        before = [self._subfiles.size(file) for file in files.values()]
         failed: dict[int, CallFailed] = {}
         place = done_bytes = disk_calls = 0
         for handle, size, offset, window in parts:
@@ -223,7 +304,7 @@ class Operations:
         if failed:
             handle, first = next(iter(failed.items()))
             return _failed(first, handle, done_bytes)
-        return Answer(body=wire.WRITTEN.pack(done_bytes, disk_calls))
+        return _written(done_bytes, disk_calls, before)
 
     def _write_run(self, file: int, piece: memoryview, offset: int) -> int:
         """Write a run; one of no bytes makes the subfile at least `offset` long. Returns the calls it took."""
@@ -245,44 +326,85 @@ class Operations:
         window.scatter(data, span)
         return calls + self._write_run(file, span, window.low)
 
+    # --- reading -------------------------------------------------------------------------------------------------
+
     def _read(self, request: Request) -> Answer:
-        """Read the runs into the buffer that the request lay in, except those that go from the file to the network."""
+        """Read the runs into the buffer that the request lay in, and encode how many bytes of each there were."""
+        if request.header.streamed:
+            return self._read_in_parts(request)
         runs = len(request.body) // wire.RUN_BYTES
         parts = parts_of(request.body, together=self._sieve)
-        total = sum([size for _, size, _, _ in parts])
-        if total > wire.MAX_DATA_BYTES:
-            raise Malformed(f"a read of {total} bytes in {runs} runs, more than an answer can hold", fatal=False)
-        checked = request.header.checked
-        in_buffer = [
-            window is not None or wire.needs_buffer(Kind.READ, size, checked=checked) for _, size, _, window in parts
-        ]
-        wanted = sum([size for (_, size, _, _), buffered in zip(parts, in_buffer, strict=True) if buffered])
-        if wanted + 4 * (runs + 2) > self._pool.buffer_bytes:
+        wanted = sum([size for _, size, _, _ in parts])
+        if wanted + 4 * (runs + 1) + wire.TRAILER.size > self._pool.buffer_bytes:
             raise Malformed(f"a read of {wanted} bytes in {runs} runs, more than a message holds", fatal=False)
-        files = {handle: self._file(handle) for handle in {handle for handle, _, _, _ in parts}}
-        data: list[memoryview | FileRange] = []
+        files = self._files_of([handle for handle, _, _, _ in parts])
         counts: list[int] = []
         place = disk_calls = 0
-        for (handle, size, offset, window), buffered in zip(parts, in_buffer, strict=True):
-            file, room = files[handle], request.buffer[place : place + size] if buffered else request.buffer[:0]
-            part: memoryview | FileRange
+        for handle, size, offset, window in parts:
+            room = request.buffer[place : place + size]
             try:
                 if window is not None:
-                    part, calls, present = self._read_window(file, room, window)
+                    present, calls = self._read_window(files[handle], room, window)
                     counts += present
-                elif buffered:
-                    part, calls = self._read_run(file, room, offset)
-                    counts.append(len(part))
+                    place += sum(present)
                 else:
-                    part, calls = FileRange(file, offset, max(0, min(size, self._subfiles.size(file) - offset))), 1
-                    counts.append(part.size)
+                    there, calls = self._read_run(files[handle], room, offset)
+                    counts.append(len(there))
+                    place += len(there)
             except CallFailed as failure:
                 return _failed(failure, handle)
-            place += len(part) if buffered else 0
             disk_calls += calls
-            data.append(part)
-        body = wire.READ_DONE.pack(disk_calls) + wire.encode_counts(counts)
-        return Answer(body=body, data=data, data_bytes=sum(counts), checked=checked)
+        body: bytes | memoryview = wire.READ_DONE.pack(disk_calls) + wire.encode_counts(counts)
+        if runs > MANY_RUNS:  # an answer that waits to be sent holds nothing but its buffer
+            room = request.buffer[place : place + len(body)]
+            room[:] = body
+            body = room
+        return Answer(body=body, data=(request.buffer[:place],), data_bytes=place, checked=request.header.checked)
+
+    def _read_in_parts(self, request: Request) -> Answer:
+        """Read one run that no buffer need hold, part by part."""
+        run, *others = wire.decode_runs(request.body)
+        handle, size, offset = run
+        if others or size > wire.MAX_LIMIT:
+            raise Malformed(
+                f"a streamed read of {size} bytes and {len(others)} more runs: one of a size that may be", fatal=False
+            )
+        file = self._file(handle)
+        size = max(0, min(size, self._subfiles.size(file) - offset))
+        run = handle, size, offset
+        return Answer(parts=self._parts(run, request.buffer, checked=request.header.checked))
+
+    def _parts(self, run: tuple[int, int, int], buffer: memoryview, *, checked: bool) -> Iterator[Answer]:
+        """The PARTs of a run, zeros behind the place where the file ends meanwhile or fails, and the answer that says so."""
+        handle, size, offset = run
+        file, calls, failure = self._files[handle], 0, None
+        present = None  # where the file turned out to end
+        self._range_end = self._range_fault = None
+        body = wire.READ_DONE.pack(0) + wire.encode_counts([size])
+        place = offset
+        for count in wire.block_sizes(offset, size, wire.block_bytes(len(buffer)) if checked else MAX_RANGE_BYTES):
+            piece: memoryview | FileRange = FileRange(file, place, count)
+            if checked:
+                piece = buffer[:count]
+                there = 0
+                if present is None:
+                    try:
+                        got, more = self._read_run(file, piece, place)
+                        there, calls = len(got), calls + more
+                    except CallFailed as fault:
+                        failure = fault
+                if there < count:
+                    present = place + there if present is None else present
+                    piece[there:] = bytes(count - there)
+            yield Answer(kind=Kind.PART, body=body, data=(piece,), data_bytes=count, checked=checked)
+            place += count
+        if not checked:
+            present, failure, calls = self._range_end, self._range_fault, 1
+        if failure is not None:
+            yield _failed(failure, handle)
+            return
+        count = size if present is None else present - offset
+        yield Answer(body=wire.READ_DONE.pack(max(calls, 1)) + wire.encode_counts([count]))
 
     def _read_run(self, file: int, room: memoryview, offset: int) -> tuple[memoryview, int]:
         """What the file has of a run, and the calls it took."""
@@ -295,25 +417,21 @@ class Operations:
             count += more
         return room[:count], calls
 
-    def _read_window(self, file: int, room: memoryview, window: Window) -> tuple[memoryview, int, list[int]]:
-        """What the file has of runs that lie near one another, the calls it took, the bytes of each run."""
+    def _read_window(self, file: int, room: memoryview, window: Window) -> tuple[list[int], int]:
+        """Read the runs of a window; the bytes of each that the file has, and the calls it took."""
         span = self._pool.scratch[: window.high - window.low]
         there, calls = self._read_run(file, span, window.low)
         window.gather(span, room)
-        counts = window.counts(len(there))
-        return room[: sum(counts)], calls, counts
+        return window.counts(len(there)), calls
 
 
 def _failed(failure: CallFailed, handle: int = 0, done_bytes: int = 0) -> Answer:
-    body = wire.FAILURE.pack(failure.errno, CALLS.index(failure.call), handle, done_bytes)
+    body = bodies.FAILURE.pack(failure.errno, ALL_CALLS.index(failure.call), handle, done_bytes)
     return Answer(kind=Kind.FAILED, body=body)
 
 
-def _path(body: memoryview) -> str:
-    try:
-        return bytes(body).decode("utf-8", "surrogateescape")
-    except UnicodeDecodeError:
-        raise Malformed("a path that is no text", fatal=False) from None
+def _written(done_bytes: int, calls: int, before: Sequence[int]) -> Answer:
+    return Answer(body=bodies.WRITE_ANSWER.pack(done_bytes, calls) + bodies.encode_sizes(before))
 
 
-__all__ = ["Answer", "CallFailed", "FileRange", "Operations", "Rejections", "Subfiles"]
+__all__ = ["ZEROS", "Answer", "CallFailed", "FileRange", "Operations", "Rejections", "Subfiles"]

@@ -3,15 +3,13 @@ It says where the next bytes shall go and is told how many came; it opens no soc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sfio_emu import wire
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.wire import Header, Malformed
+from sfio_emu.wire import Header, Kind, Malformed
 
-CHUNK_BYTES = 256 << 10
-PAGE_BYTES = 4096
 NOTHING = memoryview(b"")
 
 
@@ -51,7 +49,7 @@ class Reader:
 
     def __init__(self, pool: BufferPool) -> None:
         self._pool = pool
-        self._chunk_bytes = min(CHUNK_BYTES, pool.buffer_bytes // PAGE_BYTES * PAGE_BYTES)
+        self._block_bytes = wire.block_bytes(pool.buffer_bytes)
         self._head = memoryview(bytearray(wire.HEADER_BYTES))
         self._header: Header | None = None
         self._buffer: memoryview | None = None
@@ -59,7 +57,10 @@ class Reader:
         self._due = wire.HEADER_BYTES  # bytes of the head, of the message, of the body of a long write, of its chunk
         self._sum = wire.Checksum()
         self._summed = 0
+        self._long: Header | None = None
         self._long_offset = self._long_end = 0
+        self._blocks: Iterator[int] = iter(())
+        self._chunk_bytes = 0
         self.sequence = 0
         self.starved = False
 
@@ -71,7 +72,7 @@ class Reader:
     def place(self) -> memoryview | None:
         """Where the next bytes go; None while no buffer of the pool is free."""
         self.starved = False
-        if self._header is None and self._long_offset == self._long_end:
+        if self._header is None and self._long is None:
             return self._head[self._arrived :]
         if self._buffer is None:
             self._buffer = self._pool.acquire()
@@ -87,12 +88,12 @@ class Reader:
         """
         self._arrived += count
         header = self._header
-        if header is not None and header.checked and header.data_bytes:
+        if header is not None and header.checked and header.data_bytes and not header.streamed:
             self._sum_arrived(header)
         if self._arrived < self._due:
             return None
-        if self._long_offset < self._long_end:
-            return self._next_chunk()
+        if self._long is not None:
+            return self._next_chunk(self._long)
         if header is None:
             header = self._read_head()
             if self._due:
@@ -101,7 +102,7 @@ class Reader:
         self._arrived, self._due = 0, wire.HEADER_BYTES
         buffer = NOTHING if self._buffer is None else self._buffer
         body = buffer[: header.body_bytes]
-        if header.total_bytes > self._pool.buffer_bytes:
+        if header.streamed and header.kind == Kind.WRITE:
             return self._begin_long_write(header, body)
         wire.check_body(header, body)
         self._check_data(header, buffer)
@@ -120,46 +121,53 @@ class Reader:
         self.sequence = header.sequence
         self._sum = wire.Checksum()
         self._arrived = self._summed = 0
-        held = header.total_bytes <= self._pool.buffer_bytes
-        self._due = header.total_bytes if held else header.body_bytes
-        if not held and not header.body_bytes:
-            raise Malformed("a write without runs", fatal=True)
+        long = header.streamed and header.kind == Kind.WRITE
+        self._due = header.body_bytes if long else header.total_bytes
+        if long and not (header.body_bytes and header.data_bytes):
+            raise Malformed("a streamed write without runs or data", fatal=True)
         return header
 
     def _begin_long_write(self, header: Header, body: memoryview) -> LongWrite:
-        """A WRITE that no buffer holds must be one run, beside runs of no bytes."""
+        """A WRITE that no buffer need hold must be one run, beside runs of no bytes."""
         try:
             wire.check_body(header, body)
             (handle, size, offset), *others = wire.decode_runs(body)
         except Malformed as fault:
             raise Malformed(str(fault), fatal=True) from None
         if size != header.data_bytes or any(size for _, size, _ in others):
-            raise Malformed(
-                f"a write of {header.data_bytes} bytes in several runs, more than a message holds", fatal=True
-            )
+            raise Malformed(f"a streamed write of {header.data_bytes} bytes that are not its first run", fatal=True)
+        self._long = header
         self._long_offset, self._long_end = offset, offset + size
-        self._due = self._next_chunk_bytes()
+        self._blocks = wire.block_sizes(offset, size, self._block_bytes)
+        self._await_chunk(header)
         return LongWrite(handle=handle, ensured=[(other, end) for other, _, end in others])
 
-    def _next_chunk(self) -> Chunk:
-        assert self._buffer is not None
-        offset, self._long_offset = self._long_offset, self._long_offset + self._arrived
-        last = self._long_offset == self._long_end
-        chunk = Chunk(data=self._buffer[: self._arrived], offset=offset, last=last)
-        self._arrived, self._due = 0, wire.HEADER_BYTES if last else self._next_chunk_bytes()
-        return chunk
+    def _await_chunk(self, header: Header) -> None:
+        """Take the next block of a streamed write, which ends at a border of pages, and its checksum."""
+        self._chunk_bytes = next(self._blocks)
+        self._due = self._chunk_bytes + header.trailer_bytes
 
-    def _next_chunk_bytes(self) -> int:
-        """How much of a long write to take before it is written: up to a border of pages."""
-        return min(self._chunk_bytes - self._long_offset % PAGE_BYTES, self._long_end - self._long_offset)
+    def _next_chunk(self, header: Header) -> Chunk:
+        assert self._buffer is not None
+        data = self._buffer[: self._chunk_bytes]
+        if header.checked:
+            self._sum.add(data)
+            if self._buffer[self._chunk_bytes : self._due] != self._sum.trailer():
+                raise Malformed("the data of a message are corrupted", fatal=True)
+        offset, self._long_offset = self._long_offset, self._long_offset + self._chunk_bytes
+        chunk = Chunk(data=data, offset=offset, last=self._long_offset == self._long_end)
+        self._arrived = 0
+        if chunk.last:
+            self._long, self._due = None, wire.HEADER_BYTES
+        else:
+            self._await_chunk(header)
+        return chunk
 
     def _sum_arrived(self, header: Header) -> None:
         """Add to the checksum what has arrived, while it is in the cache of the processor."""
         assert self._buffer is not None
         start = header.body_bytes + self._summed
         end = min(self._arrived, header.body_bytes + header.data_bytes)
-        if self._arrived < header.total_bytes:
-            end -= max(end - start, 0) % wire.FOLD_BYTES
         if end > start:
             self._sum.add(self._buffer[start:end])
             self._summed += end - start

@@ -10,10 +10,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sfio_emu import Session, Settings
+from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.adapters.sockets import TcpConnections
 
 Addresses = dict[str, tuple[str, int]]
@@ -40,6 +42,20 @@ def listener(
             yield process, {host: ("127.0.0.1", port)}
         finally:
             process.kill()
+
+
+@contextmanager
+def listening(root: Path, **settings: Any) -> Iterator[Addresses]:
+    """A listener of p1 in a thread; `settings` as `Listener` takes them."""
+    door = open_listening_socket("127.0.0.1", 0)
+    served = Listener([(door, root)], **settings)
+    thread = threading.Thread(target=served.serve_forever)
+    thread.start()
+    try:
+        yield {"p1": door.getsockname()}
+    finally:
+        served.close()
+        thread.join()
 
 
 def session_of(

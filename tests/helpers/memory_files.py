@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 
+from sfio_emu.bodies import NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.listener.operations import CallFailed
-from sfio_emu.settings import CALLS
+from sfio_emu.settings import ALL_CALLS
 
 
 class MemoryFiles:
@@ -16,11 +18,17 @@ class MemoryFiles:
         self.calls: list[tuple[int, int]] = []
         self.full_at = full_at
 
-    def open(self, path: str, *, create: bool) -> int:
+    def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]:
         if path == "missing":
             raise CallFailed("open", errno.ENOENT)
         self.files[len(self.files) + 10] = bytearray()
-        return len(self.files) + 9
+        return len(self.files) + 9, True
+
+    def describe(self, file: int) -> Stat:
+        return Stat(mode=0o100644, size=len(self.files[file]), modified_ns=0, device=1, inode=file, layout=NO_LAYOUT)
+
+    def send(self, file: int, target: int, offset: int, size: int) -> int:
+        return min(size, max(0, len(self.files[file]) - offset))
 
     def write(self, file: int, piece: memoryview, offset: int) -> int:
         self.calls.append((offset, len(piece)))
@@ -44,5 +52,15 @@ class MemoryFiles:
     def close(self, file: int) -> None: ...
     def create(self, path: str) -> None: ...
     def unlink(self, path: str) -> None: ...
+    def rename(self, source: str, target: str, *, replace: bool) -> None: ...
+    def store_layout(self, file: int, layout: StoredLayout) -> None: ...
+    def sync(self, file: int) -> None: ...
+
+    def stat(self, path: str) -> Stat:
+        raise CallFailed("stat", errno.ENOENT)
+
+    def list_folder(self, path: str, after: str, most: int) -> tuple[Sequence[Entry], bool]:
+        return (), False
+
     def take_errors(self) -> list[int]:
-        return [0] * len(CALLS)
+        return [0] * len(ALL_CALLS)

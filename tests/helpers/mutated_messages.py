@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from sfio_emu import wire
+from sfio_emu import bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.listener.connection import ServerConnection
 from sfio_emu.listener.operations import FileRange
@@ -43,12 +43,12 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
     elif kind in (Kind.CREATE, Kind.UNLINK):
         body = path
     elif kind == Kind.RESIZE:
-        body = wire.SIZED.pack(handle, draw.choice((0, 10, 2**63, 2**40)))
+        body = bodies.SIZED.pack(handle, draw.choice((0, 10, 2**63, 2**40)))
     elif kind in (Kind.WRITE, Kind.READ):
         body = wire.encode_runs(handles, offsets, sizes) if runs else b""
         data = draw.randbytes(sum(sizes)) if kind == Kind.WRITE else b""
     else:
-        body = wire.HANDLE.pack(handle)
+        body = bodies.HANDLE.pack(handle)
     checked = draw.random() < 0.5
     message = wire.encode_header(kind, sequence, body, len(data), checked=checked) + data
     if checked and data:

@@ -6,33 +6,15 @@ import errno
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from sfio_emu import ListenerLost, RemoteFailure, StripedFile, wire
-from sfio_emu.adapters.listener import Listener, open_listening_socket
+from sfio_emu import ListenerLost, RemoteFailure, StripedFile, bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.listener.operations import CallFailed
 from sfio_emu.wire import Kind
-from tests.helpers.listeners import Addresses, listener, session_of
-
-
-@contextmanager
-def listening(root: Path) -> Iterator[Addresses]:
-    """A listener of p1 in a thread."""
-    door = open_listening_socket("127.0.0.1", 0)
-    served = Listener([(door, root)])
-    thread = threading.Thread(target=served.serve_forever)
-    thread.start()
-    try:
-        yield {"p1": door.getsockname()}
-    finally:
-        served.close()
-        thread.join()
+from tests.helpers.listeners import listener, listening, session_of
 
 
 def test_a_read_of_more_bytes_than_an_answer_can_count_is_refused_and_others_are_served(tmp_path: Path) -> None:
@@ -40,8 +22,8 @@ def test_a_read_of_more_bytes_than_an_answer_can_count_is_refused_and_others_are
         file = StripedFile.open("p1/a", 5, session=session_of(addresses))
         with socket.create_connection(addresses["p1"], timeout=10) as stream:
             for number, kind, body in (
-                (1, Kind.OPEN, b"\1big"),
-                (2, Kind.RESIZE, wire.SIZED.pack(1, 1 << 33)),
+                (1, Kind.OPEN, bodies.encode_open("big")),
+                (2, Kind.RESIZE, bodies.SIZED.pack(1, 1 << 33)),
                 (3, Kind.READ, wire.encode_runs([1, 1], [0, 0], [0xFFFFFFFF, 0xFFFFFFFF])),
             ):
                 stream.sendall(wire.encode_header(kind, number, body))
@@ -69,7 +51,7 @@ def test_an_error_of_one_connection_ends_that_one_alone(tmp_path: Path, monkeypa
 
 
 def test_the_error_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    def fail(self: RootedSubfiles, path: str, *, create: bool) -> int:
+    def fail(self: RootedSubfiles, path: str, flags: bodies.OpenFlag) -> tuple[int, bool]:
         raise ZeroDivisionError("a mistake of the program")
 
     monkeypatch.setattr(RootedSubfiles, "open", fail)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from sfio_emu import ListenerLost, ProtocolError, RemoteFailure, Settings, StripedFile, UsageError, merror, use
+from sfio_emu.bodies import NONCE_BYTES, encode_open
 from sfio_emu.wire import HEADER_BYTES
 from tests.helpers.listeners import listener, proxy, session_of, small_disk
 
@@ -220,7 +221,7 @@ def flipping_proxy(target: tuple[str, int], at: int):  # type: ignore[no-untyped
     return proxy(target, flip)
 
 
-BEFORE_WRITE = 2 * HEADER_BYTES + len(b"\x01a")
+BEFORE_WRITE = 2 * HEADER_BYTES + NONCE_BYTES + len(encode_open("a"))
 """Bytes of HELLO and OPEN before the WRITE of these tests."""
 
 

@@ -6,7 +6,8 @@ import errno
 
 import pytest
 
-from sfio_emu import wire
+from sfio_emu import bodies, wire
+from sfio_emu.bodies import OpenFlag
 from sfio_emu.listener.operations import Answer, CallFailed, FileRange, Operations, Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.reader import Chunk, LongWrite, Request
@@ -23,7 +24,7 @@ class Client:
     def __init__(self, full_at: int = 2**62) -> None:
         self.files, self.rejections = MemoryFiles(full_at), Rejections()
         self.operations = Operations(self.files, BufferPool(1 << 20, LIMIT_BYTES), self.rejections, sieve=True)
-        self.ask(Kind.OPEN, b"\1a")
+        self.ask(Kind.OPEN, bodies.encode_open("a"))
 
     @property
     def content(self) -> bytes:
@@ -46,7 +47,8 @@ def runs(*items: tuple[int, int, int]) -> bytes:
 
 def test_runs_are_written_and_read_and_counted() -> None:
     client = Client()
-    assert wire.WRITTEN.unpack(client.ask(Kind.WRITE, runs((1, 3, 0), (1, 2, 10)), b"abcde").body) == (5, 2)
+    answer = client.ask(Kind.WRITE, runs((1, 3, 0), (1, 2, 10)), b"abcde")
+    assert bodies.decode_written(memoryview(answer.body), 1) == (5, 2, (0,))
     assert client.content == b"abc" + bytes(7) + b"de"
     answer = client.ask(Kind.READ, runs((1, 2, 10), (1, 5, 1)))
     assert b"".join(bytes(part) for part in answer.data if isinstance(part, memoryview)) == b"debc" + bytes(3)
@@ -60,21 +62,62 @@ def test_a_run_of_no_bytes_makes_a_subfile_as_long_as_its_offset_and_never_short
     assert client.content == bytes(50)
 
 
-def test_long_runs_are_answered_from_the_file_unless_a_checksum_is_asked_for() -> None:
+def test_a_write_says_how_long_each_subfile_was_in_the_order_in_which_they_are_named() -> None:
     client = Client()
-    client.ask(Kind.RESIZE, wire.SIZED.pack(1, 30_000))
-    assert client.ask(Kind.READ, runs((1, 40_000, 100))).data == [FileRange(10, 100, 29_900)]
-    answer = client.ask(Kind.READ, runs((1, 40_000, 100)), checked=True)
-    assert answer.checked and [len(part) for part in answer.data] == [29_900]
+    client.ask(Kind.OPEN, bodies.encode_open("b"))
+    client.ask(Kind.WRITE, runs((1, 3, 10), (2, 1, 20)), b"abcd")
+    answer = client.ask(Kind.WRITE, runs((2, 1, 30), (1, 1, 0), (2, 0, 50)), b"xy")
+    assert bodies.decode_written(memoryview(answer.body), 2)[2] == (21, 13)
+
+
+def streamed_read(client: Client, size: int, offset: int, *, checked: bool) -> list[Answer]:
+    """The parts of the answer to a streamed READ."""
+    body = runs((1, size, offset))
+    header = Header(
+        kind=Kind.READ, sequence=1, body_bytes=len(body), data_bytes=0, body_check=0, checked=checked, streamed=True
+    )
+    buffer = memoryview(bytearray(LIMIT_BYTES))
+    answer = client.operations.execute(
+        Request(header=header, body=memoryview(body), data=memoryview(b""), buffer=buffer)
+    )
+    assert answer.parts is not None
+    return list(answer.parts)
+
+
+def test_a_streamed_read_is_answered_from_the_file_or_with_checksums_from_a_buffer() -> None:
+    client = Client()
+    client.ask(Kind.RESIZE, bodies.SIZED.pack(1, 90_000))
+    part, last = streamed_read(client, 100_000, 100, checked=False)
+    assert (part.kind, part.data) == (Kind.PART, (FileRange(10, 100, 89_900),))
+    assert wire.decode_counts(memoryview(last.body), 1) == (1, (89_900,))
+    *parts, last = streamed_read(client, 100_000, 100, checked=True)
+    assert [part.data_bytes for part in parts] == [32_668, 32_768, 24_464]
+    assert all(part.checked and wire.decode_counts(memoryview(part.body), 1)[1] == (89_900,) for part in parts)
+    assert wire.decode_counts(memoryview(last.body), 1)[1] == (89_900,)
+
+
+def test_a_streamed_read_of_a_file_that_fails_in_the_middle_ends_with_the_failure() -> None:
+    client = Client()
+    client.ask(Kind.RESIZE, bodies.SIZED.pack(1, 90_000))
+
+    def fail(file: int, piece: memoryview, offset: int) -> int:
+        if offset > 40_000:
+            raise CallFailed("read", errno.EIO)
+        return len(piece)
+
+    client.files.read = fail  # type: ignore[method-assign]
+    *parts, last = streamed_read(client, 90_000, 0, checked=True)
+    assert sum(part.data_bytes for part in parts) == 90_000, "zeros stand for what could not be read"
+    assert bodies.FAILURE.unpack(last.body)[:3] == (errno.EIO, CALLS.index("read"), 1)
 
 
 def test_a_failed_call_is_answered_with_its_name_and_the_bytes_done() -> None:
     client = Client(full_at=100)
     body = client.ask(Kind.WRITE, runs((1, 50, 0), (1, 50, 80)), bytes(100)).body
-    number, call, handle, done_bytes = wire.FAILURE.unpack(body)
+    number, call, handle, done_bytes = bodies.FAILURE.unpack(body)
     assert (number, CALLS[call], handle, done_bytes) == (errno.ENOSPC, "write", 1, 50)
-    answer = client.ask(Kind.OPEN, b"\0missing")
-    assert (answer.kind, wire.FAILURE.unpack(answer.body)[:2]) == (Kind.FAILED, (errno.ENOENT, CALLS.index("open")))
+    answer = client.ask(Kind.OPEN, bodies.encode_open("missing", OpenFlag(0)))
+    assert (answer.kind, bodies.FAILURE.unpack(answer.body)[:2]) == (Kind.FAILED, (errno.ENOENT, CALLS.index("open")))
 
 
 @pytest.mark.parametrize(
@@ -83,6 +126,12 @@ def test_a_failed_call_is_answered_with_its_name_and_the_bytes_done() -> None:
         (Kind.WRITE, runs((1, 3, 0)), b"ab", "do not add up"),
         (Kind.WRITE, runs((9, 2, 0)), b"ab", "handle 9 is not open"),
         (Kind.READ, runs((1, 9000, 0)) * 8, b"", "more than a message holds"),
+        (
+            Kind.READ,
+            runs((1, 0xFFFFFFFF, 0)) * 2,
+            b"",
+            "a read of 8589934590 bytes in 2 runs, more than a message holds",
+        ),
         (Kind.READ, b"short", b"", "a list of runs of 5 bytes"),
         (Kind.SIZE, b"", b"", "a body of 0 bytes where 4 are due"),
         (Kind.CREATE, b"a", b"data", "no listener takes"),
@@ -105,7 +154,7 @@ def test_chunks_of_a_long_write_are_written_and_answered_when_the_last_is_there(
     client.operations.begin_long_write(LongWrite(handle=1, ensured=[(1, 500)]))
     assert client.operations.write_chunk(Chunk(data=memoryview(b"abc"), offset=4, last=False)) is None
     answer = client.operations.write_chunk(Chunk(data=memoryview(b"de"), offset=7, last=True))
-    assert answer is not None and wire.WRITTEN.unpack(answer.body) == (5, 3)
+    assert answer is not None and bodies.decode_written(memoryview(answer.body), 1) == (5, 3, (0,))
     assert client.content == bytes(4) + b"abcde" + bytes(491)
     with pytest.raises(Malformed, match="handle 9") as caught:
         client.operations.begin_long_write(LongWrite(handle=9, ensured=[]))
@@ -114,7 +163,7 @@ def test_chunks_of_a_long_write_are_written_and_answered_when_the_last_is_there(
 
 def test_a_failed_read_names_the_handle_of_its_subfile() -> None:
     client = Client()
-    client.ask(Kind.OPEN, b"\1b")
+    client.ask(Kind.OPEN, bodies.encode_open("b"))
 
     def fail(file: int, piece: memoryview, offset: int) -> int:
         if file == 11:
@@ -126,18 +175,11 @@ def test_a_failed_read_names_the_handle_of_its_subfile() -> None:
         near = [(2, 4, 8 * place) for place in range(number)]
         answer = client.ask(Kind.READ, runs((1, 4, 0), *near))
         assert answer.kind == Kind.FAILED
-        assert wire.FAILURE.unpack(answer.body)[:3] == (errno.EIO, CALLS.index("read"), 2)
+        assert bodies.FAILURE.unpack(answer.body)[:3] == (errno.EIO, CALLS.index("read"), 2)
 
 
 def test_errors_are_reported_with_what_was_refused_and_begin_anew() -> None:
     client = Client()
     client.rejections.count = 3
-    assert wire.ERRORS.unpack(client.ask(Kind.ERRORS).body)[-1] == 3
-    assert wire.ERRORS.unpack(client.ask(Kind.ERRORS).body)[-1] == 0
-
-
-def test_a_read_whose_answer_no_head_can_count_is_refused() -> None:
-    client = Client()
-    client.files.size = lambda file: 1 << 33  # type: ignore[method-assign]
-    with pytest.raises(Malformed, match="a read of 8589934590 bytes in 2 runs, more than an answer can hold"):
-        client.ask(Kind.READ, runs((1, 0xFFFFFFFF, 0), (1, 0xFFFFFFFF, 0)))
+    assert bodies.ERRORS_ANSWER.unpack(client.ask(Kind.ERRORS).body)[-1] == 3
+    assert bodies.ERRORS_ANSWER.unpack(client.ask(Kind.ERRORS).body)[-1] == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfio_emu import wire
+from sfio_emu import bodies, wire
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.reader import Chunk, LongWrite, Reader, Request
 from sfio_emu.wire import Kind, Malformed
@@ -76,11 +76,12 @@ def test_a_wrong_head_is_fatal_and_has_no_number() -> None:
 def test_a_long_write_comes_in_chunks_that_end_at_pages() -> None:
     reader = Reader(BufferPool(LIMIT_BYTES, LIMIT_BYTES))
     body = wire.encode_runs([7, 8], [100, 900], [20_000, 0])
-    first, *chunks = parts_of(reader, message(Kind.WRITE, body, b"d" * 20_000))
+    stream = wire.encode_header(Kind.WRITE, 3, body, 20_000, streamed=True) + b"d" * 20_000
+    first, *chunks = parts_of(reader, stream)
     assert first == LongWrite(handle=7, ensured=[(8, 900)])
     assert all(isinstance(chunk, Chunk) for chunk in chunks)
     ends = [(chunk.offset + len(chunk.data), chunk.last) for chunk in chunks if isinstance(chunk, Chunk)]
-    assert ends == [(8192, False), (16384, False), (20_100, True)]
+    assert ends == [(4096, False), (8192, False), (12288, False), (16384, False), (20_100, True)]
 
 
 def test_without_a_free_buffer_the_head_is_read_and_the_rest_waits() -> None:
@@ -88,7 +89,7 @@ def test_without_a_free_buffer_the_head_is_read_and_the_rest_waits() -> None:
     held = pool.acquire()
     assert held is not None
     reader = Reader(pool)
-    stream = message(Kind.OPEN, b"\1a")
+    stream = message(Kind.OPEN, bodies.encode_open("a"))
     assert parts_of(reader, stream[: wire.HEADER_BYTES]) == []
     assert reader.place() is None and reader.starved
     pool.release(held)

@@ -9,7 +9,7 @@ import random
 import tracemalloc
 from pathlib import Path
 
-from sfio_emu import wire
+from sfio_emu import bodies, wire
 from sfio_emu.listener.connection import ServerConnection
 from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
@@ -43,7 +43,8 @@ def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Pat
                 connection = ServerConnection(subfiles, pool, rejections)
                 feed(
                     connection,
-                    wire.encode_header(Kind.OPEN, 0, b"\x01a") + wire.encode_header(Kind.OPEN, 1, b"\x01b/c"),
+                    wire.encode_header(Kind.OPEN, 0, bodies.encode_open("a"))
+                    + wire.encode_header(Kind.OPEN, 1, bodies.encode_open("b/c")),
                 )
             message = valid_message(draw, number)
             feed(connection, mutated(draw, message) if draw.random() < 0.85 else message)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfio_emu import wire
+from sfio_emu import bodies, wire
 from sfio_emu.client.transfer import pack
 from sfio_emu.layout.pieces import StripedPiece
 from sfio_emu.layout.striping import Layout
@@ -20,7 +20,7 @@ from sfio_emu.wire import Kind
 from tests.helpers.memory_files import MemoryFiles
 
 LIMIT_BYTES = 8192 + 100
-CHUNK_BYTES = 8192
+CHUNK_BYTES = 4096
 
 
 class Listener:
@@ -29,7 +29,7 @@ class Listener:
     def __init__(self, files: MemoryFiles, step: int = 1 << 20) -> None:
         self.files, self.step, self.pool = files, step, BufferPool(LIMIT_BYTES, LIMIT_BYTES)
         self.connection = ServerConnection(files, self.pool, Rejections())
-        self.say(wire.encode_header(Kind.OPEN, 0, b"\x01a"))
+        self.say(wire.encode_header(Kind.OPEN, 0, bodies.encode_open("a")))
 
     def say(self, stream: bytes) -> list[tuple[int, bytes]]:
         """The answers (kind, body) to some messages."""
@@ -58,7 +58,7 @@ class Listener:
 def write(runs: list[tuple[int, int, int]], data: bytes, *, body: bytes | None = None) -> bytes:
     handles, sizes, offsets = (list(column) for column in zip(*runs, strict=True))
     body = wire.encode_runs(handles, offsets, sizes) if body is None else body
-    return wire.encode_header(Kind.WRITE, 7, body, len(data)) + data
+    return wire.encode_header(Kind.WRITE, 7, body, len(data), streamed=len(data) > LIMIT_BYTES) + data
 
 
 DATA = np.random.default_rng(5).integers(0, 256, 50_000, dtype=np.uint8).tobytes()
@@ -69,7 +69,7 @@ def test_a_long_run_is_written_in_chunks_that_end_at_pages(step: int) -> None:
     files = MemoryFiles()
     listener = Listener(files, step)
     [(kind, body)] = listener.say(write([(1, 50_000, 100), (1, 0, 60_000)], DATA))
-    assert (kind, wire.WRITTEN.unpack(body)[0]) == (Kind.DONE, 50_000)
+    assert (kind, bodies.WRITE_ANSWER.unpack(body[:12])[0]) == (Kind.DONE, 50_000)
     assert bytes(files.files[10]) == bytes(100) + DATA + bytes(60_000 - 50_100)
     assert all(size <= CHUNK_BYTES for _, size in files.calls)
     assert all((offset + size) % 4096 == 0 for offset, size in files.calls[:-1])
@@ -86,10 +86,10 @@ def test_messages_behind_a_long_write_are_understood() -> None:
 def test_a_full_disk_in_the_middle_is_reported_with_what_was_done_and_the_rest_is_skipped() -> None:
     listener = Listener(MemoryFiles(full_at=20_000))
     (kind, body), (after, _) = listener.say(write([(1, 50_000, 0)], DATA) + write([(1, 3, 0)], b"abc"))
-    number, call, handle, done_bytes = wire.FAILURE.unpack(body)
+    number, call, handle, done_bytes = bodies.FAILURE.unpack(body)
     assert (kind, number, CALLS[call], handle, done_bytes) == (Kind.FAILED, errno.ENOSPC, "write", 1, 16384)
     assert after == Kind.DONE
-    assert len(listener.files.calls) == 4, "two chunks, the one that failed, the message behind"
+    assert len(listener.files.calls) == 6, "four chunks, the one that failed, the message behind"
     assert bytes(listener.files.files[10]) == b"abc" + DATA[3:16384]
 
 
@@ -120,25 +120,44 @@ def test_a_client_that_dies_in_a_long_write_gives_its_buffer_back() -> None:
     assert listener.connection.holds_buffer
     listener.connection.abandon()
     assert listener.pool.acquire() is not None
-    assert bytes(listener.files.files[10]) == DATA[:24576], "chunks that were there whole"
+    assert bytes(listener.files.files[10]) == DATA[:28672], "chunks that were there whole"
 
 
-def test_with_a_checksum_no_message_may_be_longer_than_a_buffer() -> None:
-    head = wire.encode_header(Kind.WRITE, 1, wire.encode_runs([1], [0], [50_000]), 50_000, checked=True)
-    [(kind, said)] = Listener(MemoryFiles()).say(head)
-    assert kind == Kind.REFUSED
-    assert b"50016 bytes" in said
+def checked_write(data: bytes, offset: int) -> bytearray:
+    """A streamed WRITE with a checksum behind each block."""
+    body = wire.encode_runs([1], [offset], [len(data)])
+    stream = bytearray(wire.encode_header(Kind.WRITE, 1, body, len(data), checked=True, streamed=True))
+    total, place = wire.Checksum(), 0
+    for count in wire.block_sizes(offset, len(data), CHUNK_BYTES):
+        total.add(data[place : place + count])
+        stream += data[place : place + count] + total.trailer()
+        place += count
+    return stream
 
 
-def test_a_long_read_is_answered_from_the_file_and_a_checked_one_refused() -> None:
+def test_each_block_of_a_long_write_is_checked_before_it_is_written() -> None:
     listener = Listener(MemoryFiles())
-    listener.say(write([(1, 50_000, 0)], DATA))
-    body = wire.encode_runs([1], [100], [60_000])
-    (kind, counts), (refused, _) = listener.say(
-        wire.encode_header(Kind.READ, 1, body) + wire.encode_header(Kind.READ, 2, body, checked=True)
-    )
-    assert (kind, wire.decode_counts(memoryview(counts), 1)[1]) == (Kind.DONE, (49_900,))
-    assert refused == Kind.REFUSED
+    [(kind, _)] = listener.say(bytes(checked_write(DATA, 100)))
+    assert kind == Kind.DONE
+    assert bytes(listener.files.files[10]) == bytes(100) + DATA
+    stream = checked_write(DATA, 0)
+    stream[-20_000] ^= 1
+    listener = Listener(MemoryFiles())
+    [(kind, said)] = listener.say(bytes(stream))
+    assert (kind, said) == (Kind.REFUSED, b"the data of a message are corrupted")
+    assert bytes(listener.files.files[10]) == DATA[:28672]
+
+
+def test_blocks_of_a_long_write_cannot_change_places() -> None:
+    listener = Listener(MemoryFiles())
+    stream = checked_write(DATA, 0)
+    first, block = wire.HEADER_BYTES + wire.RUN_BYTES, CHUNK_BYTES + wire.TRAILER.size
+    second = bytes(stream[first + block : first + 2 * block])
+    stream[first + block : first + 2 * block] = stream[first + 2 * block : first + 3 * block]
+    stream[first + 2 * block : first + 3 * block] = second
+    [(kind, _)] = listener.say(bytes(stream))
+    assert kind == Kind.REFUSED
+    assert bytes(listener.files.files[10]) == DATA[:CHUNK_BYTES]
 
 
 def test_a_long_run_goes_alone_holds_buffers_of_the_longest_size() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfio_emu import wire
+from sfio_emu import bodies, wire
 from sfio_emu.listener.sieves import MAX_GAP_BYTES, MIN_RUNS, WINDOW_BYTES, Window, parts_of
 from sfio_emu.wire import Malformed
 
@@ -120,9 +120,10 @@ def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path
         server.sent(len(answer))
         return answer[wire.HEADER_BYTES :]
 
-    handle, size = wire.OPENED.unpack(ask(wire.Kind.OPEN, wire.OPEN.pack(0) + b"f"))
+    opened = bodies.Opened.decode(memoryview(ask(wire.Kind.OPEN, bodies.encode_open("f", bodies.OpenFlag(0)))))
+    handle, size = opened.handle, opened.size
     runs = [(handle, 5, 20 * i + 3) for i in range(1000)]
-    written, disk_calls = wire.WRITTEN.unpack(ask(wire.Kind.WRITE, bytes(body_of(runs)), b"abcde" * 1000))
+    written, disk_calls = bodies.WRITE_ANSWER.unpack_from(ask(wire.Kind.WRITE, bytes(body_of(runs)), b"abcde" * 1000))
     assert (written, size) == (5000, 10240)
     assert disk_calls < 10 if sieve else disk_calls == 1000
     expected = bytearray(bytes(range(256)) * 40 + bytes(20 * 999 + 8 - 10240))

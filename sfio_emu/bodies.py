@@ -1,0 +1,254 @@
+"""The bodies of messages: what each request says, and what its answer has. Numbers are little-endian, paths UTF-8.
+
+Names of the form X and X_ANSWER belong together; runs and counts of WRITE and READ are in `sfio_emu.wire`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Any
+
+from sfio_emu.wire import Malformed
+
+NONCE_BYTES = 16
+PROOF_BYTES = 32
+MAX_PATH_BYTES = 1024
+MAX_LIST_BYTES = 32 << 10
+LAYOUT_VERSION = 1
+
+HELLO = struct.Struct(f"<{NONCE_BYTES}s")
+HELLO_ANSWER = struct.Struct(f"<IB{NONCE_BYTES}s16s{PROOF_BYTES}s")
+KEY = struct.Struct(f"<{PROOF_BYTES}s")
+OPEN = struct.Struct("<BQII")
+OPEN_ANSWER = struct.Struct("<IBQQQQII")
+HANDLE = struct.Struct("<I")
+SIZED = struct.Struct("<IQ")
+SIZE_ANSWER = struct.Struct("<Q")
+WRITE_ANSWER = struct.Struct("<QI")
+FAILURE = struct.Struct("<iBIQ")
+ERRORS_ANSWER = struct.Struct("<13Q")
+STAT_ANSWER = struct.Struct("<IQqQQQII")
+LIST = struct.Struct("<H")
+LIST_ENTRY = struct.Struct("<BQH")
+RENAME = struct.Struct("<BH")
+LAYOUT = struct.Struct("<IQII")
+
+
+class OpenFlag(IntFlag):
+    """How a subfile is opened: made if missing, refused if there, for reading only."""
+
+    CREATE = 1
+    EXCLUSIVE = 2
+    READ_ONLY = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLayout:
+    """What is stored with a subfile: it is number `index` of the `subfiles` of a file in units of `stripe_unit` bytes.
+
+    A stripe unit of 0: nothing is stored.
+    """
+
+    stripe_unit: int = 0
+    index: int = 0
+    subfiles: int = 0
+
+    def __bool__(self) -> bool:
+        return self.stripe_unit > 0
+
+
+NO_LAYOUT = StoredLayout()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Welcome:
+    """The answer to HELLO: bytes of the listener's largest message, whether it asks for a key, its nonce, the machine it
+    runs on (16 bytes) and its own proof that it has the key (zeros without one)."""
+
+    limit_bytes: int
+    wants_key: bool
+    nonce: bytes
+    machine: bytes
+    proof: bytes
+
+    def encode(self) -> bytes:
+        return HELLO_ANSWER.pack(self.limit_bytes, self.wants_key, self.nonce, self.machine, self.proof)
+
+    @classmethod
+    def decode(cls, body: memoryview) -> Welcome:
+        """Raises `Malformed`."""
+        limit_bytes, wants_key, nonce, machine, proof = unpack(HELLO_ANSWER, body)
+        return cls(limit_bytes=limit_bytes, wants_key=bool(wants_key), nonce=nonce, machine=machine, proof=proof)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """The answer to OPEN: a handle, whether the subfile was made, its size, which file it is (device and inode), and the
+    layout stored with it."""
+
+    handle: int
+    created: bool
+    size: int
+    device: int
+    inode: int
+    layout: StoredLayout
+
+    def encode(self) -> bytes:
+        layout = self.layout
+        return OPEN_ANSWER.pack(
+            self.handle, self.created, self.size, self.device, self.inode, layout.stripe_unit, layout.index,
+            layout.subfiles,
+        )  # fmt: skip
+
+    @classmethod
+    def decode(cls, body: memoryview) -> Opened:
+        """Raises `Malformed`."""
+        handle, created, size, device, inode, *layout = unpack(OPEN_ANSWER, body)
+        return cls(
+            handle=handle, created=bool(created), size=size, device=device, inode=inode, layout=StoredLayout(*layout)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stat:
+    """The answer to STAT: `mode` as the operating system has it, `size` in bytes, time of the last change in nanoseconds,
+    which file it is, and the layout stored with it."""
+
+    mode: int
+    size: int
+    modified_ns: int
+    device: int
+    inode: int
+    layout: StoredLayout
+
+    def encode(self) -> bytes:
+        layout = self.layout
+        return STAT_ANSWER.pack(
+            self.mode, self.size, self.modified_ns, self.device, self.inode, layout.stripe_unit, layout.index,
+            layout.subfiles,
+        )  # fmt: skip
+
+    @classmethod
+    def decode(cls, body: memoryview) -> Stat:
+        """Raises `Malformed`."""
+        mode, size, modified_ns, device, inode, *layout = unpack(STAT_ANSWER, body)
+        return cls(
+            mode=mode, size=size, modified_ns=modified_ns, device=device, inode=inode, layout=StoredLayout(*layout)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name of a folder: `kind` is "file", "folder" or "other" (links, pipes), `size` that of a file in bytes."""
+
+    name: str
+    kind: str
+    size: int
+
+
+ENTRY_KINDS = ("other", "file", "folder")
+
+
+def encode_path(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
+
+
+def decode_path(body: memoryview | bytes) -> str:
+    """Raises `Malformed` for a path that is no text, or too long."""
+    if len(body) > MAX_PATH_BYTES:
+        raise Malformed(f"a path of {len(body)} bytes where {MAX_PATH_BYTES} are allowed", fatal=False)
+    return bytes(body).decode("utf-8", "surrogateescape")
+
+
+def encode_open(path: str, flags: OpenFlag = OpenFlag.CREATE, layout: StoredLayout = NO_LAYOUT) -> bytes:
+    """The body of OPEN; `layout` is stored with a subfile that has none yet."""
+    return OPEN.pack(flags, layout.stripe_unit, layout.index, layout.subfiles) + encode_path(path)
+
+
+def decode_open(body: memoryview) -> tuple[str, OpenFlag, StoredLayout]:
+    """Raises `Malformed`."""
+    if len(body) <= OPEN.size:
+        raise Malformed("an open without a path", fatal=False)
+    flags, *layout = OPEN.unpack(body[: OPEN.size])
+    if flags not in range(8):
+        raise Malformed(f"an open with the unknown flags {flags}", fatal=False)
+    return decode_path(body[OPEN.size :]), OpenFlag(flags), StoredLayout(*layout)
+
+
+def encode_pair(head: bytes, first: str, second: str) -> bytes:
+    """Two paths behind a head whose last number is the length of the first (LIST, RENAME)."""
+    encoded = encode_path(first)
+    return head + len(encoded).to_bytes(2, "little") + encoded + encode_path(second)
+
+
+def decode_pair(form: struct.Struct, body: memoryview) -> tuple[tuple[int, ...], str, str]:
+    """The numbers before the lengths and the two paths of such a body; raises `Malformed`."""
+    if len(body) < form.size:
+        raise Malformed(f"a body of {len(body)} bytes where at least {form.size} are due", fatal=False)
+    *numbers, length = form.unpack(body[: form.size])
+    paths = body[form.size :]
+    if length > len(paths):
+        raise Malformed("a path longer than its message", fatal=False)
+    return tuple(numbers), decode_path(paths[:length]), decode_path(paths[length:])
+
+
+def encode_entries(entries: Sequence[Entry], *, more: bool) -> bytes:
+    """The answer to LIST; `more`: names follow behind the last of these."""
+    parts = [bytes([more])]
+    for entry in entries:
+        name = encode_path(entry.name)
+        parts.append(LIST_ENTRY.pack(ENTRY_KINDS.index(entry.kind), entry.size, len(name)) + name)
+    return b"".join(parts)
+
+
+def decode_entries(body: memoryview) -> tuple[list[Entry], bool]:
+    """The names of a page, and whether more follow; raises `Malformed`."""
+    return list(_entries(body[1:])), bool(len(body) and body[0])
+
+
+def _entries(body: memoryview) -> Iterator[Entry]:
+    while len(body):
+        if len(body) < LIST_ENTRY.size:
+            raise Malformed("a list of names that breaks off", fatal=True)
+        kind, size, length = LIST_ENTRY.unpack(body[: LIST_ENTRY.size])
+        end = LIST_ENTRY.size + length
+        if kind >= len(ENTRY_KINDS) or end > len(body):
+            raise Malformed("a list of names that breaks off", fatal=True)
+        yield Entry(decode_path(body[LIST_ENTRY.size : end]), ENTRY_KINDS[kind], size)
+        body = body[end:]
+
+
+def encode_sizes(sizes: Sequence[int]) -> bytes:
+    """The sizes of subfiles before a WRITE, behind `WRITE_ANSWER`, in the order in which its runs first name them."""
+    return struct.pack(f"<{len(sizes)}Q", *sizes)
+
+
+def decode_written(body: memoryview, subfiles: int) -> tuple[int, int, tuple[int, ...]]:
+    """Bytes written, calls of the disk, and how long each of `subfiles` subfiles was before; raises `Malformed`."""
+    if len(body) != WRITE_ANSWER.size + 8 * subfiles:
+        raise Malformed(f"an answer of {len(body)} bytes to a write to {subfiles} subfiles", fatal=False)
+    written, calls = WRITE_ANSWER.unpack(body[: WRITE_ANSWER.size])
+    return written, calls, struct.unpack(f"<{subfiles}Q", body[WRITE_ANSWER.size :])
+
+
+def encode_handles(handles: Sequence[int]) -> bytes:
+    """The body of SYNC."""
+    return struct.pack(f"<{len(handles)}I", *handles)
+
+
+def decode_handles(body: memoryview) -> tuple[int, ...]:
+    """Raises `Malformed`."""
+    if len(body) % HANDLE.size or not len(body):
+        raise Malformed(f"a list of handles of {len(body)} bytes", fatal=False)
+    return struct.unpack(f"<{len(body) // HANDLE.size}I", body)
+
+
+def unpack(form: struct.Struct, body: memoryview) -> tuple[Any, ...]:
+    """The values of a body of that form; raises `Malformed` where its length is another."""
+    if len(body) != form.size:
+        raise Malformed(f"a body of {len(body)} bytes where {form.size} are due", fatal=False)
+    values: tuple[Any, ...] = form.unpack(body)
+    return values

@@ -1,0 +1,86 @@
+"""What else a listener does for a session: say what a path is, list a folder, rename, sync, store a layout. One call, one answer.
+
+There are no byte-range locks: a listener does one message after the other, and what must not be torn has to fit one message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sfio_emu import bodies
+from sfio_emu.bodies import Entry, Stat, StoredLayout
+from sfio_emu.client.connection import Message
+from sfio_emu.client.session import Session
+from sfio_emu.names import SubfileName
+from sfio_emu.wire import Kind
+
+SYNCED_AT_ONCE = 1000
+
+
+def stat_subfile(session: Session, subfile: SubfileName) -> Stat:
+    """What the path of a subfile is; raises `RemoteFailure` (ENOENT where there is nothing)."""
+    found: list[Stat] = []
+    _ask(
+        session,
+        subfile,
+        Kind.STAT,
+        bodies.encode_path(subfile.path),
+        finish=lambda body: found.append(Stat.decode(body)),
+    )
+    return found[0]
+
+
+def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
+    """The names of a folder ("" is the root) of a listener, in their order, asked for page by page."""
+    after, more = "", True
+    while more:
+        pages: list[tuple[list[Entry], bool]] = []
+        body = bodies.encode_pair(b"", after, path)
+        folder = SubfileName(host=host, path=path)
+        _ask(session, folder, Kind.LIST, body, finish=_keep(pages))
+        [(entries, more)] = pages
+        yield from entries
+        after = entries[-1].name if entries else ""
+        more = more and bool(entries)
+
+
+def _keep(pages: list[tuple[list[Entry], bool]]) -> Callable[[memoryview], None]:
+    return lambda body: pages.append(bodies.decode_entries(body))
+
+
+def rename_subfile(session: Session, subfile: SubfileName, path: str, *, replace: bool = False) -> None:
+    """Give a subfile another path on its I/O node; `replace`: also where a file has it already (EEXIST otherwise).
+
+    Its missing folders are made. Who has the file open goes on with it under its new name.
+    """
+    _ask(session, subfile, Kind.RENAME, bodies.encode_pair(bytes([replace]), subfile.path, path))
+
+
+def store_layout(session: Session, subfile: SubfileName, layout: StoredLayout) -> None:
+    """Store a layout with an open subfile, in the place of what was stored."""
+    handle = session.handle(subfile)
+    body = bodies.LAYOUT.pack(handle, layout.stripe_unit, layout.index, layout.subfiles)
+    _ask(session, subfile, Kind.LAYOUT, body)
+
+
+def sync_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
+    """Bring open subfiles to the medium, on all I/O nodes at once: what was written before, by whomever, survives a power cut."""
+    messages: dict[str, list[Message]] = {}
+    for host in dict.fromkeys(subfile.host for subfile in subfiles):
+        handles = {session.handle(subfile): subfile.path for subfile in subfiles if subfile.host == host}
+        numbers = list(handles)
+        messages[host] = [
+            Message(Kind.SYNC, bodies.encode_handles(numbers[first : first + SYNCED_AT_ONCE]), path=handles.__getitem__)
+            for first in range(0, len(numbers), SYNCED_AT_ONCE)
+        ]
+    session.ask(messages)
+
+
+def _ask(
+    session: Session, subfile: SubfileName, kind: Kind, body: bytes, finish: Callable[[memoryview], None] | None = None
+) -> None:
+    session.link(subfile.host)
+    session.ask({subfile.host: [Message(kind, body, finish=finish, path=lambda _: subfile.path)]})
+
+
+__all__ = ["list_folder", "rename_subfile", "stat_subfile", "store_layout", "sync_subfiles"]

@@ -1,0 +1,92 @@
+"""The sum of the subfiles is the size of the file after every call, whatever others did in between."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from sfio_emu import StripedFile
+from sfio_emu.client.sizes import WrittenSizes, fit_one_file, least_size, left_short
+from sfio_emu.layout.striping import Layout
+from tests.helpers.listeners import listener, session_of
+
+LAYOUT = Layout(stripe_unit=5, subfiles=3)
+
+
+def test_sizes_of_subfiles_tell_how_long_a_file_is_at_least() -> None:
+    for size in range(40):
+        sizes = dict(enumerate(LAYOUT.subfile_sizes(size)))
+        assert least_size(LAYOUT, sizes) == size
+        assert fit_one_file(LAYOUT, sizes)
+    assert not fit_one_file(LAYOUT, {0: 10, 1: 0, 2: 5}), "10 bytes of the first need 5 of the second"
+
+
+@pytest.mark.parametrize("size", range(0, 40, 3))
+@pytest.mark.parametrize("end", [1, 7, 15, 22, 31])
+@pytest.mark.parametrize("touched", [(0,), (1, 2), (0, 1, 2)])
+def test_subfiles_are_found_short_exactly_where_they_might_be(size: int, end: int, touched: tuple[int, ...]) -> None:
+    sizes, true = WrittenSizes(), LAYOUT.subfile_sizes(size)
+    sizes.note_before(touched, [true[number] for number in touched])
+    short = left_short(LAYOUT, end, sizes)
+    due = LAYOUT.subfile_sizes(end)
+    assert all(number in short for number in range(3) if true[number] < due[number])
+    assert all(short[number] == due[number] for number in short)
+    if touched == (0, 1, 2):
+        assert all(true[number] < due[number] for number in short)
+
+
+def test_a_write_after_another_session_has_shortened_the_file(tmp_path: Path) -> None:
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
+        a, b, c = (StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second)) for _ in range(3))
+        b.pwrite(bytes(100), 0)
+        a.truncate(0)
+        b.pwrite(b"Z", 50)
+        assert c.size() == 51
+        assert c.pread(100, 0) == bytes(50) + b"Z"
+        b.pwrite(bytes(100), 0)
+        a.truncate(7)
+        b.write_fragments(b"Y", 62)
+        assert c.size() == 63
+        assert c.pread(100, 0) == bytes(62) + b"Y"
+
+
+def test_any_calls_of_three_sessions_leave_a_file(tmp_path: Path) -> None:
+    draw = random.Random(4)
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
+        files = [StripedFile.open("p1/x;p2/x;p1/y", 5, session=session_of(first, second)) for _ in range(3)]
+        model = bytearray()
+        for _ in range(300):
+            file, offset, size = draw.choice(files), draw.randrange(60), draw.randrange(1, 20)
+            act = draw.randrange(3)
+            if act == 0:
+                file.truncate(offset)
+                model = (model + bytes(60))[:offset] if offset > len(model) else model[:offset]
+            else:
+                data = draw.randbytes(size)
+                (file.pwrite if act == 1 else file.write_fragments)(data, offset)
+                model.extend(bytes(max(0, offset + size - len(model))))
+                model[offset : offset + size] = data
+            assert draw.choice(files).pread(100, 0) == model
+            assert files[0].size() == len(model)
+
+
+def test_writes_beside_truncations_leave_the_subfiles_of_one_file(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
+        files = [StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second)) for _ in range(3)]
+        for _ in range(60):
+            ends = [draw.randrange(1, 60) for _ in range(2)]
+            threads = [
+                threading.Thread(target=files[0].truncate, args=(draw.randrange(10),)),
+                threading.Thread(target=files[1].pwrite, args=(bytes(ends[0]), 0)),
+                threading.Thread(target=files[2].pwrite, args=(bytes(ends[1]), 3)),
+            ]
+            for thread in draw.sample(threads, 3):
+                thread.start()
+            for thread in threads:
+                thread.join()
+            sizes = {number: (tmp_path / host / "x").stat().st_size for number, host in enumerate(("p1", "p2"))}
+            assert fit_one_file(Layout(stripe_unit=5, subfiles=2), sizes), sizes

@@ -1,0 +1,127 @@
+"""What a listener does beside reading and writing: stat, list, rename, exclusive and read-only opens, layouts, sync; no aliases."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sfio_emu import RemoteFailure, Session, StripedFile, UsageError
+from sfio_emu.bodies import OpenFlag, StoredLayout
+from sfio_emu.client.subfile_requests import list_folder, rename_subfile, stat_subfile, store_layout, sync_subfiles
+from sfio_emu.names import SubfileName
+from tests.helpers.listeners import listener, session_of
+
+A, B = SubfileName(host="p1", path="a"), SubfileName(host="p1", path="deep/b")
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with listener(tmp_path, "p1") as (_, addresses):
+        yield session_of(addresses)
+
+
+def failed_with(number: int) -> object:
+    return pytest.raises(RemoteFailure, match=os.strerror(number))
+
+
+def test_a_layout_is_stored_with_a_new_subfile_and_kept(session: Session) -> None:
+    layout = StoredLayout(75, 1, 3)
+    opened = session.open(A, layout=layout)
+    assert opened.created and opened.layout == layout
+    again = session.open(A, layout=StoredLayout(5, 0, 2))
+    assert not again.created and again.layout == layout, "what is stored stays"
+    assert stat_subfile(session, A).layout == layout
+    store_layout(session, A, StoredLayout(5, 0, 2))
+    assert stat_subfile(session, A).layout == StoredLayout(5, 0, 2)
+    assert not session.open(B).layout
+
+
+def test_opens_as_they_are_asked_for(session: Session, tmp_path: Path) -> None:
+    with failed_with(errno.ENOENT):  # type: ignore[attr-defined]
+        session.open(A, flags=OpenFlag(0))
+    with failed_with(errno.ENOENT):  # type: ignore[attr-defined]
+        session.open(B, flags=OpenFlag.READ_ONLY)
+    assert list((tmp_path / "p1").iterdir()) == [], "nothing was made"
+    assert session.open(A, flags=OpenFlag.CREATE | OpenFlag.EXCLUSIVE).created
+    with failed_with(errno.EEXIST):  # type: ignore[attr-defined]
+        session.open(A, flags=OpenFlag.CREATE | OpenFlag.EXCLUSIVE)
+    (tmp_path / "p1/a").chmod(0o444)
+    assert session.open(A, flags=OpenFlag.READ_ONLY).size == 0
+
+
+def test_a_refused_open_leaves_no_folders(session: Session, tmp_path: Path) -> None:
+    with failed_with(errno.ENAMETOOLONG):  # type: ignore[attr-defined]
+        session.open(SubfileName(host="p1", path="new/deeper/" + "x" * 300))
+    assert list((tmp_path / "p1").iterdir()) == []
+
+
+def test_stat_and_list_and_rename(session: Session, tmp_path: Path) -> None:
+    session.open(A)
+    session.open(B)
+    (tmp_path / "p1/a").write_bytes(b"12345")
+    (tmp_path / "p1/pipe").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "p1/pipe")
+    assert stat_subfile(session, A).size == 5
+    with failed_with(errno.ENOENT):  # type: ignore[attr-defined]
+        stat_subfile(session, SubfileName(host="p1", path="none"))
+    found = [(entry.name, entry.kind, entry.size) for entry in list_folder(session, "p1", "")]
+    assert found == [("a", "file", 5), ("deep", "folder", 0), ("pipe", "other", 0)]
+    with failed_with(errno.EEXIST):  # type: ignore[attr-defined]
+        rename_subfile(session, A, "deep/b")
+    rename_subfile(session, A, "deep/b", replace=True)
+    rename_subfile(session, B, "far/away/c")
+    assert (tmp_path / "p1/far/away/c").read_bytes() == b"12345"
+    assert [entry.name for entry in list_folder(session, "p1", "deep")] == []
+    with failed_with(errno.EINVAL):  # type: ignore[attr-defined]
+        rename_subfile(session, SubfileName(host="p1", path="pipe"), "q")
+    assert session.take_errors() | {"lseek": 0} == dict.fromkeys(session.take_errors(), 0) | {"stat": 1, "rename": 2}
+
+
+def test_a_folder_of_many_names_is_listed_page_by_page(session: Session, tmp_path: Path) -> None:
+    names = [f"{number:04}-{'x' * 200}" for number in range(500)]
+    for name in names:
+        (tmp_path / "p1" / name).touch()
+    assert [entry.name for entry in list_folder(session, "p1", "")] == names
+
+
+def test_only_plain_files_are_deleted(session: Session, tmp_path: Path) -> None:
+    from sfio_emu import mdelete, use
+
+    root = tmp_path / "p1"
+    os.mkfifo(root / "pipe")
+    (root / "link").symlink_to("pipe")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(root / "socket"))
+        use(session)
+        try:
+            for name in ("pipe", "link", "socket"):
+                with failed_with(errno.EINVAL):  # type: ignore[attr-defined]
+                    mdelete(f"p1/{name}")
+        finally:
+            use(None)
+    assert sorted(path.name for path in root.iterdir()) == ["link", "pipe", "socket"]
+
+
+def test_synced_subfiles_and_one_that_is_not_there(session: Session) -> None:
+    for subfile in (A, B):
+        session.open(subfile)
+    sync_subfiles(session, [A, B])
+    with failed_with(errno.ENOENT):  # type: ignore[attr-defined]
+        sync_subfiles(session, [SubfileName(host="p1", path="none")])
+
+
+def test_subfiles_that_are_one_file_on_the_disk_are_refused(tmp_path: Path) -> None:
+    with listener(tmp_path, "p1") as (_, addresses):
+        root = tmp_path / "p1"
+        (root / "a").touch()
+        (root / "hard").hardlink_to(root / "a")
+        session = session_of(addresses, {"alias": addresses["p1"]})
+        for name in ("p1/a;p1/hard", "p1/c;alias/c"):
+            with pytest.raises(UsageError, match="are one file on the disk: name each subfile once"):
+                StripedFile.open(name, 5, session=session)
+        StripedFile.open("p1/c;alias/d", 5, session=session).close()
