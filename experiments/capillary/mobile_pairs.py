@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from testbed.campaigns.rows import drawn_pair
+from testbed.routing.baselines import disjoint_paths
 from topologies import Network, load_network
+from topologies.errors import NoPathError
 
 TOLERANCES = tuple(round(0.036 + 0.003 * k, 3) for k in range(15))
 """The fifteen static tolerances of Gabrielyan 2007, section 4.4: 3.6 % to 7.8 %."""
@@ -16,3 +18,26 @@ def mobile_pair(nodes: int, seed: int) -> tuple[Network, str, str]:
     if pair is None:
         raise RuntimeError(f"{network.name}: no two switches with two separate paths between them")
     return network, *pair
+
+
+def outermost_pair(network: Network) -> tuple[str, str] | None:
+    """The topmost switch and the bottommost one that two separate paths join; None where no such pair is.
+
+    Where the extreme ones are not joined so, the pair that is least far from them in rank, the topmost first.
+    """
+    order = [
+        node.id for node in sorted(network.switches, key=lambda node: (node.position or (0.0, 0.0))[1], reverse=True)
+    ]
+    for ranks in range(len(order)):
+        for down in range(ranks + 1):
+            source, sink = order[down], order[-1 - (ranks - down)]
+            if source != sink and _two_paths(network, source, sink):
+                return source, sink
+    return None
+
+
+def _two_paths(network: Network, source: str, sink: str) -> bool:
+    try:
+        return disjoint_paths(network, source, sink, 2).method == "disjoint:2"
+    except NoPathError:
+        return False

@@ -19,6 +19,8 @@ from topologies.network import Network
 
 FULL = 1e-7
 """A link within this of its capacity is taken for full, a flow-out coefficient below it for nothing."""
+INTERIOR_FULL = 1e-5
+"""The same for an interior-point method, which comes near to what is full and does not reach it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +44,16 @@ class HuntedRoute:
     linear_programs: int
 
 
-def hunt_layers(network: Network, source: str, sink: str, layers: int | None = None) -> HuntedRoute:
+def hunt_layers(
+    network: Network, source: str, sink: str, layers: int | None = None, *, interior: bool = False
+) -> HuntedRoute:
     """Build layer after layer, all of them or the first ``layers``, as Gabrielyan 2007 does in subsections 4.2.2 and 4.2.3.
 
     Each layer maximises the factor F by which all flow-out coefficients can grow within capacities of one (the problem of
     eq. 18), then minimises, again and again, the sum of the loads of the links suspected as bottlenecks, and drops
-    those that are full no longer. Time: some ten linear programmes a layer. Raises InputError, NoPathError.
+    those that are full no longer. ``interior``: by an interior-point method, whose optimum already fills only what every optimum
+    fills, so that hardly anything is left to hunt; by default by vertices, as the simplex method gives them. Time: some ten
+    linear programmes a layer. Raises InputError, NoPathError.
 
     >>> from topologies.network import Link, Node
     >>> ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
@@ -57,7 +63,7 @@ def hunt_layers(network: Network, source: str, sink: str, layers: int | None = N
     [0.5, 0.5, 0.5, 0.5]
     """
     problem = flow_problem(network, source, sink)
-    hunt = _Hunt(problem)
+    hunt = _Hunt(problem, INTERIOR_FULL if interior else FULL, interior)
     found: list[HuntedLayer] = []
     while hunt.unfinished and (layers is None or len(found) < layers):
         found.append(hunt.next_layer())
@@ -77,8 +83,8 @@ def thesis_route(network: Network, source: str, sink: str) -> SplitRoute:
 class _Hunt:
     """The links not yet in a bottleneck, and the flow-out coefficients that are left to them."""
 
-    def __init__(self, problem: FlowProblem) -> None:
-        self._problem = problem
+    def __init__(self, problem: FlowProblem, full: float, interior: bool) -> None:
+        self._problem, self._full, self._interior = problem, full, interior
         self._capacity = np.array(problem.weight, dtype=np.float64) / problem.largest_weight
         self._tail, self._head = np.array(problem.tail, dtype=np.int64), np.array(problem.head, dtype=np.int64)
         self._flow_out = np.zeros(problem.nodes)
@@ -102,16 +108,16 @@ class _Hunt:
         cost[links] = -1.0
         x, _ = self._solve(cost, with_factor.tocsr(), np.zeros(nodes), np.append(capacity, np.inf))
         factor = float(x[links])
-        if factor < FULL:
+        if factor < self._full:
             raise self._problem.no_path()
         balance = balance_matrix(nodes, self._tail[self._left], self._head[self._left])
-        suspects = np.flatnonzero(x[:links] > capacity * (1 - FULL))
+        suspects = np.flatnonzero(x[:links] > capacity * (1 - self._full))
         counts = [len(suspects)]
         while True:
             cost = np.zeros(links)
             cost[suspects] = 1.0
             x, _ = self._solve(cost, balance, self._flow_out * factor, capacity)
-            kept = suspects[x[suspects] > capacity[suspects] * (1 - FULL)]
+            kept = suspects[x[suspects] > capacity[suspects] * (1 - self._full)]
             counts.append(len(kept))
             if len(kept) == len(suspects):
                 break
@@ -142,7 +148,7 @@ class _Hunt:
     def _solve(self, cost: Vector, balance: object, right: Vector, upper: Vector) -> tuple[Vector, float]:
         self.solved += 1
         try:
-            return solve_lp(cost, (balance, right), upper)
+            return solve_lp(cost, (balance, right), upper, interior=self._interior)
         except UnsolvedError as error:
             name = self._problem.network.name
             raise InputError(

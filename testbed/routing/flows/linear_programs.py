@@ -5,12 +5,13 @@ A programme is over link flows x, one a usable link, and further variables behin
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.optimize import Bounds, LinearConstraint, OptimizeWarning, linprog, milp
 from scipy.sparse import csr_array
 
 Vector = NDArray[np.float64]
@@ -40,12 +41,15 @@ def solve_lp(
     equal: tuple[Any, Vector] | None,
     upper: Vector,
     at_most: tuple[Any, Vector] | None = None,
+    *,
+    interior: bool = False,
 ) -> tuple[Vector, float]:
     """(x, cost) of the least ``cost @ x`` with 0 <= x <= ``upper``, ``equal[0] @ x == equal[1]``, ``at_most`` likewise.
 
-    Raises UnsolvedError.
+    A vertex of the polytope, as the simplex method gives it. ``interior``: where an interior-point method ends instead, inside the
+    face of all optima, so that only what is tight in every optimum is tight. Raises UnsolvedError.
     """
-    x, least, _ = solve_priced_lp(cost, equal, upper, at_most)
+    x, least, _ = solve_priced_lp(cost, equal, upper, at_most, interior=interior)
     return x, least
 
 
@@ -54,12 +58,18 @@ def solve_priced_lp(
     equal: tuple[Any, Vector] | None,
     upper: Vector,
     at_most: tuple[Any, Vector] | None = None,
+    *,
+    interior: bool = False,
 ) -> tuple[Vector, float, Vector]:
     """As ``solve_lp``, and what one more unit of each right side of ``at_most`` would save, shape (rows,), 0 or more."""
     a_ub, b_ub = at_most if at_most is not None else (None, None)
     a_eq, b_eq = equal if equal is not None else (None, None)
     bounds = np.column_stack([np.zeros(len(upper)), upper])
-    found = linprog(cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, bounds=bounds, method="highs")
+    # presolve would put at their bounds what it takes out, which an interior point does not
+    method, options = ("highs-ipm", {"run_crossover": "off", "presolve": False}) if interior else ("highs", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OptimizeWarning)  # scipy says that it does not know HiGHS' option, and hands it on
+        found = linprog(cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, bounds=bounds, method=method, options=options)
     if found.status != 0:
         raise UnsolvedError(str(found.message))
     prices = np.zeros(0) if at_most is None else np.maximum(-np.asarray(found.ineqlin.marginals, dtype=np.float64), 0.0)

@@ -78,13 +78,21 @@ def test_floats_become_a_flow_that_is_conserved_exactly_and_has_no_circle() -> N
 def test_a_programme_that_the_solver_gives_up_is_bad_input_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     solved: list[int] = []
 
-    def gives_up(*arguments: Any) -> Any:
+    def gives_up(*arguments: Any, **options: Any) -> Any:
         solved.append(1)
         if len(solved) == 2:
             raise UnsolvedError("time limit")
-        return solve_lp(*arguments)
+        return solve_lp(*arguments, **options)
 
     monkeypatch.setattr(thesis_loop, "solve_lp", gives_up)
     words = r"'swiss-t1'.* lost its digits at layer programme 2 \(time limit\).*'capillary' is exact"
     with pytest.raises(InputError, match=words):
         hunt_layers(load_network("swiss-t1"), "s1", "s6")
+
+
+def test_an_interior_solution_fills_only_the_bottlenecks_so_that_nothing_is_hunted() -> None:
+    network = load_network("manet:nodes=40,seed=2,frame=0")
+    vertices, inside = (hunt_layers(network, "n1", "n30", layers=6, interior=interior) for interior in (False, True))
+    assert [layer.bottlenecks for layer in inside.layers] == [layer.bottlenecks for layer in vertices.layers]
+    assert all(layer.suspects == (len(layer.bottlenecks),) * 2 for layer in inside.layers)
+    assert all(layer.suspects[0] > 2 * len(layer.bottlenecks) for layer in vertices.layers)
