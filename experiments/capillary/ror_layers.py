@@ -3,6 +3,10 @@
 As the document has it: one random walk a figure, 300 consecutive frames of 115 nodes in seven nearly equal sets, 150 of 120 nodes in
 four; fifteen tolerances. It does not say between which nodes. Two readings are run: a pair drawn at a set's first frame and held while
 the nodes move (as a communication would be), and a new pair in every frame. Each pair has two separate paths when it is drawn.
+
+A held pair may come to hang on a critical link, which every route loads fully. The layer that consists of such links alone (load 1) is not
+counted as a layer: after it the rest of the flow would take one path, and by the document (page 74) none of its routings passes everything
+through a link that is not critical. Equation 23 leaves the critical links themselves out.
 """
 
 from __future__ import annotations
@@ -16,15 +20,17 @@ from experiments.capillary.panels import panels
 from experiments.capillary.samples import half_width
 from testbed.campaigns.rows import drawn_pair
 from testbed.commands.studies.study import Study
+from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check, Verdict
-from testbed.routing.methods import route_by_name
+from testbed.routing import capillary_route
 from testbed.routing.redundancy.ror_study import ror_by_tolerance
 from topologies import Network, load_network
 from topologies.errors import NoPathError
 
 Row = Mapping[str, Any]
 LAYERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-METHODS = (*(f"capillary:{k}" for k in LAYERS), "capillary")
+ROUTES = len(LAYERS) + 1
+"""Those of the layers, and the full one."""
 FULL = "full"
 SETS = {115: (300, 7), 120: (150, 4)}
 """Nodes -> frames, and sets that they are divided into (page 77)."""
@@ -51,14 +57,14 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """Mean ROR over the set's frames by layer (1 to 10, then all) and tolerance, for both equations; each frame's mean over the
-    tolerances; how many frames had no path (left out) and how many a link that carries everything (skipped, as eq. 23 does)."""
+    tolerances; how many frames had no path (left out) and how many a critical link."""
     each: dict[str, list[list[list[float]]]] = {equation: [] for equation in EQUATIONS}
     without_path = critical = 0
     links = []
     for network, pair in _frames(point):
         links.append(len(network.links) - 2 * point["nodes"])
         try:
-            routes = [route_by_name(network, *pair, method) for method in METHODS]
+            routes = layered_routes(network, *pair)
         except NoPathError:
             without_path += 1
             continue
@@ -72,6 +78,13 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         found[equation] = _mean_tables(frames)
         found[f"{equation}_frames"] = [[round(statistics.fmean(layer), 4) for layer in frame] for frame in frames]
     return found
+
+
+def layered_routes(network: Network, source: str, sink: str) -> list[SplitRoute]:
+    """The routes of layers 1 to 10 and the full one; a layer of critical links is no layer. Raises NoPathError."""
+    full = capillary_route(network, source, sink)
+    first = 1 + (full.layers[0].load == 1)
+    return [*(capillary_route(network, source, sink, layers=k + first - 1) for k in LAYERS), full]
 
 
 def _frames(point: Mapping[str, Any]) -> Iterator[tuple[Network, tuple[str, str]]]:
@@ -89,7 +102,7 @@ def _frames(point: Mapping[str, Any]) -> Iterator[tuple[Network, tuple[str, str]
 def _mean_tables(frames: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
     return [
         [round(statistics.fmean(frame[layer][t] for frame in frames), 6) for t in range(len(TOLERANCES))]
-        for layer in range(len(METHODS))
+        for layer in range(ROUTES)
     ]
 
 
@@ -101,7 +114,7 @@ def mean_ror(rows: Sequence[Row], equation: str) -> list[list[float]]:
             sum(row[equation][layer][t] * n for row, n in zip(rows, counts, strict=True)) / sum(counts)
             for t in range(len(TOLERANCES))
         ]
-        for layer in range(len(METHODS))
+        for layer in range(ROUTES)
     ]
 
 
@@ -213,11 +226,11 @@ def _gain_of_tolerance(rows: Sequence[Row]) -> float:
 def _notes(name: str, rows: Sequence[Row]) -> list[str]:
     frames, lost, critical = (sum(row[key] for row in rows) for key in ("frames", "without_path", "critical"))
     found = [
-        f"{name}: {frames} frames, {lost} of them without a path, {critical} with a link that carries everything; "
+        f"{name}: {frames} frames, {lost} of them without a path, {critical} with a critical link; "
         f"{statistics.fmean(row['links'] for row in rows):.0f} links on average"
     ]
     for equation, title in EQUATIONS.items():
-        series = [_at_layer(rows, equation, k) for k in range(len(METHODS))]
+        series = [_at_layer(rows, equation, k) for k in range(ROUTES)]
         shown = ", ".join(f"{series[k - 1]:.1f}" for k in (1, 2, 3, 5, 10)) + f", {series[-1]:.1f}"
         falls = ", ".join(f"{fall([row], equation):.0%}" for row in rows)
         found.append(f"{name}, {title}: mean ROR at layers 1, 2, 3, 5, 10, full: {shown}; fall set by set: {falls}")
@@ -244,7 +257,7 @@ def _figure(rows: Sequence[Row], equations: Sequence[str]) -> Any:
     figure, all_axes = panels(3.1 * columns + 1, 7, rows=2, columns=columns, sharex=True, sharey=True)
     shade = Normalize(TOLERANCES[0] * 100, TOLERANCES[-1] * 100)
     colours = colormaps["viridis"]
-    places = list(range(len(METHODS)))
+    places = list(range(ROUTES))
     panes = [(f"set {row['set']}: frames {row['first']} to {row['first'] + row['frames'] - 1}", [row]) for row in rows]
     for axes, (title, part) in zip(all_axes, [*panes, ("all sets", list(rows))], strict=False):
         for equation, line in zip(equations, ("-", "--"), strict=False):
