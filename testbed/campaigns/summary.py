@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -60,16 +61,37 @@ def _check(claim: Claim, rows: Sequence[Row]) -> Check:
         for method in (claim.method, claim.against)
     )
     common = ours.keys() & theirs.keys()
-    below = sum(theirs[key] for key in common)
-    ratio = sum(ours[key] for key in common) / below if below else None
-    return Check(
-        name=f"mean ROR, {claim.method} over {claim.against}" + (", large blocks" if claim.large_blocks else ""),
-        predicted=claim.at_most,
-        measured=ratio,
-        tolerance=None,
-        passed=ratio is not None and ratio <= claim.at_most,
-        detail=f"at most {claim.at_most:g}, over {len(common)} rows where both are finite",
+    units: dict[Any, list[float]] = {}
+    for key in sorted(common):
+        sums = units.setdefault(key[0], [0.0, 0.0])
+        sums[0] += ours[key]
+        sums[1] += theirs[key]
+    name = f"mean ROR, {claim.method} over {claim.against}" + (", large blocks" if claim.large_blocks else "")
+    detail = f"over {len(common)} rows of {len(units)} units where both are finite"
+    below = sum(other for _, other in units.values())
+    if not below:
+        return Check(name=name, predicted=claim.at_most, measured=None, tolerance=None, passed=False, detail=detail)
+    ratio = sum(own for own, _ in units.values()) / below
+    gain = claim.at_most < 1
+    return Check.at_most(
+        name,
+        claim.at_most,
+        ratio,
+        uncertainty=_half_width(list(units.values()), ratio) if len(units) > 1 else None,
+        rival=1.0 if gain else None,
+        rival_is="no gain" if gain else "none: the claim is only that it costs no more",
+        detail=detail,
     )
+
+
+def _half_width(pairs: Sequence[Sequence[float]], ratio: float) -> float:
+    """Half the 95 % interval of a ratio of sums over units that are independent (Cochran 1977, section 2.11), by Student's t."""
+    from scipy.stats import t
+
+    count = len(pairs)
+    below = math.fsum(other for _, other in pairs)
+    spread = math.fsum((own - ratio * other) ** 2 for own, other in pairs) * count / (count - 1)
+    return float(t.ppf(0.975, count - 1)) * math.sqrt(spread) / below
 
 
 def _mean(values: Sequence[float]) -> float | None:
