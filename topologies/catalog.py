@@ -20,7 +20,7 @@ from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud
 from topologies.swiss_t1 import checked_allocation, swiss_t1
 from topologies.torus import mesh, ring, torus
-from topologies.worked_examples import crossbar, two_switch
+from topologies.worked_examples import capillary_layers, crossbar, two_switch
 
 ValueKind = Literal["whole", "number", "shape", "allocation", "text"]
 Values = Mapping[str, Any]
@@ -212,6 +212,15 @@ _ENTRIES = (
         pattern="two-switch",
         description="The papers' worked example: t1..t5, r1..r5, s_a, s_b and 12 one-way links",
         build=two_switch,
+    ),
+    CatalogueEntry(
+        name="capillary-layers",
+        pattern="capillary-layers:graph=1",
+        description="The thesis' example of capillary layers, s to t: the four graphs of nine links that have its numbers",
+        parameters=(
+            _parameter("graph", "whole", "1", "which of the four: 1, 2 (1 upside down), 3, 4 (3 upside down)"),
+        ),
+        build=capillary_layers,
     ),
     CatalogueEntry(
         name="crossbar",

@@ -1,6 +1,6 @@
-"""The papers' worked examples: two switches with ten end nodes, and the crossbar.
+"""The papers' worked examples: two switches with ten end nodes, the crossbar, and the small network of the capillary layers.
 
-Source: Gabrielyan 2007, section 3.3, Figure 28.
+Source: Gabrielyan 2007, section 3.3, Figure 28; section 4.2, Figures 44 to 46 and 48 to 53.
 """
 
 from __future__ import annotations
@@ -60,4 +60,34 @@ def crossbar(*, ports: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s:
         nodes=tuple(nodes),
         links=tuple(links),
         attributes={"family": "crossbar", "routing": "shortest-path"},
+    )
+
+
+LAYERED = ("sa sb ac ad bc bd bt ct dt", "sa sb ac ad bc bt cd ct dt")
+"""Links of two of the four graphs; the other two are these upside down."""
+
+
+def capillary_layers(*, graph: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+    """The network of Gabrielyan 2007, Figures 44 to 46 and 48 to 53: nine one-way links from the sender s down to the receiver t.
+
+    The document's text has no ends of links, but numbers: nine links from top to bottom, of which layers 1, 2 and 3 fix two at 1/2,
+    three at 1/3 and two at 1/4. Four graphs without parallel links fit, 1 and 3 and these upside down (2 and 4); which of them
+    is drawn cannot be told from the text. In 1 and 2 the last two links carry 1/12 each, in 3 and 4 they carry 1/6 and 1/12.
+    TopologyError for another ``graph``.
+
+    >>> [link.label for link in capillary_layers(graph=1).links]
+    ['s->a', 's->b', 'a->c', 'a->d', 'b->c', 'b->d', 'b->t', 'c->t', 'd->t']
+    """
+    whole("capillary-layers: graph", graph, 1, 4)
+    ends = [(pair[0], pair[1]) for pair in LAYERED[(graph - 1) // 2].split()]
+    places = {"s": (0.0, 1.0), "a": (-0.5, 0.5), "b": (0.5, 0.5), "c": (-0.5, -0.5), "d": (0.5, -0.5), "t": (0.0, -1.0)}
+    if graph in (2, 4):
+        other = dict(zip("sabcdt", "tabcds", strict=True))
+        ends = [(other[b], other[a]) for a, b in ends]
+        places = {node: (x, y if node in "st" else -y) for node, (x, y) in places.items()}
+    return Network(
+        name=f"capillary-layers:graph={graph}",
+        nodes=tuple(Node(id=node, kind="switch", position=place) for node, place in places.items()),
+        links=tuple(Link(source=a, target=b, capacity_bps=capacity_bps, delay_s=delay_s) for a, b in ends),
+        attributes={"family": "capillary-layers", "routing": "shortest-path"},
     )

@@ -1,0 +1,209 @@
+"""The basic linear programme of section 4.2.1: which links may be fixed after a layer, and where its digits end."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from experiments.capillary.mobile_pairs import mobile_pair
+from experiments.capillary.panels import panels
+from experiments.capillary.samples import half_width
+from testbed.commands.studies.study import Study
+from testbed.errors import InputError
+from testbed.model.verdict import Check, Verdict
+from testbed.routing import capillary_route
+from testbed.routing.capillary.basic_programme import Rule, basic_layers
+from testbed.routing.capillary.thesis_loop import hunt_layers
+from topologies import Network
+from topologies.network import Link, Node
+
+Row = Mapping[str, Any]
+RULES: tuple[Rule, ...] = ("full", "priced", "hunted")
+FORMS = {
+    "full": "basic, all full links fixed",
+    "priced": "basic, links with a price fixed",
+    "hunted": "basic, hunting loop",
+    "stable": "stable form, hunting loop",
+}
+DEPTHS = range(1, 13)
+TINY = 1e-7
+"""Loads below this are tiny: HiGHS meets constraints to 1e-7."""
+WRONG = 1e-6
+"""A load is wrong that is off by more than this share of the exact one."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Mobile networks of 115 nodes, then the example nested into itself 1 to 12 times; each by every rule."""
+    networks = [f"mobile {seed + k}" for k in range(3 if quick else 36)]
+    networks += [f"nested {depth}" for depth in DEPTHS]
+    return [{"network": name, "form": form} for name in networks for form in FORMS]
+
+
+def nested_example(depth: int) -> Network:
+    """The thesis' example (``capillary-layers``), its link b->c replaced by another copy, and so on: the least load is 12^-depth."""
+    links: list[Link] = []
+    nodes = ["s", "t"]
+    for source, sink, level in _copies(depth):
+        a, b, c, d = (f"{name}{level}" for name in "abcd")
+        nodes += [a, b, c, d]
+        ends = [(source, a), (source, b), (a, c), (a, d), (b, d), (b, sink), (c, sink), (d, sink)]
+        links += [Link(source=x, target=y) for x, y in ends + ([(b, c)] if level == depth else [])]
+    return Network(
+        name=f"nested-{depth}", nodes=tuple(Node(id=name, kind="switch") for name in nodes), links=tuple(links)
+    )
+
+
+def _copies(depth: int) -> Iterator[tuple[str, str, int]]:
+    """(source, sink, level) of each copy."""
+    yield "s", "t", 1
+    for level in range(1, depth):
+        yield f"b{level}", f"c{level}", level + 1
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """How many of the exact route's links got a wrong load or none, each layer's load and greatest relative error, why it ended."""
+    kind, number = point["network"].split()
+    if kind == "mobile":
+        network, source, sink = mobile_pair(115, int(number))
+    else:
+        network, source, sink = nested_example(int(number)), "s", "t"
+    exact = capillary_route(network, source, sink)
+    failure, programmes = None, 0
+    if point["form"] == "stable":
+        try:
+            stable = hunt_layers(network, source, sink)
+            loads, programmes = stable.loads, stable.linear_programs
+            layers = [layer.bottlenecks for layer in stable.layers]
+        except InputError as error:
+            loads, layers, failure = (0.0,) * len(network.links), [], str(error)
+    else:
+        basic = basic_layers(network, source, sink, point["form"])
+        loads, programmes, failure = basic.loads, basic.linear_programs, basic.failure
+        layers = [links for _, links in basic.layers]
+    true = [float(load) for load in exact.loads]
+    return {
+        "links": len(exact.loaded),
+        "wrong": sum(abs(a - b) > WRONG * b for a, b in zip(loads, true, strict=True)),
+        "exact_layers": len(exact.layers),
+        "layers": len(layers),
+        "first_layer": set(layers[0]) == {i for i, at in enumerate(exact.link_layers) if at == 1} if layers else False,
+        "least_load": float(exact.layers[-1].load),
+        "errors": [
+            [loads[links[0]], max((abs(loads[i] - true[i]) / true[i] for i in links if true[i]), default=1.0)]
+            for links in layers
+        ],
+        "linear_programs": programmes,
+        "failure": failure,
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Full links are not bottlenecks; the other two rules are right while loads are large; only the stable form is where they are tiny."""
+    mobile = {form: [r for r in rows if r["form"] == form and r["network"].startswith("mobile")] for form in FORMS}
+    tiny = {form: [r for r in rows if r["form"] == form and r["least_load"] < TINY] for form in FORMS}
+    misjudged = [float(not row["first_layer"]) for row in mobile["full"]]
+    naive = float(sum(row["wrong"] for row in mobile["full"]))
+    checks = [
+        Check.at_least(
+            "share of mobile networks in which the full links of layer 1 are more than its bottlenecks",
+            0.9,
+            statistics.fmean(misjudged),
+            uncertainty=half_width(misjudged),
+            rival=0.0,
+            rival_is="a link without slack is a bottleneck",
+            stated="bottlenecks have to be hunted for (4.2.3)",
+        )
+    ]
+    checks += [
+        Check.equal(
+            f"mobile networks, {FORMS[form]}: links with a wrong load",
+            0.0,
+            float(sum(row["wrong"] for row in mobile[form])),
+            rival=naive,
+            rival_is="as where all full links are fixed",
+        )
+        for form in ("priced", "hunted", "stable")
+    ]
+    gone, spared = (
+        sum(row["failure"] is not None or row["wrong"] > 0 for row in tiny[form]) for form in ("hunted", "stable")
+    )
+    checks += [
+        Check.equal(
+            "nested networks with loads below 1e-7: basic programmes that end infeasible or with wrong loads",
+            float(len(tiny["hunted"])),
+            float(gone),
+            rival=float(spared),
+            rival_is="as the stable form",
+            stated="errors reach noticeable sizes and, at tiny loads, result in infeasible LP problems (page 69)",
+        ),
+        Check.equal(
+            "nested networks with loads below 1e-7, stable form: links with a wrong load",
+            0.0,
+            float(sum(row["wrong"] for row in tiny["stable"])),
+            rival=float(sum(row["wrong"] for row in tiny["hunted"])),
+            rival_is="as the basic programme",
+            stated="very stable even for very deep layers with tiny loads (page 70)",
+        ),
+    ]
+    return Verdict(checks=tuple(checks), notes=tuple(_notes(mobile, tiny)))
+
+
+def _notes(mobile: Mapping[str, Sequence[Row]], tiny: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    for form, title in FORMS.items():
+        own = mobile[form]
+        links = sum(row["links"] for row in own)
+        yield (
+            f"mobile networks, {title}: {sum(row['wrong'] for row in own)} of {links} links wrong, "
+            f"{statistics.fmean(row['linear_programs'] for row in own):.0f} linear programmes a route on average"
+        )
+        ended = [row["errors"][-1][0] for row in tiny[form] if row["failure"] is not None and row["errors"]]
+        if ended:
+            yield (
+                f"nested networks with loads below 1e-7, {title}: {len(ended)} of {len(tiny[form])} infeasible, after a layer of load "
+                f"{min(ended):.1e} to {max(ended):.1e}"
+            )
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Links with a wrong load by form; error of each layer against its load on the deepest nested network."""
+    figure, (left, right) = panels(11, 4.6, columns=2)
+    colours = dict(zip(FORMS, ("#d55e00", "#e69f00", "#0072b2", "#009e73"), strict=True))
+    for at, form in enumerate(FORMS):
+        own = [row for row in rows if row["form"] == form and row["network"].startswith("mobile")]
+        shares = sorted(100 * row["wrong"] / row["links"] for row in own)
+        left.plot(
+            [at + 0.3 * (k / max(1, len(shares) - 1) - 0.5) for k in range(len(shares))],
+            shares,
+            ".",
+            color=colours[form],
+        )
+        deepest = [row for row in rows if row["form"] == form and row["network"] == f"nested {DEPTHS[-1]}"]
+        for row in deepest:
+            dots = [(load, max(error, 1e-17)) for load, error in row["errors"] if load > 0]
+            right.loglog(*zip(*dots, strict=True), ".-", color=colours[form], label=FORMS[form])
+            if row["failure"]:
+                right.plot(*dots[-1], "x", color=colours[form], markersize=12, markeredgewidth=2.5)
+    left.set_xticks(range(len(FORMS)), FORMS.values(), rotation=15, ha="right", fontsize=8)
+    left.set_ylabel("links with a wrong load (% of the loaded ones)")
+    left.set_title(f"{len(rows) // len(FORMS) - len(DEPTHS)} mobile networks of 115 nodes", fontsize=10)
+    right.axvline(TINY, color="black", linestyle="--", linewidth=1, label="the solver's tolerance")
+    right.invert_xaxis()
+    right.set_xlabel("load of the layer")
+    right.set_ylabel("relative error of the layer's loads (1e-17: none)")
+    right.set_title("The example nested 12 times into itself (x: no solution any more)", fontsize=10)
+    right.legend(fontsize=8)
+    return {"basic-programme": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="basic_programme",
+    title="The basic linear programme of capillary routing, and why it is unstable",
+    does="builds capillary routes by the basic programme with three rules for bottlenecks, and by the stable form, against the exact route",
+    answers="Gabrielyan 2007, 4.2.1 to 4.2.3: the basic programme ends infeasible at tiny loads; full links are not bottlenecks",
+    deviations=(
+        "The document does not say which solver failed, nor on which network: the networks and HiGHS are ours.",
+        "Tiny loads are made by nesting the document's example into itself: mobile networks of 115 nodes have none.",
+    ),
+)
