@@ -19,7 +19,7 @@ from testbed.routing.flows.linear_programs import (
     Vector,
     balance_matrix,
     solve_lp,
-    solve_lp_with_prices,
+    solve_priced_lp,
 )
 from topologies.network import Network
 
@@ -96,9 +96,7 @@ class _Fixing:
         below: Any = hstack([diags_array(np.ones(links)), csr_array(-capacity.reshape(-1, 1))], format="csr")
         balance = balance_matrix(self._problem.nodes, tail, head, links + 1)
         self.solved += 1
-        x, prices = solve_lp_with_prices(
-            cost, (balance, self._out), np.full(links + 1, np.inf), (below, np.zeros(links))
-        )
+        x, _, prices = solve_priced_lp(cost, (balance, self._out), np.full(links + 1, np.inf), (below, np.zeros(links)))
         level = float(x[links])
         full = np.flatnonzero(x[:links] >= level * capacity * (1 - FULL))
         if self._rule == "priced":

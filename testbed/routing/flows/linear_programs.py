@@ -68,7 +68,9 @@ def solve_priced_lp(
     # presolve would put at their bounds what it takes out, which an interior point does not
     method, options = ("highs-ipm", {"run_crossover": "off", "presolve": False}) if interior else ("highs", None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OptimizeWarning)  # scipy says that it does not know HiGHS' option, and hands it on
+        warnings.simplefilter(
+            "ignore", OptimizeWarning
+        )  # scipy says that it does not know HiGHS' option, and hands it on
         found = linprog(cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, bounds=bounds, method=method, options=options)
     if found.status != 0:
         raise UnsolvedError(str(found.message))
