@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import log_ticks, panels
+from experiments.capillary.samples import half_width
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 from testbed.routing.methods import route_by_name
@@ -43,6 +44,11 @@ def rising_share(rows: Sequence[Row], equation: str) -> list[float]:
     ]
 
 
+def _share_width(rows: Sequence[Row], tolerance: float) -> float:
+    t = TOLERANCES.index(tolerance)
+    return half_width([float(row["short_full"][t] > row["short_first"][t]) for row in rows])
+
+
 def mean_ratio(rows: Sequence[Row], equation: str) -> list[float]:
     """Mean ROR of the full route over that of layer 1, a tolerance each."""
     return [
@@ -58,19 +64,22 @@ def judge(rows: Sequence[Row]) -> Verdict:
     small = min(share[t] for t, tolerance in enumerate(TOLERANCES) if tolerance <= SMALL)
     middle = share[TOLERANCES.index(THESIS_MIDDLE)]
     checks = (
-        Check(
-            name=f"share of networks whose ROR rises from layer 1 to full at tolerances up to {SMALL:.0%} (least)",
-            predicted=1.0,
-            measured=small,
-            tolerance=0.15,
-            passed=small >= 0.85,
+        Check.at_least(
+            f"share of networks whose ROR rises from layer 1 to full at tolerances up to {SMALL:.0%} (least)",
+            0.85,
+            small,
+            uncertainty=_share_width(rows, SMALL),
+            rival=0.5,
+            rival_is="as often as not",
         ),
-        Check(
-            name=f"share of networks whose ROR rises at {THESIS_MIDDLE:.1%}",
-            predicted=0.0,
-            measured=middle,
-            tolerance=0.1,
-            passed=middle <= 0.1,
+        Check.at_most(
+            f"share of networks whose ROR rises at {THESIS_MIDDLE:.1%}",
+            0.1,
+            middle,
+            uncertainty=_share_width(rows, THESIS_MIDDLE),
+            rival=small,
+            rival_is="as at small tolerances",
+            stated="decreases noticeably in most cases (page 79)",
         ),
     )
     ratio = mean_ratio(rows, "short")
@@ -106,6 +115,8 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
 STUDY = Study.of_module(
     __name__,
     name="ror_tolerance",
+    title="Where more capillary layers need more redundancy",
     does="ROR of the first layer and of the full route against the static tolerance, from none to 7.8 percent",
     answers="Gabrielyan 2007, section 4.4, which looks at 3.6 to 7.8 percent only: below, more layers cost more",
+    deviations=("The document looks at tolerances from 3.6 % on only; what is below is ours.",),
 )
