@@ -22,6 +22,7 @@ from typing import Any
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import log_ticks, panels
+from experiments.capillary.samples import half_width
 from fec import ror
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
@@ -36,8 +37,8 @@ TOLERANCE = 0.05
 CODING = Coding(tolerance=TOLERANCE, source_packets=20, decoding_error_rate=1e-5)
 MOST = 1.5
 JUDGED = ("small", "sparse")
-RIVAL = "max-flow"
-"""A routing that splits without regard to redundancy."""
+RIVAL = "disjoint-2"
+"""The multipath routing of the literature that the document names (section 4.1)."""
 EXACT_GRAPHS = 40
 """Random graphs whose optimum for short blocks is sought: an integer programme of some seconds each."""
 KINDS = {"small": "random graphs", "more": "more of them", "sparse": "sparse graphs", "mobile": "mobile networks"}
@@ -166,55 +167,66 @@ def comparable(rows: Sequence[Row], kind: str, equation: str) -> int:
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """On small graphs capillary routing should never be above one and a half times the optimum, which is to be proved."""
+    """On small graphs capillary routing should never be above one and a half times the optimum, which is to be proved; on mobile networks
+    it should be nearer to it than layer 1."""
     checks, notes = [], []
     for kind, equation in PANELS:
         own = ratios(rows, kind, equation, "capillary")
         if not own:
             continue
-        if kind in JUDGED:
-            others = ratios(rows, kind, equation, RIVAL)
-            checks.append(
-                Check.at_most(
-                    f"{KINDS[kind]}, {EQUATIONS[equation]}: greatest ROR of capillary over the optimum",
-                    MOST,
-                    max(own),
-                    rival=max(others) if others else None,
-                    rival_is="the greatest of maximum flow, which does not care",
-                    detail=f"{MOST:g} at most; median {statistics.median(own):.3f} of {len(own)}",
-                )
-            )
-        else:
-            above = sum(ratio > MOST for ratio in own)
-            notes.append(
-                f"{KINDS[kind]}, {EQUATIONS[equation]}: capillary is at most {max(own):.3f} times the optimum, median "
-                f"{statistics.median(own):.3f}; above {MOST:g} times in {above} of {len(own)}"
-            )
+        name = f"{KINDS[kind]}, {EQUATIONS[equation]}"
+        if kind != "more":
+            checks.append(_distance_check(rows, kind, equation, own))
+        notes.append(
+            f"{name}: capillary is at most {max(own):.3f} times the optimum, median {statistics.median(own):.3f}; "
+            f"above {MOST:g} times in {sum(ratio > MOST for ratio in own)} of {len(own)}"
+        )
         gaps = [
             row[equation]["optimum"] - row[equation]["bound"] for row in rows if row["kind"] == kind and equation in row
         ]
         if kind in ("more", "sparse"):  # reported only: a busy machine's time limit must not decide the verdict
-            notes.append(
-                f"{KINDS[kind]}, {EQUATIONS[equation]}: optimum not proved in {sum(gap > 1e-3 for gap in gaps)} of {len(gaps)}"
-            )
+            notes.append(f"{name}: optimum not proved in {sum(gap > 1e-3 for gap in gaps)} of {len(gaps)}")
         else:
             checks.append(
                 Check.at_most(
-                    f"{KINDS[kind]}, {EQUATIONS[equation]}: optimum less its proved lower bound, worst",
+                    f"{name}: optimum less its proved lower bound, worst",
                     1e-3,
                     max(gaps),
                     rival_is="none: the bound is the solver's proof",
                 )
             )
+        total = comparable(rows, kind, equation)
         for method in METHODS:
             others = ratios(rows, kind, equation, method)
-            total = comparable(rows, kind, equation)
             if others:
                 notes.append(
-                    f"{KINDS[kind]}, {EQUATIONS[equation]}, {method}: median {statistics.median(others):.2f} times the optimum, "
-                    f"infinite in {total - len(others)} of {total}"
+                    f"{name}, {method}: median {statistics.median(others):.2f} times the optimum, infinite in "
+                    f"{total - len(others)} of {total}"
                 )
     return Verdict(checks=tuple(checks), notes=tuple(notes))
+
+
+def _distance_check(rows: Sequence[Row], kind: str, equation: str, own: Sequence[float]) -> Check:
+    name = f"{KINDS[kind]}, {EQUATIONS[equation]}"
+    if kind == "mobile":
+        return Check.at_most(
+            f"{name}: median ROR of capillary over the optimum",
+            MOST,
+            statistics.median(own),
+            uncertainty=half_width(own),
+            rival=statistics.median(ratios(rows, kind, equation, "capillary:1")),
+            rival_is="that of layer 1: further layers gain nothing",
+            detail=f"greatest {max(own):.3f}",
+        )
+    others = ratios(rows, kind, equation, RIVAL)
+    return Check.at_most(
+        f"{name}: greatest ROR of capillary over the optimum",
+        MOST,
+        max(own),
+        rival=max(others) if others else None,
+        rival_is="the greatest of two disjoint paths",
+        detail=f"{MOST:g} at most; median {statistics.median(own):.3f} of {len(own)}",
+    )
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
