@@ -181,10 +181,16 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         deepest = [row for row in rows if row["form"] == form and row["network"] == f"nested {DEPTHS[-1]}"]
         for row in deepest:
             dots = [(load, max(error, 1e-17)) for load, error in row["errors"] if load > 0]
-            right.loglog(*zip(*dots, strict=True), ".-", color=colours[form], label=FORMS[form])
+            right.loglog(
+                *zip(*dots, strict=True),
+                "--" if form == "hunted" else "-",
+                marker=".",
+                color=colours[form],
+                label=FORMS[form],
+            )
             if row["failure"]:
                 right.plot(*dots[-1], "x", color=colours[form], markersize=12, markeredgewidth=2.5)
-    left.set_xticks(range(len(FORMS)), FORMS.values(), rotation=15, ha="right", fontsize=8)
+    left.set_xticks(range(len(FORMS)), FORMS.values(), rotation=12, ha="right", fontsize=8)
     left.set_ylabel("links with a wrong load (% of the loaded ones)")
     left.set_title(f"{len(rows) // len(FORMS) - len(DEPTHS)} mobile networks of 115 nodes", fontsize=10)
     right.axvline(TINY, color="black", linestyle="--", linewidth=1, label="the solver's tolerance")

@@ -212,6 +212,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
             axes.plot(range(longest), means, marker=".", color=colours(k / LAYERS), label=f"layer {k + 1}")
         axes.axhspan(*BOTTLENECKS, color="#d55e00", alpha=0.15, label="5.9 to 9.9: the document's end")
         axes.set_yscale("log")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("iterations of the bottleneck hunting loop")
         axes.set_title(f"{title}: {len(own)} networks of {NODES} nodes", fontsize=10)
     all_axes[0].set_ylabel("suspected links, mean over the networks")

@@ -270,7 +270,7 @@ def _figure(rows: Sequence[Row], equations: Sequence[str]) -> Any:
             axes.plot(places, overall, line, color="black", linewidth=2.2, label=f"mean, {EQUATIONS[equation]}")
         axes.set_title(title, fontsize=9)
         axes.set_xticks(places, [*(str(k) for k in LAYERS), FULL], fontsize=8)
-        axes.set_ylim(bottom=0)
+    all_axes[0].set_ylim(bottom=0)  # the panels share it: once all is drawn
     for axes in all_axes[len(panes) + 1 :]:
         axes.axis("off")
     all_axes[len(panes)].legend(fontsize=8, loc="lower left")

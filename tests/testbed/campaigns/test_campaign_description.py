@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from testbed.campaigns.rows import COLUMNS, drawn_pair, unit_rows
 from testbed.campaigns.summary import judge_claims, summarise
 from testbed.commands.studies.campaign import load_campaign
 from testbed.errors import InputError
+from testbed.model.verdict import Check
 from testbed.routing.methods import route_by_name
 from topologies.catalog import load_network
 
@@ -137,7 +139,55 @@ def test_a_claim_is_judged_over_the_rows_where_both_are_finite() -> None:
     assert by_method["b"]["infinite"] == 1 and by_method["b"]["mean_ror"] == 2.0
 
 
-@pytest.mark.parametrize("name", ["quick", "baselines", "manet-layers"])
-def test_the_campaigns_that_come_with_the_testbed_are_sound(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "networks"),
+    [
+        ("quick", 4),
+        ("baselines", 26),
+        ("manet-layers", 36),
+        ("figure-60", 300),
+        ("figure-61", 150),
+        ("thousands", 4000),
+    ],
+)
+def test_the_campaigns_that_come_with_the_testbed_are_sound(name: str, networks: int) -> None:
     campaign = load_campaign(name)
     assert isinstance(campaign, Campaign) and campaign.claims
+    assert len({unit.network for unit in units(campaign)}) == networks
+
+
+def claimed(own: list[float], other: list[float], at_most: float) -> Check:
+    """The claim's check over as many units, one row a method."""
+    campaign = parse_campaign(
+        {**GOOD, "methods": ["a", "b"], "claims": [{"method": "a", "against": "b", "at_most": at_most}]}, "f"
+    )
+    common = {"tolerance": 0.05, "m": 20, "der": 1e-5, "large_blocks": False, "state": "ok"}
+    rows = [
+        common | {"unit": unit, "method": method, "ror": value, "ror_of_others": value}
+        for unit, pair in enumerate(zip(own, other, strict=True))
+        for method, value in zip("ab", pair, strict=True)
+    ]
+    return judge_claims(campaign, rows).checks[1]
+
+
+def test_a_claim_of_a_gain_fails_on_none_and_is_not_told_from_none_by_few_units_that_differ() -> None:
+    other = [10.0, 11.0, 9.0, 10.0]
+    assert claimed([7.0, 7.7, 6.3, 7.0], other, 0.75).outcome == "holds"
+    assert claimed(other, other, 0.75).outcome == "fails"
+    assert claimed([2.0, 16.0, 2.0, 8.0], other, 0.75).outcome == "cannot-tell"
+
+
+def test_a_claim_of_no_more_cost_has_no_rival_and_says_why() -> None:
+    check = claimed([10.0, 10.0], [10.0, 10.0], 1.0)
+    assert check.passed and check.rival is None and "costs no more" in check.rival_note
+
+
+def test_the_interval_of_a_ratio_is_as_wide_as_repeated_samples_spread() -> None:
+    generator = random.Random(1)
+    covered = 0
+    for _ in range(200):
+        other = [generator.uniform(5, 15) for _ in range(40)]
+        own = [0.7 * value + generator.gauss(0, 2) for value in other]
+        low, high = claimed(own, other, 0.9).interval or (0.0, 0.0)
+        covered += low <= 0.7 <= high
+    assert 180 <= covered <= 199
