@@ -94,21 +94,24 @@ class _Run:
         )
 
     def _next_s(self) -> float:
-        arrival = self.events[0][0] if self.events else float("inf")
+        arrival = self.events[0][0] if self.events else math.inf
         return min(arrival, self.sender.next_due_s(), self.receiver.next_deadline_s())
 
     def _step(self, now: float) -> None:
-        while self.events and self.events[0][0] <= now:
-            at_s, _, packet, data = heapq.heappop(self.events)
+        events, receiver, sender = self.events, self.receiver, self.sender
+        while events and events[0][0] <= now:
+            at_s, _, packet, data = heapq.heappop(events)
             if packet is not None:
                 self.received.add(at_s, packet.block, packet.symbol)
-                self.content.take(self.receiver.receive(data, at_s))
+                self.content.take(receiver.receive(data, at_s))
             else:
-                self.sender.receive(data, at_s)
-        for packet in self.sender.packets_due(now):
-            self._send_stream(packet, now)
-        self.content.take(self.receiver.advance(now))
-        for report in self.receiver.reports_due(now):
+                sender.receive(data, at_s)
+        if sender.next_due_s() <= now:
+            for packet in sender.packets_due(now):
+                self._send_stream(packet, now)
+        if closed := receiver.advance(now):
+            self.content.take(closed)
+        for report in receiver.reports_due(now):
             for label in RETURN_LABELS:
                 self._carry(self.ways[1], label, report, now)
 
@@ -128,23 +131,45 @@ class _Ways:
 
     def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...], breaks: dict[int, list[_Break]]) -> None:
         links = plan.network.links
-        self.starts = [[path.start for path in split.paths] for split in splits]
         self.since = [-1.0, *(times.switch_start_s for times in change_times(plan))]
-        self.paths = [
-            [[(links[i].delay_s, tuple(breaks.get(i, ()))) for i in path.links] for path in split.paths]
-            for split in splits
-        ]
+        self.moments = sorted({at for ones in breaks.values() for one in ones for at in (one.start_s, one.stop_s)})
+        self.paths: list[list[_Path]] = []
+        self.path_of: list[list[int]] = []
+        for split in splits:
+            self.paths.append([_Path([(links[i].delay_s, breaks.get(i, ())) for i in p.links]) for p in split.paths])
+            self.path_of.append([number for number, p in enumerate(split.paths) for _ in range(p.start, p.stop)])
 
     def arrival_s(self, label: int, now: float, chance: random.Random) -> float | None:
         """When a packet sent now arrives, or None where something on its way takes it."""
-        at = now
         number = bisect.bisect_right(self.since, now) - 1
-        for delay_s, breaks in self.paths[number][bisect.bisect_right(self.starts[number], label) - 1]:
-            for one in breaks:
-                if one.start_s <= at < one.stop_s and (one.loss == 1 or chance.random() < one.loss):
-                    return None
-            at += delay_s
-        return at
+        path = self.paths[number][self.path_of[number][label]]
+        epoch = bisect.bisect_right(self.moments, now)
+        met = path.met.get(epoch)
+        if met is None:
+            since = self.moments[epoch - 1] if epoch else -math.inf
+            until = self.moments[epoch] if epoch < len(self.moments) else math.inf
+            met = path.met[epoch] = path.may_meet(since, until)
+        for before_s, one in met:
+            if one.start_s <= now + before_s < one.stop_s and (one.loss == 1 or chance.random() < one.loss):
+                return None
+        return now + path.delay_s
+
+
+class _Path:
+    """Links in order, each with its delay and its breaks; ``met``: for each time in which no break begins or ends, those that a packet
+    sent then may run into, and how long after its departure."""
+
+    def __init__(self, links: Sequence[tuple[float, Sequence[_Break]]]) -> None:
+        self.delay_s = 0.0
+        self.breaks: list[tuple[float, _Break]] = []
+        for delay_s, breaks in links:
+            self.breaks += [(self.delay_s, one) for one in breaks]
+            self.delay_s += delay_s
+        self.met: dict[int, list[tuple[float, _Break]]] = {}
+
+    def may_meet(self, since_s: float, until_s: float) -> list[tuple[float, _Break]]:
+        """The breaks that are in force at some time between a departure from ``since_s`` to ``until_s`` and its arrival."""
+        return [(at, one) for at, one in self.breaks if one.start_s <= until_s + at and one.stop_s >= since_s + at]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ sender diagnoses, the moment from which it was certain what had failed, to the f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from fec.redundancy.label_layout import block_size_bound
 from fec.redundancy.labels import LABELS
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
-from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.measurements import BlockOutcomes, SentPackets, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import REACTION_S, predicted_loss
 from testbed.stream.prediction.active_faults import fault_intervals
@@ -108,8 +108,9 @@ def is_exact(plan: StreamPlan, fault: Fault) -> bool:
 def fault_result(
     plan: StreamPlan, run: StreamMeasurements, times: FaultTimes, lost: BoolArray, policy: BlockSizePolicy
 ) -> FaultResult:
-    """Everything about one fault of a run in which faults do not overlap. Cost: a few passes over the packet logs."""
+    """Everything about one fault of a run in which faults do not overlap. Cost: a few passes over the packets sent around it."""
     fault = times.fault
+    run, lost = around(run, times, lost)
     loss = predicted_loss(plan, fault)
     predicted = predicted_block_size(plan, times, loss, policy.base)
     low, high = size_range(plan, loss, policy)
@@ -157,6 +158,23 @@ def fault_result(
         transient_packets=int(((run.sent.time_s >= times.start_s) & (run.sent.time_s < answered)).sum()),
         transient_late_parity=_late_parity(run, transient),
     )
+
+
+def around(run: StreamMeasurements, times: FaultTimes, lost: BoolArray) -> tuple[StreamMeasurements, BoolArray]:
+    """The blocks that had packets to send during the fault, with all that was sent of them, and which of those were lost."""
+    sent, blocks = run.sent, run.blocks
+    during = sent.block[(sent.time_s >= times.start_s) & (sent.time_s < times.stop_s)]
+    if not len(during):
+        return run, lost
+    low, high = during.min() - 2, during.max()  # blocks cut by the fault began two blocks earlier at most
+    own = np.flatnonzero((sent.block >= low) & (sent.block <= high))
+    chosen = (blocks.block >= low) & (blocks.block <= high)
+    cut = replace(
+        run,
+        sent=SentPackets(**{name: values[own] for name, values in vars(sent).items()}),
+        blocks=BlockOutcomes(**{name: values[chosen] for name, values in vars(blocks).items()}),
+    )
+    return cut, lost[own]
 
 
 def _answered_s(times: FaultTimes, needs_more: bool, reaction: float | None, diagnosis: FaultDiagnosis | None) -> float:

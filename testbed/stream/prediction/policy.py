@@ -5,6 +5,8 @@ Two policies: FEC_p of Gabrielyan 2007, eq. 25 (random labels, random loss) and 
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -107,12 +109,14 @@ def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePol
         if (size := link_block_size(plan, link)) is not None
     )
 
+    shares = [share for share, _ in stairs]
+    most = [m, *itertools.accumulate((size for _, size in stairs), max)]
     # What no single link of the route can cause (failures that overlap): one interval of that width, in steps of 5 points.
     single = [stratified_tolerance_block_size(step / 20, m, multiplier) for step in range(19)]
 
     def size_for(loss: float) -> int:
-        known = max((n for share, n in stairs if share <= loss + slack), default=m)
-        return min(largest, max(known, single[min(18, int(loss * 20 + 1e-9))]))
+        known = bisect.bisect_right(shares, loss + slack)
+        return min(largest, max(most[known], single[min(18, int(loss * 20 + 1e-9))]))
 
     weak = [n for share, n in stairs if share <= plan.stream.tolerance]
     base = max([stratified_tolerance_block_size(plan.stream.tolerance, m, multiplier), *weak])
