@@ -86,12 +86,17 @@ def stratified_block_size(intervals: Sequence[Interval], source_packets: int, mu
     42
     """
     _check_source_packets(source_packets)
+    return _worst_window(tuple((start, stop) for start, stop in intervals), source_packets, multiplier)
+
+
+@lru_cache(maxsize=4096)
+def _worst_window(intervals: tuple[Interval, ...], source_packets: int, multiplier: int) -> int:
     survivors = np.flatnonzero(~_on_link(intervals, multiplier))
     if not len(survivors):
         raise FecError("the intervals cover every label: nothing arrives while this link is down, no N suffices")
     # the longest window with M - 1 survivors reaches from just after one survivor to just before the M-th after it
-    later = np.arange(len(survivors)) + source_packets
-    reached = survivors[later % len(survivors)] + LABELS * (later // len(survivors))
+    rounds, rest = divmod(source_packets, len(survivors))
+    reached = np.concatenate((survivors[rest:], survivors[:rest] + LABELS)) + LABELS * rounds
     return int((reached - survivors).max())
 
 
