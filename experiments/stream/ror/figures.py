@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.stream.ror.layer_checks import FULL, layer_means, layer_name, whole_networks
-from experiments.stream.ror.measured_routes import LABELS, Row, route_ror
+from experiments.stream.ror.measured_routes import LABELS, Row, allowed, route_ror
 from experiments.stream.ror.method_checks import MEASURE, METHODS, pairs
 
 PREDICTED, MEASURED, RIVAL = "#000000", "#0072b2", "#d55e00"
@@ -33,8 +33,8 @@ def _draw_means(axes: Any, rows: Sequence[Row], labels: str) -> None:
     axes.set_title(f"{labels} labels, {count} networks")
     if values:
         axes.axhline(values[0].predicted, color=RIVAL, linestyle=":", label="rival: no fall")
-    low = [one.predicted - one.tolerance for one in values]
-    high = [one.predicted + one.tolerance for one in values]
+    low = [one.predicted - allowed(labels, one.predicted) for one in values]
+    high = [one.predicted + allowed(labels, one.predicted) for one in values]
     axes.fill_between(at, low, high, color="0.85", label="tolerance")
     axes.plot(at, [one.predicted for one in values], "--", color=PREDICTED, label="predicted (equation 23)")
     bars = [one.uncertainty for one in values]

@@ -23,7 +23,8 @@ def judge_layers(rows: Sequence[Row]) -> Verdict:
     """Means layer by layer, the fall, and what is asked of the sender on every route."""
     first = {(row["network"], row["labels"]): route_ror(row).predicted for row in rows if row["layers"] == 1}
     checks: list[Check] = []
-    for labels in LABELS:
+    orders = [labels for labels in LABELS if any(row["labels"] == labels for row in rows)]
+    for labels in orders:
         means = layer_means(rows, labels)
         checks += [*_mean_checks(labels, means), _fall_check(labels, means)]
     checks += sender_checks(
@@ -31,7 +32,7 @@ def judge_layers(rows: Sequence[Row]) -> Verdict:
         lambda row: first.get((row["network"], row["labels"]), 0.0),
         "no fall: what layer 1 calls for, at every layer",
     )
-    return Verdict(checks=tuple(checks), notes=tuple(_note(rows, labels) for labels in LABELS))
+    return Verdict(checks=tuple(checks), notes=tuple(_note(rows, labels) for labels in orders))
 
 
 def whole_networks(rows: Sequence[Row], labels: str) -> list[dict[int, Row]]:
@@ -61,18 +62,18 @@ def _mean_checks(labels: str, means: dict[int, RouteRor]) -> list[Check]:
             f"{labels} labels: mean ROR, {'all layers' if k == FULL else f'layers up to {k}'}",
             one.predicted,
             one.measured,
-            tolerance=one.tolerance,
+            tolerance=allowed(labels, one.predicted),
             uncertainty=one.uncertainty,
-            **_rival_of_mean(k, means),
+            **_rival_of_mean(labels, k, means),
         )
         for k, one in means.items()
     ]
 
 
-def _rival_of_mean(layers: int, means: dict[int, RouteRor]) -> Any:
+def _rival_of_mean(labels: str, layers: int, means: dict[int, RouteRor]) -> Any:
     """No fall; for the first layer, which falls from nothing, and where theory foretells no fall either, nothing sent at all."""
     one, first = means[layers], means.get(1)
-    if layers == 1 or first is None or abs(first.predicted - one.predicted) <= one.tolerance:
+    if layers == 1 or first is None or abs(first.predicted - one.predicted) <= allowed(labels, one.predicted):
         return {"rival": 0.0, "rival_is": "a sender that never raises N"}
     return {"rival": first.predicted, "rival_is": "no fall from layer 1"}
 
@@ -96,7 +97,7 @@ def _fall_check(labels: str, means: dict[int, RouteRor]) -> Check:
         name,
         predicted,
         first.measured - last.measured,
-        tolerance=allowed(labels, predicted) * max(first.scale, last.scale),
+        tolerance=allowed(labels, predicted),
         uncertainty=math.hypot(first.uncertainty, last.uncertainty),
         rival=0.0,
         rival_is="no fall",

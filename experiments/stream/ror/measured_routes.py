@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,10 +12,13 @@ from typing import Any
 from experiments.stream.networks import NETWORKS
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
+from testbed.faults.fault_times import FaultTimes
 from testbed.routing.baselines import disjoint_paths
 from testbed.stream.judgement.analysis import SessionAnalysis
+from testbed.stream.judgement.fault_results import predicted_block_size
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import WARM_UP_S, EachLink, protectable_links, recovery_s
+from testbed.stream.planning import WARM_UP_S, EachLink, predicted_loss, protectable_links, recovery_s
+from testbed.stream.prediction.policy import block_size_policy
 from testbed.stream.session import Session, SessionRequest, open_fabric, plan_session, run_session
 from topologies import load_network
 from topologies.errors import NoPathError
@@ -27,8 +31,8 @@ PRECISION = {"simulator": 0.03, "emulation": 0.05}
 """Of each link's loss: blocks are counted, not losses, so that short failures suffice."""
 SIZES = (40, 60, 80, 100, 115)
 EACH_SIZE = 6
-SWITCH_LINKS = 16
-"""Links that fail in a run on switches, spread evenly over the order by load: a run then takes half a minute."""
+MOST_LINKS = {"simulator": 16, "emulation": 8}
+"""Links of a route that fail, spread evenly over the order by load: a run on switches then takes twenty seconds."""
 ATTEMPTS = 3
 Z95 = 1.96
 
@@ -59,9 +63,10 @@ def _two_ways(nodes: int, seed: int) -> Iterator[Ends]:
 def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[str, Any]:
     """The row of a route: ``point`` has network, source, sink, labels, seed and either ``layers`` (0: all) or ``method``.
 
-    ``links`` of the ``of_links`` that do not carry everything failed in turn; ROR figures are their sums. ``astray``: what single
-    links are off, summed, and ``astray_rival``: what they would be off if each were answered with the next one's block size.
-    ``forced`` links carry everything; while ``forced_open`` of them were down something arrived all the same.
+    ``links`` of the ``of_links`` that do not carry everything failed in turn; ROR figures are their sums, but for ``whole``, which is
+    predicted for all. ``spread``: standard deviation of what a link is off. ``astray``: what links are off, summed without sign,
+    and ``astray_rival``: what they would be off if each were answered with the next one's block size. ``forced`` links carry
+    everything; while ``forced_open`` of them were down something arrived all the same.
     """
     request = SessionRequest(
         network=point["network"],
@@ -70,7 +75,7 @@ def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[s
         method=point.get("method", "capillary"),
         layers=point.get("layers") or None,
         stream=StreamParameters(labels=point["labels"], playback_s=0.3, hold_s=0.3),
-        faults=EachLink(precision=PRECISION[fabric], most=SWITCH_LINKS if fabric == "emulation" else None),
+        faults=EachLink(precision=PRECISION[fabric], most=MOST_LINKS[fabric]),
         seed=point["seed"],
     )
     plan, _ = plan_session(request)
@@ -78,8 +83,19 @@ def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[s
     finite = protectable_links(plan)
     row = _finite_part(_session(request, fabric).analysis, plan.stream.source_packets) if finite else dict(_NOTHING)
     cut = _session(replace(request, faults=_failures(plan, forced)), fabric).analysis.faults if forced else ()
-    row |= {"of_links": len(finite), "forced": len(forced)}
+    row |= {"whole": _predicted_whole(plan, finite), "of_links": len(finite), "forced": len(forced)}
     return row | {"forced_open": sum(fault.measured_loss != 1 for fault in cut)}
+
+
+def _predicted_whole(plan: StreamPlan, links: Sequence[int]) -> float:
+    """Equation 23 over all of these links, each with the block size for the labels that its cable carries either way."""
+    base = block_size_policy(plan).base
+    total = 0.0
+    for fault in _failures(plan, links):
+        times = FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s)
+        size = predicted_block_size(plan, times, predicted_loss(plan, fault), base)
+        total += size / base - 1 if size is not None else 0.0
+    return total
 
 
 def _failures(plan: StreamPlan, links: Sequence[int]) -> tuple[Fault, ...]:
@@ -107,7 +123,7 @@ def _session(request: SessionRequest, fabric: str) -> Session:
 
 
 _NOTHING = {
-    **dict.fromkeys(("predicted", "measured", "tolerance", "error", "astray", "astray_rival"), 0.0),
+    **dict.fromkeys(("predicted", "measured", "tolerance", "error", "spread", "astray", "astray_rival"), 0.0),
     **dict.fromkeys(("links", "unanswered", "steady_blocks", "undecodable", "heavy", "right", "wrong"), 0),
 }
 
@@ -117,6 +133,7 @@ def _finite_part(analysis: SessionAnalysis, m: int) -> dict[str, Any]:
     counted = [(f, n) for f in analysis.faults if (n := f.predicted_block_size) is not None]
     told = [(m * f.sent_per_source, n) for f, n in counted if f.sent_per_source is not None]
     after = [n for _, n in told[1:] + told[:1]]
+    off = [(sent - n) / base for sent, n in told]
     heavy = [f for f, _ in counted if f.predicted_loss > 1 / 200]
     named = [fault.diagnosis for fault in heavy if fault.diagnosis is not None]
     return {
@@ -124,7 +141,8 @@ def _finite_part(analysis: SessionAnalysis, m: int) -> dict[str, Any]:
         "measured": analysis.ror_measured,
         "tolerance": analysis.ror_tolerance,
         "error": analysis.ror_error,
-        "astray": sum(abs(sent - n) for sent, n in told) / base,
+        "spread": statistics.stdev(off) if len(off) > 1 else 0.0,
+        "astray": sum(map(abs, off)),
         "astray_rival": sum(abs(other - n) for (_, n), other in zip(told, after, strict=True)) / base,
         "links": len(counted),
         "unanswered": len(counted) - len(told),
@@ -140,31 +158,31 @@ def _finite_part(analysis: SessionAnalysis, m: int) -> dict[str, Any]:
 class RouteRor:
     """ROR of whole routes: one's, or the mean over several. ``uncertainty``: half width of the measured one's 95 % interval.
 
-    Where a sample of links failed, its sum is scaled up to all links, with tolerance and uncertainty: ``scale`` times.
+    Where a sample of links failed, what they were off is scaled up to all links and added to what is predicted for all. The interval
+    has what counting whole blocks leaves open and, of a sample, what the links that did not fail may be off.
     """
 
     predicted: float
     measured: float
-    tolerance: float
     uncertainty: float
-    scale: float
-
-    @property
-    def in_tolerances(self) -> float:
-        """How far the measured one lies off."""
-        return abs(self.measured - self.predicted) / self.tolerance
 
 
 def route_ror(row: Row) -> RouteRor:
     """The finite part: over the links that do not carry everything. A route that has none of them costs nothing there."""
-    scale = row["of_links"] / row["links"] if row["links"] else 1.0
+    failed, of = row["links"], row["of_links"]
+    if not failed:
+        return RouteRor(predicted=0.0, measured=0.0, uncertainty=0.0)
+    chosen = row["spread"] * math.sqrt(failed * (1 - failed / of))
     return RouteRor(
-        predicted=scale * row["predicted"],
-        measured=scale * row["measured"],
-        tolerance=scale * row["tolerance"],
-        uncertainty=scale * Z95 * row["error"],
-        scale=scale,
+        predicted=row["whole"],
+        measured=row["whole"] + of / failed * (row["measured"] - row["predicted"]),
+        uncertainty=Z95 * of / failed * math.hypot(row["error"], chosen),
     )
+
+
+def off_in_tolerances(row: Row) -> float:
+    """How far what was measured lies off, over the links that failed and with their tolerance."""
+    return float(abs(row["measured"] - row["predicted"]) / row["tolerance"])
 
 
 def mean_ror(rows: Sequence[Row]) -> RouteRor:
@@ -173,9 +191,7 @@ def mean_ror(rows: Sequence[Row]) -> RouteRor:
     return RouteRor(
         predicted=sum(one.predicted for one in found) / count,
         measured=sum(one.measured for one in found) / count,
-        tolerance=sum(one.tolerance for one in found) / count,
         uncertainty=math.hypot(*(one.uncertainty for one in found)) / count,
-        scale=sum(one.scale for one in found) / count,
     )
 
 

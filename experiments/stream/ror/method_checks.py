@@ -66,7 +66,7 @@ def pairs(rows: Sequence[Row], labels: str) -> list[Pair]:
                 b=b["method"],
                 predicted=predicted_a - predicted_b,
                 measured=0.0 if both_infinite else measured_a - measured_b,
-                tolerance=max(one.tolerance, two.tolerance),
+                tolerance=allowed(labels, max(one.predicted, two.predicted)),
                 uncertainty=math.hypot(one.uncertainty, two.uncertainty),
             )
         )
@@ -137,7 +137,7 @@ def _beside_capillary(rows: Sequence[Row], labels: str, method: str) -> Check | 
         return f"{labels} labels: {method} is infinite on every network"
     one, two = (mean_ror([finite[network, name] for network in shared]) for name in (method, MEASURE))
     predicted = one.predicted - two.predicted
-    tolerance = allowed(labels, predicted) * max(one.scale, two.scale)
+    tolerance = allowed(labels, predicted)
     words = f"{labels} labels: mean ROR of {method} less that of capillary routing"
     if abs(predicted) <= 2 * tolerance:
         return f"{words}: {predicted:.2f}, too near to be told apart"

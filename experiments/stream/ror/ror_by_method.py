@@ -35,6 +35,7 @@ STUDY = Study.of_module(
     judge=judge_methods,
     figures=method_figures,
     deviations=(
+        "At most 16 links of a route fail, spread evenly over the order by load; what they are off is scaled up to all links.",
         "The document compares capillary routing with its own first layers; the other methods are ours.",
         "Twelve mobile networks of 40 and 60 nodes, one pair of end points each.",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from experiments.stream.ror.measured_routes import LABELS, Row, mean_ror, route_ror
+from experiments.stream.ror.measured_routes import LABELS, Row, mean_ror, off_in_tolerances, route_ror
 from testbed.model.verdict import Check
 
 
@@ -53,8 +53,11 @@ def sender_checks(rows: Sequence[Row], other: Callable[[Row], float], other_is: 
 
 
 def _worst_route(labels: str, rows: Sequence[Row], other: Callable[[Row], float], other_is: str) -> Check:
-    gaps = [route_ror(row).in_tolerances for row in rows]
-    rivals = [abs(other(row) - one.predicted) / one.tolerance for row in rows for one in (route_ror(row),)]
+    gaps = [off_in_tolerances(row) for row in rows]
+    # over the links that failed, as the gaps are: the share of the other route's ROR that falls to so many links
+    rivals = [
+        abs(other(row) - route_ror(row).predicted) * row["links"] / row["of_links"] / row["tolerance"] for row in rows
+    ]
     return Check.at_most(
         f"{labels} labels: measured ROR off the predicted one, in tolerances, worst route",
         1.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from experiments.stream.ror import ror_by_layer, ror_by_layer_switches, ror_by_method, ror_validation
-from experiments.stream.ror.layer_checks import FULL, judge_layers, layer_means
+from experiments.stream.ror.layer_checks import judge_layers, layer_means
 from experiments.stream.ror.measured_routes import measure_route, mobile_networks, route_ror
 from experiments.stream.ror.method_checks import METHODS, judge_methods, pairs, whole_ror
 from testbed.model.verdict import Check, Verdict
@@ -41,9 +42,11 @@ def test_true_rows_pass_and_every_check_names_its_rival() -> None:
 
 
 def no_fall(rows: Rows) -> None:
-    first = {(row["network"], row["labels"]): row["predicted"] for row in rows if row["layers"] == 1}
+    """Each route costs what its first layer does, the links that failed their share of it."""
+    first = {(row["network"], row["labels"]): row["whole"] for row in rows if row["layers"] == 1}
     for row in rows:
-        row["measured"] = first[row["network"], row["labels"]]
+        more = first[row["network"], row["labels"]] - row["whole"]
+        row["measured"] = row["predicted"] + more * row["links"] / row["of_links"]
 
 
 def half_of_the_fall(rows: Rows) -> None:
@@ -83,7 +86,8 @@ def answers_too_late(rows: Rows) -> None:
 def two_methods_swapped(rows: Rows) -> None:
     ends = {row["method"]: row for row in rows if row["network"] == rows[0]["network"]}
     one, two = ends["disjoint-2"], ends["capillary"]
-    one["measured"], two["measured"] = two["measured"], one["measured"]
+    for row, other in ((one, two), (two, one)):
+        row["measured"] = row["predicted"] + (other["whole"] - row["whole"]) * row["links"] / row["of_links"]
 
 
 def something_gets_by(rows: Rows) -> None:
@@ -144,7 +148,7 @@ def test_networks_whose_ror_is_infinite_at_some_layer_are_not_compared_by_layer(
 
 
 def test_methods_that_theory_does_not_tell_apart_are_not_ordered() -> None:
-    rows = [row | {"predicted": 4.0, "measured": 4.0, "forced": 0} for row in by_method()]
+    rows = [row | {"whole": 4.0, "links": 4, "of_links": 4, "forced": 0, "tolerance": 0.1} for row in by_method()]
     order = judge_methods(rows).checks[0]
     assert order.outcome == "cannot-tell" and "no two predictions" in order.detail
 
@@ -156,11 +160,14 @@ def test_an_infinite_ror_stands_above_every_finite_one() -> None:
     assert above and all(pair.judged and pair.kept for pair in above)
 
 
-def test_a_sample_of_links_is_scaled_up_to_all_with_what_it_leaves_open() -> None:
-    row = next(row for row in by_layer() if row["layers"] == FULL)
-    half = route_ror(row | {"links": row["of_links"] / 2, "error": 0.01})
-    assert half.measured == pytest.approx(2 * row["measured"])
-    assert half.tolerance == pytest.approx(2 * row["tolerance"]) and half.uncertainty == pytest.approx(2 * 1.96 * 0.01)
+def test_what_a_sample_of_links_is_off_is_scaled_up_to_all_with_what_it_leaves_open() -> None:
+    row = next(row for row in by_layer() if row["layers"] == 1)
+    assert route_ror(row).measured == pytest.approx(row["measured"]) and row["links"] == row["of_links"]
+    off = {"measured": row["predicted"] + 0.02, "error": 0.01, "spread": 0.03, "of_links": 4 * row["links"]}
+    quarter = route_ror(row | off)
+    assert quarter.measured == pytest.approx(quarter.predicted + 4 * 0.02)
+    chosen = 0.03 * math.sqrt(row["links"] * 3 / 4)
+    assert quarter.uncertainty == pytest.approx(4 * 1.96 * math.hypot(0.01, chosen))
 
 
 def test_a_route_is_measured_as_predicted_in_virtual_time() -> None:
@@ -185,7 +192,7 @@ def test_points_are_each_different_and_cover_what_the_studies_say() -> None:
         (ror_by_layer, 32 * 12),
         (ror_by_layer_switches, 8 * 6),
         (ror_by_method, 14 * 12),
-        (ror_validation, 36),
+        (ror_validation, 18),
     ):
         points = study.points(False, 1)
         assert len({json.dumps(point) for point in points}) == len(points) == count
