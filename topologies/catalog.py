@@ -20,7 +20,7 @@ from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud
 from topologies.swiss_t1 import checked_allocation, swiss_t1
 from topologies.torus import mesh, ring, torus
-from topologies.worked_examples import capillary_layers, crossbar, two_switch
+from topologies.worked_examples import bottleneck_hunt, capillary_layers, crossbar, two_switch
 
 ValueKind = Literal["whole", "number", "shape", "allocation", "text"]
 Values = Mapping[str, Any]
@@ -221,6 +221,12 @@ _ENTRIES = (
             _parameter("graph", "whole", "1", "which of the four: 1, 2 (1 upside down), 3, 4 (3 upside down)"),
         ),
         build=capillary_layers,
+    ),
+    CatalogueEntry(
+        name="bottleneck-hunt",
+        pattern="bottleneck-hunt",
+        description="Ours, with the numbers of the thesis' bottleneck hunt: four full links, then three, then the two bottlenecks",
+        build=bottleneck_hunt,
     ),
     CatalogueEntry(
         name="crossbar",

@@ -1,6 +1,6 @@
-"""The papers' worked examples: two switches with ten end nodes, the crossbar, and the small network of the capillary layers.
+"""The papers' worked examples: two switches with ten end nodes, the crossbar, the small networks of capillary layers and of the hunt.
 
-Source: Gabrielyan 2007, section 3.3, Figure 28; section 4.2, Figures 44 to 46 and 48 to 53.
+Source: Gabrielyan 2007, section 3.3, Figure 28; section 4.2, Figures 44 to 46 and 48 to 57.
 """
 
 from __future__ import annotations
@@ -90,4 +90,36 @@ def capillary_layers(*, graph: int, capacity_bps: float = DEFAULT_CAPACITY_BPS, 
         nodes=tuple(Node(id=node, kind="switch", position=place) for node, place in places.items()),
         links=tuple(Link(source=a, target=b, capacity_bps=capacity_bps, delay_s=delay_s) for a, b in ends),
         attributes={"family": "capillary-layers", "routing": "shortest-path"},
+    )
+
+
+def bottleneck_hunt(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+    """A network of ours whose second layer has every number of Gabrielyan 2007, Figures 54 to 57.
+
+    The document's own graph cannot be told from its text, which names five links a to e and the end of none. Here as there, three nodes
+    transmit and two receive once the links of layer 1 are taken out, the flow grows by F = 4/3, four links are full at first, and the
+    hunt takes them to three and to the two true bottlenecks. b is s1->t1, e is s2->t1; a, c and d are the parallel links s3->t2,
+    of which two must be full and any may be relieved. They have ``capacity_bps``; the links of s and t have 3/4 or 3/2 of it.
+
+    >>> [link.label for link in bottleneck_hunt().links][3:8]
+    ['s1->t1', 's2->t1', 's3->t2', 's3->t2#1', 's3->t2#2']
+    """
+    places = {"s": (0.0, 2.0), "s1": (-1.0, 1.0), "s2": (0.0, 1.0), "s3": (1.0, 1.0)}
+    places |= {"t1": (-0.5, 0.0), "t2": (1.0, 0.0), "t": (0.0, -1.0)}
+    links = [
+        ("s", "s1", 0, 0.75),
+        ("s", "s2", 0, 0.75),
+        ("s", "s3", 0, 1.5),
+        ("s1", "t1", 0, 1.0),
+        ("s2", "t1", 0, 1.0),
+    ]
+    links += [("s3", "t2", key, 1.0) for key in range(3)] + [("t1", "t", 0, 1.5), ("t2", "t", 0, 1.5)]
+    return Network(
+        name="bottleneck-hunt",
+        nodes=tuple(Node(id=node, kind="switch", position=place) for node, place in places.items()),
+        links=tuple(
+            Link(source=a, target=b, key=key, capacity_bps=share * capacity_bps, delay_s=delay_s)
+            for a, b, key, share in links
+        ),
+        attributes={"family": "bottleneck-hunt", "routing": "shortest-path"},
     )

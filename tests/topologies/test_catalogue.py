@@ -16,6 +16,7 @@ SIZES = [
     ("swiss-t1:allocation=4-4-4-4-0-0-0-0", 32, 8, 96),
     ("two-switch", 10, 2, 12),
     ("capillary-layers:graph=3", 0, 6, 9),
+    ("bottleneck-hunt", 0, 7, 10),
     ("crossbar:4", 8, 1, 16),
     ("optical-cloud", 14, 28, 2 * (21 + 28 + 14)),
     ("optical-cloud:access=1,wavelengths=4,conversion=wixc", 14, 28, 2 * (21 + 14 + 14)),
@@ -36,7 +37,7 @@ SIZES = [
 ]
 
 
-ONE_WAY = ("two-switch", "capillary-layers:graph=3")
+ONE_WAY = ("two-switch", "capillary-layers:graph=3", "bottleneck-hunt")
 
 
 @pytest.mark.parametrize(("name", "hosts", "switches", "links"), SIZES)

@@ -96,3 +96,13 @@ def test_an_interior_solution_fills_only_the_bottlenecks_so_that_nothing_is_hunt
     assert [layer.bottlenecks for layer in inside.layers] == [layer.bottlenecks for layer in vertices.layers]
     assert all(layer.suspects == (len(layer.bottlenecks),) * 2 for layer in inside.layers)
     assert all(layer.suspects[0] > 2 * len(layer.bottlenecks) for layer in vertices.layers)
+
+
+def test_the_hunt_of_figures_54_to_57_takes_four_suspects_to_two_in_two_iterations() -> None:
+    network = load_network("bottleneck-hunt")
+    first, second = hunt_layers(network, "s", "t", layers=2).layers
+    assert {network.links[i].label for i in first.bottlenecks} == {"s->s1", "s->s2", "s->s3", "t1->t", "t2->t"}
+    assert second.factor == pytest.approx(4 / 3)
+    assert second.suspects == (4, 3, 2, 2)
+    assert {network.links[i].label for i in second.bottlenecks} == {"s1->t1", "s2->t1"}
+    assert [layer.factor for layer in capillary_route(network, "s", "t").layers[:2]] == [Fraction(2), Fraction(4, 3)]
