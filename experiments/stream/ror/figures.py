@@ -41,7 +41,9 @@ def _draw_means(axes: Any, rows: Sequence[Row], labels: str) -> None:
     measured = [one.measured for one in values]
     axes.errorbar(at, measured, yerr=bars, fmt="o", color=MEASURED, capsize=4, label="measured, 95 % interval")
     axes.set_xticks(at, [layer_name(k) for k in found])
-    axes.set(xlabel="capillary layers", ylabel="mean ROR", ylim=(0, None))
+    if values:
+        axes.set_ylim(0.8 * min(low), 1.04 * max(high))
+    axes.set(xlabel="capillary layers", ylabel="mean ROR")
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", loc="lower left")
 
@@ -114,7 +116,7 @@ def _draw_pairs(axes: Any, rows: Sequence[Row], labels: str) -> None:
     x = [sign * pair.predicted for sign, pair in zip(signs, found, strict=True)]
     y = [sign * pair.measured for sign, pair in zip(signs, found, strict=True)]
     span = [0.0, max([*x, 0.1])]
-    axes.fill_between(span, [0, 0], [0, -0.3 * span[1]], color=RIVAL, alpha=0.12, label="rival: swapped")
+    axes.axhspan(-0.12 * span[1], 0, color=RIVAL, alpha=0.12, label="rival: the order swapped")
     axes.plot(span, span, "--", color=PREDICTED, label="as predicted")
     for judged, colour, words in ((True, MEASURED, "judged"), (False, "0.6", "too near to be judged")):
         chosen = [k for k, pair in enumerate(found) if pair.judged == judged]
