@@ -40,8 +40,10 @@ _PREAMBLE = struct.Struct(">Q32s")
 """In front of the file inside its first block: its length and SHA-256."""
 PREAMBLE_BYTES = _PREAMBLE.size
 _CRC_OFFSET = HEADER.size - 4
-_MEASURED_OVER = 100
+MEASURED_OVER = 100
 """Packets sent between two measurements of the loss."""
+_MORE_THAN_ASKED = 1.03
+"""Where so much more arrives than was asked for, the last link's queue is full, and what is lost is lost there."""
 
 
 class BlockEncoder(Protocol):
@@ -140,8 +142,8 @@ class LargeBlockSender:
         self._due_s = 0.0
         self._turn = 0
         self._stamps: deque[tuple[int, int]] = deque()
-        self._seen = (0, 0)
-        self._covered = 0
+        self._seen = (0, 0, 0)
+        self._covered = (0, 0)
 
     @property
     def done(self) -> bool:
@@ -197,13 +199,21 @@ class LargeBlockSender:
         return numbers[self._turn % len(numbers)]
 
     def _measure(self, newest_us: int, received: int) -> None:
-        """Loss between two acknowledgements at least a hundred sent packets apart, by the time stamps they echo."""
+        """Loss between two acknowledgements at least a hundred sent packets apart, by the time stamps they echo.
+
+        A sender that answered the losses of its own congestion with more packets would keep the queue full: where more arrives than
+        was asked for, half of the loss is believed.
+        """
         while self._stamps and (newest_us - self._stamps[0][0]) & 0xFFFFFFFF < 1 << 31:
-            self._covered = self._stamps.popleft()[1]
-        seen_sent, seen_received = self._seen
-        if self._covered - seen_sent >= _MEASURED_OVER:
-            self.loss = min(0.9, max(0.0, 1 - (received - seen_received) / (self._covered - seen_sent)))
-            self._seen = (self._covered, received)
+            self._covered = self._stamps.popleft()
+        (stamp_us, sent), (seen_us, seen_sent, seen_received) = self._covered, self._seen
+        if sent - seen_sent < MEASURED_OVER:
+            return
+        arrived, span_s = received - seen_received, ((stamp_us - seen_us) & 0xFFFFFFFF) / 1e6
+        congested = arrived > _MORE_THAN_ASKED * self.parameters.arrival_pps * span_s
+        loss = 1 - arrived / (sent - seen_sent)
+        self.loss = min(0.9, max(0.0, loss / 2 if congested else loss))
+        self._seen = (stamp_us, sent, received)
 
 
 class LargeBlockReceiver:

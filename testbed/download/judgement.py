@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fec.protocol.large_blocks import MEASURED_OVER
 from testbed.download.plan import DownloadPlan
 from testbed.download.prediction import Prediction, Rivals, loss_at, predict, rivals, symbols_needed
 from testbed.model.verdict import Check, Verdict
 
-MEASURED_OVER_PACKETS = 100
-"""The sender takes the loss over so many packets; a failure may begin just after such a measurement has begun."""
 MAX_LAG_S = 0.2
 
 
@@ -80,7 +79,7 @@ def tolerances(plan: DownloadPlan) -> tuple[float, float]:
     as late, in which too many packets are sent; and of the last block's decoding two acknowledgements late at most.
     """
     p = plan.parameters
-    notice_s = 2 * MEASURED_OVER_PACKETS / p.arrival_pps + p.ack_interval_s
+    notice_s = 2 * MEASURED_OVER / p.arrival_pps + p.ack_interval_s
     lost = [loss_at(plan, fault.start_s) for fault in plan.faults]
     ending_s = 2 * p.ack_interval_s
     raised = sum(min(p.most_pps, p.arrival_pps / max(1 - share, 1e-9)) - p.arrival_pps for share in lost)

@@ -17,6 +17,7 @@ from fec.protocol.large_blocks import (
     LargeBlockSender,
     LargeSymbol,
     decode_symbol,
+    encode_acknowledgement,
     encode_symbol,
 )
 
@@ -93,3 +94,26 @@ def test_values_that_cannot_be_used_are_refused() -> None:
             bytes(300 * 64), LargeBlockParameters(symbol_bytes=64, block_symbols=1), RaptorQBlocks(), lambda n: n
         )
     assert HEADER.size == 24
+
+
+def test_a_sender_does_not_answer_the_losses_of_its_own_congestion() -> None:
+    """After a second in which nothing arrives it sends at its highest rate; a link of little more than the rate asked for drops the rest."""
+    asked_pps, link_pps, most_pps = 400.0, 420.0, 1600.0
+    parameters = LargeBlockParameters(symbol_bytes=8, block_symbols=200, arrival_pps=asked_pps, most_pps=most_pps)
+    sender = LargeBlockSender(bytes(200_000), parameters, ReedSolomonBlocks(), lambda index: index)
+    received, carried, newest_us, highest = 0, 0.0, 0, 0.0
+    for step in range(1, 400):
+        now_s = step / 100
+        due = sender.packets_due(now_s)
+        if not 1 <= now_s < 2:
+            carried = min(carried + link_pps / 100, 5.0)
+            passing = due[: int(carried)]
+            carried -= len(passing)
+            received += len(passing)
+            newest_us = max([newest_us, *(int(now_s * 1e6) for _ in passing)])
+        if step % 5 == 0:
+            sender.receive(encode_acknowledgement(1, newest_us, received, {}))
+        highest = max(highest, sender.loss)
+        if now_s >= 3.5:
+            assert sender.loss < 0.06, now_s
+    assert highest > 0.6
