@@ -57,7 +57,7 @@ def build_download(
     ``faults`` None: the most loaded link that is not the last kilometre goes down for the middle half of the download.
     Raises InputError or TopologyError for values that cannot be used.
     """
-    whole, last = _with_last_kilometre(network, sink, options.last_rate_bps)
+    whole, last = with_last_kilometre(network, sink, options.last_rate_bps)
     plan = DownloadPlan(
         network=whole,
         method=options.method,
@@ -99,7 +99,11 @@ def _begun(split: LabelSplit, whole: Network, last: LinkId) -> LabelSplit:
     return LabelSplit(network=whole, source=last[1], sink=split.sink, paths=paths)
 
 
-def _with_last_kilometre(network: Network, sink: str, rate_bps: float) -> tuple[Network, LinkId]:
+def with_last_kilometre(network: Network, sink: str, rate_bps: float) -> tuple[Network, LinkId]:
+    """The network with a host behind ``sink``, on a cable of ``rate_bps``; and the link that leads to it.
+
+    Raises InputError where ``sink`` is a host itself.
+    """
     if network.node(sink).kind == "host":
         raise InputError(f"sink {sink!r} is a host; name the switch behind which the last kilometre begins")
     name = next(n for n in ("user", *(f"user{i}" for i in range(len(network.nodes)))) if n not in network.node_index)

@@ -36,6 +36,12 @@ def add_parser(subparsers: Any) -> None:
         help="a second stream at once, from A to B; may be repeated",
     )
     add("--background-mbps", type=float, default=0.0, help="TCP between the two ends besides (emulation; default none)")
+    add(
+        "--queues",
+        choices=("fifo", "priority"),
+        default="fifo",
+        help="of every link: one for all, or streams before TCP (emulation; default %(default)s)",
+    )
     add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
     add("--layers", type=int, metavar="K", help="capillary: only the first K layers")
     add("--duration", type=seconds, metavar="S", help="default: until the last fault has been answered")
@@ -101,8 +107,10 @@ def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
     if fabric == "emulation":
         captures = parse_captures(args.pcap, load_network(args.network), named=True)
         options = {"mtu": args.mtu, "pcap": captures, "background_bps": args.background_mbps * 1e6}
-    elif args.background_mbps:
-        raise CapabilityError("--background-mbps needs the emulated fabric: the simulated one has no queues to share")
+        options["queues"] = args.queues
+    elif args.background_mbps or args.queues != "fifo":
+        asked = "--background-mbps" if args.background_mbps else "--queues priority"
+        raise CapabilityError(f"{asked} needs the emulated fabric: the simulated one has no queues to share")
     pairs = [(args.source, args.sink), *(_pair(word) for word in args.also)]
     suite = Suite(
         name="stream",

@@ -67,7 +67,8 @@ class EmulatedNetwork:
     never held). ``controller_port``: TCP port on 127.0.0.1 of the OpenFlow controller, None for none: bridges then
     forward nothing but what their rules say (fail mode secure: they keep their rules when a controller dies).
     ``before_bridges``: called when hosts and cables stand, before the first bridge looks for its controller.
-    ``datapath``: "kernel" or "user"; None chooses by probing.
+    ``datapath``: "kernel" or "user"; None chooses by probing. ``first_udp_port``: datagrams to it go before everything else in every
+    link's queue; None: one queue for all.
 
         with EmulatedNetwork(wire(load_network("ring:4"))) as net:
             net.run_in_host("h0", ["ip", "address"])
@@ -85,6 +86,7 @@ class EmulatedNetwork:
         controller_port: int | None = None,
         before_bridges: Callable[[], None] | None = None,
         datapath: Datapath | None = None,
+        first_udp_port: int | None = None,
     ) -> None:
         if not MTU_RANGE[0] <= mtu <= MTU_RANGE[1]:
             raise InputError(f"MTU {mtu} bytes; give {MTU_RANGE[0]} to {MTU_RANGE[1]}")
@@ -96,6 +98,7 @@ class EmulatedNetwork:
         self._before_bridges = before_bridges
         self.setup_seconds: dict[str, float] = {}
         self._datapath = datapath
+        self._first_udp_port = first_udp_port
         self._hosts = {host.name: host for host in wiring.hosts}
         self._switches: PrivateSwitches | None = None
         self._namespaces: HostNamespaces | None = None
@@ -141,7 +144,9 @@ class EmulatedNetwork:
         cables = plan_cables(self.wiring, self._namespaces, mtu=self.mtu)
         with Netlink() as netlink:
             netlink.apply(cables.messages)
-        self._links = LinkControl(cables, self._namespaces, shape=self.shape, mtu=self.mtu)
+        self._links = LinkControl(
+            cables, self._namespaces, shape=self.shape, mtu=self.mtu, first_udp_port=self._first_udp_port
+        )
         self._address_hosts(cables)
         began = self._note("cables", began)
         if self._before_bridges is not None:

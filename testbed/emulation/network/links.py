@@ -18,6 +18,7 @@ from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
+from testbed.emulation.network.kernel.priority_queues import priority_buckets
 from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,
     Message,
@@ -46,11 +47,14 @@ LossMeans = Literal["classifier", "netem"]
 class LinkControl:
     """Shapes, breaks and counts the links of one network. Thread-safe; every change is one system call."""
 
-    def __init__(self, cables: CablePlan, namespaces: HostNamespaces, *, shape: bool, mtu: int) -> None:
+    def __init__(
+        self, cables: CablePlan, namespaces: HostNamespaces, *, shape: bool, mtu: int, first_udp_port: int | None = None
+    ) -> None:
         self._cables = cables
         self._namespaces = namespaces
         self._shape = shape
         self._mtu = mtu
+        self._first_udp_port = first_udp_port
         self._lock = threading.Lock()
         self._netlinks: dict[str | None, Netlink] = {None: Netlink()}
         self._loss_means: LossMeans = "classifier"
@@ -81,11 +85,15 @@ class LinkControl:
         for end in self._cables.sending.values():
             assert end.link is not None
             if self._shape:
-                batches.setdefault(end.host, []).extend(_shaping(end, end.link, self._mtu))
+                batches.setdefault(end.host, []).extend(self._shaping(end, end.link))
         for host, messages in batches.items():
             try:
                 self.netlink_of(host).apply(messages)
             except NetlinkError as error:
+                if error.errno == _MISSING and self._first_udp_port is not None:
+                    raise CapabilityError(
+                        "this kernel has no priority queues; load them (sudo modprobe sch_htb sch_fifo cls_bpf)"
+                    ) from error
                 raise _shaping_refused(
                     error, any(e.link.delay_s for e in self._cables.sending.values() if e.link)
                 ) from error
@@ -171,7 +179,7 @@ class LinkControl:
         """Loss by netem, where the kernel cannot classify; the shaping queue behind it is made anew."""
         messages = [delay_line(end.index, delay_s=end.link.delay_s if end.link else 0.0, loss_fraction=fraction)]
         if self._shape and end.link is not None:
-            messages.append(_bucket(end, end.link, self._mtu, _NETEM_CHILD))
+            messages.extend(self._bucket(end, end.link, _NETEM_CHILD))
         try:
             self.netlink_of(end.host).apply(messages)
         except NetlinkError as error:
@@ -181,6 +189,22 @@ class LinkControl:
             ) from error
         self._losing[end.interface] = fraction
         return time.monotonic()
+
+    def _shaping(self, end: CableEnd, link: Link) -> list[Message]:
+        """Delay first, then rate: packets enter the pipe, and leave it no faster than the capacity."""
+        if link.delay_s > 0:
+            return [delay_line(end.index, delay_s=link.delay_s), *self._bucket(end, link, _NETEM_CHILD)]
+        return self._bucket(end, link, ROOT)
+
+    def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
+        bytes_per_s = link.capacity_bps / 8
+        packet = self._mtu + 14
+        burst_bytes = min(0x7FFFFFFF, max(2 * packet, round(bytes_per_s * _BURST_S)))
+        queue_bytes = min(0x7FFFFFFF, max(_MIN_QUEUE_PACKETS * packet, round(bytes_per_s * _QUEUE_S)))
+        shaper = {"rate_bps": link.capacity_bps, "burst_bytes": burst_bytes, "queue_bytes": queue_bytes}
+        if self._first_udp_port is None:
+            return [token_bucket(end.index, parent=parent, **shaper)]
+        return priority_buckets(end.index, parent=parent, first_udp_port=self._first_udp_port, **shaper)
 
     def counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """See EmulatedNetwork.link_counters."""
@@ -208,25 +232,6 @@ class LinkControl:
                 value = array.array("B", struct.pack("=II", ethtool_stxcsum, 0))
                 request = struct.pack("16sP16x", end.interface.encode(), value.buffer_info()[0])
                 fcntl.ioctl(sock, siocethtool, request)
-
-
-def _shaping(end: CableEnd, link: Link, mtu: int) -> list[Message]:
-    """Delay first, then rate: packets enter the pipe, and leave it no faster than the capacity."""
-    if link.delay_s > 0:
-        return [delay_line(end.index, delay_s=link.delay_s), _bucket(end, link, mtu, _NETEM_CHILD)]
-    return [_bucket(end, link, mtu, ROOT)]
-
-
-def _bucket(end: CableEnd, link: Link, mtu: int, parent: int) -> Message:
-    bytes_per_s = link.capacity_bps / 8
-    packet = mtu + 14
-    return token_bucket(
-        end.index,
-        rate_bps=link.capacity_bps,
-        burst_bytes=min(0x7FFFFFFF, max(2 * packet, round(bytes_per_s * _BURST_S))),
-        queue_bytes=min(0x7FFFFFFF, max(_MIN_QUEUE_PACKETS * packet, round(bytes_per_s * _QUEUE_S))),
-        parent=parent,
-    )
 
 
 def _shaping_refused(error: NetlinkError, delays: bool) -> CapabilityError:

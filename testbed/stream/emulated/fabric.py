@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
@@ -56,13 +56,21 @@ class EmulatedStreamFabric:
     """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox only.
 
     ``mtu`` in bytes; ``pcap``: files to record, one a link. ``background_bps``: TCP at this rate between the (first)
-    stream's end points, over the path of label 0; 0 for none.
+    stream's end points, over the path of label 0; 0 for none. ``queues``: "priority" lets coded streams go before TCP on every link.
     """
 
     name = "emulation"
 
-    def __init__(self, *, mtu: int = 1500, pcap: dict[LinkId, Path] | None = None, background_bps: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        mtu: int = 1500,
+        pcap: dict[LinkId, Path] | None = None,
+        background_bps: float = 0.0,
+        queues: Literal["fifo", "priority"] = "fifo",
+    ) -> None:
         self.mtu = mtu
+        self.queues = queues
         self.background_bps = background_bps
         self.pcap = pcap or {}
 
@@ -80,7 +88,7 @@ class EmulatedStreamFabric:
         check_together(plans)
         plan, report_progress = plans[0], progress or (lambda _: None)
         report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
-        with running_network(*plans, mtu=self.mtu) as network:
+        with running_network(*plans, mtu=self.mtu, priority=self.queues == "priority") as network:
             net, controller, wiring = network
             breaker = CableBreaker(net)
             movement = MobileRoutes(breaker, controller, wiring, plan) if plan.changes or plan.absent else None
@@ -105,8 +113,8 @@ class RunningNetwork(NamedTuple):
 
 
 @contextmanager
-def running_network(*plans: StreamPlan, mtu: int = 1500) -> Iterator[RunningNetwork]:
-    """The plans' network, up, with every switch connected to its controller."""
+def running_network(*plans: StreamPlan, mtu: int = 1500, priority: bool = False) -> Iterator[RunningNetwork]:
+    """The plans' network, up, with every switch connected to its controller. ``priority``: streams go before other traffic."""
     wiring = wire(plans[0].network, [end for plan in plans for end in (plan.source, plan.sink)])
     with ExitStack() as stack:
         controller = ControllerLink()
@@ -114,7 +122,11 @@ def running_network(*plans: StreamPlan, mtu: int = 1500) -> Iterator[RunningNetw
         stack.callback(controller.stop)
         net = stack.enter_context(
             EmulatedNetwork(
-                wiring, mtu=mtu, controller_port=controller.port, before_bridges=controller.wait_until_ready
+                wiring,
+                mtu=mtu,
+                controller_port=controller.port,
+                before_bridges=controller.wait_until_ready,
+                first_udp_port=STREAM_UDP_PORT if priority else None,
             )
         )
         controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)

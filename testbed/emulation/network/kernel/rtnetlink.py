@@ -180,16 +180,16 @@ def _attributes(blob: bytes) -> dict[int, bytes]:
     return found
 
 
-def _attribute(kind: int, value: bytes) -> bytes:
+def attribute(kind: int, value: bytes) -> bytes:
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
-def _text(kind: int, value: str) -> bytes:
-    return _attribute(kind, value.encode() + b"\0")
+def text(kind: int, value: str) -> bytes:
+    return attribute(kind, value.encode() + b"\0")
 
 
-def _number(kind: int, value: int) -> bytes:
-    return _attribute(kind, struct.pack("=I", value))
+def number(kind: int, value: int) -> bytes:
+    return attribute(kind, struct.pack("=I", value))
 
 
 def _link_header(index: int = 0, *, up: bool | None = None) -> bytes:
@@ -207,13 +207,13 @@ class VethEnd:
     namespace: int | None = None
 
     def _attributes(self, mtu: int, group: int) -> bytes:
-        parts = [_text(3, self.name), _number(4, mtu), _number(31, 1), _number(32, 1)]
+        parts = [text(3, self.name), number(4, mtu), number(31, 1), number(32, 1)]
         if self.mac is not None:
-            parts.append(_attribute(1, self.mac))
+            parts.append(attribute(1, self.mac))
         if self.namespace is None:
-            parts.append(_number(27, group))
+            parts.append(number(27, group))
         else:
-            parts.append(_number(28, self.namespace))
+            parts.append(number(28, self.namespace))
         return b"".join(parts)
 
 
@@ -223,8 +223,8 @@ def make_veth(a: VethEnd, b: VethEnd, *, mtu: int, group: int = 0) -> Message:
     ``a`` is up at once; ``b`` cannot be (the kernel configures it before the two know of each other): ``set_up`` it.
     """
     peer = _link_header(b.index) + b._attributes(mtu, group)
-    kind = _text(1, "veth") + _attribute(2, _attribute(1, peer))
-    body = _link_header(a.index, up=True) + a._attributes(mtu, group) + _attribute(18, kind)
+    kind = text(1, "veth") + attribute(2, attribute(1, peer))
+    body = _link_header(a.index, up=True) + a._attributes(mtu, group) + attribute(18, kind)
     return RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body
 
 
@@ -235,12 +235,12 @@ def set_up(index: int, up: bool) -> Message:
 
 def set_group(index: int, group: int) -> Message:
     """Put an interface into a group."""
-    return RTM_NEWLINK, 0, _link_header(index) + _number(27, group)
+    return RTM_NEWLINK, 0, _link_header(index) + number(27, group)
 
 
 def delete_group(group: int) -> Message:
     """Remove every interface of the group, and the other ends of its veth pairs, in one go."""
-    return RTM_DELLINK, 0, _link_header() + _number(27, group)
+    return RTM_DELLINK, 0, _link_header() + number(27, group)
 
 
 def add_address(index: int, ip: str, prefix: int) -> Message:
@@ -248,7 +248,7 @@ def add_address(index: int, ip: str, prefix: int) -> Message:
     packed = socket.inet_aton(ip)
     broadcast = int.from_bytes(packed) | (1 << 32 - prefix) - 1
     body = struct.pack("=BBBBi", socket.AF_INET, prefix, 0, 0, index)
-    body += _attribute(1, packed) + _attribute(2, packed) + _attribute(4, broadcast.to_bytes(4))
+    body += attribute(1, packed) + attribute(2, packed) + attribute(4, broadcast.to_bytes(4))
     return RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, body
 
 
@@ -256,10 +256,10 @@ def add_neighbour(index: int, ip: bytes, mac: bytes) -> Message:
     """A permanent neighbour (static ARP entry)."""
     permanent = 0x80
     body = struct.pack("=BxxxiHBB", socket.AF_INET, index, permanent, 0, 0)
-    return RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body + _attribute(1, ip) + _attribute(2, mac)
+    return RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body + attribute(1, ip) + attribute(2, mac)
 
 
-def _tc_header(index: int, handle: int, parent: int, info: int = 0) -> bytes:
+def tc_header(index: int, handle: int, parent: int, info: int = 0) -> bytes:
     return struct.pack("=BxxxiIII", 0, index, handle, parent, info)
 
 
@@ -269,35 +269,35 @@ def token_bucket(
     """Shape what the interface sends to ``rate_bps`` (tbf), with a queue of ``queue_bytes`` before packets are dropped."""
     rate = max(1, round(rate_bps / 8))
     short = min(rate, 0xFFFFFFFF)
-    ticks = min(0xFFFFFFFF, round(burst_bytes / rate * 1e9 / _tick_ns()))
+    ticks = min(0xFFFFFFFF, round(burst_bytes / rate * 1e9 / tick_ns()))
     ethernet = 1
     spec = struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, short)
     parameters = spec + bytes(12) + struct.pack("=III", queue_bytes, ticks, 0)
-    options = _attribute(1, parameters) + _number(6, burst_bytes)
+    options = attribute(1, parameters) + number(6, burst_bytes)
     if rate > 0xFFFFFFFF:
-        options += _attribute(4, struct.pack("=Q", rate))
-    body = _tc_header(index, handle, parent) + _text(1, "tbf") + _attribute(2, options)
+        options += attribute(4, struct.pack("=Q", rate))
+    body = tc_header(index, handle, parent) + text(1, "tbf") + attribute(2, options)
     return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
 
 
 def delay_line(index: int, *, delay_s: float, loss_fraction: float = 0.0, limit_packets: int = 100_000) -> Message:
     """Hold (and lose) what the interface sends (netem), as its root queue 1:; a shaper may follow at parent 1:1."""
     loss = round(loss_fraction * 0xFFFFFFFF)
-    ticks = min(0xFFFFFFFF, round(delay_s * 1e9 / _tick_ns()))
+    ticks = min(0xFFFFFFFF, round(delay_s * 1e9 / tick_ns()))
     options = struct.pack("=6I", ticks, limit_packets, loss, 0, 0, 0)
-    options += _attribute(10, struct.pack("=q", round(delay_s * 1e9)))
-    body = _tc_header(index, 0x10000, ROOT) + _text(1, "netem") + _attribute(2, options)
+    options += attribute(10, struct.pack("=q", round(delay_s * 1e9)))
+    body = tc_header(index, 0x10000, ROOT) + text(1, "netem") + attribute(2, options)
     return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
 
 
 def delete_queue(index: int) -> Message:
     """Remove the interface's root queue."""
-    return RTM_DELQDISC, 0, _tc_header(index, 0, ROOT)
+    return RTM_DELQDISC, 0, tc_header(index, 0, ROOT)
 
 
 def packet_gate(index: int) -> Message:
     """The hook (clsact) before an interface's queues, to which a drop rule can be added without touching them."""
-    return RTM_NEWQDISC, NLM_F_CREATE, _tc_header(index, CLSACT_HANDLE, CLSACT_PARENT) + _text(1, "clsact")
+    return RTM_NEWQDISC, NLM_F_CREATE, tc_header(index, CLSACT_HANDLE, CLSACT_PARENT) + text(1, "clsact")
 
 
 def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"] = "add") -> Message:
@@ -307,13 +307,13 @@ def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"]
     that reports the drop to the sender, and a user-space switch then throws the rest of its batch away.
     """
     priority, everything = 1, socket.htons(3)
-    header = _tc_header(index, 1, CLSACT_EGRESS, priority << 16 | everything)
+    header = tc_header(index, 1, CLSACT_EGRESS, priority << 16 | everything)
     if action == "remove":
-        return RTM_DELTFILTER, 0, header + _text(1, "bpf")
+        return RTM_DELTFILTER, 0, header + text(1, "bpf")
     program = _drop_program(loss_fraction)
     direct_action = 1
-    options = _attribute(4, struct.pack("=H", len(program) // 8)) + _attribute(5, program) + _number(8, direct_action)
-    return RTM_NEWTFILTER, NLM_F_CREATE, header + _text(1, "bpf") + _attribute(2, options)
+    options = attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + number(8, direct_action)
+    return RTM_NEWTFILTER, NLM_F_CREATE, header + text(1, "bpf") + attribute(2, options)
 
 
 def _drop_program(loss_fraction: float) -> bytes:
@@ -335,7 +335,7 @@ def _drop_program(loss_fraction: float) -> bytes:
 _TICK: list[float] = []
 
 
-def _tick_ns() -> float:
+def tick_ns() -> float:
     """Nanoseconds a tick of the packet scheduler's clock: /proc/net/psched begins with nanoseconds a microsecond and a tick."""
     if not _TICK:
         with open("/proc/net/psched") as file:

@@ -1,0 +1,93 @@
+"""A shaped link that lets one kind of packet go before all others, as a router with two queues does (htb, as rtnetlink messages).
+
+Two classes share the link's rate. Packets of one UDP port are always within their share, so that they go first; the rest takes what
+they leave, and waits in a queue of its own.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from testbed.emulation.network.kernel.rtnetlink import (
+    NLM_F_CREATE,
+    NLM_F_REPLACE,
+    ROOT,
+    RTM_NEWQDISC,
+    RTM_NEWTFILTER,
+    Message,
+    attribute,
+    tc_header,
+    text,
+    tick_ns,
+)
+
+RTM_NEWTCLASS = 40
+_QUEUE = 0x100000
+_LINK, _FIRST, _REST = _QUEUE | 1, _QUEUE | 2, _QUEUE | 3
+_REST_SHARE = 0.01
+"""Of the rate, which the rest has for sure: the kernel wants some."""
+
+
+def priority_buckets(
+    index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, first_udp_port: int, parent: int = ROOT
+) -> list[Message]:
+    """Shape what the interface sends to ``rate_bps``; datagrams to ``first_udp_port`` go before everything else.
+
+    Either kind has a queue of ``queue_bytes`` before its packets are dropped.
+    """
+    whole = struct.pack("=5I", 3, 10, _REST & 0xFFFF, 0, 0)
+    messages: list[Message] = [
+        (
+            RTM_NEWQDISC,
+            NLM_F_CREATE | NLM_F_REPLACE,
+            tc_header(index, _QUEUE, parent) + text(1, "htb") + attribute(2, attribute(2, whole)),
+        )
+    ]
+    classes = ((_LINK, _QUEUE, 1.0, 0), (_FIRST, _LINK, 1.0, 0), (_REST, _LINK, _REST_SHARE, 1))
+    for handle, above, share, priority in classes:
+        body = tc_header(index, handle, above) + text(1, "htb")
+        messages.append((RTM_NEWTCLASS, NLM_F_CREATE, body + _class_options(rate_bps, share, burst_bytes, priority)))
+    for handle in (_FIRST, _REST):
+        body = tc_header(index, 0, handle) + text(1, "bfifo") + attribute(2, struct.pack("=I", queue_bytes))
+        messages.append((RTM_NEWQDISC, NLM_F_CREATE, body))
+    program = _datagrams_to(first_udp_port)
+    options = attribute(3, struct.pack("=I", _FIRST))
+    options += attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program)
+    header = tc_header(index, 1, _QUEUE, 1 << 16 | socket.htons(3))
+    messages.append((RTM_NEWTFILTER, NLM_F_CREATE, header + text(1, "bpf") + attribute(2, options)))
+    return messages
+
+
+def _class_options(rate_bps: float, share: float, burst_bytes: int, priority: int) -> bytes:
+    """Rate and ceiling of a class; what it may send at once is the same time at either."""
+    ceiling = max(1, round(rate_bps / 8))
+    rate = max(1, round(ceiling * share))
+    ticks = min(0xFFFFFFFF, round(burst_bytes / ceiling * 1e9 / tick_ns()))
+    parameters = _rate(rate) + _rate(ceiling) + struct.pack("=5I", ticks, ticks, burst_bytes, 0, priority)
+    options = attribute(1, parameters)
+    if ceiling > 0xFFFFFFFF:
+        options += attribute(6, struct.pack("=Q", rate)) + attribute(7, struct.pack("=Q", ceiling))
+    return attribute(2, options)
+
+
+def _rate(bytes_per_s: int) -> bytes:
+    ethernet = 1
+    return struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 0xFFFFFFFF))
+
+
+def _datagrams_to(port: int) -> bytes:
+    """A classic BPF program over a whole Ethernet packet: IPv4 without options, UDP, that port; says no or "as the class is set"."""
+    load_half, load_byte, jump_if_equal, answer = 0x28, 0x30, 0x15, 0x06
+    ipv4, udp = 0x0800, 17
+    steps = (
+        (load_half, 0, 0, 12),
+        (jump_if_equal, 0, 5, ipv4),
+        (load_byte, 0, 0, 23),
+        (jump_if_equal, 0, 3, udp),
+        (load_half, 0, 0, 36),
+        (jump_if_equal, 0, 1, port),
+        (answer, 0, 0, 0xFFFFFFFF),
+        (answer, 0, 0, 0),
+    )
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
