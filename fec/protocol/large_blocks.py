@@ -42,6 +42,8 @@ PREAMBLE_BYTES = _PREAMBLE.size
 _CRC_OFFSET = HEADER.size - 4
 MEASURED_OVER = 100
 """Packets sent between two measurements of the loss."""
+MAX_LOSS = 0.9
+"""No rate makes up for more: where so much is lost, there is no way left, and the rate stays as it was before."""
 _MORE_THAN_ASKED = 1.03
 """Where so much more arrives than was asked for, the last link's queue is full, and what is lost is lost there."""
 
@@ -211,8 +213,9 @@ class LargeBlockSender:
             return
         arrived, span_s = received - seen_received, ((stamp_us - seen_us) & 0xFFFFFFFF) / 1e6
         congested = arrived > _MORE_THAN_ASKED * self.parameters.arrival_pps * span_s
-        loss = 1 - arrived / (sent - seen_sent)
-        self.loss = min(0.9, max(0.0, loss / 2 if congested else loss))
+        loss = max(0.0, 1 - arrived / (sent - seen_sent))
+        if loss <= MAX_LOSS:
+            self.loss = loss / 2 if congested else loss
         self._seen = (stamp_us, sent, received)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fec.protocol.large_blocks import PREAMBLE_BYTES
+from fec.protocol.large_blocks import MAX_LOSS, PREAMBLE_BYTES
 from testbed.download.plan import FILL, DownloadPlan
 from testbed.model.label_split import LABELS
 from topologies.network import reverse_of
@@ -82,9 +82,9 @@ def rivals(plan: DownloadPlan) -> Rivals:
 
 
 def _raised(plan: DownloadPlan, lost: float) -> float:
-    """Packets a second so that the rate asked for arrives, as far as the sender may; while nothing arrives it learns of no loss."""
+    """Packets a second so that the rate asked for arrives, as far as the sender may; where next to nothing arrives, as before."""
     p = plan.parameters
-    return p.arrival_pps if lost >= 1 else min(p.most_pps, p.arrival_pps / (1 - lost))
+    return p.arrival_pps if lost > MAX_LOSS else min(p.most_pps, p.arrival_pps / (1 - lost))
 
 
 def _walk(plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[float], float]) -> Prediction:

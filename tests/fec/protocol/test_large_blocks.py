@@ -97,7 +97,7 @@ def test_values_that_cannot_be_used_are_refused() -> None:
 
 
 def test_a_sender_does_not_answer_the_losses_of_its_own_congestion() -> None:
-    """After a second in which nothing arrives it sends at its highest rate; a link of little more than the rate asked for drops the rest."""
+    """After a second in which three quarters are lost it sends at its highest rate; a link of little more than the rate asked for drops the rest."""
     asked_pps, link_pps, most_pps = 400.0, 420.0, 1600.0
     parameters = LargeBlockParameters(symbol_bytes=8, block_symbols=200, arrival_pps=asked_pps, most_pps=most_pps)
     sender = LargeBlockSender(bytes(200_000), parameters, ReedSolomonBlocks(), lambda index: index)
@@ -105,15 +105,26 @@ def test_a_sender_does_not_answer_the_losses_of_its_own_congestion() -> None:
     for step in range(1, 400):
         now_s = step / 100
         due = sender.packets_due(now_s)
-        if not 1 <= now_s < 2:
-            carried = min(carried + link_pps / 100, 5.0)
-            passing = due[: int(carried)]
-            carried -= len(passing)
-            received += len(passing)
-            newest_us = max([newest_us, *(int(now_s * 1e6) for _ in passing)])
+        if 1 <= now_s < 2:
+            due = [packet for packet in due if packet.symbol % 4 == 0]
+        carried = min(carried + link_pps / 100, 5.0)
+        passing = due[: int(carried)]
+        carried -= len(passing)
+        received += len(passing)
+        newest_us = max([newest_us, *(int(now_s * 1e6) for _ in passing)])
         if step % 5 == 0:
             sender.receive(encode_acknowledgement(1, newest_us, received, {}))
         highest = max(highest, sender.loss)
         if now_s >= 3.5:
             assert sender.loss < 0.06, now_s
     assert highest > 0.6
+
+
+def test_after_a_time_in_which_nothing_arrives_the_rate_is_as_before() -> None:
+    lost = random.Random(1).randbytes(400_000)
+    seen: list[float] = []
+    sender, receiver, _ = transfer(lost, "raptorq", lambda now, label: seen.append(now) or 2 <= now < 4)  # type: ignore[func-returns-value]
+    assert receiver.file == lost
+    after = sum(4 <= now < 4.5 for now in seen)
+    assert after == pytest.approx(500, abs=25), "at 1000 packets/s, and not at ten times as much"
+    assert sender.loss < 0.1
