@@ -197,14 +197,25 @@ class LinkControl:
         return self._bucket(end, link, ROOT)
 
     def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
-        bytes_per_s = link.capacity_bps / 8
-        packet = self._mtu + 14
-        burst_bytes = min(0x7FFFFFFF, max(2 * packet, round(bytes_per_s * _BURST_S)))
-        queue_bytes = min(0x7FFFFFFF, max(_MIN_QUEUE_PACKETS * packet, round(bytes_per_s * _QUEUE_S)))
-        shaper = {"rate_bps": link.capacity_bps, "burst_bytes": burst_bytes, "queue_bytes": queue_bytes}
+        burst_bytes = min(0x7FFFFFFF, max(2 * (self._mtu + 14), round(link.capacity_bps / 8 * _BURST_S)))
         if self._first_udp_port is None:
-            return [token_bucket(end.index, parent=parent, **shaper)]
-        return priority_buckets(end.index, parent=parent, first_udp_port=self._first_udp_port, **shaper)
+            return [
+                token_bucket(
+                    end.index,
+                    rate_bps=link.capacity_bps,
+                    burst_bytes=burst_bytes,
+                    queue_bytes=queue_bytes(link, self._mtu),
+                    parent=parent,
+                )
+            ]
+        return priority_buckets(
+            end.index,
+            rate_bps=link.capacity_bps,
+            burst_bytes=burst_bytes,
+            queue_bytes=queue_bytes(link, self._mtu),
+            first_udp_port=self._first_udp_port,
+            parent=parent,
+        )
 
     def counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """See EmulatedNetwork.link_counters."""
@@ -232,6 +243,11 @@ class LinkControl:
                 value = array.array("B", struct.pack("=II", ethtool_stxcsum, 0))
                 request = struct.pack("16sP16x", end.interface.encode(), value.buffer_info()[0])
                 fcntl.ioctl(sock, siocethtool, request)
+
+
+def queue_bytes(link: Link, mtu: int) -> int:
+    """What waits before a link at most: 50 ms of its capacity, and 20 packets at least."""
+    return min(0x7FFFFFFF, max(_MIN_QUEUE_PACKETS * (mtu + 14), round(link.capacity_bps / 8 * _QUEUE_S)))
 
 
 def _shaping_refused(error: NetlinkError, delays: bool) -> CapabilityError:

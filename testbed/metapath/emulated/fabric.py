@@ -194,7 +194,7 @@ def _while_it_runs(running: _Running, start: float, ends: Sequence[EndpointProce
     plan = running.plan
     if plan.background_bps:
         time.sleep(max(0.0, start + BACKGROUND_AFTER_S - time.monotonic()))
-    with tcp_between(running.net, running.wiring, plan.source, plan.sink, plan.background_bps) as carried:
+    with tcp_between(running.net, running.wiring, (plan.source, plan.sink), plan.background_bps) as carried:
         while (now := time.monotonic() - start) < plan.duration_s:
             for end in ends:
                 if not end.alive and not end.finished:

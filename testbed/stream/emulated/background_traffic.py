@@ -22,21 +22,25 @@ _ENDING_S = 3.0
 
 
 @contextmanager
-def background_tcp(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, rate_bps: float) -> Iterator[dict[str, Any]]:
+def background_tcp(
+    net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, rate_bps: float, connections: int = 1
+) -> Iterator[dict[str, Any]]:
     """TCP beside a stream, as ``tcp_between``; InputError for a plan whose routes change (TCP would have no rules)."""
     if plan.changes and rate_bps > 0:
         raise InputError("background traffic: not while nodes move, only the stream's own rules follow them")
-    with tcp_between(net, wiring, plan.source, plan.sink, rate_bps) as carried:
+    with tcp_between(net, wiring, (plan.source, plan.sink), rate_bps, connections) as carried:
         yield carried
 
 
 @contextmanager
 def tcp_between(
-    net: EmulatedNetwork, wiring: Wiring, source_node: str, sink_node: str, rate_bps: float
+    net: EmulatedNetwork, wiring: Wiring, ends: tuple[str, str], rate_bps: float, connections: int = 1
 ) -> Iterator[dict[str, Any]]:
-    """TCP from one end point to another while the context lasts; afterwards the dictionary says what it carried.
+    """TCP from the first of two end points to the second while the context lasts; afterwards the dictionary says what it carried.
 
-    ``background_bps`` asked for, ``background_carried_bytes`` received. Nothing where the rate is 0. CapabilityError where
+    ``rate_bps`` is that of all ``connections`` together.
+
+    ``background_bps`` asked for, ``background_carried_bytes`` received in ``background_s``. Nothing where the rate is 0. CapabilityError where
     iperf3 is not there or does not start.
     """
     carried: dict[str, Any] = {}
@@ -45,12 +49,13 @@ def tcp_between(
         return
     if shutil.which("iperf3") is None:
         raise CapabilityError("background traffic needs iperf3; install it (sudo apt-get install iperf3)")
-    source, sink = wiring.host_at(source_node), wiring.host_at(sink_node)
+    source, sink = (wiring.host_at(end) for end in ends)
     quiet: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
     server = net.run_in_host(sink.name, ["iperf3", "-s", "-1", "-J", "-p", _PORT], **quiet)
     client = None
     try:
-        words = ["iperf3", "-c", sink.ip, "-p", _PORT, "-b", f"{rate_bps:.0f}", "-t", "0", "-l", "1400"]
+        words = ["iperf3", "-c", sink.ip, "-p", _PORT, "-b", f"{rate_bps / connections:.0f}", "-t", "0", "-l", "1400"]
+        words += ["-P", str(connections)]
         client = _connected(net, source.name, words, quiet)
         yield carried
         carried |= {"background_bps": rate_bps}
@@ -60,7 +65,7 @@ def tcp_between(
             client.wait(_ENDING_S)
         with contextlib.suppress(subprocess.TimeoutExpired):
             said, _ = server.communicate(timeout=_ENDING_S)
-            carried |= {"background_carried_bytes": _received_bytes(said)}
+            carried |= _received(said)
         server.kill()
         server.wait()
 
@@ -77,9 +82,14 @@ def _connected(net: EmulatedNetwork, host: str, words: list[str], quiet: dict[st
     raise CapabilityError(f"background traffic: iperf3 did not connect within {_LISTENING_S:g} s")
 
 
-def _received_bytes(said: bytes) -> int:
+def _received(said: bytes) -> dict[str, float]:
+    """Of the server's own report, which may list its last interval twice; nothing where it gave none."""
     try:
-        document = json.loads(said)
-        return int(sum(interval["sum"]["bytes"] for interval in document["intervals"]))
+        intervals = {one["sum"]["start"]: one["sum"] for one in json.loads(said)["intervals"]}
+        carried, until_s = (
+            sum(int(one["bytes"]) for one in intervals.values()),
+            max(one["end"] for one in intervals.values()),
+        )
     except (ValueError, KeyError):
-        return 0
+        return {"background_carried_bytes": 0}
+    return {"background_carried_bytes": carried, "background_s": float(until_s)}

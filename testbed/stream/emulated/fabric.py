@@ -55,8 +55,8 @@ def plan_rules(plan: StreamPlan, wiring: Wiring) -> tuple[FlowRule, ...]:
 class EmulatedStreamFabric:
     """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox only.
 
-    ``mtu`` in bytes; ``pcap``: files to record, one a link. ``background_bps``: TCP at this rate between the (first)
-    stream's end points, over the path of label 0; 0 for none. ``queues``: "priority" lets coded streams go before TCP on every link.
+    ``mtu`` in bytes; ``pcap``: files to record, one a link. ``background_bps``: TCP at this rate, on so many connections, between
+    the (first) stream's end points, over the path of label 0; 0 for none. ``queues``: "priority" lets coded streams go before TCP on every link.
     """
 
     name = "emulation"
@@ -67,11 +67,13 @@ class EmulatedStreamFabric:
         mtu: int = 1500,
         pcap: dict[LinkId, Path] | None = None,
         background_bps: float = 0.0,
+        background_connections: int = 1,
         queues: Literal["fifo", "priority"] = "fifo",
     ) -> None:
         self.mtu = mtu
         self.queues = queues
         self.background_bps = background_bps
+        self.background_connections = background_connections
         self.pcap = pcap or {}
 
     def run(self, plan: StreamPlan, progress: ReportProgress | None = None) -> StreamMeasurements:
@@ -99,7 +101,7 @@ class EmulatedStreamFabric:
                 movement.install_first()
             for link, path in self.pcap.items():
                 net.start_capture(link, path)
-            with background_tcp(net, wiring, plan, self.background_bps) as carried:
+            with background_tcp(net, wiring, plan, self.background_bps, self.background_connections) as carried:
                 found = streams_over(network, plans, report_progress, breaker, movement)
             return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
 

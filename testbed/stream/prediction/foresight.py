@@ -68,7 +68,7 @@ def stream_outcome(plan: StreamPlan, run: StreamMeasurements) -> StreamOutcome:
     decoded = ~np.isnan(blocks.complete_s)
     return StreamOutcome(
         overhead=len(run.sent.symbol) / source - 1,
-        wasted=float(run.counters["unused_parity"]) / source,
+        wasted=float(run.counters.get("unused_parity", 0)) / source,
         late=late / source,
         undecodable=float((~decoded).mean()),
         blocks=len(blocks.block),
