@@ -1,0 +1,255 @@
+"""A telephone stream beside TCP on a slow last kilometre: one queue for both, or a queue for the stream that goes first, on switches."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from scipy.stats import t as student_t
+
+from testbed.commands.studies.study import Study
+from testbed.download.planning import with_last_kilometre
+from testbed.emulation.network.links import queue_bytes
+from testbed.faults.fault import Fault
+from testbed.model.verdict import Check, Verdict
+from testbed.stream.judgement.verdict import MAX_LAG
+from testbed.stream.measurements import FloatArray, StreamMeasurements
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import HEADERS_BYTES, PlanOptions, build_plan
+from testbed.stream.prediction.foresight import stream_outcome
+from testbed.stream.profiles import PROFILES
+from topologies import load_network
+
+Row = Mapping[str, Any]
+NETWORK, SOURCE, EDGE = "swiss-t1", "s1", "s6"
+LAST_BPS, GREEDY_BPS = 1e6, 1e8
+CONNECTIONS = 4
+"""Of TCP, as a browser opens several."""
+FAULT = Fault(link=("s1", "s8", 0), start_s=3.0, stop_s=6.0)
+"""TCP goes over the path of label 0, which is another."""
+IN_TIME_S = 0.15
+"""One-way delay of a conversation (ITU-T G.114)."""
+TCP_PAYLOAD = 1448 / 1514
+TCP_FILLS = 0.85
+"""Of the queue, on average: TCP (CUBIC) gives back 30 % whenever it is full."""
+ALMOST_NONE = 0.002
+"""Of the source packets: one of the 700 of a run."""
+MTU = 1500
+QUEUED_PACKETS = 4
+"""Of TCP, of full length, that a packet of the stream may find before it: two that the shaper lets go at once, one under way, one of
+another link."""
+CASES: dict[str, tuple[Literal["fifo", "priority"], bool, str, bool]] = {
+    "alone": ("fifo", False, "none", False),
+    "one queue": ("fifo", True, "none", False),
+    "priority": ("priority", True, "none", False),
+    "one queue, code, outage": ("fifo", True, "adaptive", True),
+    "priority, code, outage": ("priority", True, "adaptive", True),
+}
+"""Name -> queues, whether TCP takes what it can get, redundancy, and whether a link of the network behind fails."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every case, three times with different seeds."""
+    lasts_s, repetitions = (10.0, 1) if quick else (15.0, 3)
+    return [{"case": case, "lasts_s": lasts_s, "seed": seed + k} for k in range(repetitions) for case in CASES]
+
+
+def last_mile_plan(point: Mapping[str, Any]) -> StreamPlan:
+    """A VOIP stream over capillary routes to a host behind a last kilometre of 1 Mbit/s."""
+    _, _, redundancy, outage = CASES[point["case"]]
+    profile = PROFILES["voip"]
+    network, last = with_last_kilometre(load_network(NETWORK), EDGE, LAST_BPS)
+    stream = StreamParameters(
+        rate_pps=profile["rate_pps"],
+        source_packets=profile["m"],
+        symbol_bytes=profile["symbol_bytes"],
+        playback_s=profile["playback"],
+        block_size=profile["m"] if redundancy == "none" else None,
+    )
+    faults = (FAULT,) if outage else ()
+    options = PlanOptions(stream=stream, faults=faults, duration_s=point["lasts_s"], seed=point["seed"])
+    return build_plan(network, SOURCE, last[1], options)[0]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One run on switches, repeated up to twice where the sender did not keep up with its own schedule."""
+    from testbed.stream.emulated.fabric import EmulatedStreamFabric
+
+    queues, tcp, _, _ = CASES[point["case"]]
+    plan = last_mile_plan(point)
+    fabric = EmulatedStreamFabric(
+        queues=queues, background_bps=GREEDY_BPS if tcp else 0.0, background_connections=CONNECTIONS
+    )
+    for _ in range(3):
+        run = fabric.run(plan)
+        if (invalid := lag_reason(plan, run)) is None:
+            break
+    return {**last_mile_row(plan, run), "invalid": invalid}
+
+
+def lag_reason(plan: StreamPlan, run: StreamMeasurements) -> str | None:
+    """Why the run says nothing. Packets that a full queue drops are what is measured here, and no reason."""
+    most_s = MAX_LAG * IN_TIME_S
+    if run.health.sender_lag_s > most_s:
+        return f"the sender lagged {1000 * run.health.sender_lag_s:.0f} ms behind its schedule (limit {1000 * most_s:.0f} ms)"
+    return f"{run.health.unplanned_drops} datagrams dropped at a socket" if run.health.unplanned_drops else None
+
+
+def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
+    """Shares of the source packets, delays in seconds, what was carried in bits a second."""
+    delays = source_delays(plan, run)
+    came = delays[np.isfinite(delays)]
+    lasts_s = plan.duration_s - plan.stream.playback_s
+    sent_pps = len(run.sent.symbol) / lasts_s
+    return {
+        "lost": float(np.isinf(delays).mean()),
+        "not_in_time": float((delays > IN_TIME_S).mean()),
+        "unplayed": stream_outcome(plan, run).late,
+        "median_s": float(np.median(came)),
+        "p99_s": float(np.quantile(came, 0.99)),
+        "sent_per_source": len(run.sent.symbol) / len(delays),
+        "stream_bps": 8 * sent_pps * (plan.stream.symbol_bytes + HEADERS_BYTES),
+        "tcp_bps": 8
+        * float(run.counters.get("background_carried_bytes", 0))
+        / float(run.counters.get("background_s", 1)),
+        "delays": [float(q) for q in np.quantile(np.where(np.isinf(delays), 1e3, delays), np.linspace(0, 1, 101))],
+    }
+
+
+def source_delays(plan: StreamPlan, run: StreamMeasurements) -> FloatArray:
+    """Shape (source packets,): from sending to first arrival, seconds; inf where it never came. Recovery by the code is not counted."""
+    sent = run.sent.symbol < plan.stream.source_packets
+    key = run.sent.block[sent] * 256 + run.sent.symbol[sent]
+    order = np.argsort(run.received.time_s, kind="stable")
+    got, first = np.unique((run.received.block * 256 + run.received.symbol)[order], return_index=True)
+    at = np.full(len(key), np.inf)
+    place = np.minimum(np.searchsorted(got, key), len(got) - 1)
+    there = got[place] == key
+    at[there] = run.received.time_s[order][first[place[there]]]
+    return np.asarray(at - run.sent.time_s[sent], dtype=np.float64)
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """With a queue of its own the stream is as if alone, and TCP has the rest; in one queue with TCP it is too late."""
+    plan = last_mile_plan(rows[0])
+    full = (plan.stream.symbol_bytes + HEADERS_BYTES) * 8 / LAST_BPS
+    shared = mean(rows, "one queue", "not_in_time")
+    deepest_s = mean(rows, "one queue", "p99_s")
+    link = next(k for k in plan.network.links if k.capacity_bps == LAST_BPS)
+    queue_s = queue_bytes(link, MTU) * 8 / LAST_BPS
+    left_bps = LAST_BPS - mean(rows, "priority", "stream_bps")
+    outage = FAULT.stop_s - FAULT.start_s
+    failing = (
+        float(plan.forward.load(plan.network.link_index[FAULT.link]))
+        * outage
+        / (plan.duration_s - plan.stream.playback_s)
+    )
+    checks = [
+        Check.equal(
+            "one queue: median delay, s",
+            TCP_FILLS * queue_s,
+            mean(rows, "one queue", "median_s"),
+            tolerance=(1 - TCP_FILLS) * queue_s,
+            rival=mean(rows, "alone", "median_s"),
+            rival_is="without TCP",
+            detail=f"TCP keeps the queue, {queue_s:.3f} s long, between 70 and 100 % full",
+        ),
+        *(
+            Check.equal(
+                f"{case}: source packets lost or later than {1000 * IN_TIME_S:.0f} ms, share",
+                0.0,
+                mean(rows, case, "not_in_time"),
+                tolerance=ALMOST_NONE,
+                uncertainty=half_width(rows, case, "not_in_time"),
+                rival=shared,
+                rival_is="the share in one queue with TCP",
+            )
+            for case in ("alone", "priority")
+        ),
+        Check.at_most(
+            "priority: delay that 99 % stay below, s",
+            QUEUED_PACKETS * (MTU + 14) * 8 / LAST_BPS + full,
+            mean(rows, "priority", "p99_s"),
+            uncertainty=half_width(rows, "priority", "p99_s"),
+            rival=deepest_s,
+            rival_is="in one queue with TCP",
+        ),
+        Check.equal(
+            "priority: what TCP carries, bit/s",
+            left_bps * TCP_PAYLOAD,
+            mean(rows, "priority", "tcp_bps"),
+            tolerance=0.04 * LAST_BPS,
+            uncertainty=half_width(rows, "priority", "tcp_bps"),
+            rival=LAST_BPS * TCP_PAYLOAD,
+            rival_is="all of the link",
+            detail=f"one queue: {mean(rows, 'one queue', 'tcp_bps') / 1e3:.0f} kbit/s",
+        ),
+        Check.equal(
+            "priority, code, outage: source packets that could not be played, share",
+            0.0,
+            mean(rows, "priority, code, outage", "unplayed"),
+            tolerance=ALMOST_NONE,
+            uncertainty=half_width(rows, "priority, code, outage", "unplayed"),
+            rival=failing,
+            rival_is="what the failed link carries meanwhile",
+        ),
+    ]
+    reasons = [row["invalid"] for row in rows if row["invalid"]]
+    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None, notes=tuple(_notes(rows)))
+
+
+def mean(rows: Sequence[Row], case: str, key: str) -> float:
+    return statistics.fmean(row[key] for row in rows if row["case"] == case)
+
+
+def half_width(rows: Sequence[Row], case: str, key: str) -> float | None:
+    """Of the 95 % interval of the mean over repetitions (Student's t); None for a single run."""
+    values: list[float] = [row[key] for row in rows if row["case"] == case]
+    if len(values) < 2:
+        return None
+    quantile = float(student_t.ppf(0.975, len(values) - 1))
+    return quantile * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    return [
+        f"{case}: {100 * mean(rows, case, 'lost'):.2f} % lost on the way, {100 * mean(rows, case, 'not_in_time'):.2f} % lost or later "
+        f"than {1000 * IN_TIME_S:.0f} ms, {100 * mean(rows, case, 'unplayed'):.2f} % not played; median delay "
+        f"{1000 * mean(rows, case, 'median_s'):.1f} ms, 99 % {1000 * mean(rows, case, 'p99_s'):.1f} ms; "
+        f"{mean(rows, case, 'sent_per_source'):.2f} packets sent per source packet; TCP {mean(rows, case, 'tcp_bps') / 1e3:.0f} kbit/s"
+        for case in dict.fromkeys(row["case"] for row in rows)
+    ]
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """How many source packets came within a delay, a line a case; lost ones never come."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.5, 4.6))
+    for number, case in enumerate(dict.fromkeys(row["case"] for row in rows)):
+        own = np.mean([row["delays"] for row in rows if row["case"] == case], axis=0)
+        axes.plot(1000 * own, np.arange(101), color=f"C{number}", linestyle="--" if "code" in case else "-", label=case)
+    axes.axvline(1000 * IN_TIME_S, color="k", linestyle=":", label=f"{1000 * IN_TIME_S:.0f} ms: a conversation")
+    axes.set(xlabel="one-way delay, ms", ylabel="source packets that came within it, %", xlim=(0, 400), ylim=(0, 101))
+    axes.set_title(f"VOIP through a last kilometre of {LAST_BPS / 1e6:g} Mbit/s, TCP beside it")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    figure.tight_layout()
+    return {"delays": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="last_mile_priority",
+    title="The last kilometre: telephony beside TCP, with one queue and with priority",
+    does="a VOIP stream and greedy TCP connections through one slow link, in one queue or with the stream first, on real switches",
+    answers="Gabrielyan 2007, section 4.5: congestion of the last kilometre is solved by QoS at the router; rival: it is not, as in one queue",
+    deviations=(
+        "Four TCP connections that take what they can get stand for bursty HTTP.",
+        "The queues are the kernel's (htb), on every link; only the last kilometre is ever full.",
+    ),
+    emulation=True,
+)
