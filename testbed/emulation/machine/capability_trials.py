@@ -159,7 +159,7 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     ),
     "datapath": (_datapath, "see openvswitch, tun and kernel_datapath"),
     "shaping": (_shaping, "sudo modprobe sch_tbf"),
-    "htb": (_htb, "sudo modprobe sch_htb (tbf is used; htb is for your own experiments)"),
+    "htb": (_htb, "sudo modprobe sch_htb (tbf is used; htb is for --queues priority)"),
     "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it links have no delay"),
     "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress, or sch_netem"),
     "nftables_loss": (_nft_loss, "sudo apt-get install nftables; sudo modprobe nft_numgen (a BPF classifier is used)"),

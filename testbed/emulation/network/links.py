@@ -92,7 +92,7 @@ class LinkControl:
             except NetlinkError as error:
                 if error.errno == _MISSING and self._first_udp_port is not None:
                     raise CapabilityError(
-                        "this kernel has no priority queues; load them (sudo modprobe sch_htb sch_fifo cls_bpf)"
+                        "this kernel has no priority queues; load them (sudo modprobe sch_htb cls_bpf)"
                     ) from error
                 raise _shaping_refused(
                     error, any(e.link.delay_s for e in self._cables.sending.values() if e.link)
@@ -212,7 +212,7 @@ class LinkControl:
             end.index,
             rate_bps=link.capacity_bps,
             burst_bytes=burst_bytes,
-            queue_bytes=queue_bytes(link, self._mtu),
+            queue_packets=queue_bytes(link, self._mtu) // (self._mtu + 14),
             first_udp_port=self._first_udp_port,
             parent=parent,
         )

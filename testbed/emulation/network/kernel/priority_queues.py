@@ -30,11 +30,12 @@ _REST_SHARE = 0.01
 
 
 def priority_buckets(
-    index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, first_udp_port: int, parent: int = ROOT
+    index: int, *, rate_bps: float, burst_bytes: int, queue_packets: int, first_udp_port: int, parent: int = ROOT
 ) -> list[Message]:
     """Shape what the interface sends to ``rate_bps``; datagrams to ``first_udp_port`` go before everything else.
 
-    Either kind has a queue of ``queue_bytes`` before its packets are dropped.
+    Either kind has a queue of ``queue_packets``; where it is full the oldest goes. (A queue that turned the newest away would report it
+    to the sender, and a user-space switch then throws away the rest of its batch, whatever kind that is.)
     """
     whole = struct.pack("=5I", 3, 10, _REST & 0xFFFF, 0, 0)
     messages: list[Message] = [
@@ -49,7 +50,7 @@ def priority_buckets(
         body = tc_header(index, handle, above) + text(1, "htb")
         messages.append((RTM_NEWTCLASS, NLM_F_CREATE, body + _class_options(rate_bps, share, burst_bytes, priority)))
     for handle in (_FIRST, _REST):
-        body = tc_header(index, 0, handle) + text(1, "bfifo") + attribute(2, struct.pack("=I", queue_bytes))
+        body = tc_header(index, 0, handle) + text(1, "pfifo_head_drop") + attribute(2, struct.pack("=I", queue_packets))
         messages.append((RTM_NEWQDISC, NLM_F_CREATE, body))
     program = _datagrams_to(first_udp_port)
     options = attribute(3, struct.pack("=I", _FIRST))
