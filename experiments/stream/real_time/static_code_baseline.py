@@ -1,0 +1,227 @@
+"""The baseline of the literature, RS(30,23) at a fixed rate over two paths: which failures it repairs, and which call for more; virtual time.
+
+Every cable of a route fails in turn, for so long; what is lost, added up over the cables, is what a stream loses for each failure that a
+cable has a second, so that routes of more cables pay for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from testbed.commands.studies.study import Study
+from testbed.faults.fault import Fault
+from testbed.faults.schedules import cables_of
+from testbed.model.verdict import Check, Verdict
+from testbed.stream.endpoints import label_sequence
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import PlanOptions, build_plan
+from testbed.stream.prediction.active_faults import fault_intervals
+from testbed.stream.simulated import SimulatedStreamFabric
+from topologies import load_network
+
+Row = Mapping[str, Any]
+NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
+RATE_PPS, M, N = 500.0, 23, 30
+SENDERS: dict[str, tuple[str, int | None]] = {
+    "no code, single path": ("single", M),
+    "RS(30,23), single path": ("single", N),
+    "RS(30,23), two paths": ("disjoint-2", N),
+    "RS(30,23), capillary": ("capillary", N),
+    "adaptive, capillary": ("capillary", None),
+}
+"""Name -> routing method, and the fixed block size."""
+REST_S, PHASE_S = 1.3, 0.011
+LONGEST = 500
+"""Of the failures, in packets of the source: a second."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Failures by their length in source packets (2 ms each), for every sender."""
+    lengths: tuple[int, ...] = (4, 7, 10, 14, 20, 28, 40, LONGEST)
+    if not quick:
+        lengths = (2, 4, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 56, 80, 150, LONGEST)
+    return [
+        {"sender": sender, "packets": packets, "phases": 2 if quick else 4, "seed": seed}
+        for sender in SENDERS
+        for packets in lengths
+    ]
+
+
+@cache
+def calm_plan(sender: str, seed: int) -> StreamPlan:
+    """The stream before anything fails."""
+    method, block_size = SENDERS[sender]
+    stream = StreamParameters(rate_pps=RATE_PPS, source_packets=M, block_size=block_size, hold_s=0.5)
+    options = PlanOptions(method=method, stream=stream, duration_s=1.0, seed=seed)
+    return build_plan(load_network(NETWORK), SOURCE, SINK, options)[0]
+
+
+def failing_plan(point: Mapping[str, Any]) -> StreamPlan:
+    """Each loaded cable in turn, several times at different moments of a block."""
+    plan = calm_plan(point["sender"], point["seed"])
+    cables = cables_of(plan.network.links[i].id for i in plan.forward.loaded)
+    lasts_s = point["packets"] / RATE_PPS
+    faults = []
+    at_s = 1.0
+    for cable in cables:
+        for _ in range(point["phases"]):
+            faults.append(Fault(link=cable, start_s=at_s, stop_s=at_s + lasts_s))
+            at_s += lasts_s + REST_S + PHASE_S
+    return replace(plan, faults=tuple(faults), duration_s=at_s + 1.0)
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Source packets lost or late for each failure, summed over the cables; what was sent for each source packet."""
+    plan = failing_plan(point)
+    run = SimulatedStreamFabric().run(plan)
+    source = int((run.sent.symbol < M).sum())
+    predicted = predicted_loss(plan) if plan.stream.block_size is not None else (0, 0)
+    return {
+        "cables": len(plan.faults) // point["phases"],
+        "heaviest": max(float(plan.forward.load(i)) for i in plan.forward.loaded),
+        "lost": float(run.blocks.late_source_packets.sum()) / point["phases"],
+        "sent_per_source": len(run.sent.symbol) / source,
+        "predicted": predicted[0] / point["phases"],
+        "uncoded": predicted[1] / point["phases"],
+    }
+
+
+def predicted_loss(plan: StreamPlan) -> tuple[int, int]:
+    """Source packets that a fixed code loses under the plan's failures, and those that are lost on the way: from when packets are due,
+    their labels and the split alone.
+
+    Source packets come at the stream's rate, a block's parity evenly over the time of the next one; a block of which fewer than M
+    packets are left loses what it lost of its source packets.
+    """
+    size = plan.stream.block_size
+    assert size is not None
+    order, blocks = label_sequence(plan), int((plan.duration_s - plan.stream.playback_s) * RATE_PPS / M)
+    labels = np.array([order.label(k) for k in range(size * blocks)]).reshape(-1, size)
+    parity = M - 1 + (np.arange(size - M) + 0.5) * M / max(1, size - M)
+    due_s = (np.arange(blocks)[:, None] * M + np.concatenate([np.arange(M), parity])) / RATE_PPS
+    gone = np.zeros(labels.shape, dtype=bool)
+    for fault in plan.faults:
+        failing = (due_s >= fault.start_s) & (due_s < fault.stop_s)
+        for start, stop in fault_intervals(plan, fault):
+            gone |= failing & (labels >= start) & (labels < stop)
+    undecodable = (~gone).sum(axis=1) < M
+    return int(gone[undecodable][:, :M].sum()), int(gone[:, :M].sum())
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Two paths double the failure that a fixed code repairs, and repair no long one; redundancy that adapts does."""
+    checks = []
+    for sender, rival in (("RS(30,23), single path", 0.0), ("RS(30,23), two paths", float(N - M))):
+        own = [row for row in rows if row["sender"] == sender]
+        checks.append(
+            Check.equal(
+                f"{sender}: longest failure without loss, source packets",
+                (N - M) / own[0]["heaviest"],
+                longest_without_loss(own),
+                tolerance=1.5 / own[0]["heaviest"],
+                rival=rival,
+                rival_is="on a single path" if rival else "without a code",
+                detail=f"7 losses a block are repaired; the most loaded cable carries {own[0]['heaviest']:.2f}",
+            )
+        )
+    checks += [_prediction_check(sender, rows) for sender in SENDERS if sender.startswith("RS")]
+    long = {row["sender"]: row for row in rows if row["packets"] == LONGEST}
+    static, adaptive = long["RS(30,23), two paths"], long["adaptive, capillary"]
+    checks += [
+        Check.equal(
+            "RS(30,23), two paths: lost while a cable is down for a second, share",
+            0.5,
+            static["lost"] / static["cables"] / LONGEST,
+            tolerance=0.05,
+            rival=0.0,
+            rival_is="the code repairs it",
+            detail=f"either path carries half, more than 7 of 30; {static['sent_per_source']:.2f} packets sent for each source packet",
+        ),
+        Check.at_most(
+            "adaptive, capillary: lost while a cable is down for a second, summed over the route's cables, shares",
+            0.1 * static["lost"] / LONGEST,
+            adaptive["lost"] / LONGEST,
+            rival=static["lost"] / LONGEST,
+            rival_is="RS(30,23) over two paths",
+            detail=f"{adaptive['cables']} cables instead of {static['cables']}; {adaptive['sent_per_source']:.2f} packets sent for each "
+            "source packet",
+        ),
+    ]
+    return Verdict(checks=tuple(checks), notes=tuple(_notes(rows)))
+
+
+def _prediction_check(sender: str, rows: Sequence[Row]) -> Check:
+    """Over all lengths: what the failures took, against what the labels and the schedule say."""
+    own = [row for row in rows if row["sender"] == sender]
+    total, uncoded = sum(row["predicted"] for row in own), sum(row["uncoded"] for row in own)
+    return Check.equal(
+        f"{sender}: source packets lost, all lengths together, over those that labels and schedule predict",
+        1.0,
+        sum(row["lost"] for row in own) / total,
+        tolerance=0.01,
+        rival=uncoded / total,
+        rival_is="without a code",
+        detail=f"{total:.0f} predicted over {len(own)} lengths",
+    )
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    found = []
+    for sender in SENDERS:
+        own = [row for row in rows if row["sender"] == sender]
+        shares = ", ".join(f"{1000 * row['packets'] / RATE_PPS:g} ms {row['lost'] / row['packets']:.2f}" for row in own)
+        found.append(
+            f"{sender}, {own[0]['cables']} cables: lost of what is sent meanwhile, summed over the cables: {shares}"
+        )
+    return found
+
+
+def longest_without_loss(rows: Sequence[Row]) -> float:
+    """In source packets: the middle between the longest failure before which none lost a packet, and the next."""
+    ordered = sorted(rows, key=lambda row: row["packets"])
+    first = next((k for k, row in enumerate(ordered) if row["lost"] > 0), None)
+    if first is None:
+        return float(ordered[-1]["packets"])
+    return (ordered[first - 1]["packets"] + ordered[first]["packets"]) / 2 if first else 0.0
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """What failures of one length cost, summed over the route's cables; below, what each sender sends."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8))
+    for sender, mark in zip(SENDERS, "xosD^", strict=True):
+        own = sorted((row for row in rows if row["sender"] == sender), key=lambda row: row["packets"])
+        at = [1000 * row["packets"] / RATE_PPS for row in own]
+        left.plot(at, [row["lost"] / row["packets"] for row in own], f"{mark}-", fillstyle="none", label=sender)
+        right.plot(at, [row["sent_per_source"] for row in own], f"{mark}-", fillstyle="none", label=sender)
+    left.set(
+        ylabel="lost, of the packets sent meanwhile,\nsummed over the route's cables",
+        title="Source packets lost or late",
+    )
+    right.set(ylabel="packets sent for each source packet", title="Redundancy, over the whole stream")
+    for axes in (left, right):
+        axes.set(xscale="log", xlabel="length of a failure, ms")
+        axes.grid(alpha=0.3)
+        axes.set_ylim(bottom=0)
+    left.legend(fontsize="small")
+    figure.tight_layout()
+    return {"static": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="static_code_baseline",
+    title="RS(30,23) at a fixed rate over two paths, the baseline of the literature",
+    does="packets lost by failures from 4 ms to a second, with RS(30,23) on one path, two and many, without a code, and with redundancy that adapts",
+    answers="Gabrielyan 2007, section 4.1: static RS(30,23) over two paths has clear advantages over a single path [Nguyen03]; rival: it has none",
+    deviations=(
+        "Failures are cuts of one cable at a time; [Nguyen03] drew bursts of losses on the Internet.",
+        "The single path is the network's shortest, as OSPF would choose.",
+    ),
+)

@@ -1,0 +1,90 @@
+"""The runs of replication/ are judged as they were when they were made, and spoilt as a check's rival they no longer pass it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from testbed.commands.studies.study import Study, drawn
+from testbed.model.verdict import Verdict
+from tests.helpers.paths import ROOT
+
+Row = dict[str, Any]
+Spoil = Callable[[Row], Row]
+
+
+def study(name: str) -> Study:
+    found: Study = importlib.import_module(f"experiments.stream.real_time.{name}").STUDY
+    return found
+
+
+def published(name: str) -> tuple[list[Row], dict[str, Any]]:
+    """Rows and verdict of the newest run."""
+    run = sorted(path for path in (ROOT / "replication" / name).iterdir() if (path / "verdict.json").is_file())[-1]
+    rows = [json.loads(line) for line in (run / "points.jsonl").read_text().splitlines()]
+    return rows, json.loads((run / "verdict.json").read_text())
+
+
+def not_held(verdict: Verdict) -> list[str]:
+    return [check.name for check in verdict.checks if not check.passed]
+
+
+def lost_nothing(row: Row) -> Row:
+    return {**row, "lost": 0.0}
+
+
+def lost_as_alone(row: Row) -> Row:
+    return {**row, "lost": 200.0 * row["outage_s"]}
+
+
+def lost_on_the_way(row: Row) -> Row:
+    return {**row, "lost": row["uncoded"]}
+
+
+SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
+    ("playback_buffer", "sender", "single path, retransmission", lost_as_alone, "longest failure without loss"),
+    ("playback_buffer", "sender", "single path, heavy code", lost_nothing, "over those that no code saves"),
+    ("playback_buffer", "sender", "capillary", lost_as_alone, "capillary: packets lost"),
+    ("playback_buffer", "sender", "two paths", lost_as_alone, "two paths: packets lost"),
+    ("static_code_baseline", "sender", "RS(30,23), two paths", lost_on_the_way, "two paths: longest failure"),
+    ("static_code_baseline", "sender", "RS(30,23), two paths", lost_nothing, "down for a second, share"),
+    ("static_code_baseline", "sender", "RS(30,23), capillary", lost_on_the_way, "labels and schedule predict"),
+    (
+        "static_code_baseline",
+        "sender",
+        "adaptive, capillary",
+        lambda row: {**row, "lost": 2.0 * row["packets"]},
+        "adaptive, capillary",
+    ),
+]
+"""Study, which rows (a key and its value), what is done to them, and a part of the name of a check that then does not hold."""
+STUDIES = list(dict.fromkeys(name for name, *_ in SPOILT))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_published_rows_are_judged_as_published(name: str) -> None:
+    rows, verdict = published(name)
+    again = study(name).judge(rows).to_json()
+    assert [(c["name"], c["outcome"]) for c in again["checks"]] == [
+        (c["name"], c["outcome"]) for c in verdict["checks"]
+    ]
+    assert all(c["rival"] is not None for c in again["checks"]), "every check names its rival"
+
+
+@pytest.mark.parametrize(("name", "key", "value", "spoil", "says"), SPOILT)
+def test_a_run_spoilt_as_the_rival_does_not_pass(name: str, key: str, value: Any, spoil: Spoil, says: str) -> None:
+    rows, _ = published(name)
+    assert any(row[key] == value for row in rows)
+    spoilt = [spoil(row) if row[key] == value else row for row in rows]
+    before = not_held(study(name).judge(rows))
+    assert any(says in check for check in set(not_held(study(name).judge(spoilt))) - set(before))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_figures_are_drawn(name: str) -> None:
+    rows: Sequence[Row] = published(name)[0]
+    assert all("<svg" in figure for figure in drawn(study(name), list(rows)).values())
