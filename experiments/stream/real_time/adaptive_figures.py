@@ -10,8 +10,9 @@ Row = Mapping[str, Any]
 STYLES = {
     "clairvoyant": ("#000000", "--", "x"),
     "diagnosing": ("#cc79a7", "-", "D"),
-    "adaptive": ("#0072b2", "-", "o"),
-    "adaptive, short hold": ("#56b4e9", "-", "s"),
+    "estimating": ("#0072b2", "-", "o"),
+    "estimating, short hold": ("#56b4e9", "-", "s"),
+    "none": ("#e69f00", ":", "*"),
     "fixed, at rest": ("#d55e00", ":", "v"),
     "fixed, for the worst": ("#009e73", ":", "^"),
 }

@@ -86,7 +86,7 @@ def test_the_study_passes_on_a_short_stream_and_fails_where_the_sender_does_not_
     assert all("<svg" in drawing for drawing in drawn(adaptive_redundancy.STUDY, rows).values())
     still = next(row for row in rows if row["sender"] == "fixed, at rest")
     stuck = [
-        {**row, **({k: still[k] for k in ("late", "first_decode_s")} if "adaptive" in row["sender"] else {})}
+        {**row, **({k: still[k] for k in ("late", "first_decode_s")} if "estimating" in row["sender"] else {})}
         for row in rows
     ]
     assert not adaptive_redundancy.judge(stuck).passed
