@@ -45,6 +45,14 @@ def lost_on_the_way(row: Row) -> Row:
     return {**row, "lost": row["uncoded"]}
 
 
+def deaf_to_the_buffer(row: Row) -> Row:
+    return {**row, "transient_late": 0, "steady_late": 0}
+
+
+def never_answered(row: Row) -> Row:
+    return {**row, "steady_late": row["carried"]}
+
+
 SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
     ("playback_buffer", "sender", "single path, retransmission", lost_as_alone, "longest failure without loss"),
     ("playback_buffer", "sender", "single path, heavy code", lost_nothing, "over those that no code saves"),
@@ -60,6 +68,8 @@ SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
         lambda row: {**row, "lost": 2.0 * row["packets"]},
         "adaptive, capillary",
     ),
+    ("coding_deadlines", "m", 40, deaf_to_the_buffer, "M = 40: packets late or lost, buffers shorter"),
+    ("coding_deadlines", "m", 20, never_answered, "M = 20: packets late or lost, buffers of two"),
 ]
 """Study, which rows (a key and its value), what is done to them, and a part of the name of a check that then does not hold."""
 STUDIES = list(dict.fromkeys(name for name, *_ in SPOILT))
