@@ -20,7 +20,7 @@ from testbed.stream.prediction.expected_redundancy import expected_redundancy
 
 Row = Mapping[str, Any]
 LASTS_S, HOUR_S = 3.0, 3600.0
-HOURS = ({0.15: 8, 0.4: 3, 1.0: 2}, {0.4: 3})
+HOURS = ({0.15: 6, 0.4: 2, 1.0: 1}, {0.4: 2})
 """Of each network, hours by failures in force on average (N t / d): so many failures that chance leaves less open than the rival's gap."""
 MOST_IN_REGIME = 0.5
 """Failures in force on average up to which equation 45 neglects little: three and more at once."""

@@ -8,8 +8,11 @@ formula asks for in their time, is the *transient*: late parity before the answe
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +23,15 @@ from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import epochs
 from testbed.stream.prediction.expected_redundancy import StateCosts
-from testbed.stream.prediction.suspects import cable_name
+from testbed.stream.prediction.suspects import DIAGNOSES, cable_name
 
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-_ANSWER_BLOCKS = 5
-"""A sender that has not answered a state after two reports and so many blocks is judged all the same."""
+_ANSWER_BLOCKS, _ANSWER_LOSSES = 5, 3
+"""A sender that has not answered a state after two reports, so many blocks and the time in which so many packets are lost is judged
+all the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +81,14 @@ class FailureCosts:
 
 
 class _States(NamedTuple):
-    """Shape (states,) each: when they begin and end, how many cables are broken, N less N at rest (nan beyond reach), and which."""
+    """Shape (states,) each: when they begin and end, how many cables are broken, N less N at rest (nan beyond reach), the fraction of
+    labels lost, and which cables."""
 
     start_s: FloatArray
     stop_s: FloatArray
     down: IntArray
     extra: FloatArray
+    loss: FloatArray
     names: list[str]
 
     @property
@@ -150,7 +156,7 @@ def _blocks(plan: StreamPlan, run: StreamMeasurements, states: _States, base: in
     first = first_of_block(run)
     begun = np.zeros(len(started))
     begun[np.searchsorted(run.blocks.block, run.sent.block[first])] = run.sent.block_size[first]
-    settled = _settled(plan, states, (started, begun - base, state)) & ~np.isnan(states.extra)[state]
+    settled = _settled(plan, run, states, (started, begun - base, state)) & ~np.isnan(states.extra)[state]
     wanted = np.nan_to_num(states.extra)[state]
     return _Blocks(state, counts - base, wanted, np.maximum(0.0, counts - begun), settled)
 
@@ -168,20 +174,42 @@ def _states(plan: StreamPlan, run: StreamMeasurements, costs: StateCosts) -> _St
         np.array([epoch.stop_s for epoch in found]),
         broken.sum(axis=1),
         costs.block_sizes(broken) - costs.base,
+        costs.losses(broken),
         ["+".join(cable_name(costs.cables[k]) for k in np.flatnonzero(row)) for row in broken],
     )
 
 
-def _settled(plan: StreamPlan, states: _States, blocks: tuple[FloatArray, FloatArray, IntArray]) -> BoolArray:
+def _settled(
+    plan: StreamPlan, run: StreamMeasurements, states: _States, blocks: tuple[FloatArray, FloatArray, IntArray]
+) -> BoolArray:
     """Which blocks began after the answer to their state and were over, parity included, before its end.
 
     ``blocks``: when each began, N as it was then less N at rest, and its state.
     """
     started, begun, state = blocks
     block_s = plan.stream.source_packets / plan.stream.rate_pps
-    answered = np.minimum(states.stop_s, states.start_s + 2 * plan.stream.report_interval_s + _ANSWER_BLOCKS * block_s)
-    np.minimum.at(answered, state, np.where(begun == states.extra[state], started, np.inf))
+    lost_pps = plan.stream.rate_pps * states.loss
+    usual_s = 2 * plan.stream.report_interval_s + _ANSWER_BLOCKS * block_s
+    losses_s = np.divide(_ANSWER_LOSSES, lost_pps, out=np.zeros(len(lost_pps)), where=lost_pps > 0)
+    latest = np.minimum(states.stop_s, states.start_s + usual_s + losses_s)
+    answered = latest.copy()
+    certain = _certain_again_s(run, states, latest)
+    right = (begun == states.extra[state]) & (started >= certain[state])
+    np.minimum.at(answered, state, np.where(right, started, np.inf))
     return np.asarray((started >= answered[state]) & (started + 2 * block_s < states.stop_s[state]))
+
+
+def _certain_again_s(run: StreamMeasurements, states: _States, latest: FloatArray) -> FloatArray:
+    """Shape (states,): when the last doubt that came up before ``latest`` was over, at the latest then; the state's beginning where the
+    sender had none."""
+    found = states.start_s.copy()
+    events: Sequence[Mapping[str, Any]] = run.counters.get(DIAGNOSES, ())
+    for event, after in pairwise([*events, {"at_s": math.inf}]):
+        if not event.get("certain", True):
+            state = int(np.searchsorted(states.start_s, event["at_s"], side="right")) - 1
+            if event["at_s"] < latest[state]:
+                found[state] = max(found[state], min(latest[state], after["at_s"]))
+    return found
 
 
 def _means(states: _States, blocks: _Blocks) -> FloatArray:
