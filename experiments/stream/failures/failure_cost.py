@@ -232,6 +232,12 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         cables = [one for row in own for one in row["by_cable"]]
         at, drawn = [one["predicted"] for one in cables], [one["measured"] for one in cables]
         right.plot(at, drawn, "o", color=f"C{number}", fillstyle="none", label=network)
+    lasting = sorted({row["lasts_s"] for row in rows})
+    left.set_xticks(lasting, [f"{lasts_s:g}" for lasts_s in lasting])
+    left.minorticks_off()
+    left.plot([], [], "ko", label="measured, without the transient")
+    left.plot([], [], "kx", label="measured, all packets")
+    left.plot([], [], "k:", label="rival: as the shortest")
     most = max([one["predicted"] for row in rows for one in row["by_cable"]], default=1.0)
     right.plot([0, most], [0, most], "k--", linewidth=1, label="as predicted")
     left.set(xlabel="duration of a failure, s", ylabel="packets beyond rest a failure", title="by duration")
@@ -256,9 +262,10 @@ def _draw_by_duration(axes: Any, rows: Sequence[Row], colour: str, network: str)
         formula.append(asked)
         steady.append(sent)
         total.append(sum(row["total"] for row in own) / max(1, sum(row["failures"] for row in own)))
-    axes.loglog(lasting, formula, "-", color=colour, label=f"{network}: eq. 22 for these failures")
-    axes.loglog(lasting, steady, "o", color=colour, label="measured, without the transient")
-    axes.loglog(lasting, total, "x", color=colour, label="measured, all packets")
+    axes.loglog(lasting, formula, "-", color=colour, label=f"{network}: eq. 22")
+    axes.loglog(lasting, steady, "o", color=colour)
+    axes.loglog(lasting, total, "x", color=colour)
+    axes.loglog(lasting, [formula[0]] * len(lasting), ":", color=colour)
 
 
 STUDY = Study.of_module(
