@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ from testbed.stream.judgement.failure_costs import FailureCosts, failure_costs
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.expected_redundancy import StateCosts
+from testbed.stream.prediction.suspects import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
 
@@ -72,3 +74,16 @@ def test_a_time_in_which_no_report_gets_back_counts_for_nothing() -> None:
     costs = costs_of(swiss_plan(("s1", "s2", 5.0, 25.0), ("s1", "s6", 5.0, 25.0)))  # both ways back begin or end there
     assert costs.beyond_s == pytest.approx(20.0, abs=0.01)
     assert costs.undecodable_settled == 0
+
+
+def test_blocks_begun_while_the_sender_doubts_belong_to_the_transient_but_not_for_ever() -> None:
+    plan = swiss_plan(("s1", "s2", 5.0, 25.0))
+    run = SimulatedStreamFabric().run(plan)
+    sure = failure_costs(plan, run)
+
+    def doubting(until_s: float) -> FailureCosts:
+        events = [{"at_s": 5.2, "certain": False}, {"at_s": until_s, "certain": True}]
+        return failure_costs(plan, replace(run, counters={**run.counters, DIAGNOSES: events}))
+
+    assert sure.settled > doubting(6.0).settled > 0
+    assert doubting(20.0).settled > 0.85 * sure.settled  # after 1.3 s the sender is judged all the same
