@@ -17,7 +17,7 @@ STREAM = StreamParameters(rate_pps=200.0, playback_s=PLAYBACK_S, symbol_bytes=25
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Ten minutes, and five with shorter and with longer failures (quick: half a minute each)."""
     one = NETWORKS[0]
-    runs = ((900, 1.0, 30.0), (360, 4.0, 30.0)) if quick else ((120, 4.0, 580.0), (180, 2.0, 290.0), (90, 8.0, 290.0))
+    runs = ((900, 1.0, 30.0), (360, 4.0, 30.0)) if quick else ((120, 4.0, 580.0), (180, 2.0, 290.0), (160, 8.0, 290.0))
     return [
         {
             "network": one.name,

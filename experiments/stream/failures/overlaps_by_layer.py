@@ -257,17 +257,20 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
             right.plot(at, computed, "-", color=f"C{number}", label=f"{words}, computed")
     left.set(title=f"geometric mean of {len(whole)} networks", ylabel="mean redundancy, over that of layer 1")
     packets = [row for row in rows if row["kind"] == "packets"]
-    for layers, colour in ((1, "C0"), (FULL, f"C{len(LAYERS) - 1}")):
+    for layers, colour, aside in ((1, "C0", 0.96), (FULL, f"C{len(LAYERS) - 1}", 1.04)):
         for u in sorted({row["unavailable"] for row in packets}):
             own = [row for row in packets if (row["layers"], row["unavailable"]) == (layers, u)]
             spread = math.sqrt(sum(row["expected"]["spread"] ** 2 for row in own)) / len(own)
             mean = sum(row["redundancy"] for row in own) / len(own)
-            right.errorbar([100 * u], [mean / u], yerr=[1.96 * spread / u], fmt="o", color=colour, fillstyle="none")
+            right.errorbar(
+                [100 * u * aside], [mean / u], yerr=[1.96 * spread / u], fmt="o", color=colour, fillstyle="none"
+            )
     right.set(title=f"{SHOWN[0]}; circles: packets, 95 % of chance", ylabel="mean redundancy, over unavailability")
     for axes in (left, right):
         axes.set(xscale="log", xlabel="time for which each cable is broken: rate x duration, %")
+        axes.set_xticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="upper left")
     figure.tight_layout()
     return {"overlaps_by_layer": figure}
 
