@@ -13,6 +13,7 @@ from experiments.stream.networks import NETWORKS
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
+from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import disjoint_paths
 from testbed.stream.judgement.analysis import SessionAnalysis
 from testbed.stream.judgement.fault_results import predicted_block_size
@@ -78,39 +79,40 @@ def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[s
         faults=EachLink(precision=PRECISION[fabric], most=MOST_LINKS[fabric]),
         seed=point["seed"],
     )
-    plan, _ = plan_session(request)
+    plan, route = plan_session(request)
     forced = [i for i in plan.forward.loaded if plan.forward.load(i) == 1]
     finite = protectable_links(plan)
-    row = _finite_part(_session(request, fabric).analysis, plan.stream.source_packets) if finite else dict(_NOTHING)
-    cut = _session(replace(request, faults=_failures(plan, forced)), fabric).analysis.faults if forced else ()
+    row = _finite_part(_session(plan, route, fabric).analysis, plan.stream.source_packets) if finite else dict(_NOTHING)
+    cut = _session(_with_failures_of(plan, forced), route, fabric).analysis.faults if forced else ()
     row |= {"whole": _predicted_whole(plan, finite), "of_links": len(finite), "forced": len(forced)}
-    return row | {"forced_open": sum(fault.measured_loss != 1 for fault in cut)}
+    row |= {"forced_open": sum(fault.measured_loss != 1 for fault in cut)}
+    return {key: round(value, 9) for key, value in row.items()}
 
 
 def _predicted_whole(plan: StreamPlan, links: Sequence[int]) -> float:
     """Equation 23 over all of these links, each with the block size for the labels that its cable carries either way."""
     base = block_size_policy(plan).base
     total = 0.0
-    for fault in _failures(plan, links):
+    for fault in _with_failures_of(plan, links).faults:
         times = FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s)
         size = predicted_block_size(plan, times, predicted_loss(plan, fault), base)
         total += size / base - 1 if size is not None else 0.0
     return total
 
 
-def _failures(plan: StreamPlan, links: Sequence[int]) -> tuple[Fault, ...]:
+def _with_failures_of(plan: StreamPlan, links: Sequence[int]) -> StreamPlan:
     """The links down for 0.6 s each, one after another."""
     lasts_s, every_s = 0.6, 0.6 + recovery_s(plan.stream)
     starts = [WARM_UP_S + k * every_s for k in range(len(links))]
-    return tuple(
+    faults = tuple(
         Fault(link=plan.network.links[i].id, kind="down", start_s=at, stop_s=at + lasts_s)
         for i, at in zip(links, starts, strict=True)
     )
+    return replace(plan, faults=faults, duration_s=WARM_UP_S + len(links) * every_s + plan.stream.playback_s)
 
 
-def _session(request: SessionRequest, fabric: str) -> Session:
+def _session(plan: StreamPlan, route: SplitRoute, fabric: str) -> Session:
     """On switches a run is repeated where the machine could not keep up, or where counting leaves more open than is allowed."""
-    plan, route = plan_session(request)
     attempts = ATTEMPTS if fabric == "emulation" else 1
     for _ in range(attempts):
         session = run_session(plan, route, open_fabric(fabric))
@@ -118,7 +120,7 @@ def _session(request: SessionRequest, fabric: str) -> Session:
         if reason is None and open_to <= session.analysis.ror_tolerance:
             return session
     if reason is not None:
-        raise InvalidRunError(f"{request.network}, {plan.method}: {reason}, {attempts} times in a row; repeat it")
+        raise InvalidRunError(f"{plan.network.name}, {plan.method}: {reason}, {attempts} times in a row; repeat it")
     return session
 
 
