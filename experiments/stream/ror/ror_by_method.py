@@ -11,7 +11,7 @@ from testbed.commands.studies.study import Study
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Six methods on Swiss-T1, NSFNET and twelve mobile networks; quick: on Swiss-T1, NSFNET and one, stratified labels."""
+    """Six methods on Swiss-T1, NSFNET and six mobile networks; quick: on Swiss-T1, NSFNET and one, stratified labels."""
     networks = named_networks()
     if not quick:
         networks = [ends for ends in networks if not ends[0].startswith("manet")] + mobile_networks(
@@ -37,6 +37,6 @@ STUDY = Study.of_module(
     deviations=(
         "At most 16 links of a route fail, spread evenly over the order by load; what they are off is scaled up to all links.",
         "The document compares capillary routing with its own first layers; the other methods are ours.",
-        "Twelve mobile networks of 40 and 60 nodes, one pair of end points each.",
+        "Six mobile networks of 40 to 115 nodes, one pair of end points each.",
     ),
 )
