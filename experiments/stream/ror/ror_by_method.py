@@ -15,7 +15,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     networks = named_networks()
     if not quick:
         networks = [ends for ends in networks if not ends[0].startswith("manet")] + mobile_networks(
-            seed, sizes=(40, 60)
+            seed, sizes=(40, 80, 115), each=2
         )
     return [
         {"network": name, "source": source, "sink": sink, "method": method, "labels": labels, "seed": seed}
