@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -74,7 +75,12 @@ def build_download(
     )
     chosen = tuple(faults) if faults is not None else _default_faults(plan, predict(plan).seconds)
     plan = replace(plan, faults=chosen)
-    return replace(plan, limit_s=2 * predict(plan).seconds + 5)
+    seconds = predict(plan).seconds
+    if math.isinf(seconds):
+        raise InputError(
+            "faults: no way is ever left for what the file still needs; let them end, or choose another --method"
+        )
+    return replace(plan, limit_s=2 * seconds + 5)
 
 
 def _default_faults(plan: DownloadPlan, seconds: float) -> tuple[Fault, ...]:

@@ -12,6 +12,7 @@ from testbed.download.plan import DownloadPlan
 from testbed.download.planning import DownloadOptions, build_download
 from testbed.download.prediction import loss_at, predict, rivals
 from testbed.download.simulated import simulate_download
+from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from topologies import load_network
 
@@ -65,6 +66,12 @@ def test_without_failures_there_is_no_rival_and_the_duration_is_judged_all_the_s
     assert outcomes(plan, run) == ["holds"] * 3
     assert run.seconds is not None
     assert outcomes(plan, replace(run, seconds=1.5 * run.seconds))[1] == "fails"
+
+
+def test_a_way_that_is_never_there_again_is_refused() -> None:
+    options = DownloadOptions(file_bytes=400_000, last_rate_bps=8e6, method="single")
+    with pytest.raises(InputError, match="let them end"):
+        build_download(load_network("ring:4"), "s0", "s2", options, faults=(Fault(link=("s0", "s1", 0)),))
 
 
 def test_a_cut_cable_loses_what_its_other_direction_carries() -> None:
