@@ -26,14 +26,12 @@ BIN_S = 0.1
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Every download over every network, with either code, on both fabrics; the same file under the same outage."""
-    networks = ("swiss-t1",) if quick else tuple(PAIRS)
-    codes = ("raptorq",) if quick else ("raptorq", "reed-solomon")
+    """Every download over every network, on both fabrics; the same file under the same outage. The other code over one network."""
+    cases = [("swiss-t1", "raptorq")] if quick else [*((n, "raptorq") for n in PAIRS), ("swiss-t1", "reed-solomon")]
     size = 1_000_000 if quick else 2_000_000
     return [
         {"network": network, "code": code, "bytes": size, "download": download, "fabric": fabric, "seed": seed}
-        for network in networks
-        for code in codes
+        for network, code in cases
         for fabric in ("simulator", "emulation")
         for download in DOWNLOADS
     ]
