@@ -53,6 +53,18 @@ def never_answered(row: Row) -> Row:
     return {**row, "steady_late": row["carried"]}
 
 
+def as_slow_as_the_rival(row: Row) -> Row:
+    return {**row, "seconds": row["seconds"] + 0.56, "verdict": "failed"}
+
+
+def as_dear_as_an_estimate(row: Row) -> Row:
+    return {**row, "overhead": 0.45, "first_decode_s": [None]}
+
+
+def raised_only_while_down(row: Row) -> Row:
+    return {**row, "raised": row["down"]}
+
+
 SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
     ("playback_buffer", "sender", "single path, retransmission", lost_as_alone, "longest failure without loss"),
     ("playback_buffer", "sender", "single path, heavy code", lost_nothing, "over those that no code saves"),
@@ -70,6 +82,14 @@ SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
     ),
     ("coding_deadlines", "m", 40, deaf_to_the_buffer, "M = 40: packets late or lost, buffers shorter"),
     ("coding_deadlines", "m", 20, never_answered, "M = 20: packets late or lost, buffers of two"),
+    ("download_rates", "download", "raises its rate", as_slow_as_the_rival, "raised rate over constant rate"),
+    ("download_rates", "download", "raises its rate", as_slow_as_the_rival, "verdict of the download that raises"),
+    ("download_rates", "download", "never raises it", lambda row: {**row, "verdict": "passed"}, "never raises it"),
+    ("adaptive_redundancy", "sender", "diagnosing", as_dear_as_an_estimate, "overhead beyond that of foresight"),
+    ("adaptive_redundancy", "sender", "diagnosing", as_dear_as_an_estimate, "parity sent over that of N for the worst"),
+    ("adaptive_redundancy", "sender", "diagnosing", as_dear_as_an_estimate, "first block that decodes"),
+    ("adaptive_redundancy", "sender", "estimating", raised_only_while_down, "share of blocks with N raised"),
+    ("adaptive_redundancy", "sender", "none", lambda row: {**row, "late": 0.0}, "no code: source packets late"),
 ]
 """Study, which rows (a key and its value), what is done to them, and a part of the name of a check that then does not hold."""
 STUDIES = list(dict.fromkeys(name for name, *_ in SPOILT))
