@@ -9,7 +9,6 @@ the topmost node to the bottommost, as the document draws its small networks. Bo
 from __future__ import annotations
 
 import math
-import random
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,8 +23,6 @@ from testbed.model.verdict import Check, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies import load_network
-from topologies.errors import NoPathError
-from topologies.network import Link, Network, Node
 
 Row = Mapping[str, Any]
 LAYERS = 10
@@ -49,25 +46,6 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
         else dict.fromkeys(VERTICES, 200) | {"interior": 24}
     )
     return [{"kind": kind, "seed": seed + k} for kind, count in counts.items() for k in range(count)]
-
-
-def geometric_network(nodes: int, links: int, seed: int) -> Network:
-    """Points in the unit square, the ``links / 2`` nearest pairs joined in both directions; drawn anew until the last node
-    can be reached from the first."""
-    generator = random.Random(f"hunting/{seed}")
-    while True:
-        places = [(generator.random(), generator.random()) for _ in range(nodes)]
-        pairs = sorted((math.dist(places[i], places[j]), i, j) for i in range(nodes) for j in range(i))[: links // 2]
-        network = Network(
-            name=f"geometric-{nodes}-{seed}",
-            nodes=tuple(Node(id=str(i), kind="switch", position=place) for i, place in enumerate(places)),
-            links=tuple(Link(source=str(a), target=str(b)) for _, i, j in pairs for a, b in ((i, j), (j, i))),
-        )
-        try:
-            capillary_route(network, "0", str(nodes - 1), layers=1)
-        except NoPathError:
-            continue
-        return network
 
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:

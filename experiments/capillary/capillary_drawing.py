@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from experiments.capillary.bottleneck_hunting import geometric_network
 from experiments.capillary.mobile_pairs import outermost_pair
 from experiments.capillary.samples import half_width
 from testbed.commands.studies.study import Study
@@ -14,6 +15,8 @@ from testbed.model.verdict import Check, Verdict
 from testbed.routing import capillary_route
 from testbed.routing.capillary.certificate import check_certificate
 from topologies import load_network
+from topologies.errors import NoPathError
+from topologies.network import Link, Network, Node
 
 Row = Mapping[str, Any]
 NODES, LINKS, LAYERS = 180, 1374, 10
@@ -58,6 +61,25 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
             for layer, true, a, b in zip(route.link_layers, full.link_layers, route.loads, full.loads, strict=True)
         ),
     }
+
+
+def geometric_network(nodes: int, links: int, seed: int) -> Network:
+    """Points in the unit square, the ``links / 2`` nearest pairs joined in both directions; drawn anew until the last node
+    can be reached from the first."""
+    generator = random.Random(f"hunting/{seed}")
+    while True:
+        places = [(generator.random(), generator.random()) for _ in range(nodes)]
+        pairs = sorted((math.dist(places[i], places[j]), i, j) for i in range(nodes) for j in range(i))[: links // 2]
+        network = Network(
+            name=f"geometric-{nodes}-{seed}",
+            nodes=tuple(Node(id=str(i), kind="switch", position=place) for i, place in enumerate(places)),
+            links=tuple(Link(source=str(a), target=str(b)) for _, i, j in pairs for a, b in ((i, j), (j, i))),
+        )
+        try:
+            capillary_route(network, "0", str(nodes - 1), layers=1)
+        except NoPathError:
+            continue
+        return network
 
 
 def _counted(seed: int) -> dict[str, Any]:
