@@ -12,10 +12,14 @@ from sfio_emu.interface import (
     mdelete,
     merror,
     merrora,
+    mexists,
+    mlist,
     mopen,
     mread,
     mreadb,
     mreadc,
+    mrename,
+    mstat,
     mwrite,
     mwriteb,
     mwritec,
@@ -31,5 +35,5 @@ from sfio_emu.striped_file import StripedFile
 __all__ = [
     "FreeTurns", "Layout", "ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "Request", "Session", "Settings",
     "SfioError", "SoloGroup", "StripedFile", "UsageError", "mchsize", "mclose", "mcreate", "mdelete", "merror",
-    "merrora", "mopen", "mread", "mreadb", "mreadc", "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size", "use", "wait_all",
+    "merrora", "mexists", "mlist", "mopen", "mread", "mreadb", "mreadc", "mrename", "mstat", "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size", "use", "wait_all",
 ]  # fmt: skip

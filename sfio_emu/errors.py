@@ -34,11 +34,16 @@ class ProtocolError(PeerError):
 
 
 class RemoteFailure(PeerError):
-    """A call of the operating system failed on an I/O node: `call` and `errno` say which and why, `path` where."""
+    """A call of the operating system failed on an I/O node: `call` and `errno` say which and why, `path` where.
 
-    def __init__(self, host: str, call: str, errno: int, path: str) -> None:
-        super().__init__(host, f"{call} of {path}: {os.strerror(errno)}")
+    `done_bytes`: how much of the message with the failed call was written before it, and is on the I/O node.
+    """
+
+    def __init__(self, host: str, call: str, errno: int, path: str, done_bytes: int = 0) -> None:
+        done = f", after {done_bytes} bytes of the message" if done_bytes else ""
+        super().__init__(host, f"{call} of {path}: {os.strerror(errno)}{done}")
         self.call = call
+        self.done_bytes = done_bytes
         self.errno = errno
         self.path = path
 

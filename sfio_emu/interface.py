@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence, Sized
 from typing import TYPE_CHECKING
 
 from sfio_emu.client.buffers import first_bytes
-from sfio_emu.client.connection import Message
+from sfio_emu.client.catalogue import mexists, mlist, mstat, path_message, remove_subfiles, rename_file
 from sfio_emu.client.current_session import current_session
+from sfio_emu.client.session import Session
 from sfio_emu.errors import SfioError, UsageError, whole_number
-from sfio_emu.names import SubfileName, parse_file_name
+from sfio_emu.names import parse_file_name
 from sfio_emu.settings import CALLS, Settings
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.wire import Kind
@@ -28,12 +29,12 @@ def size() -> int:
     return current_session().group.size
 
 
-def mopen(name: str, stripe_unit_size: int, settings: Settings | None = None) -> StripedFile:
-    """Open the striped file "host/path;host/path;": collective. Missing subfiles are created.
+def mopen(name: str, stripe_unit_size: int, settings: Settings | None = None, *, mode: str = "rw") -> StripedFile:
+    """Open the striped file "host/path;host/path;": collective. Missing subfiles are created, unless `mode` says otherwise.
 
-    `settings`: of this file, where they are not to be those of the session.
+    `mode`: as of `StripedFile.open`. `settings`: of this file, where they are not to be those of the session.
     """
-    return StripedFile.open(name, stripe_unit_size, settings=settings)
+    return StripedFile.open(name, stripe_unit_size, mode=mode, settings=settings)
 
 
 def mclose(file: StripedFile) -> None:
@@ -43,40 +44,51 @@ def mclose(file: StripedFile) -> None:
 
 def mchsize(file: StripedFile, size: int) -> None:
     """Change the size of the logical file: collective."""
-    _opened(file).truncate(size)
+    _opened(file).change_size(size)
 
 
 def mcreate(name: str) -> None:
-    """Create the subfiles, empty: collective."""
-    _change("create", Kind.CREATE, name)
+    """Create the subfiles, empty: collective. Nothing is made where one of their I/O nodes does not answer."""
+
+    def create(session: Session) -> None:
+        subfiles = parse_file_name(name)
+        for subfile in subfiles:
+            session.link(subfile.host)
+        for subfile in subfiles:
+            session.ask({subfile.host: [path_message(Kind.CREATE, subfile)]})
+
+    _change("create", [name], create)
 
 
 def mdelete(name: str) -> None:
-    """Delete the subfiles: collective."""
-    _change("delete", Kind.UNLINK, name)
+    """Delete the subfiles: collective. Nothing is deleted where an I/O node does not answer, or one of them is no plain file.
+
+    Where some are missing the others are deleted, and the missing one is the error.
+    """
+    _change("delete", [name], lambda session: remove_subfiles(session, parse_file_name(name)))
 
 
-def _change(what: str, kind: Kind, name: str) -> None:
+def mrename(name: str, new_name: str, *, replace: bool = False) -> None:
+    """Give a striped file another name on the same hosts: collective. `replace`: also where a file has it."""
+    _change("rename", [name, new_name, replace], lambda session: rename_file(session, name, new_name, replace=replace))
+
+
+def _change(what: str, same: Sequence[object], act: Callable[[Session], None]) -> None:
     session = current_session()
     fault: SfioError | None = None
-    subfiles: tuple[SubfileName, ...] = ()
     try:
-        subfiles = parse_file_name(name)
+        for name in same:
+            if not isinstance(name, bool):
+                parse_file_name(name)  # type: ignore[arg-type]
     except SfioError as error:
         fault = error
-    session.agree(what, [name], fault)
+    session.agree(what, same, fault)
     if session.group.rank == 0:
-        for subfile in subfiles:  # each is tried, whatever becomes of the others
-            try:
-                session.link(subfile.host)
-                session.ask({subfile.host: [_path_message(kind, subfile)]})
-            except SfioError as error:
-                fault = fault or error
-    session.agree(f"{what} (the change)", [name], fault)
-
-
-def _path_message(kind: Kind, subfile: SubfileName) -> Message:
-    return Message(kind, subfile.path.encode("utf-8", "surrogateescape"), path=lambda _: subfile.path)
+        try:
+            act(session)
+        except SfioError as error:
+            fault = error
+    session.agree(f"{what} (the change)", same, fault)
 
 
 def _opened(file: StripedFile) -> StripedFile:
@@ -163,6 +175,24 @@ def prioerrora(write: Callable[[str], object] = print) -> None:
 
 
 __all__ = [
-    "mchsize", "mclose", "mcreate", "mdelete", "merror", "merrora", "mopen", "mread", "mreadb",
-    "mreadc", "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size",
+    "mchsize",
+    "mclose",
+    "mcreate",
+    "mdelete",
+    "merror",
+    "merrora",
+    "mexists",
+    "mlist",
+    "mopen",
+    "mread",
+    "mreadb",
+    "mreadc",
+    "mrename",
+    "mstat",
+    "mwrite",
+    "mwriteb",
+    "mwritec",
+    "prioerrora",
+    "rank",
+    "size",
 ]  # fmt: skip

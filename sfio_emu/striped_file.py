@@ -3,26 +3,33 @@
 
 from __future__ import annotations
 
+import io
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from sfio_emu import bodies
+from sfio_emu.bodies import OpenFlag, StoredLayout
 from sfio_emu.client.access import NO_END, Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
+from sfio_emu.client.catalogue import path_message
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, begin
 from sfio_emu.client.session import Session
+from sfio_emu.client.sizes import least_size
+from sfio_emu.client.subfile_requests import stat_subfile, store_layout
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.pieces import Bytes
 from sfio_emu.layout.requests import Requests, make_requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName, parse_file_name
+from sfio_emu.opening import Opening, parse_mode
 from sfio_emu.ports import Direction
 from sfio_emu.settings import Counters, Settings
 from sfio_emu.wire import Kind
@@ -33,21 +40,47 @@ if TYPE_CHECKING:
 AT_ONCE_BYTES = 1 << 20
 
 
-class StripedFile:
-    """An open striped file. `counters` say what its calls have done, `layout` how it lies, `subfiles` where."""
+class Extent(NamedTuple):
+    """Sizes of a file in bytes: the sum of its subfiles; up to its first missing byte; up to its furthest byte."""
+
+    size: int
+    readable: int
+    end: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether the subfiles are those of one file."""
+        return self.size == self.readable == self.end
+
+
+class StripedFile(io.RawIOBase):
+    """An open striped file. `counters` say what its calls have done, `layout` how it lies, `subfiles` where.
+
+    It is a raw file of Python: `io.BufferedReader`, `BufferedWriter` and `BufferedRandom` take it, and all that take a file.
+    """
 
     def __init__(
-        self, subfiles: Sequence[SubfileName], layout: Layout, session: Session, settings: Settings | None = None
+        self,
+        subfiles: Sequence[SubfileName],
+        layout: Layout,
+        session: Session,
+        settings: Settings | None = None,
+        mode: str = "rw",
     ) -> None:
         """Use `open`."""
         self.subfiles = tuple(subfiles)
         self.layout = layout
         self.session = session
-        self.closed = False
+        self.name = ";".join(map(str, self.subfiles))
+        self._opening = parse_mode(mode)
+        self.mode = mode if "b" in mode else f"{mode}b"
         self._access = Access(subfiles, layout, session, settings)
+        self._access.read_only = not self._opening.writes
+        self._closed = False
         self._position = 0
         self._registered = False
         self._held: list[SubfileName] = []
+        self._made: list[SubfileName] = []
         self._requests: weakref.WeakSet[Request] = weakref.WeakSet()
 
     @property
@@ -57,12 +90,20 @@ class StripedFile:
 
     @classmethod
     def open(
-        cls, name: str, stripe_unit: int, *, session: Session | None = None, settings: Settings | None = None
+        cls,
+        name: str,
+        stripe_unit: int,
+        *,
+        mode: str = "rw",
+        session: Session | None = None,
+        settings: Settings | None = None,
     ) -> StripedFile:
-        """Open (and where missing create) a striped file: collective, a synchronisation point.
+        """Open a striped file: collective, a synchronisation point.
 
-        `settings`: of this file, where they are not to be the session's. Raises `UsageError` (name, stripe unit, another process means another file or unit, or the file is open in this
-        process with another unit), `ListenerLost`, `RemoteFailure`.
+        `mode`: those of `sfio_emu.opening.FILE_MODES`; by default it is read and written, and made where it is missing.
+        `settings`: of this file, where they are not to be the session's. Raises `UsageError` (name, stripe unit, mode; another
+        process means another file; the file was written, or is open, with another layout), `ListenerLost`, `RemoteFailure`
+        (ENOENT: missing, EEXIST: there already).
         """
         session = session or current_session()
         fault: SfioError | None = None
@@ -71,33 +112,73 @@ class StripedFile:
             if settings is not None and not isinstance(settings, Settings):
                 raise UsageError(f"settings of type {type(settings).__name__}: give a Settings, or None")
             subfiles = parse_file_name(name)
-            file = cls(subfiles, Layout(stripe_unit=stripe_unit, subfiles=len(subfiles)), session, settings)
-            file._open_subfiles()
+            layout = Layout(stripe_unit=stripe_unit, subfiles=len(subfiles))
+            file = cls(subfiles, layout, session, settings, mode)
         except SfioError as error:
             fault = error
-        try:
-            session.agree("open", [name, stripe_unit], fault)
-        except SfioError:
-            if file is not None:
-                file._release()  # the error on its way says more
-            raise
+        session.agree("open", [name, stripe_unit] if mode == "rw" else [name, stripe_unit, mode], fault)
         assert file is not None
+        file._open_together()
         return file
 
-    def _open_subfiles(self) -> None:
+    def _open_together(self) -> None:
+        """Open the subfiles in all processes; what one alone may do, rank 0 does before the others."""
+        opening, rank = self._opening, self.session.group.rank
+        steps = [(True, opening)]
+        if opening.exclusive or opening.truncate:
+            steps = [(rank == 0, opening), (rank != 0, Opening(reads=opening.reads))]
+        try:
+            for number, (mine, meant) in enumerate(steps):
+                fault: SfioError | None = None
+                try:
+                    if mine:
+                        self._open_subfiles(meant)
+                except SfioError as error:
+                    fault = error
+                self.session.agree("open (the subfiles)", [number], fault)
+        except SfioError:
+            self._give_up()
+            with suppress(SfioError):
+                self.session.group.barrier()  # what was made is gone before anybody tries again
+            raise
+
+    def _open_subfiles(self, opening: Opening) -> None:
         self.session.register(self.subfiles, self.layout.stripe_unit)
         self._registered = True
+        flags = OpenFlag.CREATE if opening.create else OpenFlag(0)
+        flags |= OpenFlag.EXCLUSIVE if opening.exclusive else OpenFlag(0)
+        flags |= OpenFlag.READ_ONLY if self._access.read_only else OpenFlag(0)
         known: dict[tuple[bytes, int, int], SubfileName] = {}
         for number, subfile in enumerate(self.subfiles):
-            opened = self.session.open(subfile)
-            self._access.sizes[number] = opened.size
-            self.session.retain(subfile)
+            layout = StoredLayout(self.layout.stripe_unit, number, len(self.subfiles))
+            opened = self.session.open(subfile, flags=flags, layout=layout)
+            self.session.retain(subfile, read_only=self._access.read_only)
             self._held.append(subfile)
+            if opened.created:
+                self._made.append(subfile)
+            self._access.sizes[number] = opened.size
             other = known.setdefault((self.session.link(subfile.host).machine, opened.device, opened.inode), subfile)
             if other is not subfile:
                 raise UsageError(
                     f"{other} and {subfile} of the file name are one file on the disk: name each subfile once"
                 )
+            if not opening.truncate:
+                _check_layout(subfile, layout, opened.layout)
+        if opening.truncate:
+            self._empty()
+
+    def _empty(self) -> None:
+        self._resize([0] * len(self.subfiles))
+        for number, subfile in enumerate(self.subfiles):
+            store_layout(self.session, subfile, StoredLayout(self.layout.stripe_unit, number, len(self.subfiles)))
+
+    def _give_up(self) -> None:
+        """Leave nothing of an opening that failed: what was made by it, and is empty, goes. The error on its way says more."""
+        self._release()
+        for subfile in self._made:
+            with suppress(SfioError):
+                if not stat_subfile(self.session, subfile).size:
+                    self.session.ask({subfile.host: [path_message(Kind.UNLINK, subfile)]})
 
     def _release(self) -> SfioError | None:
         """Close the subfiles when all requests are done, going on after a fault; the first fault, or None."""
@@ -109,18 +190,26 @@ class StripedFile:
         fault: SfioError | None = None
         while self._held:
             try:
-                self.session.release(self._held.pop(0))
+                self.session.release(self._held.pop(0), read_only=self._access.read_only)
             except SfioError as error:
                 fault = fault or error
         return fault
 
     def close(self) -> None:
         """Close the file: collective, a synchronisation point. Closing again does nothing."""
-        if self.closed:
+        if self._closed:
             return
-        self.closed = True
+        self._closed = True
         fault = self._release()
         self.session.agree("close", [str(subfile) for subfile in self.subfiles], fault)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is."""
+        return self._closed
+
+    def __del__(self) -> None:
+        """Nothing: closing is collective, and no process knows when another forgets its file."""
 
     def __enter__(self) -> StripedFile:
         return self
@@ -131,7 +220,7 @@ class StripedFile:
         if error is None:
             self.close()
             return
-        self.closed = True  # the others may never come to a collective close: leave without them
+        self._closed = True  # the others may never come to a collective close: leave without them
         self._release()  # the error on its way says more
 
     # --- reading and writing -------------------------------------------------------------------------------------
@@ -208,7 +297,7 @@ class StripedFile:
         return self._begin("read", memory, inside(memory, make_requests(offsets, places, sizes)))
 
     def _begin(self, direction: Direction, memory: Bytes, requests: Requests) -> Request:
-        self._require_open()
+        self._require_open(writing=direction == "write")
         job = self._access.job(direction, memory, requests) if len(requests) else None
         writing = direction == "write"
         request = begin(
@@ -224,7 +313,7 @@ class StripedFile:
         """Write without any optimisation: one message, one answer, one call of the disk for each fragment."""
         memory, offset = as_bytes(data), whole_number(offset, "offset")
         make_requests([offset], [0], [len(memory)])
-        self._require_open()
+        self._require_open(writing=True)
         self._access.write_fragments(memory, offset)
         return len(memory)
 
@@ -232,16 +321,16 @@ class StripedFile:
         """Read without any optimisation; how many bytes."""
         memory, offset = as_bytes(target, writable=True), whole_number(offset, "offset")
         make_requests([offset], [0], [len(memory)])
-        self._require_open()
+        self._require_open(writing=False)
         return sum(_counts(self._access.read_fragments(memory, offset), [offset], [len(memory)]))
 
     def _write(self, memory: Bytes, requests: Requests) -> int:
-        self._require_open()
+        self._require_open(writing=True)
         self._access.write(memory, requests)
         return requests.total_bytes
 
     def _read(self, memory: Bytes, requests: Requests) -> int:
-        self._require_open()
+        self._require_open(writing=False)
         return self._access.read(memory, requests)
 
     # --- the size ------------------------------------------------------------------------------------------------
@@ -251,11 +340,15 @@ class StripedFile:
         self._require_open()
         return self.layout.logical_size(self._access.ask_sizes())
 
-    def truncate(self, size: int) -> None:
-        """Make the file `size` bytes long, shorter or (with zeros) longer: collective."""
+    def truncate(self, size: int | None = None) -> int:
+        """Make the file `size` bytes long (up to the position unless given), shorter or, with zeros, longer: collective."""
+        return self.change_size(self._position if size is None else size)
+
+    def change_size(self, size: int) -> int:
+        """As `truncate`, the size given: collective."""
         fault: SfioError | None = None
         try:
-            self._require_open()
+            self._require_open(writing=True)
             size = whole_number(size, "size of the file")
         except SfioError as error:
             fault = error
@@ -263,20 +356,45 @@ class StripedFile:
         sizes = self.layout.subfile_sizes(size)
         if self.session.group.rank == 0:
             try:
-                self._access.ask_each(
-                    lambda number, handle: Message(
-                        Kind.RESIZE,
-                        bodies.SIZED.pack(handle, sizes[number]),
-                        path=lambda _: str(self.subfiles[number].path),
-                    )
-                )
+                self._resize(sizes)
                 self._access.fit()
             except SfioError as error:
                 fault = error
         self.session.agree("truncate (the change)", [size], fault)
         self._access.sizes = list(sizes)
+        return size
+
+    def _resize(self, sizes: Sequence[int]) -> None:
+        def message(number: int, handle: int) -> Message:
+            path = self.subfiles[number].path
+            return Message(Kind.RESIZE, bodies.SIZED.pack(handle, sizes[number]), path=lambda _: path)
+
+        self._access.ask_each(message)
+
+    def extent(self) -> Extent:
+        """How far the file can be read, and how far its furthest byte reaches: the same unless somebody died while writing."""
+        self._require_open()
+        sizes = self._access.ask_sizes()
+        readable = min(self.layout.logical_offset(number, size) for number, size in enumerate(sizes))
+        return Extent(size=sum(sizes), readable=readable, end=least_size(self.layout, dict(enumerate(sizes))))
 
     # --- like a file ---------------------------------------------------------------------------------------------
+
+    def readable(self) -> bool:
+        """Whether it was opened for reading."""
+        return self._opening.reads
+
+    def writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self._opening.writes
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def readall(self) -> bytes:
+        """All from the position."""
+        return self.read()
 
     def tell(self) -> int:
         """The position of `read` and `write` of this process."""
@@ -313,15 +431,28 @@ class StripedFile:
         return count
 
     def write(self, data: Buffer) -> int:
-        """Write at the position, which goes on."""
+        """Write at the position (at the end, where the file was opened to append), which goes on."""
         with self.session.guard:
+            if self._opening.append:
+                self._position = self.size()
             count = self.pwrite(data, self._position)
             self._position += count
         return count
 
-    def _require_open(self) -> None:
-        if self.closed:
+    def _require_open(self, *, writing: bool | None = None) -> None:
+        if self._closed:
             raise UsageError(f"the striped file {self.subfiles[0]};... is closed: open it again")
+        if writing is not None:
+            self._opening.require(writing)
+
+
+def _check_layout(subfile: SubfileName, meant: StoredLayout, stored: StoredLayout) -> None:
+    if stored and stored != meant:
+        raise UsageError(
+            f"{subfile} was written as subfile {stored.index + 1} of {stored.subfiles} in units of {stored.stripe_unit}"
+            f" bytes, and is opened as subfile {meant.index + 1} of {meant.subfiles} in units of {meant.stripe_unit}: open it"
+            " as it was written, or make it anew (mcreate, mode 'w')"
+        )
 
 
 def _total(missing: int, requests: Requests) -> int:
@@ -335,4 +466,4 @@ def _counts(missing: int, offsets: Sequence[int], sizes: Sequence[int]) -> list[
     return [max(0, min(size, missing - offset)) for offset, size in zip(offsets, sizes, strict=True)]
 
 
-__all__ = ["StripedFile"]
+__all__ = ["Extent", "StripedFile"]

@@ -95,6 +95,7 @@ class Access:
     ) -> None:
         self.subfiles, self.layout, self.session = tuple(subfiles), layout, session
         self.settings = session.settings if settings is None else settings
+        self.read_only = False
         self.counters = Counters()
         self.sizes = [0] * len(self.subfiles)
         self.hosts: dict[str, list[int]] = {}
@@ -207,7 +208,7 @@ class Access:
     def ask_each(self, message: Callable[[int, int], Message]) -> None:
         """Send each subfile the message made for (its number, its handle)."""
         self.session.ask({
-            host: [message(number, self.session.handle(self.subfiles[number])) for number in numbers]
+            host: [message(number, self.session.handle(self.subfiles[number], read_only=self.read_only)) for number in numbers]
             for host, numbers in self.hosts.items()
         })  # fmt: skip
 
@@ -348,7 +349,9 @@ class Access:
         return min(self.session.link(host).limit_bytes, self.settings.message_bytes)
 
     def _handles(self, host: str) -> dict[int, int]:
-        return {number: self.session.handle(self.subfiles[number]) for number in self.hosts[host]}
+        return {
+            number: self.session.handle(self.subfiles[number], read_only=self.read_only) for number in self.hosts[host]
+        }
 
     def _transfer(
         self, call: Call, messages: Messages, shares: Sequence[int], direction: Direction,

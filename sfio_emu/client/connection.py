@@ -293,11 +293,11 @@ class Exchange:
         self._arrived = left
 
     def _failed(self, message: Message, body: memoryview) -> None:
-        errno, call, handle, _ = bodies.unpack(bodies.FAILURE, body)
+        errno, call, handle, done_bytes = bodies.unpack(bodies.FAILURE, body)
         if call >= len(ALL_CALLS):
             raise Malformed(f"a failure of the unknown call {call}", fatal=True)
         if self.failure is None:
-            self.failure = RemoteFailure(self._host, ALL_CALLS[call], errno, message.path(handle))
+            self.failure = RemoteFailure(self._host, ALL_CALLS[call], errno, message.path(handle), done_bytes)
 
 
 __all__ = ["Exchange", "Message"]

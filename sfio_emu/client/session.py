@@ -41,15 +41,15 @@ def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concate
 @dataclass(kw_only=True)
 class Link:
     """A live connection to a host: the number of the next message, what a message may hold, the longest block of what is
-    streamed, the machine the listener says it runs on, the open subfiles."""
+    streamed, the machine the listener says it runs on, the handles and users of open subfiles by path and whether for reading only."""
 
     connection: Connection
     next_sequence: int = 1
     limit_bytes: int = wire.MIN_LIMIT
     block_bytes: int = wire.MIN_LIMIT
     machine: bytes = b""
-    handles: dict[str, int] = field(default_factory=dict)
-    users: dict[str, int] = field(default_factory=dict)
+    handles: dict[tuple[str, bool], int] = field(default_factory=dict)
+    users: dict[tuple[str, bool], int] = field(default_factory=dict)
     stage: Stage = field(default_factory=Stage)
 
 
@@ -141,14 +141,13 @@ class Session:
         link.block_bytes = wire.block_bytes(welcome.limit_bytes)
 
     @_in_turn
-    def handle(self, subfile: SubfileName) -> int:
+    def handle(self, subfile: SubfileName, *, read_only: bool = False) -> int:
         """The handle of a subfile on the live connection, opened again after a loss."""
         link = self.link(subfile.host)
-        handle = link.handles.get(subfile.path)
-        if handle is None:
-            self.open(subfile, flags=OpenFlag(0))
-            handle = link.handles[subfile.path]
-        return handle
+        key = subfile.path, read_only
+        if key not in link.handles:
+            self.open(subfile, flags=OpenFlag.READ_ONLY if read_only else OpenFlag(0))
+        return link.handles[key]
 
     @_in_turn
     def open(
@@ -163,26 +162,27 @@ class Session:
         )
         self.ask({subfile.host: [message]})
         opened = answers[0]
-        if link.handles.setdefault(subfile.path, opened.handle) != opened.handle:
+        key = subfile.path, bool(flags & OpenFlag.READ_ONLY)
+        if link.handles.setdefault(key, opened.handle) != opened.handle:
             self._close_handle(subfile, opened.handle)
         return opened
 
     @_in_turn
-    def retain(self, subfile: SubfileName) -> None:
+    def retain(self, subfile: SubfileName, *, read_only: bool = False) -> None:
         """Count one more file that uses the open subfile."""
-        link = self.link(subfile.host)
-        link.users[subfile.path] = link.users.get(subfile.path, 0) + 1
+        users, key = self.link(subfile.host).users, (subfile.path, read_only)
+        users[key] = users.get(key, 0) + 1
 
     @_in_turn
-    def release(self, subfile: SubfileName) -> None:
+    def release(self, subfile: SubfileName, *, read_only: bool = False) -> None:
         """Count one file less that uses the subfile, and close it after the last. A lost connection has closed it already."""
-        link = self._links.get(subfile.host)
-        if link is None or subfile.path not in link.handles:
+        link, key = self._links.get(subfile.host), (subfile.path, read_only)
+        if link is None or key not in link.handles:
             return
-        link.users[subfile.path] = link.users.get(subfile.path, 1) - 1
-        if link.users[subfile.path] <= 0:
-            del link.users[subfile.path]
-            self._close_handle(subfile, link.handles.pop(subfile.path))
+        link.users[key] = link.users.get(key, 1) - 1
+        if link.users[key] <= 0:
+            del link.users[key]
+            self._close_handle(subfile, link.handles.pop(key))
 
     def _close_handle(self, subfile: SubfileName, handle: int) -> None:
         message = Message(Kind.CLOSE, bodies.HANDLE.pack(handle), path=lambda _: subfile.path)
@@ -277,8 +277,6 @@ class Session:
         """
         mine = json.dumps([what, list(same), None if fault is None else str(fault)], default=_plain).encode()
         items = self.group.all_gather(mine)
-        if fault is not None:
-            raise fault
         answers = [json.loads(item) for item in items]
         for rank, (their_what, their_same, _) in enumerate(answers):
             if their_what != what or their_same != answers[self.group.rank][1]:
@@ -286,6 +284,8 @@ class Session:
                     f"process {rank} calls {their_what} with {their_same} where process {self.group.rank} calls {what}"
                     f" with {answers[self.group.rank][1]}: a collective call must be the same in all processes"
                 )
+        if fault is not None:
+            raise fault
         for rank, (_, _, their_fault) in enumerate(answers):
             if their_fault is not None:
                 raise PeerError(f"process {rank}", f"its {what} failed: {their_fault}")

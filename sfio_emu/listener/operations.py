@@ -22,12 +22,13 @@ ZEROS = memoryview(bytes(64 << 10))
 
 
 class CallFailed(Exception):
-    """A call of the operating system failed: which of `ALL_CALLS`, and its errno."""
+    """A call of the operating system failed (`done_bytes`: of its run, what was written before): which of `ALL_CALLS`, and its errno."""
 
     def __init__(self, call: str, errno: int) -> None:
         super().__init__(f"{call}: errno {errno}")
         self.call = call
         self.errno = errno
+        self.done_bytes = 0
 
 
 class Subfiles(Protocol):
@@ -165,6 +166,7 @@ class Operations:
                     progress.calls += self._write_run(file, memoryview(b""), size)
         except CallFailed as failure:
             progress.failure = failure
+            progress.done_bytes += failure.done_bytes
         if not chunk.last:
             return None
         self._long = None
@@ -301,6 +303,7 @@ class Operations:
                 done_bytes += size
             except CallFailed as failure:
                 failed[handle] = failure
+                done_bytes += failure.done_bytes if window is None else 0
         if failed:
             handle, first = next(iter(failed.items()))
             return _failed(first, handle, done_bytes)
@@ -312,10 +315,14 @@ class Operations:
             if self._subfiles.size(file) < offset:
                 self._subfiles.truncate(file, offset)
             return 1
-        calls = 0
+        calls = done_bytes = 0
         while len(piece):
-            count = self._subfiles.write(file, piece, offset)
-            piece, offset, calls = piece[count:], offset + count, calls + 1
+            try:
+                count = self._subfiles.write(file, piece, offset)
+            except CallFailed as failure:
+                failure.done_bytes = done_bytes
+                raise
+            piece, offset, calls, done_bytes = piece[count:], offset + count, calls + 1, done_bytes + count
         return calls
 
     def _write_window(self, file: int, data: memoryview, window: Window) -> int:

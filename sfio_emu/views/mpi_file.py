@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct as binary
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -12,6 +13,7 @@ from sfio_emu.client.buffers import as_bytes
 from sfio_emu.client.nonblocking import Request
 from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, SfioError, UsageError, whole_number
+from sfio_emu.opening import FILE_MODES, MPI_MODES, parse_mode
 from sfio_emu.ports import ProcessGroup, SoloGroup
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.collective_buffering import TwoPhase
@@ -22,7 +24,7 @@ from sfio_emu.views.shared_pointer import SharedPointer
 
 __all__ = ["BlockFile", "MpiFile", "View"]
 
-Mode = Literal["r", "w", "rw"]
+Mode = Literal["r", "w", "rw", "r+", "x", "a"]
 Whence = Literal["set", "current", "end"]
 Verb = Literal["read", "write"]
 Result = TypeVar("Result")
@@ -69,13 +71,11 @@ class MpiFile:
         mode: Mode = "rw",
         hints: Mapping[str, str] | None = None,
     ) -> None:
-        if mode not in ("r", "w", "rw"):
-            raise UsageError(f"mode is {mode!r}: give 'r', 'w' or 'rw'")
         self._file = file
         self._group: ProcessGroup = group or SoloGroup()
-        self._mode = mode
+        self._opening = parse_mode(mode, MPI_MODES)
         self._hints = Hints.read(hints or {})
-        self._view = View(writable="w" in mode)
+        self._view = View(writable=self._opening.writes)
         self._position = 0
         self._shared = SharedPointer(self._group)
         self._closed = False
@@ -92,10 +92,16 @@ class MpiFile:
     ) -> MpiFile:
         """Open a striped file (`"host/path;host/path;"`) in every process of the session's group. Collective.
 
-        `hints`: as `sfio_emu.views.hints` has them, the same in every process. Raises as StripedFile.open does.
+        `mode`: `sfio_emu.opening.MPI_MODES`; with "a" (MPI_MODE_APPEND) all pointers begin at the end. `hints`: as `sfio_emu.views.hints` has them, the same in every process. Raises as StripedFile.open does.
         """
-        file = StripedFile.open(name, stripe_unit, session=session)
-        return cls(file, file.session.group, mode=mode, hints=hints)
+        opening = parse_mode(mode, MPI_MODES)
+        below = next(text for text, meant in FILE_MODES.items() if meant == replace(opening, reads=True, append=False))
+        file = StripedFile.open(name, stripe_unit, mode=below, session=session)
+        opened = cls(file, file.session.group, mode=mode, hints=hints)
+        if opening.append:
+            opened.seek(0, "end")
+            opened.seek_shared(0, "end")
+        return opened
 
     def __enter__(self) -> MpiFile:
         return self
@@ -142,7 +148,7 @@ class MpiFile:
                 displacement=displacement,
                 etype=etype,
                 filetype=etype if filetype is None else filetype,
-                writable="w" in self._mode,
+                writable=self._opening.writes,
             )
 
         extent_bytes = etype.extent_bytes if isinstance(etype, Datatype) else 0
@@ -267,7 +273,7 @@ class MpiFile:
 
         def check() -> int:
             self._check_open()
-            self._check_writable("set_size")
+            self._opening.require(writing=True)
             return whole_number(size_bytes, "size of the file (bytes)")
 
         size, _ = self._together(check)
@@ -391,10 +397,7 @@ class MpiFile:
         """What a call means in blocks of the file and of memory. Raises UsageError."""
         self._check_open()
         offset = _etypes(offset)
-        if verb == "write":
-            self._check_writable(verb)
-        elif "r" not in self._mode:
-            raise UsageError("read of a file opened for writing only: open it with mode 'rw'")
+        self._opening.require(verb == "write")
         octets = as_bytes(buffer, writable=verb == "read").data
         layout, elements = (BYTE, len(octets)) if memory is None else (memory, count)
         places = memory_runs(len(octets), elements, layout, start_byte)
@@ -441,10 +444,6 @@ class MpiFile:
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the file is closed: open it again")
-
-    def _check_writable(self, verb: str) -> None:
-        if "w" not in self._mode:
-            raise UsageError(f"{verb} of a file opened for reading only: open it with mode 'rw'")
 
 
 _NUMBER = binary.Struct("!q")

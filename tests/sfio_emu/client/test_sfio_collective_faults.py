@@ -133,8 +133,10 @@ def test_a_file_that_is_open_is_not_opened_with_another_stripe_unit(tmp_path: Pa
             assert same.pread(13, 0) == b"Good*morning!"
         assert file.pread(13, 0) == b"Good*morning!"
         file.close()
-        with StripedFile.open("p1/a;p2/a", 7, session=session) as other:
-            assert other.size() == 13
+        with pytest.raises(
+            UsageError, match=r"p1/a was written as subfile 1 of 2 in units of 5 bytes, and is opened .* of 7"
+        ):
+            StripedFile.open("p1/a;p2/a", 7, session=session)
 
 
 def test_one_process_that_opens_an_open_file_otherwise_stops_all_of_them(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ import pytest
 
 from sfio_emu import RemoteFailure, Session, StripedFile, UsageError
 from sfio_emu.bodies import OpenFlag, StoredLayout
+from sfio_emu.client.catalogue import path_message
 from sfio_emu.client.subfile_requests import list_folder, rename_subfile, stat_subfile, store_layout, sync_subfiles
 from sfio_emu.names import SubfileName
+from sfio_emu.wire import Kind
 from tests.helpers.listeners import listener, session_of
 
 A, B = SubfileName(host="p1", path="a"), SubfileName(host="p1", path="deep/b")
@@ -90,20 +92,15 @@ def test_a_folder_of_many_names_is_listed_page_by_page(session: Session, tmp_pat
 
 
 def test_only_plain_files_are_deleted(session: Session, tmp_path: Path) -> None:
-    from sfio_emu import mdelete, use
-
     root = tmp_path / "p1"
     os.mkfifo(root / "pipe")
     (root / "link").symlink_to("pipe")
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(root / "socket"))
-        use(session)
-        try:
-            for name in ("pipe", "link", "socket"):
-                with failed_with(errno.EINVAL):  # type: ignore[attr-defined]
-                    mdelete(f"p1/{name}")
-        finally:
-            use(None)
+        for name in ("pipe", "link", "socket"):
+            with failed_with(errno.EINVAL):  # type: ignore[attr-defined]
+                session.link("p1")
+                session.ask({"p1": [path_message(Kind.UNLINK, SubfileName(host="p1", path=name))]})
     assert sorted(path.name for path in root.iterdir()) == ["link", "pipe", "socket"]
 
 

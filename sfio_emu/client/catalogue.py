@@ -1,0 +1,207 @@
+"""Striped files by their names: what they are, which there are, other names for them, and away with them.
+Each function asks all I/O nodes before it changes anything, and says what it found of the file as a whole."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sfio_emu.bodies import Stat, encode_path
+from sfio_emu.client.connection import Message
+from sfio_emu.client.current_session import current_session
+from sfio_emu.client.session import Session
+from sfio_emu.client.sizes import fit_one_file
+from sfio_emu.client.subfile_requests import list_folder, rename_subfile, stat_subfile
+from sfio_emu.errors import PeerError, RemoteFailure, SfioError, UsageError
+from sfio_emu.layout.striping import Layout
+from sfio_emu.names import SubfileName, parse_file_name
+from sfio_emu.wire import Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileStat:
+    """What a striped file is: `size` in bytes, time of its last change, the layout stored with it (None: none is).
+
+    `whole`: the subfiles have the sizes of one file; where they have not, `sfio_emu.adapters.repair` makes them so.
+    """
+
+    size: int
+    modified_ns: int
+    layout: Layout | None
+    whole: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedFile:
+    """A name found in all folders: of a striped file (its size is that of all subfiles), or of folders."""
+
+    name: str
+    size: int
+    folder: bool
+
+
+def mstat(name: str, session: Session | None = None) -> FileStat:
+    """What the striped file is. Raises `RemoteFailure` (ENOENT where a subfile is missing), `UsageError` for folders."""
+    session = session or current_session()
+    subfiles = parse_file_name(name)
+    found = [stat_subfile(session, subfile) for subfile in subfiles]
+    for subfile, one in zip(subfiles, found, strict=True):
+        if not stat.S_ISREG(one.mode):
+            raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: name a file")
+    layout = stored_layout(subfiles, found)
+    sizes = [one.size for one in found]
+    return FileStat(
+        size=sum(sizes),
+        modified_ns=max(one.modified_ns for one in found),
+        layout=layout,
+        whole=layout is None or fit_one_file(layout, dict(enumerate(sizes))),
+    )
+
+
+def stored_layout(subfiles: Sequence[SubfileName], found: Sequence[Stat]) -> Layout | None:
+    """The layout that all subfiles say, None where one says nothing; raises `UsageError` where they are not this file's."""
+    for number, (subfile, one) in enumerate(zip(subfiles, found, strict=True)):
+        stored = one.layout
+        if stored and (stored.index, stored.subfiles) != (number, len(subfiles)):
+            raise UsageError(
+                f"{subfile} is subfile {stored.index + 1} of {stored.subfiles} of its file, here it is {number + 1} of"
+                f" {len(subfiles)}: name all subfiles, in their order"
+            )
+    units = {one.layout.stripe_unit for one in found}
+    if 0 in units:
+        return None
+    if len(units) > 1:
+        raise UsageError(
+            f"the subfiles of {subfiles[0]};... have stripe units of {sorted(units)}: they are not one file's"
+        )
+    return Layout(stripe_unit=units.pop(), subfiles=len(subfiles))
+
+
+def mexists(name: str, session: Session | None = None) -> bool:
+    """Whether all subfiles are there, and are plain files."""
+    session = session or current_session()
+    for subfile in parse_file_name(name):
+        found = _stat_or_none(session, subfile)
+        if found is None or not stat.S_ISREG(found.mode):
+            return False
+    return True
+
+
+def mlist(folders: str, session: Session | None = None) -> list[ListedFile]:
+    """The striped files with one subfile of the same name in each of the folders "host/path;host/path" ("host/." is the root).
+
+    Raises `RemoteFailure` where a folder is missing.
+    """
+    session = session or current_session()
+    found: dict[str, list[tuple[str, int]]] = {}
+    places = parse_folders(folders)
+    for place in places:
+        for entry in list_folder(session, place.host, place.path):
+            found.setdefault(entry.name, []).append((entry.kind, entry.size))
+    listed = []
+    for name, entries in sorted(found.items()):
+        kinds = {kind for kind, _ in entries}
+        if len(entries) == len(places) and kinds in ({"file"}, {"folder"}):
+            listed.append(ListedFile(name=name, size=sum(size for _, size in entries), folder=kinds == {"folder"}))
+    return listed
+
+
+def parse_folders(folders: str) -> tuple[SubfileName, ...]:
+    """The folders of "host/path;host/path", where "host/." is the root of a host."""
+    if not isinstance(folders, str):
+        raise UsageError(f"the folders are a str like 'p1/runs;p2/runs', not {type(folders).__name__}")
+    roots = [part.partition("/") for part in folders.split(";")]
+    if roots and all(path.strip("/.") == "" and host for host, _, path in roots if host or path):
+        return tuple(SubfileName(host=host, path="") for host, _, _ in roots if host)
+    return parse_file_name(folders)
+
+
+def rename_file(session: Session, name: str, new_name: str, *, replace: bool = False) -> None:
+    """Give a striped file another name, on the same hosts in the same order.
+
+    `replace`: also where a file has that name. Where one subfile cannot be renamed those before it get their names back.
+    Raises `UsageError`, `RemoteFailure` (ENOENT, EEXIST), `ListenerLost`.
+    """
+    olds, news = parse_file_name(name), parse_file_name(new_name)
+    if [old.host for old in olds] != [new.host for new in news]:
+        raise UsageError("a file is renamed on its I/O nodes: give the new name with the same hosts in the same order")
+    _require_files(session, olds)
+    for new in news:
+        found = _stat_or_none(session, new)
+        if found is not None and (not replace or not stat.S_ISREG(found.mode)) and new not in olds:
+            raise RemoteFailure(new.host, "rename", errno.EEXIST, new.path)
+    done: list[tuple[SubfileName, SubfileName]] = []
+    try:
+        for old, new in zip(olds, news, strict=True):
+            if old != new:
+                rename_subfile(session, old, new.path, replace=replace)
+                done.append((old, new))
+    except SfioError:
+        for old, new in reversed(done):
+            _quietly(lambda old=old, new=new: rename_subfile(session, new, old.path))  # type: ignore[misc]
+        raise
+
+
+def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
+    """Delete subfiles when all their I/O nodes have answered and all that is there are plain files; nothing otherwise.
+
+    Raises the first fault: also where a subfile was missing, when the others are deleted.
+    """
+    found = {subfile: _stat_or_none(session, subfile) for subfile in subfiles}
+    for subfile, one in found.items():
+        if one is not None and not stat.S_ISREG(one.mode):
+            raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: nothing is deleted")
+    fault: PeerError | None = None
+    for subfile in subfiles:
+        try:
+            session.ask({subfile.host: [path_message(Kind.UNLINK, subfile)]})
+        except PeerError as error:
+            fault = fault or error
+    if fault is not None:
+        raise fault
+
+
+def path_message(kind: Kind, subfile: SubfileName) -> Message:
+    """A message that has nothing but a path."""
+    return Message(kind, encode_path(subfile.path), path=lambda _: subfile.path)
+
+
+def _require_files(session: Session, subfiles: Sequence[SubfileName]) -> None:
+    for subfile in subfiles:
+        found = stat_subfile(session, subfile)
+        if not stat.S_ISREG(found.mode):
+            raise UsageError(f"{subfile} is no subfile but {_kind_of(found)}: name a file")
+
+
+def _stat_or_none(session: Session, subfile: SubfileName) -> Stat | None:
+    try:
+        return stat_subfile(session, subfile)
+    except RemoteFailure as failure:
+        if failure.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise
+
+
+def _quietly(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except SfioError:
+        return  # the error on its way says more
+
+
+def _kind_of(found: Stat) -> str:
+    kinds = (
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISLNK, "a symbolic link"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+    )
+    return next((name for test, name in kinds if test(found.mode)), "a device")
+
+
+__all__ = [
+    "FileStat", "ListedFile", "mexists", "mlist", "mstat", "parse_folders", "path_message", "remove_subfiles",
+    "rename_file", "stored_layout",
+]  # fmt: skip

@@ -1,0 +1,143 @@
+"""The file system sfio:// of fsspec: what pandas, h5py and plain programs do with it, on four listeners."""
+
+from __future__ import annotations
+
+import errno
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+
+from sfio_emu import ListenerLost, mstat
+from sfio_emu.adapters.fsspec_files import SfioFileSystem
+from tests.helpers.listeners import listener, session_of
+from tests.sfio_emu.views.test_views_on_striped_files import listeners
+
+HOSTS = ("p1", "p2", "p3", "p4")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[str]:
+    """Four listeners, as SFIO_LISTENERS names them."""
+    fsspec.register_implementation("sfio", SfioFileSystem, clobber=True)
+    with listeners(tmp_path, list(HOSTS)) as found:
+        yield ",".join(f"{host}={address}:{port}" for host, (address, port) in found.items())
+
+
+@pytest.fixture
+def files(places: str) -> SfioFileSystem:
+    return SfioFileSystem(listeners=places, stripe_unit=1000, skip_instance_cache=True)
+
+
+def shares(tmp_path: Path, path: str) -> list[int]:
+    return [(tmp_path / host / path).stat().st_size for host in HOSTS]
+
+
+def test_pandas_writes_and_reads_a_parquet_file_striped_over_four_listeners(places: str, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    draw = np.random.default_rng(1)
+    table = pandas.DataFrame({"number": np.arange(20_000), "value": draw.random(20_000), "name": ["a", "b"] * 10_000})
+    options = {"listeners": places, "stripe_unit": 1000}
+    table.to_parquet("sfio://runs/table.parquet", storage_options=options)
+    sizes = shares(tmp_path, "runs/table.parquet")
+    assert min(sizes) > 30_000 and max(sizes) - min(sizes) <= 1000
+    back = pandas.read_parquet("sfio://runs/table.parquet", storage_options=options)
+    pandas.testing.assert_frame_equal(back, table)
+    columns = pandas.read_parquet("sfio://runs/table.parquet", columns=["value"], storage_options=options)
+    pandas.testing.assert_frame_equal(columns, table[["value"]])
+    table[:50].to_csv("sfio://runs/table.csv", index=False, storage_options=options)
+    assert len(pandas.read_csv("sfio://runs/table.csv", storage_options=options)) == 50
+
+
+def test_h5py_writes_and_reads_a_dataset_striped_over_four_listeners(files: SfioFileSystem, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    values = np.random.default_rng(2).random((300, 200))
+    with files.open("runs/data.h5", "w+b") as target, h5py.File(target, "w") as h5:
+        h5.create_dataset("group/values", data=values, chunks=(50, 50), compression="gzip")
+    assert min(shares(tmp_path, "runs/data.h5")) > 100_000
+    with files.open("runs/data.h5", "rb") as source, h5py.File(source, "r") as h5:
+        assert np.array_equal(h5["group/values"][...], values)
+    with files.open("runs/data.h5", "r+b") as both, h5py.File(both, "r+") as h5:
+        h5["group/values"][7, 7] = -1.0
+    with files.open("runs/data.h5", "rb") as source, h5py.File(source, "r") as h5:
+        assert h5["group/values"][7, 7] == -1.0 and h5["group/values"][8, 8] == values[8, 8]
+
+
+def test_files_are_written_listed_moved_copied_and_deleted(files: SfioFileSystem, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 41
+    with files.open("sfio://a/b/data", "wb") as file:
+        file.write(content)
+    files.pipe_file("a/other", b"other")
+    assert files.info("a/b/data") | {"mtime": 0} == {
+        "name": "a/b/data", "size": len(content), "type": "file", "mtime": 0, "stripe_unit": 1000,
+    }  # fmt: skip
+    assert files.ls("", detail=False) == ["a"] and files.ls("a", detail=False) == ["a/b", "a/other"]
+    assert files.ls("a/other")[0]["size"] == 5 and files.find("a") == ["a/b/data", "a/other"]
+    assert files.glob("a/*/da*") == ["a/b/data"] and files.isdir("a/b") and files.isfile("a/b/data")
+    assert files.cat_file("a/b/data", 1000, 1010) == content[1000:1010]
+    assert (files.modified("a/other") - files.modified("a/b/data")).total_seconds() >= 0
+    files.copy("a/b/data", "a/copy")
+    files.mv("a/b/data", "moved")
+    files.mv("a", "away", recursive=True)
+    assert files.cat_file("moved") == content == files.cat_file("away/copy")
+    assert files.find("") == ["away/copy", "away/other", "moved"]
+    with files.open("moved", "ab") as file:
+        file.write(b"more")
+    with files.open("moved", "rt", encoding="latin-1") as text:
+        assert text.read()[-4:] == "more"
+    files.rm("away", recursive=True)
+    assert files.find("") == ["moved"] and not files.exists("away/copy")
+    assert all((tmp_path / host / "moved").exists() for host in HOSTS)
+
+
+def test_what_is_missing_or_there_already_is_an_error_of_the_operating_system(files: SfioFileSystem) -> None:
+    assert not files.exists("none") and not files.exists("none/deep")
+    for act in (
+        lambda: files.open("none"),
+        lambda: files.info("none"),
+        lambda: files.ls("none"),
+        lambda: files.rm("none"),
+    ):
+        with pytest.raises(FileNotFoundError):
+            act()
+    files.touch("there")
+    with pytest.raises(FileExistsError) as caught:
+        files.open("there", "xb")
+    assert caught.value.errno == errno.EEXIST and caught.value.filename == "there"
+    with files.transaction, pytest.raises(NotImplementedError, match="no transactions"):
+        files.open("new", "wb")
+
+
+def test_files_keep_the_stripe_unit_they_were_written_with(files: SfioFileSystem, places: str) -> None:
+    files.pipe_file("data", b"0123456789" * 100)
+    other = SfioFileSystem(listeners=places, stripe_unit=7, skip_instance_cache=True)
+    assert other.cat_file("data") == b"0123456789" * 100
+    with other.open("data", "r+b") as file:
+        file.seek(5)
+        file.write(b"-")
+    assert files.cat_file("data", 3, 8) == b"34-67"
+    layout = mstat(files._name("data"), files.session).layout
+    assert layout is not None and layout.stripe_unit == 1000
+
+
+def test_a_listener_known_by_two_names_is_one_host(tmp_path: Path) -> None:
+    with listener(tmp_path, "p1") as (process, one):
+        (place,) = one.values()
+        files = SfioFileSystem(session=session_of({"p1": place, "r0": place}), skip_instance_cache=True)
+        assert files.hosts == ("p1",)
+        files.pipe_file("data", b"abc")
+        process.kill()
+        process.wait()
+        with pytest.raises(ListenerLost):
+            files.exists("data")
+
+
+def test_the_entry_point_names_the_file_system() -> None:
+    project: Any = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    module, _, name = project["entry-points"]["fsspec.specs"]["sfio"].partition(":")
+    assert getattr(import_module(module), name) is SfioFileSystem

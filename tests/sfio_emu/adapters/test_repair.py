@@ -1,0 +1,77 @@
+"""After a full disk, or a client that died while it appended: what is said of the file, and how it becomes whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from sfio_emu import RemoteFailure, StripedFile, use
+from sfio_emu.adapters.repair import main
+from tests.helpers.listeners import listener, session_of
+
+NAME = "p1/a;p2/a"
+
+
+@pytest.mark.parametrize(("way", "size"), [("--cut", 30), ("--fill", 95)])
+def test_a_file_that_a_client_left_half_written_is_made_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str, size: int
+) -> None:
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
+        session = session_of(first, second)
+        use(session)
+        with StripedFile.open(NAME, 10, session=session) as file:
+            file.pwrite(bytes(range(1, 101)), 0)
+            assert file.extent() == (100, 100, 100) and file.extent().whole
+        assert main([NAME]) == 0
+        os.truncate(tmp_path / "p1" / "a", 45)  # as after a death between the messages to two I/O nodes
+        os.truncate(tmp_path / "p2" / "a", 10)
+        assert main([NAME]) == 1
+        said = capsys.readouterr().out.splitlines()
+        assert said[0] == f"{NAME}: 100 bytes, whole"
+        assert said[1].endswith(
+            "55 bytes in its subfiles, readable without a gap up to byte 30, its furthest byte at 84: not the sizes of one"
+            " file; give --cut or --fill"
+        )
+        with StripedFile.open(NAME, 10, session=session) as file:
+            assert file.size() == 55 and len(file.pread(100, 0)) == 30  # what the tool is for
+        assert main([NAME, way]) == 0
+        with StripedFile.open(NAME, 10, session=session) as file:
+            assert file.size() == (30 if way == "--cut" else 85) == len(file.pread(200, 0))
+            assert file.pread(20, 0) == bytes(range(1, 21))
+            if way == "--fill":
+                assert file.pread(25, 60) == bytes(range(61, 71)) + bytes(10) + bytes(range(81, 86))
+        assert main([NAME]) == 0
+        assert main(["p1/none;p2/none"]) == 2
+        assert "open" in capsys.readouterr().err or size
+        use(None)
+
+
+def test_a_full_disk_says_how_much_was_done_and_is_repaired(tmp_path: Path) -> None:
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2", limit_bytes=4096) as (_, second):
+        session = session_of(first, second)
+        use(session)
+        file = StripedFile.open(NAME, 1000, session=session)
+        with pytest.raises(RemoteFailure, match="p2: write of a: File too large, after 4096 bytes") as caught:
+            file.pwrite(b"x" * 20_000, 0)
+        assert (caught.value.errno, caught.value.done_bytes) == (errno.EFBIG, 4096)
+        assert not file.extent().whole
+        assert main([NAME, "--cut"]) == 0
+        assert file.size() == len(file.pread(20_000, 0)) == 9096
+        file.close()
+        use(None)
+
+
+def test_a_file_without_a_layout_wants_its_stripe_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with listener(tmp_path, "p1") as (_, first):
+        use(session_of(first))
+        (tmp_path / "p1" / "plain").write_bytes(b"abc")
+        assert main(["p1/plain"]) == 2
+        assert main(["p1/plain", "--stripe-unit", "5"]) == 0
+        told = capsys.readouterr()
+        assert told.err == "repair: no stripe unit is stored with the file: give --stripe-unit\n"
+        assert told.out == "p1/plain: 3 bytes, whole\n"
+        assert main(["p1/plain", "--stripe-unit", "0"]) == 2
+        use(None)
