@@ -16,12 +16,11 @@ from zlib import crc32
 from fec.code.erasure_code import ErasureCode
 from fec.errors import FecError, MalformedPacket
 from fec.protocol.path_counts import PathNumbers, PathReports
+from fec.protocol.reordering import ReorderingAllowance
 from fec.protocol.wire import BLOCK_NUMBERS, CRC_OFFSET, HEADER, VERSION, LossReport, PacketType, decode_report, protect
 from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PacketFate
 from fec.redundancy.labels import LabelOrder
 
-_REORDERING_S = 0.005
-"""A packet counts as lost when one sent this much later has arrived; doubled whenever that turns out wrong."""
 _LATE_PER_SOURCE, _MAX_LATE_STEP_S = 8, 0.001
 """Late parity leaves at so many times the rate of source packets, or one packet a millisecond where that is quicker."""
 _MAX_BLOCKS = 8192
@@ -140,7 +139,7 @@ class StreamSender:
         self._parity: deque[tuple[float, _Block, int]] = deque()
         self._late: deque[tuple[float, _Block, int]] = deque()
         self._unjudged: deque[tuple[float, _Block, int]] = deque(maxlen=_MAX_UNJUDGED)
-        self._reordering_s = _REORDERING_S
+        self._reordering = ReorderingAllowance(most_s=parameters.playback_s / 2)
         self._ended = False
         self._last_report, self._last_report_s = 0, -math.inf
 
@@ -288,11 +287,12 @@ class StreamSender:
         """Judge what was sent before the newest packet that arrived, adapt N, and help blocks that can still be saved."""
         arrived = {_near(number, highest): bitmap for number, bitmap in report.blocks}
         oldest = min(arrived, default=highest + 1)
-        self._forgive(arrived)
+        self._forgive(arrived, now_s)
+        self._reordering.pass_time(now_s)
         now_us = int(now_s * 1e6)
         newest_s = (now_us - (now_us - report.newest_us) % _STAMPS) / 1e6
         fates: list[PacketFate] = []
-        while self._unjudged and self._unjudged[0][0] <= newest_s - self._reordering_s:
+        while self._unjudged and self._unjudged[0][0] <= newest_s - self._reordering.allowance_s:
             at_s, block, symbol = self._unjudged.popleft()
             if block.number < oldest:
                 continue  # too old for the report: its fate is not known
@@ -309,7 +309,7 @@ class StreamSender:
                 if not block.complete and now_s < block.started_s + self.parameters.playback_s:
                     self._help(block, count, now_s)
 
-    def _forgive(self, arrived: dict[int, int]) -> None:
+    def _forgive(self, arrived: dict[int, int], now_s: float) -> None:
         """Packets judged lost that came after all: allow for more reordering and do not trust the estimate."""
         found = 0
         for number, bitmap in arrived.items():
@@ -319,7 +319,7 @@ class StreamSender:
                 block.judged_lost &= ~bitmap
         if found:
             self._counts["misjudged"] += found
-            self._reordering_s = min(2 * self._reordering_s, self.parameters.playback_s / 2)
+            self._reordering.too_short(now_s)
             self.control.restart_estimate()
 
     def _help(self, block: _Block, arrived: int, now_s: float) -> None:

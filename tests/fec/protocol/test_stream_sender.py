@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from fec.errors import FecError
+from fec.protocol.reordering import ReorderingAllowance
 from fec.protocol.wire import LossReport, PacketHeader, decode_header, symbol_of, unprotect
 from fec.redundancy.labels import StratifiedLabels
 from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender, cut, payload
@@ -159,6 +160,38 @@ def test_repeated_and_overtaken_reports_count_once() -> None:
     for number in (3, 3, 1, 4, 2):
         sender.receive(report(number, 0.0, [], 0), 0.1)
     assert sender.counters["reports"] == 2 and sender.counters["repeated_reports"] == 3
+
+
+def test_after_a_moment_of_disorder_losses_are_believed_as_soon_as_before() -> None:
+    """A third of the packets is 60 ms late for half a second; what is cut long after is answered as if that had never been."""
+
+    def reaction_s(disorder: bool) -> float:
+        sender = build_sender(policy=lambda loss: 22 if loss < 0.05 else 40)
+
+        def forward(packet, at):
+            if at >= 15 and packet.label < 16384:
+                return ()
+            return (0.062,) if disorder and 1 <= at < 1.5 and packet.label > 40000 else (0.002,)
+
+        loop = DelayLoop(sender, build_receiver(), forward=forward)
+        loop.run_until(15.0)
+        assert (sender.counters["misjudged"] > 0) == disorder
+        while sender.block_size < 40 and loop.now_s < 16:
+            loop.run_until(loop.now_s + 0.002)
+        return loop.now_s - 15
+
+    assert reaction_s(False) < 0.04 and reaction_s(True) < 0.04  # 0.09 s where the allowance stays what it has become
+
+
+def test_a_way_that_stays_longer_is_tried_ever_more_rarely() -> None:
+    allowance = ReorderingAllowance(most_s=0.2)
+    wrong = []
+    for tenth in range(1, 6000):
+        allowance.pass_time(tenth / 10)
+        if allowance.allowance_s < 0.03:
+            wrong.append(tenth / 10)
+            allowance.too_short(tenth / 10)
+    assert 5 < len(wrong) < 20 and wrong[-1] - wrong[-2] > 30
 
 
 def test_packets_that_come_late_after_all_teach_the_sender_to_wait_longer() -> None:
