@@ -49,6 +49,8 @@ _SURE = 25
 of failures at once on three mobile networks (3, 10 and all layers, both orders of labels), 11 made the sender certain of a set with labels
 that were not lost; 333 did where it heeded no pairs. It costs single failures 10 to 100 ms (median) until certainty, and no redundancy."""
 _BAFFLING = 3
+_FIRST_LOOK = 64
+"""Packets under new paths before the diagnosis speaks again."""
 _MAX_SIZED = 4
 """So many of the widest sets are asked for their block size while several are possible."""
 
@@ -85,6 +87,7 @@ class SuspectTable:
         self.masks = tuple(self._mask(one.intervals) for one in suspects)
         self._holding: dict[int, tuple[int, ...]] = {}
         self._labels_in: dict[int, int] = {}
+        self._intervals_in: dict[int, tuple[Interval, ...]] = {}
 
     def bit_of(self, label: int) -> int:
         """The elementary interval of a label, as a bit set of one."""
@@ -98,12 +101,15 @@ class SuspectTable:
 
     def intervals_in(self, mask: int) -> tuple[Interval, ...]:
         """A bit set as label intervals, adjacent ones merged."""
+        if mask in self._intervals_in:
+            return self._intervals_in[mask]
         found: list[Interval] = []
         for number, (start, stop) in enumerate(itertools.pairwise(self._edges.tolist())):
             if mask >> number & 1:
                 joined = bool(found) and found[-1][1] == start
                 found[-1:] = [(found[-1][0], stop)] if joined else [*found[-1:], (start, stop)]
-        return tuple(found)
+        self._intervals_in[mask] = tuple(found)
+        return self._intervals_in[mask]
 
     def labels_in(self, mask: int) -> int:
         """How many labels a bit set stands for."""
@@ -393,29 +399,48 @@ class DiagnosisEvent:
     speaker: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class NewPaths:
+    """From ``from_s`` on labels may take other paths, from ``until_s`` on they take those of ``diagnoser`` (seconds of stream time).
+
+    What was sent in between went by the old or the new paths: nobody is accused or cleared by it, nor believed until so much was seen of
+    the new ones that a failure would show.
+    """
+
+    from_s: float
+    until_s: float
+    diagnoser: Diagnoser
+
+
 @dataclass
 class DiagnosingControl:
     """N from what is broken, at once and without a margin, up and down; from the estimator where nothing explains the losses.
 
     ``size_of`` maps lost label intervals to N, None where no N helps (N then stays as it is). ``late_parity`` and ``largest`` are
-    the estimator's. ``events``: what was believed, in order, for whoever wants to judge it.
+    the estimator's. ``changes``: of the paths that labels take, in order; the estimator speaks until one is over. ``events``: what was
+    believed, in order, for whoever wants to judge it.
     """
 
     diagnoser: Diagnoser
     size_of: Callable[[tuple[Interval, ...]], int | None]
     estimator: BlockSizeController
+    changes: Sequence[NewPaths] = ()
     events: list[DiagnosisEvent] = field(default_factory=list)
     late_parity: bool = True
-    _sizes: dict[int, int | None] = field(default_factory=dict)
+    _sizes: dict[tuple[Interval, ...], int | None] = field(default_factory=dict)
     _block_size: int = 0
+    _changing: bool = False
+    _unseen: int = 0
 
     def __post_init__(self) -> None:
         self._base = self._block_size = self.estimator.block_size
+        self._coming = deque(self.changes)
 
     def prepare(self) -> None:
         """Reckon the block size of every single suspect now, so that none is in mid-stream."""
-        for mask in self.diagnoser.table.masks:
-            self._size(mask)
+        for diagnoser in (self.diagnoser, *(change.diagnoser for change in self.changes)):
+            for mask in diagnoser.table.masks:
+                self._size(diagnoser.table.intervals_in(mask))
 
     @property
     def largest(self) -> int:
@@ -424,7 +449,7 @@ class DiagnosingControl:
     @property
     def loss(self) -> float:
         """The fraction of labels that is lost now, or the estimate where the estimator speaks."""
-        if self.diagnoser.baffled:
+        if self._estimating:
             return self.estimator.loss
         return self.diagnoser.table.labels_in(self.diagnoser.dead[0]) / LABELS
 
@@ -435,7 +460,12 @@ class DiagnosingControl:
     def learn(self, fates: Sequence[PacketFate], now_s: float) -> None:
         """One report's news, to both; the diagnosis has the last word where it explains what happened."""
         for fate in fates:
-            self.diagnoser.add(fate)
+            while self._coming and fate.sent_s >= self._coming[0].until_s:
+                self.diagnoser, self._unseen = self._coming.popleft().diagnoser, _FIRST_LOOK
+            self._changing = bool(self._coming) and fate.sent_s >= self._coming[0].from_s
+            if not self._changing:
+                self.diagnoser.add(fate)
+                self._unseen -= self._unseen > 0
         self.estimator.learn(fates, now_s)
         self._decide(now_s)
 
@@ -444,28 +474,33 @@ class DiagnosingControl:
         self.diagnoser.restart()
         self.estimator.restart_estimate()
 
+    @property
+    def _estimating(self) -> bool:
+        return self._changing or self._unseen > 0 or self.diagnoser.baffled
+
     def _decide(self, now_s: float) -> None:
-        baffled = self.diagnoser.baffled
-        if baffled:
+        estimating = self._estimating
+        if estimating:
             self._block_size = self.estimator.block_size
         else:
-            sizes = [self._size(mask) for mask in self.diagnoser.dead]
+            table = self.diagnoser.table
+            sizes = [self._size(table.intervals_in(mask)) for mask in self.diagnoser.dead]
             known = [size for size in sizes if size is not None]
             if known:
                 self._block_size = min(self.largest, max(self._base, *known))
         event = DiagnosisEvent(
             at_s=now_s,
-            names=() if baffled else self.diagnoser.names(),
-            certain=not baffled and self.diagnoser.certain,
+            names=() if estimating else self.diagnoser.names(),
+            certain=not estimating and self.diagnoser.certain,
             lost_fraction=self.loss,
             block_size=self._block_size,
-            speaker="estimate" if baffled else "diagnosis",
+            speaker="estimate" if estimating else "diagnosis",
         )
         last = self.events[-1] if self.events else None
         if last is None or (event.names, event.certain, event.speaker) != (last.names, last.certain, last.speaker):
             self.events.append(event)
 
-    def _size(self, mask: int) -> int | None:
-        if mask not in self._sizes:
-            self._sizes[mask] = self.size_of(self.diagnoser.table.intervals_in(mask)) if mask else self._base
-        return self._sizes[mask]
+    def _size(self, lost: tuple[Interval, ...]) -> int | None:
+        if lost not in self._sizes:
+            self._sizes[lost] = self.size_of(lost) if lost else self._base
+        return self._sizes[lost]

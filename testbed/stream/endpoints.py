@@ -11,14 +11,18 @@ from fec.protocol.receiver import Event, ReceiverParameters, SourceDelivered, St
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.block_size_control import BlockSizeControl, PlannedBlockSize, fixed_block_size
-from fec.redundancy.diagnosis import Diagnoser, DiagnosingControl
+from fec.redundancy.diagnosis import Diagnoser, DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, StratifiedLabels
+from testbed.model.label_split import LabelSplit
 from testbed.stream.payload import payload_source
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import longest_way_s
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
 from testbed.stream.prediction.policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.suspects import DIAGNOSES, exact_block_size, is_diagnosing, suspect_table
+
+CHANGE_ALLOWED_S = 1.0
+"""From the moment at which nodes move to the last packet under the old split, at most: a verdict allows a change no more (``campaign_verdict``)."""
 
 
 def label_sequence(plan: StreamPlan) -> LabelOrder:
@@ -48,7 +52,7 @@ def build_sender(plan: StreamPlan, foreseen: Callable[[float], int] | None = Non
 
 def block_size_control(plan: StreamPlan) -> BlockSizeControl:
     """What decides N during the plan's stream: nothing where it is fixed, else what is broken by the diagnosis of the losses that
-    are reported, or the estimate of their share where labels explain nothing or take other paths as nodes move."""
+    are reported, or the estimate of their share where labels explain nothing or are passed to other paths as nodes move."""
     stream, policy = plan.stream, block_size_policy(plan)
     if stream.block_size is not None:
         return fixed_block_size(stream.block_size)
@@ -61,8 +65,14 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
     estimator = BlockSizeController(parameters, policy)
     if not is_diagnosing(plan):
         return estimator
-    diagnoser = Diagnoser(suspect_table(plan.forward), memory_s=stream.hold_s, transit_s=longest_way_s(plan))
-    control = DiagnosingControl(diagnoser, exact_block_size(plan), estimator)
+
+    def diagnoser(split: LabelSplit) -> Diagnoser:
+        return Diagnoser(suspect_table(split), memory_s=stream.hold_s, transit_s=longest_way_s(plan))
+
+    changes = [
+        NewPaths(from_s=c.at_s, until_s=c.at_s + CHANGE_ALLOWED_S, diagnoser=diagnoser(c.forward)) for c in plan.changes
+    ]
+    control = DiagnosingControl(diagnoser(plan.forward), exact_block_size(plan), estimator, changes)
     control.prepare()
     return control
 

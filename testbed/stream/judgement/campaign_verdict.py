@@ -109,5 +109,6 @@ def _redundancy(result: CampaignResult) -> Check:
         measured=result.redundancy_measured,
         tolerance=tolerance,
         passed=abs(result.redundancy_predicted - result.redundancy_measured) <= tolerance,
-        detail=f"mean of N/FEC_t - 1 over time; the sender, who holds N, added {result.sender_redundancy:.3f}",
+        detail=f"mean of N/FEC_t - 1 over time; the sender added {result.sender_redundancy:.3f}"
+        + (f"; {result.diagnoses}" if result.diagnoses is not None else ""),
     )

@@ -16,6 +16,7 @@ from testbed.faults.fault_times import FaultTimes
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import NEVER, Epoch, epochs, path_losses
+from testbed.stream.prediction.campaign_diagnoses import CampaignDiagnoses, campaign_diagnoses
 from testbed.stream.prediction.policy import BlockSizePolicy
 
 FloatArray = npt.NDArray[np.float64]
@@ -69,7 +70,7 @@ class CampaignResult:
     """``certain`` packets were predicted for sure: ``wrongly_lost`` of them vanished, ``wrongly_arrived`` came all the same.
 
     Redundancies are N / FEC_t - 1, means over time: what the losses of the epochs call for by prediction and by
-    measurement (where an epoch was long enough), and what the sender, who holds N for a while, added.
+    measurement (where an epoch was long enough), and what the sender added. ``diagnoses``: how often it knew what had failed.
     """
 
     frames: tuple[SplitPart, ...]
@@ -91,6 +92,7 @@ class CampaignResult:
     sender_redundancy: float
     longest_change_s: float | None
     transit_s: float
+    diagnoses: CampaignDiagnoses | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -140,6 +142,7 @@ def analyse_campaign(
         sender_redundancy=_sender_redundancy(run, policy),
         longest_change_s=max((c.switch_stop_s - c.began_s for c in run.changes), default=None),
         transit_s=round(float(transits_s(run).max(initial=0.0)), 4),
+        diagnoses=campaign_diagnoses(plan, run, found),
     )
 
 

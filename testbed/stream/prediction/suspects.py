@@ -19,8 +19,8 @@ DIAGNOSES = "diagnoses"
 
 
 def is_diagnosing(plan: StreamPlan) -> bool:
-    """Whether the plan's sender diagnoses: it is to, it decides N, and its labels take the same paths from the start to the end."""
-    return plan.stream.diagnosis and plan.stream.block_size is None and not plan.changes
+    """Whether the plan's sender diagnoses: it is to, and it decides N."""
+    return plan.stream.diagnosis and plan.stream.block_size is None
 
 
 def cable_name(link: LinkId) -> str:
