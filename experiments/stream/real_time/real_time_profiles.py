@@ -22,6 +22,8 @@ NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 START_S, REST_S = 1.0, 0.6
 SENDERS = {"single path, retransmission": "single", "RS(30,23), two paths": "disjoint-2", "capillary": "capillary"}
 """Name -> routing method; the baseline of the literature has a fixed code."""
+MOST_OVERHEAD = 2.0
+"""Of the single path: with more it would fill its link by itself."""
 MULTIPLES = (0.5, 2.5)
 """Failures, in playback buffers."""
 
@@ -47,7 +49,8 @@ def profile_plan(point: Mapping[str, Any]) -> StreamPlan:
         playback_s=profile["playback"],
     )
     if sender == "single path, retransmission":
-        stream = replace(stream, diagnosis=False, most_overhead=250 / profile["m"] - 1)
+        late_pps = 2 * stream.rate_pps  # all of it fits into one link
+        stream = replace(stream, diagnosis=False, most_overhead=MOST_OVERHEAD, late_pps=late_pps)
     if sender == "RS(30,23), two paths":
         stream = replace(stream, source_packets=23, block_size=30)
     options = PlanOptions(method=SENDERS[sender], stream=stream, duration_s=1.0, seed=point["seed"])
