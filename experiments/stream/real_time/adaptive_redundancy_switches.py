@@ -21,7 +21,7 @@ SLACK = 0.05
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """One link that is down half of each period, under each sender (foresight has no business on switches)."""
-    periods, lasts_s = ((4.0,), 7.0) if quick else ((1.0, 4.0), 11.0)
+    periods, lasts_s = ((4.0,), 7.0) if quick else ((1.0, 4.0), 9.0)
     return [
         {"pattern": "on and off", "at": at, "sender": sender, "lasts_s": lasts_s, "seed": seed}
         for at in periods
