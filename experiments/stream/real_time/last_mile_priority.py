@@ -136,19 +136,18 @@ def source_delays(plan: StreamPlan, run: StreamMeasurements) -> FloatArray:
 def judge(rows: Sequence[Row]) -> Verdict:
     """With a queue of its own the stream is as if alone, and TCP has the rest; in one queue with TCP it is too late."""
     plan = last_mile_plan(rows[0])
-    full = (plan.stream.symbol_bytes + HEADERS_BYTES) * 8 / LAST_BPS
+    checks = [*_queue_checks(rows, plan), *_rest_checks(rows, plan)]
+    reasons = [row["invalid"] for row in rows if row["invalid"]]
+    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None, notes=tuple(_notes(rows)))
+
+
+def _queue_checks(rows: Sequence[Row], plan: StreamPlan) -> list[Check]:
+    """Delays and losses without a code: in one queue with TCP, alone, and with priority."""
+    own_s = (plan.stream.symbol_bytes + HEADERS_BYTES) * 8 / LAST_BPS
     shared = mean(rows, "one queue", "not_in_time")
-    deepest_s = mean(rows, "one queue", "p99_s")
     link = next(k for k in plan.network.links if k.capacity_bps == LAST_BPS)
     queue_s = queue_bytes(link, MTU) * 8 / LAST_BPS
-    left_bps = LAST_BPS - mean(rows, "priority", "stream_bps")
-    outage = FAULT.stop_s - FAULT.start_s
-    failing = (
-        float(plan.forward.load(plan.network.link_index[FAULT.link]))
-        * outage
-        / (plan.duration_s - plan.stream.playback_s)
-    )
-    checks = [
+    return [
         Check.equal(
             "one queue: median delay, s",
             TCP_FILLS * queue_s,
@@ -172,12 +171,21 @@ def judge(rows: Sequence[Row]) -> Verdict:
         ),
         Check.at_most(
             "priority: delay that 99 % stay below, s",
-            QUEUED_PACKETS * (MTU + 14) * 8 / LAST_BPS + full,
+            QUEUED_PACKETS * (MTU + 14) * 8 / LAST_BPS + own_s,
             mean(rows, "priority", "p99_s"),
             uncertainty=half_width(rows, "priority", "p99_s"),
-            rival=deepest_s,
+            rival=mean(rows, "one queue", "p99_s"),
             rival_is="in one queue with TCP",
         ),
+    ]
+
+
+def _rest_checks(rows: Sequence[Row], plan: StreamPlan) -> list[Check]:
+    """What TCP keeps, and that the code still repairs a failure of the network behind."""
+    left_bps = LAST_BPS - mean(rows, "priority", "stream_bps")
+    share = float(plan.forward.load(plan.network.link_index[FAULT.link]))
+    failing = share * (FAULT.stop_s - FAULT.start_s) / (plan.duration_s - plan.stream.playback_s)
+    return [
         Check.equal(
             "priority: what TCP carries, bit/s",
             left_bps * TCP_PAYLOAD,
@@ -198,8 +206,6 @@ def judge(rows: Sequence[Row]) -> Verdict:
             rival_is="what the failed link carries meanwhile",
         ),
     ]
-    reasons = [row["invalid"] for row in rows if row["invalid"]]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None, notes=tuple(_notes(rows)))
 
 
 def mean(rows: Sequence[Row], case: str, key: str) -> float:

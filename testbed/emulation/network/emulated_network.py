@@ -67,8 +67,7 @@ class EmulatedNetwork:
     never held). ``controller_port``: TCP port on 127.0.0.1 of the OpenFlow controller, None for none: bridges then
     forward nothing but what their rules say (fail mode secure: they keep their rules when a controller dies).
     ``before_bridges``: called when hosts and cables stand, before the first bridge looks for its controller.
-    ``datapath``: "kernel" or "user"; None chooses by probing. ``first_udp_port``: datagrams to it go before everything else in every
-    link's queue; None: one queue for all.
+    ``first_udp_port``: datagrams to it go before everything else in every link's queue; None: one queue for all.
 
         with EmulatedNetwork(wire(load_network("ring:4"))) as net:
             net.run_in_host("h0", ["ip", "address"])
@@ -85,7 +84,6 @@ class EmulatedNetwork:
         shape: bool = True,
         controller_port: int | None = None,
         before_bridges: Callable[[], None] | None = None,
-        datapath: Datapath | None = None,
         first_udp_port: int | None = None,
     ) -> None:
         if not MTU_RANGE[0] <= mtu <= MTU_RANGE[1]:
@@ -97,7 +95,7 @@ class EmulatedNetwork:
         self.controller_port = controller_port
         self._before_bridges = before_bridges
         self.setup_seconds: dict[str, float] = {}
-        self._datapath = datapath
+        self._datapath: Datapath | None = None
         self._first_udp_port = first_udp_port
         self._hosts = {host.name: host for host in wiring.hosts}
         self._switches: PrivateSwitches | None = None
