@@ -65,6 +65,10 @@ def raised_only_while_down(row: Row) -> Row:
     return {**row, "raised": row["down"]}
 
 
+def as_in_one_queue(row: Row) -> Row:
+    return {**row, "not_in_time": 0.947, "p99_s": 0.24, "tcp_bps": 956e3}
+
+
 SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
     ("playback_buffer", "sender", "single path, retransmission", lost_as_alone, "longest failure without loss"),
     ("playback_buffer", "sender", "single path, heavy code", lost_nothing, "over those that no code saves"),
@@ -90,6 +94,17 @@ SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
     ("adaptive_redundancy", "sender", "diagnosing", as_dear_as_an_estimate, "first block that decodes"),
     ("adaptive_redundancy", "sender", "estimating", raised_only_while_down, "share of blocks with N raised"),
     ("adaptive_redundancy", "sender", "none", lambda row: {**row, "late": 0.0}, "no code: source packets late"),
+    ("last_mile_priority", "case", "priority", as_in_one_queue, "priority: source packets lost or later"),
+    ("last_mile_priority", "case", "priority", as_in_one_queue, "priority: delay"),
+    ("last_mile_priority", "case", "priority", as_in_one_queue, "priority: what TCP carries"),
+    ("last_mile_priority", "case", "one queue", lambda row: {**row, "median_s": 0.003}, "one queue: median delay"),
+    (
+        "last_mile_priority",
+        "case",
+        "priority, code, outage",
+        lambda row: {**row, "unplayed": 0.067},
+        "could not be played",
+    ),
 ]
 """Study, which rows (a key and its value), what is done to them, and a part of the name of a check that then does not hold."""
 STUDIES = list(dict.fromkeys(name for name, *_ in SPOILT))
