@@ -156,6 +156,7 @@ def _rated(
         "method": method,
         "utilisation": routed.greatest_utilisation,
         "over_optimum": routed.greatest_utilisation / optimum.greatest_utilisation,
+        "mean_links": float(routed.loads_bps.sum()) / routed.matrix.total_bps,
         "throughput_bps": float(rates.sum()),
         "least_rate": float((rates / routed.matrix.rates).min()),
         "ror": None if redundancy.exposed else redundancy.total,

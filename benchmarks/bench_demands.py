@@ -1,0 +1,90 @@
+"""How long all pairs of a network take: capillary routes of every pair, and the multicommodity optimum against the plain formulation.
+
+``python benchmarks/bench_demands.py [--quick]``: in one run, the float recursion over all pairs (half of them by mirror image) beside
+the same without the mirror, on a sample; and the optimum with one commodity a source beside HiGHS on one commodity a pair (the peer).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from time import perf_counter
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, eye_array, hstack, kron
+
+from testbed.routing.capillary.float_route import FloatRouter
+from testbed.routing.demands.link_graph import LinkGraph
+from testbed.routing.demands.matrix import DemandMatrix, gravity_matrix
+from testbed.routing.demands.methods import route_demands
+from testbed.routing.flows.linear_programs import balance_matrix
+from topologies import load_network
+
+NETWORKS = ("topohub:sndlib/nobel-germany", "topohub:sndlib/germany50", "manet:nodes=115,seed=3")
+PEER_PAIRS = 700
+"""The plain formulation is left out above: it has pairs * links variables."""
+SAMPLE = 200
+
+
+def plain_optimum(matrix: DemandMatrix) -> float:
+    """The least greatest utilisation by one commodity a pair, as textbooks have it."""
+    graph = LinkGraph(matrix.network)
+    pairs, links = len(matrix.pairs), len(graph.tail)
+    balance = kron(eye_array(pairs), balance_matrix(graph.nodes, graph.tail, graph.head))
+    wanted = np.zeros((pairs, graph.nodes))
+    unit = matrix.total_bps / pairs
+    for row, pair, rate in zip(wanted, matrix.pairs, matrix.rates_bps, strict=True):
+        row[graph.positions(pair)] = rate / unit, -rate / unit
+    loads = kron(np.ones((1, pairs)), eye_array(links))
+    cost = np.zeros(pairs * links + 1)
+    cost[-1] = 1.0
+    found = linprog(
+        cost,
+        A_ub=hstack([loads, csr_array(-graph.capacity[:, None] / unit)], format="csr"),
+        b_ub=np.zeros(links),
+        A_eq=hstack([balance, csr_array((pairs * graph.nodes, 1))], format="csr"),
+        b_eq=wanted.ravel(),
+        method="highs",
+    )
+    return float(found.fun)
+
+
+def main() -> int:
+    """Print a line a figure; 1 where the two optima differ."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="the first network only")
+    networks = NETWORKS[:1] if parser.parse_args().quick else NETWORKS
+    agree = True
+    for name in networks:
+        network = load_network(name)
+        matrix = gravity_matrix(network, [node.id for node in network.switches])
+        print(f"{name}: {len(network.switches)} switches, {len(network.links)} links, {len(matrix.pairs)} pairs")
+        router = FloatRouter(network)
+        router.loads(*matrix.pairs[0])  # compiles
+        began = perf_counter()
+        route_demands(matrix, "capillary")
+        every = perf_counter() - began
+        step = max(1, len(matrix.pairs) // SAMPLE)
+        began = perf_counter()
+        for pair in matrix.pairs[::step]:
+            router.loads(*pair)
+        each = (perf_counter() - began) / len(matrix.pairs[::step])
+        print(
+            f"  capillary, all pairs: {every:.2f} s; one by one {each * 1e3:.2f} ms a pair, {each * len(matrix.pairs):.2f} s"
+        )
+        began = perf_counter()
+        best = route_demands(matrix, "optimum").greatest_utilisation
+        ours = perf_counter() - began
+        line = f"  optimum, a commodity a source: {ours:.2f} s (MLU {best:.6g})"
+        if len(matrix.pairs) <= PEER_PAIRS:
+            began = perf_counter()
+            peer = plain_optimum(matrix)
+            line += f"; a commodity a pair: {perf_counter() - began:.2f} s (MLU {peer:.6g})"
+            agree &= abs(peer - best) < 1e-5 * best
+        print(line)
+    return 0 if agree else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,4 @@
+"""Demand matrices: all pairs of a network at once."""
+
+CHAPTER = 4
+"""The chapter of our documentation in which its studies stand."""

@@ -1,0 +1,309 @@
+"""All pairs at once: what each routing loads and asks for in redundancy, beside the multicommodity optimum, on networks with real demands.
+
+Capillary routing spreads every pair by itself. Does that keep the fullest link empty, or does it fill it? What would a routing cost that
+minds both, load and redundancy? The networks are SNDlib's with their own demands, with gravity and uniform matrices, and a mobile one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+METHODS = ("single", "ecmp", "capillary", "ksp:4", "semi-ksp:4", "raecke", "smore:4", "optimum")
+SMALL = ("abilene", "polska", "nobel-us", "atlanta", "nobel-germany")
+"""On these the least redundancy within a limit is sought, and stratified labels are laid out for every pair."""
+LARGE = ("geant", "ta1", "france", "norway", "cost266", "germany50")
+MOBILE = "manet:nodes=40,seed=3"
+LIMITS = (1.01, 1.05, 1.2, None)
+"""MLU over the optimum's; None: no limit."""
+TOLERANCE = 0.05
+NEAR = 1.05
+CHANCE = 0.5
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Eleven networks of SNDlib, three matrices each, and a mobile network, two (quick: two networks, their own demands)."""
+    networks = SMALL[:2] if quick else (*SMALL, *LARGE)
+    matrices = ("own",) if quick else ("own", "gravity", "uniform")
+    listed = [
+        {"network": f"topohub:sndlib/{name}", "matrix": matrix, "seed": seed}
+        for name in networks
+        for matrix in matrices
+    ]
+    mobile = [] if quick else [{"network": MOBILE, "matrix": matrix, "seed": seed} for matrix in matrices[1:]]
+    return listed + mobile
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Every routing of one matrix, rated and checked; on small networks the trade as well."""
+    from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
+    from testbed.routing.demands.methods import route_demands
+    from testbed.routing.demands.redundancy import forced_links
+    from topologies import load_network
+    from topologies.files.formats import read_topohub_demands
+
+    network = load_network(point["network"])
+    ends = [node.id for node in network.switches]
+    if point["matrix"] == "own":
+        matrix = given_matrix(network, "own", read_topohub_demands(point["network"].partition(":")[2]))
+    else:
+        matrix = (gravity_matrix if point["matrix"] == "gravity" else uniform_matrix)(network, ends)
+    small = point["network"].rpartition("/")[2] in SMALL
+    best = route_demands(matrix, "optimum")
+    forced = forced_links(route_demands(matrix, "capillary"))
+    rated = {}
+    for method in METHODS:
+        began = time.perf_counter()
+        routed = route_demands(matrix, method, point["seed"])
+        seconds = time.perf_counter() - began
+        rated[method] = _rated(routed, best.greatest_utilisation, forced, stratified=small) | {"seconds": seconds}
+    return {
+        "nodes": len(network.nodes),
+        "links": len(network.links),
+        "pairs": len(matrix.pairs),
+        "left_out": matrix.left_out,
+        "forced_pairs": int((forced.sum(axis=1) > 0).sum()),
+        "utilisation": best.greatest_utilisation,
+        "bound": _checked(best).bound,
+        "methods": rated,
+        "trade": _trade(matrix, best.greatest_utilisation, forced) if small else [],
+    }
+
+
+def _rated(routed: Any, best: float, forced: Any, *, stratified: bool) -> dict[str, Any]:
+    from testbed.routing.demands.redundancy import total_ror
+    from testbed.routing.demands.throughput import fair_rates
+    from testbed.routing.redundancy.coding import Coding
+
+    short, large = (total_ror(routed, Coding(tolerance=TOLERANCE, large_blocks=eq29), forced) for eq29 in (False, True))
+    found = {
+        "over_optimum": routed.greatest_utilisation / best,
+        "fair": float(fair_rates(routed).sum()) / routed.matrix.total_bps * best,
+        "exposed": short.exposed,
+        "ror": short.of_others,
+        "ror_large": large.of_others,
+        "violations": list(_checked(routed).violations),
+    }
+    if stratified and not short.exposed:
+        found["ror_stratified"] = total_ror(routed, Coding(tolerance=TOLERANCE, labels="stratified"), forced).of_others
+    return found
+
+
+def _checked(routed: Any) -> Any:
+    from testbed.commands.routing.demands import check
+
+    return check(routed)
+
+
+def _trade(matrix: Any, best: float, forced: Any) -> list[dict[str, Any]]:
+    """The least redundancy at each limit, what it needs by equation 23, and its proved bound by equation 29."""
+    from testbed.routing.demands.trade import least_redundancy
+
+    rows = []
+    for limit in LIMITS:
+        began = time.perf_counter()
+        found = least_redundancy(matrix, forced, float("inf") if limit is None else limit * best, TOLERANCE)
+        seconds = time.perf_counter() - began
+        if found is None:
+            rows.append({"limit": limit, "found": False})
+            continue
+        rated = _rated(found.routed, best, forced, stratified=True)
+        rows.append({"limit": limit, "found": True, "bound": found.bound, "seconds": seconds} | rated)
+    return rows
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Sound and proved; who is near the optimum; what capillary routing saves and costs."""
+    every = [(row, method, one) for row in rows for method, one in row["methods"].items()]
+    ratio = {method: [row["methods"][method]["over_optimum"] for row in rows] for method in METHODS}
+    exposed = {method: [row["methods"][method]["exposed"] / row["pairs"] for row in rows] for method in METHODS}
+    emptier = _share(rows, "capillary", "single")
+    checks = [
+        Check.equal(
+            "violations found by the independent checker",
+            0,
+            sum(len(one["violations"]) for _, _, one in every)
+            + sum(len(one.get("violations", ())) for row in rows for one in row["trade"]),
+            rival_is="none: a count of errors",
+            detail=f"{len(every)} routings of {len(rows)} matrices",
+        ),
+        Check.at_most(
+            "optimum over its proved lower bound, less 1, worst",
+            1e-5,
+            max(row["utilisation"] / max(row["bound"], 1e-12) - 1 for row in rows),
+            rival=statistics.median(ratio["ecmp"]) - 1,
+            rival_is="a routing that is not optimal (ECMP, median)",
+        ),
+        Check.at_most(
+            "MLU of smore:4 over the optimum, median",
+            NEAR,
+            statistics.median(ratio["smore:4"]),
+            rival=statistics.median(ratio["raecke"]),
+            rival_is="the same trees with rates that do not know the demands",
+            detail=f"worst {max(ratio['smore:4']):.3f}",
+        ),
+        Check.at_least(
+            "share of matrices in which capillary routing's fullest link is emptier than the single path's",
+            0.9,
+            emptier,
+            rival=CHANCE,
+            rival_is="chance: no difference",
+        ),
+        Check.equal(
+            "pairs that capillary routing exposes, share",
+            0,
+            max(exposed["capillary"]),
+            rival=statistics.median(exposed["optimum"]),
+            rival_is="the optimum's, median",
+        ),
+    ]
+    return Verdict(checks=(*checks, *_trade_checks(rows)), notes=_notes(rows, ratio, exposed))
+
+
+def _share(rows: Sequence[Row], method: str, other: str) -> float:
+    """Of the matrices: MLU of the one below that of the other."""
+    pairs = [(row["methods"][method]["over_optimum"], row["methods"][other]["over_optimum"]) for row in rows]
+    return float(sum(own < others for own, others in pairs) / len(rows))
+
+
+def trade_ratios(rows: Sequence[Row], limit: float | None) -> list[float]:
+    """Total ROR (equation 29) of the least within the limit over capillary routing's."""
+    return [
+        one["ror_large"] / row["methods"]["capillary"]["ror_large"]
+        for row in rows
+        for one in row["trade"]
+        if one["limit"] == limit and one["found"]
+    ]
+
+
+def _trade_checks(rows: Sequence[Row]) -> list[Check]:
+    ratios = trade_ratios(rows, NEAR)
+    if not ratios:
+        return []
+    gaps = [
+        one["ror_large"] / one["bound"] - 1
+        for row in rows
+        for one in row["trade"]
+        if one["found"] and one["limit"] != LIMITS[0]
+    ]
+    return [
+        Check.at_most(
+            "total ROR (equation 29) of the least within 1.05 of the optimum's MLU, over capillary routing's, median",
+            0.95,
+            statistics.median(ratios),
+            rival=1.0,
+            rival_is="capillary routing's own",
+            detail=f"worst {max(ratios):.3f} of {len(ratios)}",
+        ),
+        Check.at_most(
+            "least ROR found over its proved bound, less 1, worst (limits of 1.05 and more)",
+            0.03,
+            max(gaps),
+            rival=statistics.median([1 / ratio for ratio in trade_ratios(rows, None)]) - 1,
+            rival_is="capillary routing's distance to the least",
+        ),
+    ]
+
+
+def _notes(
+    rows: Sequence[Row], ratio: Mapping[str, Sequence[float]], exposed: Mapping[str, Sequence[float]]
+) -> tuple[str, ...]:
+    notes = [
+        f"{method}: MLU over the optimum median {statistics.median(ratio[method]):.3f}, worst {max(ratio[method]):.3f}; pairs exposed "
+        f"{statistics.median(exposed[method]):.0%} (median); max-min-fair throughput "
+        f"{statistics.median(row['methods'][method]['fair'] for row in rows):.2f} (median, in what the optimum carries)"
+        for method in METHODS
+    ]
+    notes += [
+        f"capillary routing's fullest link is emptier than that of {other} in {_share(rows, 'capillary', other):.0%} of {len(rows)} matrices"
+        for other in ("single", "ecmp", "ksp:4", "raecke")
+    ]
+    for limit in LIMITS:
+        ratios = trade_ratios(rows, limit)
+        name = "no limit" if limit is None else f"{limit:g} times the optimum's MLU"
+        if ratios:
+            notes.append(
+                f"least total ROR within {name}, over capillary routing's: median {statistics.median(ratios):.3f}, worst {max(ratios):.3f}"
+            )
+    return tuple(notes)
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """MLU over the optimum by method; and redundancy against MLU, with the least there is as a line."""
+    drawings = {"utilisation": _utilisation_figure(rows)}
+    if any(row["trade"] for row in rows):
+        drawings["trade"] = _trade_figure([row for row in rows if row["trade"]])
+    return drawings
+
+
+def _utilisation_figure(rows: Sequence[Row]) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
+    axes = figure.subplots()
+    for at, method in enumerate(METHODS):
+        values = sorted(row["methods"][method]["over_optimum"] for row in rows)
+        shift = [at + 0.5 * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]
+        axes.plot(shift, values, ".", color="#0072b2")
+        axes.plot([at - 0.3, at + 0.3], [statistics.median(values)] * 2, color="black", linewidth=2)
+        exposed = statistics.median(row["methods"][method]["exposed"] / row["pairs"] for row in rows)
+        axes.annotate(f"{exposed:.0%} exposed", (at, 0.86), ha="center", fontsize=8, color="#d55e00")
+    axes.axhline(1, color="#009e73", linewidth=1)
+    axes.set_xticks(range(len(METHODS)), METHODS)
+    axes.set_ylim(0.8, None)
+    axes.set_ylabel("greatest utilisation over the optimum's")
+    axes.set_title(f"{len(rows)} demand matrices: each a dot, the median a bar", fontsize=10)
+    axes.grid(alpha=0.3, axis="y")
+    return figure
+
+
+def _trade_figure(rows: Sequence[Row]) -> Any:
+    from matplotlib.figure import Figure
+
+    columns = 3
+    lines = -(-len(rows) // columns)
+    figure = Figure(figsize=(11, 2.9 * lines), layout="constrained")
+    every = list(figure.subplots(lines, columns, squeeze=False, sharey=True).flat)
+    for axes, row in zip(every, rows, strict=False):
+        found, unit = [one for one in row["trade"] if one["found"]], row["methods"]["capillary"]["ror_large"]
+        axes.plot(
+            [one["over_optimum"] for one in found],
+            [one["ror_large"] / unit for one in found],
+            "o-",
+            color="#009e73",
+            label="least ROR within a limit",
+        )
+        for method, mark in (("capillary", "s"), ("raecke", "^"), ("ksp:4", "v")):
+            one = row["methods"][method]
+            if not one["exposed"]:
+                axes.plot(one["over_optimum"], one["ror_large"] / unit, mark, label=method)
+        axes.axvline(1, color="grey", linewidth=1, linestyle=":")
+        axes.set_title(f"{row['network'].rpartition('/')[2]}, {row['matrix']}", fontsize=9)
+        axes.set(xlim=(0.95, 2.1), ylim=(0, 2.4))
+        axes.grid(alpha=0.3)
+    for axes in every[len(rows) :]:
+        axes.axis("off")
+    every[0].legend(fontsize=7)
+    figure.supxlabel("greatest utilisation over the optimum's", fontsize=9)
+    figure.supylabel("total ROR (equation 29) over capillary routing's", fontsize=9)
+    return figure
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="demand_routings",
+    title="All pairs at once: load against redundancy",
+    does="routes demand matrices of SNDlib's networks by every routing, beside the proved optimum and the least redundancy within a limit",
+    answers="not in the documents: what capillary routing pair by pair costs in greatest utilisation, and what it saves in ROR",
+    deviations=(
+        "Gabrielyan 2007 routes one pair; demand matrices, and the sum of ROR over pairs, are ours.",
+        "All links have one capacity: topohub has SNDlib's networks without capacities.",
+        "Coding at intermediate nodes is left out: redundancy is counted end to end, pair by pair.",
+    ),
+)

@@ -1,0 +1,53 @@
+"""Link loads of two streams by the switches' own counters: a splitting that is not the predicted one is found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.emulation
+
+
+def ecmp_where_capillary_is_predicted() -> dict[str, list[float]]:
+    """Packets a second on each link: predicted for capillary routing, for ECMP, and counted while the switches split by ECMP."""
+    from testbed.routing.label_split.spraying import spray
+    from testbed.routing.methods import route_by_name
+    from testbed.stream.emulated.link_loads import measured_rates, streams_with_link_counts
+    from testbed.stream.plan import StreamParameters
+    from testbed.stream.prediction.link_rates import link_rates
+    from testbed.stream.session import SessionRequest, plans_together
+
+    ends = (("s1", "s6"), ("s4", "s7"))
+    stream = StreamParameters(rate_pps=250, symbol_bytes=1000, playback_s=0.5)
+
+    def planned(method: str) -> list[Any]:
+        requests = [
+            SessionRequest(network="swiss-t1", source=a, sink=b, stream=stream, method=method, duration_s=4.0)
+            for a, b in ends
+        ]
+        return [plan for plan, _ in plans_together(requests)]
+
+    plans, others = planned("capillary"), planned("ecmp")
+    installed = [spray(route_by_name(plans[0].network, *pair, "ecmp")) for pair in ends]
+    _, samples = streams_with_link_counts(plans, installed)
+    capillary, ecmp = link_rates(plans, [22, 22]), link_rates(others, [22, 22])
+    idle = [link for link in capillary if capillary[link] == ecmp[link] == 0]
+    measured = measured_rates(samples, (1.0, 3.4), 1000, idle)
+    return {
+        "capillary": list(capillary.values()),
+        "ecmp": [ecmp[link] for link in capillary],
+        "measured": [measured[link] for link in capillary],
+    }
+
+
+def test_counters_tell_the_installed_splitting_from_the_predicted_one(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(ecmp_where_capillary_is_predicted)
+    top = max(found["capillary"])
+
+    def worst(method: str) -> float:
+        return float(max(abs(a - b) for a, b in zip(found[method], found["measured"], strict=True)) / top)
+
+    assert worst("ecmp") < 0.1
+    assert worst("capillary") > 0.4
