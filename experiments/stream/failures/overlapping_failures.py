@@ -127,10 +127,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         rates = sorted({row["in_force"] for row in rows if row["network"] == network})
         means = [pooled([r for r in rows if (r["network"], r["in_force"]) == (network, rate)]) for rate in rates]
         for key, style, words in (
-            ("mean", "k-", "all states"),
-            ("equation_45", "C0--", "equation 45, corrected"),
+            ("mean", "k_-", "all states"),
+            ("equation_45", "C0x--", "equation 45, corrected"),
         ):
-            axes.plot(rates, [one[key] / one["singles_only"] for one in means], style, label=words)
+            axes.plot(rates, [one[key] / one["singles_only"] for one in means], style, label=words, markersize=9)
         axes.axhline(1, color="C1", linestyle=":", label="single failures alone")
         axes.errorbar(
             rates,
