@@ -50,14 +50,16 @@ class StateCosts:
     """What the states of a route's cables call for, by which of them are broken. Each set of lost paths is computed once: for
     stratified labels that takes a pass over 65,536 labels.
 
-    ``cables``: one direction of every loaded cable, in the order of the columns. ``base``: N at rest.
+    ``cables``: one direction of every loaded cable, in the order of the columns. ``base``: N at rest. ``reports``: states in which no
+    loss report gets back are beyond reach; without it every state is priced as if the sender knew, which is what theory does.
     """
 
-    def __init__(self, plan: StreamPlan) -> None:
+    def __init__(self, plan: StreamPlan, *, reports: bool = True) -> None:
         self.cables = loaded_cables(plan)
         self._paths = plan.forward.paths
         self._crossed, self._widths = cable_paths(plan)
         returning = [path for label in RETURN_LABELS for path in plan.backward.paths if path.start <= label < path.stop]
+        self._reports = reports
         row = {cable: k for k, cable in enumerate(self.cables)}
         self._returning = np.zeros((len(row), len(returning)), dtype=np.float32)
         for number, path in enumerate(returning):
@@ -78,6 +80,8 @@ class StateCosts:
         the base is called for but no loss report gets back."""
         kinds, where = np.unique(np.packbits(self._lost_paths(broken), axis=1), axis=0, return_inverse=True)
         sizes = np.array([self._size(kind) for kind in kinds])[where.reshape(-1)]
+        if not self._reports:
+            return np.asarray(sizes, dtype=np.float64)
         cut = (broken.astype(np.float32) @ self._returning > 0).all(axis=1)
         return np.where(cut & (sizes > self.base), np.nan, sizes)
 

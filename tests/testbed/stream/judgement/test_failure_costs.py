@@ -71,9 +71,12 @@ def test_a_time_beyond_the_reach_of_any_block_counts_for_nothing() -> None:
 
 
 def test_a_time_in_which_no_report_gets_back_counts_for_nothing() -> None:
-    costs = costs_of(swiss_plan(("s1", "s2", 5.0, 25.0), ("s1", "s6", 5.0, 25.0)))  # both ways back begin or end there
+    plan = swiss_plan(("s1", "s2", 5.0, 25.0), ("s1", "s6", 5.0, 25.0))  # both ways back begin or end there
+    costs = costs_of(plan)
     assert costs.beyond_s == pytest.approx(20.0, abs=0.01)
     assert costs.undecodable_settled == 0
+    known, theory = StateCosts(plan), StateCosts(plan, reports=False)
+    assert np.isnan(known.block_sizes(known.pairs())).sum() > 0 == np.isnan(theory.block_sizes(theory.pairs())).sum()
 
 
 def test_blocks_begun_while_the_sender_doubts_belong_to_the_transient_but_not_for_ever() -> None:
