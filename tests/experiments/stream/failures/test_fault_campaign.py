@@ -15,7 +15,7 @@ from testbed.stream.endpoints import build_sender
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.study_rows import Rows, failed, spoilt
 
-EXPECTED, GIVEN = "redundancy sent over the run", "redundancy sent for the failures that came"
+EXPECTED, GIVEN = "redundancy sent over the runs", "redundancy sent for the failures that came"
 
 
 @pytest.fixture
