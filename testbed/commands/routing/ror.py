@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands.parsing import seconds
 
 if TYPE_CHECKING:
+    from fec.redundancy.ror import LoadOverhead
     from testbed.model.routes import SplitRoute
     from testbed.routing.redundancy.coding import Coding
 
@@ -114,6 +115,7 @@ def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Nam
                 "load": str(term.load) if term.load.denominator < 10**12 else repr(float(term.load)),
                 "load_float": float(term.load),
                 "block_size": term.block_size,
+                "bound": _bound(term, coding),
                 "overhead": None if term.overhead is None else float(term.overhead),
             }
             for i, term in zip(route.loaded, terms.per_load, strict=True)
@@ -141,6 +143,16 @@ def _too_long(terms: Any, args: argparse.Namespace) -> str | None:
     if args.code == "reed-solomon":
         raise InputError(text)
     return text
+
+
+def _bound(term: LoadOverhead, coding: Coding) -> int | None:
+    """The least N that any stratified order of labels answers a link's failure with; None where none is counted or labels are random."""
+    from fec.redundancy.label_layout import block_size_bound
+
+    if coding.labels != "stratified" or term.block_size is None:
+        return None
+    at_rest = block_size_bound(float(coding.tolerance), coding.source_packets)
+    return max(at_rest, block_size_bound(float(term.load), coding.source_packets))
 
 
 def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, Any]:
@@ -199,13 +211,16 @@ def _print_table(document: dict[str, Any]) -> None:
     title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
     table = Table(title=title)
     table.add_column("link")
-    for heading in ("load", "block size N", "overhead"):
+    stratified = document["labels"] == "stratified"
+    for heading in ("load", "block size N", *(("least any order needs",) if stratified else ()), "overhead"):
         table.add_column(heading, justify="right")
     for entry in document["per_link"]:
         key = f"#{entry['key']}" if entry["key"] else ""
         size = "" if entry["block_size"] is None else str(entry["block_size"])
         overhead = "infinite" if entry["overhead"] is None else f"{entry['overhead']:.4f}"
-        table.add_row(f"{entry['source']}->{entry['target']}{key}", f"{entry['load_float']:.4f}", size, overhead)
+        bound = ("" if entry["bound"] is None else str(entry["bound"]),) if stratified else ()
+        name = f"{entry['source']}->{entry['target']}{key}"
+        table.add_row(name, f"{entry['load_float']:.4f}", size, *bound, overhead)
     console.print(table)
     ror = "infinite: " + ", ".join(document["infinite_links"]) + " carry everything" if document["ror"] is None else ""
     console.print(

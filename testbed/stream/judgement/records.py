@@ -122,7 +122,7 @@ def _layout(plan: StreamPlan) -> dict[str, Any]:
     layout = label_layout(
         interval_groups(plan.forward), stream.source_packets, stream.tolerance, stream.label_multiplier
     )
-    return {"label_layout": asdict(layout)} if layout is not None else {}
+    return {"label_layout": asdict(layout)}
 
 
 def _per_path(analysis: SessionAnalysis) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from fec.errors import FecError
 from fec.redundancy.block_size import stratified_block_size, stratified_tolerance_block_size
 from fec.redundancy.label_layout import CANDIDATES, Groups, best_layout, block_size_bound, label_layout
 from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, StratifiedLabels
+from fec.redundancy.worst_windows import WorstWindows
 
 
 @st.composite
@@ -30,7 +31,7 @@ def groups(draw: st.DrawFn) -> Groups:
 @given(groups=groups())
 def test_the_best_order_is_no_worse_than_the_usual_one_and_no_better_than_the_bound(groups: Groups) -> None:
     best, usual = best_layout(groups, 20, 0.05), label_layout(groups, 20, 0.05, WEYL_MULTIPLIER)
-    assert usual is not None and (best.base, best.packets) <= (usual.base, usual.packets)
+    assert (best.base, best.packets) <= (usual.base, usual.packets)
     assert best.multiplier in CANDIDATES and best.over_bound >= 0
     needed = 0
     for intervals, count in groups:
@@ -51,10 +52,26 @@ def test_every_window_of_the_size_it_gives_holds_enough_survivors(groups: Groups
         assert sum(not any(a <= label < b for a, b in intervals) for label in labels) >= 20
 
 
+@settings(max_examples=40, deadline=None)
+@given(groups=groups(), source_packets=st.integers(1, 60), choice=st.sampled_from(CANDIDATES))
+def test_compiled_worst_windows_are_those_of_every_set_by_itself(
+    groups: Groups, source_packets: int, choice: int
+) -> None:
+    sets = [intervals for intervals, _ in groups]
+    found = WorstWindows(sets, source_packets).sizes(choice).tolist()
+    assert found == [stratified_block_size(intervals, source_packets, choice) for intervals in sets]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.95, 0.999, 1 - 1 / LABELS])
+def test_compiled_worst_windows_of_next_to_nothing_and_next_to_everything(share: float) -> None:
+    heavy = ((0, round(share * LABELS)),)
+    assert WorstWindows([heavy], 3).sizes(WEYL_MULTIPLIER).tolist() == [stratified_block_size(heavy, 3)]
+
+
 def test_quarters_reach_the_bound_and_the_usual_order_does_not() -> None:
     quarters = tuple((((k * 16384, (k + 1) * 16384),), 1) for k in range(4))
     usual = label_layout(quarters, 20, 0.05, WEYL_MULTIPLIER)
-    assert usual is not None and (usual.over_bound, usual.links_over_bound) == (4, 4)
+    assert (usual.over_bound, usual.links_over_bound) == (4, 4)
     assert best_layout(quarters, 20, 0.05).over_bound == 0
 
 
