@@ -105,6 +105,15 @@ SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
         lambda row: {**row, "unplayed": 0.067},
         "could not be played",
     ),
+    (
+        "adaptive_redundancy_switches",
+        "sender",
+        "diagnosing",
+        lambda row: {**row, "late": 0.08, "first_decode_s": [None]},
+        "diagnosing: source packets late or lost",
+    ),
+    ("adaptive_redundancy_switches", "sender", "diagnosing", as_dear_as_an_estimate, "4 s, diagnosing: overhead"),
+    ("adaptive_redundancy_switches", "sender", "diagnosing", as_dear_as_an_estimate, "first block that decodes"),
 ]
 """Study, which rows (a key and its value), what is done to them, and a part of the name of a check that then does not hold."""
 STUDIES = list(dict.fromkeys(name for name, *_ in SPOILT))
