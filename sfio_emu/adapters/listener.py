@@ -14,9 +14,11 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 
+from sfio_emu import wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.adapters.sockets import VECTORS, watch_peer
 from sfio_emu.bodies import NONCE_BYTES
@@ -238,15 +240,23 @@ def _parse_listen(text: str) -> tuple[str, str, int]:
     return name, address, int(port)
 
 
+def _size(text: str, *, most: int = wire.MAX_LIMIT) -> int:
+    """Bytes of an option; that of the wrong one is named by the parser."""
+    if not (text.isascii() and text.isdigit() and wire.MIN_LIMIT <= int(text) <= most):
+        bounds = f"{wire.MIN_LIMIT} to {most}".replace(str(2**62), "2^62")
+        raise argparse.ArgumentTypeError(f"{text!r} is no size that can be: give bytes, {bounds}")
+    return int(text)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until killed; one line "listening [NAME@]HOST:PORT" on stdout for each address when all are ready."""
     parser = argparse.ArgumentParser(prog="python -m sfio_emu.adapters.listener", description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help="directory of the subfiles; no path leaves it")
     parser.add_argument("--listen", type=_parse_listen, action="append", required=True, metavar="[NAME@]HOST:PORT",
                         help="address to serve; with a name its files lie in ROOT/NAME; port 0: any free one")  # fmt: skip
-    parser.add_argument("--memory", type=int, default=DEFAULT_MEMORY_BYTES, metavar="BYTES",
+    parser.add_argument("--memory", type=partial(_size, most=2**62), default=DEFAULT_MEMORY_BYTES, metavar="BYTES",
                         help="bound of the buffers of all messages together (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--message", type=int, default=DEFAULT_MESSAGE_BYTES, metavar="BYTES",
+    parser.add_argument("--message", type=_size, default=DEFAULT_MESSAGE_BYTES, metavar="BYTES",
                         help="largest message (default: %(default)s)")  # fmt: skip
     parser.add_argument("--no-sieve", dest="sieve", action="store_false",
                         help="move each run by a call of its own, also many small ones near one another")  # fmt: skip

@@ -55,9 +55,9 @@ class TcpConnections:
         open_socket: Callable[[str], socket.socket] | None = None,
         key: bytes | None = None,
     ) -> None:
-        self._addresses = dict(addresses)
-        for host, (_, port) in self._addresses.items():
-            whole_number(port, f"port of the listener of {host}", 1, 65535)
+        self._addresses = _checked(addresses)
+        if not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < 1e6):
+            raise UsageError(f"the time-out is {timeout_s!r}: give seconds above 0")
         self._timeout_s, self._key = timeout_s, key
         self._stall_s = STALL_FACTOR * timeout_s if stall_s is None else stall_s
         self._open_socket = open_socket or (lambda host: socket.socket(socket.AF_INET, socket.SOCK_STREAM))
@@ -187,6 +187,17 @@ def _send(stream: socket.socket, conversation: Conversation) -> bool:
         return False
     conversation.sent(stream.send(pieces[0]) if len(pieces) == 1 else stream.sendmsg(islice(pieces, VECTORS)))
     return True
+
+
+def _checked(addresses: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
+    """The addresses; raises `UsageError` where they are not (address, port) by host name."""
+    if not isinstance(addresses, Mapping):
+        raise UsageError(f"the addresses are of type {type(addresses).__name__}: give {{host: (address, port)}}")
+    for host, place in addresses.items():
+        if not (isinstance(place, (tuple, list)) and len(place) == 2 and isinstance(place[0], str)):
+            raise UsageError(f"the address of the listener of {host} is {place!r}: give (address, port)")
+        whole_number(place[1], f"port of the listener of {host}", 1, 65535)
+    return dict(addresses)
 
 
 def _stream(connection: Connection) -> socket.socket:

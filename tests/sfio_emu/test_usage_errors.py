@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from sfio_emu import (
     use,
 )
 from sfio_emu.adapters.environment import parse_listeners, session_from_environment
+from sfio_emu.adapters.listener import main as listener_main
 from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
 from tests.helpers.listeners import listener, session_of
@@ -163,3 +165,35 @@ def test_numbers_of_numpy_are_numbers(file: Any) -> None:
     assert file.preadv([target], np.array([99], dtype=np.uint64)) == [1]
     assert file.seek(np.int16(4)) == 4 and file.read(np.int8(1)) == b"\x04"
     assert file.read(None) == bytes(range(5, 100))
+
+
+def test_addresses_and_time_outs_are_checked() -> None:
+    place = {"p1": ("127.0.0.1", 7000)}
+    for addresses, options, said in (
+        (["p1"], {}, "the addresses are of type list"),
+        ({"p1": "127.0.0.1:7000"}, {}, "the address of the listener of p1 is '127.0.0.1:7000'"),
+        ({"p1": ("127.0.0.1", "7000")}, {}, "the port of the listener of p1 is '7000'"),
+        (place, {"timeout_s": float("nan")}, "the time-out is nan: give seconds above 0"),
+        (place, {"timeout_s": None}, "the time-out is None"),
+        (place, {"timeout_s": -1}, "the time-out is -1"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            TcpConnections(addresses, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--memory", "100"], "argument --memory: '100' is no size that can be: give bytes, 4096 to 2^62"),
+        (["--message", "100"], "argument --message: '100' is no size that can be: give bytes, 4096 to 268435456"),
+        (["--message", "1e9"], "argument --message: '1e9' is no size"),
+        (["--memory", "-5"], "argument --memory"),
+    ],
+)
+def test_the_option_that_is_wrong_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        listener_main(["--root", str(tmp_path), "--listen", "p1@127.0.0.1:0", *options])
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
