@@ -190,7 +190,7 @@ class TwoSessions(RuleBasedStateMachine):
 
 TestTwoSessions = TwoSessions.TestCase
 TestTwoSessions.settings = settings(
-    max_examples=max(1, STEPS // STEPS_EACH),
+    max_examples=-(-STEPS // 40),  # a few steps of each fall away
     stateful_step_count=STEPS_EACH,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -202,6 +202,4 @@ TestTwoSessions.settings = settings(
 
 
 def test_the_steps_were_taken() -> None:
-    assert TwoSessions.steps == 0 or TwoSessions.steps >= 0.95 * STEPS, (
-        "by chance the machine stops early: see its settings"
-    )
+    assert TwoSessions.steps == 0 or TwoSessions.steps >= STEPS, "by chance the machine stops early: see its settings"

@@ -17,6 +17,7 @@ from sfio_emu.adapters.process_group import GroupServer, SocketGroup
 from sfio_emu.opening import FILE_MODES
 from sfio_emu.views.mpi_file import MpiFile
 from tests.helpers.listeners import listener, session_of
+from tests.helpers.striped_nodes import Nodes
 from tests.sfio_emu.views.test_views_on_striped_files import in_every_process
 
 NAME = "p1/a;p2/deep/b"
@@ -25,11 +26,10 @@ Open = Callable[..., StripedFile]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Open]:
-    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
-        session = session_of(first, second)
-        yield lambda mode="rw", name=NAME, unit=5, session=session: StripedFile.open(
-            name, unit, mode=mode, session=session
-        )
+    nodes = Nodes(tmp_path, ("p1", "p2"))
+    session = session_of(nodes.places)
+    yield lambda mode="rw", name=NAME, unit=5: StripedFile.open(name, unit, mode=mode, session=session)
+    nodes.close()
 
 
 def failure(number: int, host: str) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,17 +27,19 @@ from sfio_emu import (
     use,
 )
 from tests.helpers.listeners import listener, session_of
+from tests.helpers.striped_nodes import Nodes
 
 NAME = "p1/runs/a;p2/runs/a"
 
 
 @pytest.fixture
-def second(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """The second listener; the session of the process knows both."""
-    with listener(tmp_path, "p1") as (_, one), listener(tmp_path, "p2") as (process, two):
-        use(session_of(one, two))
-        yield process
-        use(None)
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    """Two listeners; the session of the process knows both."""
+    running = Nodes(tmp_path, ("p1", "p2"))
+    use(session_of(running.places))
+    yield running
+    use(None)
+    running.close()
 
 
 def write(name: str, data: bytes, unit: int = 5) -> None:
@@ -46,7 +47,7 @@ def write(name: str, data: bytes, unit: int = 5) -> None:
         file.pwrite(data, 0)
 
 
-def test_a_file_is_what_all_its_subfiles_are(second: object, tmp_path: Path) -> None:
+def test_a_file_is_what_all_its_subfiles_are(nodes: object, tmp_path: Path) -> None:
     assert not mexists(NAME)
     with pytest.raises(RemoteFailure, match="No such file") as caught:
         mstat(NAME)
@@ -66,7 +67,7 @@ def test_a_file_is_what_all_its_subfiles_are(second: object, tmp_path: Path) -> 
     assert mstat("p1/plain").layout is None
 
 
-def test_files_are_listed_that_have_a_subfile_in_every_folder(second: object, tmp_path: Path) -> None:
+def test_files_are_listed_that_have_a_subfile_in_every_folder(nodes: object, tmp_path: Path) -> None:
     write(NAME, b"Good*morning!")
     write("p1/runs/b;p2/runs/b", b"abc")
     (tmp_path / "p1" / "runs" / "alone").write_bytes(b"abc")
@@ -84,7 +85,7 @@ def test_files_are_listed_that_have_a_subfile_in_every_folder(second: object, tm
         mlist(None)  # type: ignore[arg-type]
 
 
-def test_a_file_is_renamed_as_a_whole_or_not_at_all(second: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_file_is_renamed_as_a_whole_or_not_at_all(nodes: Nodes, tmp_path: Path) -> None:
     write(NAME, b"Good*morning!")
     mrename(NAME, "p1/other/b;p2/other/c")
     with StripedFile.open("p1/other/b;p2/other/c", 5, mode="r") as file:
@@ -105,17 +106,15 @@ def test_a_file_is_renamed_as_a_whole_or_not_at_all(second: subprocess.Popen[str
     with pytest.raises(RemoteFailure):
         mrename("p1/other/b;p2/other/c", "p1/blocked/b;p2/blocked/c")
     assert mstat("p1/other/b;p2/other/c").size == 3
-    second.kill()
-    second.wait()
+    nodes.stop("p2")
     with pytest.raises(ListenerLost, match="p2"):
         mrename("p1/other/b;p2/other/c", "p1/last;p2/last")
     assert (tmp_path / "p1" / "other" / "b").exists()
 
 
-def test_nothing_is_deleted_where_a_host_does_not_answer(second: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_nothing_is_deleted_where_a_host_does_not_answer(nodes: Nodes, tmp_path: Path) -> None:
     write(NAME, b"Good*morning!")
-    second.kill()
-    second.wait()
+    nodes.stop("p2")
     with pytest.raises(ListenerLost, match="p2"):
         mdelete(NAME)
     with pytest.raises(ListenerLost, match="p2"):
@@ -123,7 +122,7 @@ def test_nothing_is_deleted_where_a_host_does_not_answer(second: subprocess.Pope
     assert (tmp_path / "p1" / "runs" / "a").read_bytes() == b"Good*ng!"
 
 
-def test_only_plain_files_are_deleted_and_nothing_beside_one_that_is_none(second: object, tmp_path: Path) -> None:
+def test_only_plain_files_are_deleted_and_nothing_beside_one_that_is_none(nodes: object, tmp_path: Path) -> None:
     for root in (tmp_path / "p1", tmp_path / "p2"):
         (root / "a").write_bytes(b"abc")
     (tmp_path / "p2" / "link").symlink_to("a")
@@ -143,7 +142,7 @@ def test_only_plain_files_are_deleted_and_nothing_beside_one_that_is_none(second
     assert sorted(path.name for path in (tmp_path / "p2").iterdir()) == ["a", "folder", "link", "pipe", "socket"]
 
 
-def test_half_a_file_is_deleted_and_the_missing_half_is_the_error(second: object, tmp_path: Path) -> None:
+def test_half_a_file_is_deleted_and_the_missing_half_is_the_error(nodes: object, tmp_path: Path) -> None:
     (tmp_path / "p2" / "a").write_bytes(b"abc")
     merror()
     with pytest.raises(RemoteFailure, match="p1: unlink of a: No such file"):

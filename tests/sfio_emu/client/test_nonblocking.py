@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,23 @@ import pytest
 
 from sfio_emu import ListenerLost, StripedFile, UsageError, wait_all
 from sfio_emu.client.nonblocking import Request
-from tests.helpers.listeners import listener, session_of
+from tests.helpers.listeners import session_of
+from tests.helpers.striped_nodes import Nodes
 from tests.sfio_emu.client.test_threads_and_fork import in_child
 
 
+@contextmanager
+def nodes_at(root: Path) -> Iterator[Nodes]:
+    nodes = Nodes(root, ("p1", "p2"))
+    try:
+        yield nodes
+    finally:
+        nodes.close()
+
+
 def test_what_is_begun_is_there_when_it_was_waited_for(tmp_path: Path) -> None:
-    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
-        file = StripedFile.open("p1/a;p2/a", 7, session=session_of(first, second, timeout_s=20))
+    with nodes_at(tmp_path) as nodes:
+        file = StripedFile.open("p1/a;p2/a", 7, session=session_of(nodes.places, timeout_s=20))
         blocks = [np.full(1 + 37 * n, n, dtype=np.uint8) for n in range(40)]
         places = np.cumsum([0, *map(len, blocks)]).tolist()
         assert wait_all(file.ipwrite(block, place) for block, place in zip(blocks, places, strict=False)) == [
@@ -40,8 +51,8 @@ def test_what_is_begun_is_there_when_it_was_waited_for(tmp_path: Path) -> None:
 
 
 def test_later_requests_win_and_those_that_wait_together_go_together(tmp_path: Path) -> None:
-    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
-        session = session_of(first, second, timeout_s=20)
+    with nodes_at(tmp_path) as nodes:
+        session = session_of(nodes.places, timeout_s=20)
         carried: list[int] = []
         carry = session.connections.carry
 
@@ -61,12 +72,11 @@ def test_later_requests_win_and_those_that_wait_together_go_together(tmp_path: P
 
 
 def test_a_fault_is_laid_to_the_requests_that_it_cost(tmp_path: Path) -> None:
-    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (victim, second):
-        session = session_of(first, second)
+    with nodes_at(tmp_path) as nodes:
+        session = session_of(nodes.places)
         file = StripedFile.open("p1/a;p2/a", 100, session=session)
         file.truncate(400)
-        victim.kill()
-        victim.wait()
+        nodes.stop("p2")
         with session.guard:
             whole, lost, again = file.ipwrite(b"a" * 100, 0), file.ipwrite(b"b" * 100, 100), file.ipwrite(b"c" * 9, 200)
         assert (whole.wait(), again.wait()) == (100, 9)
@@ -78,8 +88,8 @@ def test_a_fault_is_laid_to_the_requests_that_it_cost(tmp_path: Path) -> None:
 
 
 def test_closing_waits_for_requests_and_a_child_of_fork_has_none(tmp_path: Path) -> None:
-    with listener(tmp_path, "p1") as (_, first):
-        session = session_of(first, timeout_s=20)
+    with nodes_at(tmp_path) as nodes:
+        session = session_of(nodes.places, timeout_s=20)
         file = StripedFile.open("p1/a", 7, session=session)
         with session.guard:
             request = file.ipwrite(b"abc", 0)

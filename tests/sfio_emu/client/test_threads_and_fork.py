@@ -16,8 +16,9 @@ from tests.helpers.listeners import Addresses, listener, session_of
 THREADS = 4
 
 
-@pytest.fixture
-def places(tmp_path: Path) -> Iterator[Addresses]:
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    tmp_path = tmp_path_factory.mktemp("root")
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
         yield first | second
 
@@ -121,6 +122,7 @@ def test_a_child_of_fork_has_no_place_in_the_group(tmp_path: Path, places: Addre
         assert in_child(lambda: file.truncate(9)).startswith("UsageError: this process was forked from rank 0")
         assert in_child(group.close) == ""
         assert in_child(server.close) == ""
+        file.pwrite(b"abc", 0)
         file.truncate(2)  # the parent is still a member, and its coordinator lives
         assert file.pread(5, 0) == b"ab"
 
@@ -128,7 +130,7 @@ def test_a_child_of_fork_has_no_place_in_the_group(tmp_path: Path, places: Addre
 def test_a_file_may_have_settings_of_its_own(places: Addresses) -> None:
     use(session_of(places))
     try:
-        with mopen("p1/a;p2/a", 5, Settings(merge=False, combine=False)) as slow, mopen("p1/a;p2/a", 5) as fast:
+        with mopen("p1/s;p2/s", 5, Settings(merge=False, combine=False)) as slow, mopen("p1/s;p2/s", 5) as fast:
             slow.pwrite(b"x" * 50, 0)
             fast.pwrite(b"x" * 50, 0)
             assert slow.counters.messages == 10 and fast.counters.messages == 2
