@@ -12,11 +12,11 @@ from testbed.commands.studies.study import Study
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Layer 1 and the full route of Swiss-T1, NSFNET and six mobile networks of 40 and 60 nodes, and of Swiss-T1 and
-    one of 60 nodes with random labels; quick: of Swiss-T1."""
+    """Layer 1 and the full route of Swiss-T1, NSFNET and six mobile networks of 40 nodes, and of Swiss-T1 and
+    one of 40 nodes with random labels; quick: of Swiss-T1."""
     networks = named_networks()[:1]
     if not quick:
-        networks = named_networks()[:2] + mobile_networks(seed, sizes=(40, 60), each=3)
+        networks = named_networks()[:2] + mobile_networks(seed, sizes=(40,), each=6)
     chosen = {"stratified": networks, "random": [] if quick else [networks[0], networks[3]]}
     return [
         {"network": name, "source": source, "sink": sink, "layers": layers, "labels": labels, "seed": seed}
