@@ -287,11 +287,14 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         for u in sorted({row["unavailable"] for row in packets}):
             own = [row for row in packets if (row["layers"], row["unavailable"]) == (layers, u)]
             spread = math.sqrt(sum(row["expected"]["spread"] ** 2 for row in own)) / len(own)
-            mean = sum(row["redundancy"] for row in own) / len(own)
+            mean = sum(map(_sent, own)) / len(own)
+            right.plot([100 * u * aside], [sum(map(_expected, own)) / len(own) / u], "_", color=colour, markersize=14)
             right.errorbar(
                 [100 * u * aside], [mean / u], yerr=[1.96 * spread / u], fmt="o", color=colour, fillstyle="none"
             )
-    right.set(title=f"{SHOWN[0]}; circles: packets, 95 % of chance", ylabel="mean redundancy, over unavailability")
+    right.set(title=SHOWN[0], ylabel="mean redundancy, over unavailability")
+    right.plot([], [], "k_", markersize=14, label="expected of packets: no answer without reports")
+    right.plot([], [], "ko", fillstyle="none", label="packets sent, 95 % of chance")
     for axes in (left, right):
         axes.set(xscale="log", xlabel="time for which each cable is broken: rate x duration, %")
         axes.set_xticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
