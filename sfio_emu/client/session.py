@@ -105,9 +105,12 @@ class Session:
         if not units:
             del self._units[subfiles]
 
-    @_in_turn
     def link(self, host: str) -> Link:
         """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""
+        return self._links.get(host) or self._connected(host)  # the usual case takes no turn: calls have theirs already
+
+    @_in_turn
+    def _connected(self, host: str) -> Link:
         link = self._links.get(host)
         if link is None:
             link = self._links[host] = Link(connection=self.connections.connect(host))
@@ -140,14 +143,14 @@ class Session:
         link.limit_bytes, link.machine = welcome.limit_bytes, welcome.machine
         link.block_bytes = wire.block_bytes(welcome.limit_bytes)
 
-    @_in_turn
     def handle(self, subfile: SubfileName, *, read_only: bool = False) -> int:
         """The handle of a subfile on the live connection, opened again after a loss."""
-        link = self.link(subfile.host)
         key = subfile.path, read_only
-        if key not in link.handles:
+        handle = self.link(subfile.host).handles.get(key)
+        if handle is None:
             self.open(subfile, flags=OpenFlag.READ_ONLY if read_only else OpenFlag(0))
-        return link.handles[key]
+            handle = self.link(subfile.host).handles[key]
+        return handle
 
     @_in_turn
     def open(
