@@ -16,7 +16,8 @@ from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.client.group_rounds import GroupError
 
 CONNECT_S = 30.0
-SILENCE_S = 2.0
+HELLO_S = 2.0
+SILENCE_S = 30.0  # all send to one at once: a queue that overflows for seconds is no dead link; a process that dies is noticed at once
 LENGTH = struct.Struct("!Q")
 HELLO = struct.Struct("!I16s")  # who comes, and the key of whom it comes to
 
@@ -62,7 +63,7 @@ class PeerMesh:
 
     def _admit(self, stream: socket.socket, size: int) -> None:
         """Take a stream whose sender knows the key; anybody else is turned away."""
-        stream.settimeout(SILENCE_S)
+        stream.settimeout(HELLO_S)
         said = b""
         with contextlib.suppress(OSError):
             while len(said) < HELLO.size and (part := stream.recv(HELLO.size - len(said))):

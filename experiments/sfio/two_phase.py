@@ -1,0 +1,155 @@
+"""A collective access in two phases beside SFIO's own way, direct or by a liquid schedule, on switches: what sending twice costs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.sfio.figures import BLUE, GREEN, OCHRE, finish
+from experiments.sfio.runs import ATTEMPTS, accessed, judged
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+SIDE, QUICK_SIDE = 960, 720
+STRIPE_UNIT = 200
+LINK_RATE_BPS = 5e6
+REPEAT = 3
+NODES, QUICK_NODES = (2, 4, 8), (4,)
+WAYS = {
+    "two phases": ("two phases (views, collective_buffering)", OCHRE),
+    "direct": ("every process to every I/O node (views)", BLUE),
+    "liquid": ("by a liquid schedule over circuits", GREEN),
+}
+CROSSED_TOLERANCE = 0.12
+"""Headers of packets, acknowledgements and the lists of blocks: at most 6 % of either way's bytes."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every way, written and read; as many processes as I/O nodes."""
+    return [
+        {
+            "nodes": nodes,
+            "operation": operation,
+            "way": way,
+            "side": QUICK_SIDE if quick else SIDE,
+            "seed": seed,
+        }
+        for nodes in (QUICK_NODES if quick else NODES)
+        for operation in ("write", "read")
+        for way in WAYS
+    ]
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """The columns of a matrix on a crossbar: throughput, and bytes over the compute nodes' links for a byte of the file."""
+    from testbed.bulk.planning import at_rate
+    from testbed.striping.emulated.collective_run import CollectiveAccess, run_collective
+    from testbed.striping.placement import place
+    from topologies import load_network
+
+    nodes, size = point["nodes"], point["side"] ** 2 * 8
+    if point["way"] == "liquid":
+        row = accessed(
+            f"crossbar:{nodes}",
+            compute_nodes=nodes,
+            io_nodes=nodes,
+            stripe_unit=STRIPE_UNIT,
+            file_bytes=size,
+            operation=point["operation"],
+            access="matrix-columns",
+            schedule="liquid",
+            switching="circuit",
+            link_rate_bps=LINK_RATE_BPS,
+            repeat=REPEAT,
+            seed=point["seed"],
+        )
+        return {"throughput_bps": row["throughput_bps"], "verified": row["verified"], "invalid": row["invalid"]}
+    access = CollectiveAccess(
+        side=point["side"],
+        stripe_unit=STRIPE_UNIT,
+        operation=point["operation"],
+        hints={"collective_buffering": "true" if point["way"] == "two phases" else "false"},
+        repeat=REPEAT,
+        seed=point["seed"],
+    )
+    placement = place(at_rate(load_network(f"crossbar:{nodes}"), LINK_RATE_BPS), nodes, nodes)
+    for _ in range(ATTEMPTS):
+        found = run_collective(placement, access)
+        if found["invalid"] is None:
+            break
+    return {
+        "throughput_bps": size * 8 / statistics.median(found["seconds"]),
+        "crossed_per_byte": found["crossed"] / size,
+        "cpu_fraction": found["cpu_fraction"],
+        "verified": found["verified"],
+        "invalid": found["invalid"],
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """What two phases send beside the file itself, and what they lose by it."""
+    found = {(row["operation"], row["nodes"], row["way"]): row for row in rows}
+    checks = []
+    for (operation, nodes, way), row in found.items():
+        if way != "two phases":
+            continue
+        direct = found[operation, nodes, "direct"]
+        again = (nodes - 1) / nodes  # of what is accessed another process gathers so much
+        checks.append(
+            Check.equal(
+                f"{operation}, {nodes} nodes: bytes over the compute nodes' links for a byte of the file, in two phases",
+                1 + again,
+                row["crossed_per_byte"],
+                tolerance=CROSSED_TOLERANCE,
+                rival=direct["crossed_per_byte"],
+                rival_is="what the direct way sends",
+                stated="every byte but the own share goes to the process that gathers it first",
+            )
+        )
+        checks.append(
+            Check.at_most(
+                f"{operation}, {nodes} nodes: throughput in two phases over that of a liquid schedule",
+                1 / (1 + again) * 1.15,
+                row["throughput_bps"] / found[operation, nodes, "liquid"]["throughput_bps"],
+                rival=1.0,
+                rival_is="sending twice costs nothing",
+                detail=f"1/(1 + {nodes - 1}/{nodes}) of it at most, 15 % for a schedule that loses what buffering does not",
+            )
+        )
+    return judged(rows, checks)
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Throughput of the three ways over the number of nodes."""
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.4, 4.6))
+    for way, (name, colour) in WAYS.items():
+        for operation, line, marker in (("write", "-", "o"), ("read", "--", "s")):
+            chosen = sorted(
+                (r["nodes"], r["throughput_bps"] / 1e6) for r in rows if (r["way"], r["operation"]) == (way, operation)
+            )
+            axes.plot(
+                *zip(*chosen, strict=True), marker=marker, linestyle=line, color=colour, label=f"{operation}, {name}"
+            )
+    axes.set_xticks(sorted({row["nodes"] for row in rows}))
+    axes.set_ylim(0, None)
+    title = f"Columns of a matrix on a crossbar, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
+    finish(axes, x="compute nodes, and I/O nodes", y="throughput of all together, Mbit/s", title=title)
+    return {"two_phase": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="sfio_two_phase",
+    title="What two-phase collective buffering costs beside direct and scheduled access",
+    deviations=(
+        "The document compares with no collective buffering: two phases are ROMIO's, on SFIO's own listeners.",
+        "The liquid schedule's processes are threads of one program, the other ways' are processes.",
+    ),
+    does="writes and reads the columns of a matrix in two phases, directly, and by a liquid schedule",
+    answers="Gabrielyan 2007, section 2.8, against collective buffering as ROMIO does it",
+    emulation=True,
+)

@@ -1,0 +1,65 @@
+"""One rank of a collective access by MPI-I/O views, timed: `python -m testbed.striping.emulated.collective_rank JSON`.
+Rank 0 leaves in a file the seconds of every repetition, the bytes that crossed all ranks' links, whether all read
+what they should, and how busy the machine's processors were meanwhile."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from sfio_emu.client.current_session import current_session
+from sfio_emu.views.datatypes import DOUBLE, subarray
+from sfio_emu.views.mpi_file import MpiFile
+from testbed.emulation.machine.processor_load import busy_share, processor_times
+from testbed.striping.oracle import file_content
+
+
+def main(argument: str) -> None:
+    """The keys of the argument are those that `collective_run.run_collective` gives."""
+    asked = json.loads(argument)
+    side, writing = asked["side"], asked["operation"] == "write"
+    group = current_session().group
+    content = file_content(side * side * 8, asked["seed"]).reshape(side, side * 8)
+    first, end = side * group.rank // group.size, side * (group.rank + 1) // group.size
+    mine = np.ascontiguousarray(content[:, 8 * first : 8 * end])
+    got = np.zeros_like(mine)
+    times = []
+    with MpiFile.open(asked["name"], asked["stripe_unit"], hints=asked["hints"]) as file:
+        file.set_view(0, DOUBLE, subarray([side, side], [side, end - first], [0, first], DOUBLE))
+        file.read_at_all(0, got[:1])  # streams between ranks, and what is compiled, are there when the clock starts
+        file.write_at_all(0, mine[:1])
+        group.barrier()
+        before, processors = _crossed(writing), processor_times()
+        for _ in range(asked["repeat"]):
+            group.barrier()
+            start_s = time.monotonic()
+            if writing:
+                file.write_at_all(0, mine)
+            else:
+                file.read_at_all(0, got)
+            group.barrier()
+            times.append(time.monotonic() - start_s)
+        crossed, busy = _crossed(writing) - before, busy_share(processors, processor_times())
+    right = writing or bool(np.array_equal(got, mine))
+    every = [json.loads(item) for item in group.all_gather(json.dumps([crossed, right]).encode())]
+    if group.rank == 0:
+        told = {"seconds": times, "crossed": sum(item[0] for item in every), "right": all(item[1] for item in every)}
+        Path(asked["told"]).write_text(json.dumps(told | {"cpu_fraction": busy}))
+
+
+def _crossed(sent: bool) -> int:
+    """Bytes that this host has sent, or received, so far; its own loopback left out."""
+    total = 0
+    for line in Path("/proc/net/dev").read_text().splitlines()[2:]:
+        name, _, figures = line.partition(":")
+        if name.strip() != "lo":
+            total += int(figures.split()[8 if sent else 0])
+    return total
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

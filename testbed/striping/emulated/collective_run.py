@@ -1,0 +1,83 @@
+"""A collective access by MPI-I/O views as a program of real processes on a network of real switches: the columns of a matrix,
+with or without two-phase buffering; how long it took, and how many bytes crossed the links of the compute nodes."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from testbed.errors import TestbedError
+from testbed.model.strain import could_not_keep_up
+from testbed.striping.emulated.program_run import ProgramNetwork
+from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
+from testbed.striping.keeping_up import UNCOORDINATED_LIMITS
+from testbed.striping.oracle import file_content
+from testbed.striping.placement import Placement
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectiveAccess:
+    """The columns of a square matrix of 8-byte elements, `side` of them, in `stripe_unit` bytes; a band for each process.
+
+    `hints`: as MPI has them (`collective_buffering`); `repeat`: times that the operation is carried out.
+    """
+
+    side: int
+    stripe_unit: int
+    operation: Literal["write", "read"]
+    hints: Mapping[str, str]
+    repeat: int
+    seed: int
+
+
+def run_collective(placement: Placement, access: CollectiveAccess) -> dict[str, Any]:
+    """Inside the sandbox: `seconds` of every repetition, `verified`, `crossed`: bytes over the links of the compute nodes, in
+    the direction of the data, for one repetition; `invalid`: why the run says nothing, or None.
+
+    Raises TestbedError where the program fails.
+    """
+    content = file_content(access.side**2 * 8, access.seed)
+    with tempfile.TemporaryDirectory(prefix=".subfiles-", dir=Path.cwd()) as root:
+        with ProgramNetwork(placement, Path(root)) as network:
+            for node in placement.io:
+                (Path(root) / node / "data").touch()
+            before = np.zeros_like(content) if access.operation == "write" else content
+            write_subfiles(before, Path(root), placement, access.stripe_unit)
+            told = _told(network, access)
+        verified = verified_subfiles(content, Path(root), placement, access.stripe_unit)
+    limit = UNCOORDINATED_LIMITS.cpu_fraction or 1.0
+    busy = f"its processors were busy for {told['cpu_fraction']:.0%} of the time"
+    return {
+        "seconds": told["seconds"],
+        "verified": bool(told["right"] and verified),
+        "crossed": told["crossed"] / access.repeat,
+        "cpu_fraction": told["cpu_fraction"],
+        "invalid": could_not_keep_up(busy) if told["cpu_fraction"] >= limit else None,
+    }
+
+
+def _told(network: ProgramNetwork, access: CollectiveAccess) -> dict[str, Any]:
+    """What rank 0 tells of the program's one run."""
+    answer = network.root / "told.json"
+    asked = {
+        "told": str(answer),
+        "name": network.placement.file_name(),
+        "stripe_unit": access.stripe_unit,
+        "side": access.side,
+        "operation": access.operation,
+        "hints": dict(access.hints),
+        "repeat": access.repeat,
+        "seed": access.seed,
+    }
+    words = [sys.executable, "-m", "testbed.striping.emulated.collective_rank", json.dumps(asked)]
+    end = network.run(words, time_limit_s=60)
+    if end.exit_code:
+        raise TestbedError(f"rank {end.rank} of the collective access ended with exit code {end.exit_code}")
+    return dict(json.loads(answer.read_text()))
