@@ -41,9 +41,10 @@ def test_answering_single_failures_alone_fails(rows: Rows) -> None:
     assert EXPECTED in wrong and GIVEN in wrong
 
 
-def test_adding_failures_up_as_if_alone_fails(rows: Rows) -> None:
-    added = spoilt(rows, None, lambda row: {"redundancy": row["formula"] / row["rest_pps"] / row["duration_s"]})
-    assert GIVEN in failed(fault_campaign.judge(added))
+def test_failures_at_once_that_are_not_answered_fail(rows: Rows) -> None:
+    alone = check_of(rows, GIVEN).rival
+    assert alone is not None and 0 < alone < 0.7 * rows[0]["redundancy"]
+    assert check_of(spoilt(rows, None, lambda _: {"redundancy": alone}), GIVEN).outcome == "fails"
 
 
 def test_a_run_too_short_for_its_rate_cannot_tell(rows: Rows) -> None:
