@@ -4,134 +4,242 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import ipaddress
 import logging
 import os
+import resource
 import select
 import socket
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from itertools import islice, takewhile
 from pathlib import Path
 
 from sfio_emu import wire
-from sfio_emu.adapters.listener_disk import RootedSubfiles
-from sfio_emu.adapters.sockets import VECTORS, watch_peer
+from sfio_emu.adapters.key_files import key_from_environment, read_key
+from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MESSAGE_BYTES, Client, Limits
+from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
+from sfio_emu.adapters.listener_log import LimitedLog
+from sfio_emu.adapters.listener_threads import BEAT_S, Heart, Syncs
+from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.bodies import NONCE_BYTES
+from sfio_emu.errors import UsageError
 from sfio_emu.listener.connection import Identity, ServerConnection
-from sfio_emu.listener.operations import FileRange, Rejections
+from sfio_emu.listener.operations import CallFailed, Rejections
 from sfio_emu.listener.pool import BufferPool
 
-DEFAULT_MEMORY_BYTES = 32 << 20
-DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096
+LOG = logging.getLogger("sfio_emu.listener")
 MAX_SILENCE_S = 5.0
 MAX_DRAIN_S = 2.0  # how long a refused client may go on sending
-LOG = logging.getLogger(__name__)
-
-
-@dataclass(kw_only=True)
-class _Client:
-    stream: socket.socket
-    connection: ServerConnection
-    events: int
-    active_s: float
+TURN_S = 0.02  # after so long whoever else has become ready comes first
+TICK_S = 0.25
 
 
 class Listener:
     """Serves clients of the given listening sockets, each with its own directory.
 
-    `sockets`: (listening socket, directory) pairs. `memory_bytes` bounds the buffers of all messages together,
-    `message_bytes` those of one. A client that holds a buffer others wait for and sends nothing for MAX_SILENCE_S is
+    `sockets`: (listening socket, directory) pairs. A client that holds a buffer others wait for and sends nothing for MAX_SILENCE_S is
     dropped. `sieve`: many small runs near one another are moved as one span. `key`: only who has it is served.
+    `subfiles` makes the disk of a directory. `limits`: how much of it clients may take.
     """
 
     def __init__(
         self,
         sockets: Sequence[tuple[socket.socket, Path]],
         *,
-        memory_bytes: int = DEFAULT_MEMORY_BYTES,
-        message_bytes: int = DEFAULT_MESSAGE_BYTES,
         sieve: bool = True,
         key: bytes | None = None,
+        limits: Limits | None = None,
+        subfiles: Callable[[Path], RootedSubfiles] | None = None,
     ) -> None:
         self._key, self._machine = key, _machine_id()
-        self._pool = BufferPool(memory_bytes, min(message_bytes, memory_bytes))
+        self._limits = Limits.of_process() if limits is None else limits
+        self._pool = BufferPool(self._limits.memory_bytes, self._limits.message_bytes)
         self._sieve = sieve
+        self._log = LimitedLog()
         self._poll = select.poll()
         self._listening: dict[int, tuple[socket.socket, RootedSubfiles, Rejections]] = {}
-        self._clients: dict[int, _Client] = {}
+        self._clients: dict[int, Client] = {}
         self._starving: list[int] = []
         self._draining: dict[int, float] = {}
+        self._last_tick_s = 0.0
+        make = subfiles or partial(RootedSubfiles, open_files=OpenFiles(self._limits.files))
         for listening, directory in sockets:
             listening.setblocking(False)
-            self._listening[listening.fileno()] = (listening, RootedSubfiles(directory), Rejections())
+            self._listening[listening.fileno()] = (listening, make(directory), Rejections())
             self._poll.register(listening.fileno(), select.POLLIN)
         self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_reader, False)
         self._poll.register(self._wake_reader, select.POLLIN)
-        self._stopping = False
+        self._spare = _spare_descriptor()
+        self._stopping, self._closing = False, threading.Lock()
+        self._serving: Client | None = None
+        self._heart = Heart(self._beat)
+        self._syncs = Syncs(self._note_synced)
+        self._synced: deque[tuple[Client, int, CallFailed | None]] = deque()
 
     def serve_forever(self) -> None:
         """Serve until `close` is called (from any thread); then everything is closed."""
-        while not self._stopping:
-            for number, _ in self._poll.poll(1000 if self._starving or self._draining else None):
-                if number in self._listening:
-                    self._accept(*self._listening[number])
-                elif number in self._draining:
-                    self._drain(number)
-                elif number in self._clients:
-                    self._serve(number)
-            self._serve_starving()
-            for number in [number for number, until_s in self._draining.items() if until_s < time.monotonic()]:
-                self._drop(number)
+        self._heart.start()
+        try:
+            while not self._stopping:
+                waits = self._clients or self._starving or self._draining
+                self._take_turns(self._poll.poll(1000 * TICK_S if waits else None))
+                self._serve_starving()
+                if time.monotonic() - self._last_tick_s > TICK_S:
+                    self._tick()
+        finally:
+            self._dispose()
+
+    def close(self) -> None:
+        """Let `serve_forever` end."""
+        with self._closing:
+            if not self._stopping:
+                self._stopping = True
+                os.write(self._wake_writer, b"x")
+
+    def _dispose(self) -> None:
+        self._heart.close()
+        self._syncs.close()
         for number in list(self._clients):
             self._drop(number)
         for listening, subfiles, _ in self._listening.values():
             listening.close()
             subfiles.dispose()
-        os.close(self._wake_reader)
-        os.close(self._wake_writer)
+        with self._closing:
+            self._stopping = True
+            for file in (self._wake_reader, self._wake_writer, self._spare):
+                os.close(file)
 
-    def close(self) -> None:
-        """Let `serve_forever` end."""
-        self._stopping = True
-        os.write(self._wake_writer, b"x")
+    def _take_turns(self, ready: list[tuple[int, int]]) -> None:
+        """Serve who is ready: those first who have taken least time; who takes long lets others become ready meanwhile."""
+        clients, began_s = self._clients, time.monotonic()
+        if len(ready) > 1:
+            ready.sort(key=lambda item: clients[item[0]].used_s if item[0] in clients else 0.0)
+        for number, happened in ready:
+            if number in self._listening:
+                self._accept(*self._listening[number])
+            elif number in self._draining:
+                self._drain(number)
+            elif number in clients:
+                self._serve(number, happened)
+                if time.monotonic() - began_s > TURN_S:
+                    return
+            elif number == self._wake_reader:
+                self._answer_synced()
+
+    def _tick(self) -> None:
+        """What is due now and then: refused clients that go on sending, messages that never end, heartbeats of syncs."""
+        now_s = self._last_tick_s = time.monotonic()
+        for number in [number for number, until_s in self._draining.items() if until_s < now_s]:
+            self._drop(number)
+        for number, client in list(self._clients.items()):
+            client.used_s *= 0.9
+            if number not in self._draining and (why := client.too_slow(self._limits, now_s)):
+                self._lose(number, why)
+            elif client.syncing and now_s - client.beat_s > BEAT_S:
+                client.beat_s = now_s
+                client.beat()
+
+    # --- clients come and go ---------------------------------------------------------------------------------------
 
     def _accept(self, listening: socket.socket, subfiles: RootedSubfiles, rejections: Rejections) -> None:
         try:
-            stream, _ = listening.accept()
-        except OSError:  # the client is gone again, or no descriptor is left: the others are served on
+            stream, address = listening.accept()
+        except OSError as fault:  # the client is gone again, or no descriptor is left: the others are served on
+            if fault.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                self._turn_away(listening, fault)
+            return
+        peer = f"{address[0]}:{address[1]}"
+        if len(self._clients) >= self._limits.clients and not self._make_room():
+            self._log.warn("turned away", peer, f"{len(self._clients)} clients are served already")
+            stream.close()
             return
         stream.setblocking(False)
         watch_peer(stream, 4 * MAX_SILENCE_S)
         identity = Identity(nonce=os.urandom(NONCE_BYTES), machine=self._machine, key=self._key)
         connection = ServerConnection(subfiles, self._pool, rejections, identity=identity, sieve=self._sieve)
-        self._clients[stream.fileno()] = _Client(
-            stream=stream, connection=connection, events=select.POLLIN, active_s=time.monotonic()
-        )
+        self._clients[stream.fileno()] = Client(stream, connection, peer)
         self._poll.register(stream.fileno(), select.POLLIN)
 
-    def _serve(self, number: int) -> None:
-        client = self._clients[number]
-        client.active_s = time.monotonic()
+    def _turn_away(self, listening: socket.socket, fault: OSError) -> None:
+        """No descriptor is left: take the spare one to accept and close, or the client would knock for ever."""
+        self._log.warn("turned away", "a client:0", f"no descriptor is left for it ({fault.strerror})")
+        os.close(self._spare)
         try:
-            events = _move(client.stream, client.connection)
+            listening.accept()[0].close()
+        except OSError:
+            time.sleep(0.01)  # nothing to be done: do not spin
+        self._spare = _spare_descriptor()
+
+    def _make_room(self) -> bool:
+        """Drop the client that has been here longest without ever sending a whole message; whether there was one."""
+        for number, client in self._clients.items():
+            if not client.greeted and number not in self._draining:
+                self._lose(number, "it has said nothing, and others wait")
+                return True
+        return False
+
+    def _lose(self, number: int, why: str) -> None:
+        """Drop a client that did not end its connection itself, and say so."""
+        self._log.warn("lost", self._clients[number].peer, why)
+        self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        client = self._clients.pop(number)
+        self._draining.pop(number, None)
+        self._poll.unregister(number)
+        client.connection.abandon()
+        client.stream.close()
+
+    # --- serving -----------------------------------------------------------------------------------------------------
+
+    def _serve(self, number: int, happened: int) -> None:
+        client = self._clients[number]
+        if happened & (select.POLLHUP | select.POLLERR) and not client.events:  # it waits here, and nobody there
+            self._lose(number, "it has gone before it was answered")
+            return
+        self._serving = client
+        self._heart.begin()
+        began_s = client.active_s = time.monotonic()
+        try:
+            events = client.move(self._pool, self._heart.lock, gone=bool(happened & select.POLLRDHUP))
             if client.connection.closed and not events:  # refused, and told so
                 client.stream.shutdown(socket.SHUT_WR)
                 self._draining[number] = time.monotonic() + MAX_DRAIN_S
                 events = select.POLLIN
-        except OSError:
+        except OSError as fault:
+            self._log.warn("lost", client.peer, f"{fault.strerror or fault}")
             events = 0
         except Exception:  # no mistake made for one client may end the service of the others
             LOG.exception("a connection is ended: its request could not be carried out")
             events = 0
-        if not events and not client.connection.starved:
+        finally:
+            self._heart.end()
+            client.used_s += time.monotonic() - began_s
+        self._after_serving(number, client, events)
+
+    def _after_serving(self, number: int, client: Client, events: int) -> None:
+        connection = client.connection
+        if connection.refusal:
+            self._log.warn("refused a message of", client.peer, connection.refusal)
+            connection.refusal = ""
+        if connection.syncs:
+            client.syncing, client.beat_s = True, client.active_s
+            self._syncs.ask(client, connection.syncs)
+            connection.syncs = ()
+        if not events and not connection.starved and not client.syncing:
+            if connection.mid_message and not connection.closed:
+                self._log.warn("lost", client.peer, "it has gone in the middle of a message")
             self._drop(number)
             return
-        if client.connection.starved:
+        if connection.starved:
             self._starving.append(number)
         if events != client.events:
             client.events = events
@@ -143,7 +251,7 @@ class Listener:
         for place, number in enumerate(waiting):
             if number not in self._clients:
                 continue
-            self._serve(number)
+            self._serve(number, 0)
             if self._starving:
                 self._starving = [number, *waiting[place + 1 :]]
                 break
@@ -151,7 +259,7 @@ class Listener:
             now_s = time.monotonic()
             for number, client in list(self._clients.items()):
                 if client.connection.holds_buffer and now_s - client.active_s > MAX_SILENCE_S:
-                    self._drop(number)
+                    self._lose(number, f"it holds a buffer that others wait for and was silent for {MAX_SILENCE_S:g} s")
 
     def _drain(self, number: int) -> None:
         """Throw away what a refused client still sends: closed too early, the kernel would reset it before it has read why."""
@@ -163,47 +271,34 @@ class Listener:
         except OSError:
             self._drop(number)
 
-    def _drop(self, number: int) -> None:
-        client = self._clients.pop(number)
-        self._draining.pop(number, None)
-        self._poll.unregister(number)
-        client.connection.abandon()
-        client.stream.close()
+    # --- beside the one thread ---------------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        """Called by the heart, which holds its lock: tell those who wait for an answer that the disk is slow."""
+        for client in list(self._clients.values()):
+            if client.waits or client is self._serving:
+                client.beat()
+
+    def _note_synced(self, client: object, handle: int, failure: CallFailed | None) -> None:
+        """Called by the thread of syncs."""
+        assert isinstance(client, Client)
+        self._synced.append((client, handle, failure))
+        os.write(self._wake_writer, b"s")
+
+    def _answer_synced(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._wake_reader, 4096)
+        while self._synced:
+            client, handle, failure = self._synced.popleft()
+            client.syncing = False
+            client.connection.synced(handle, failure)
+            number = client.stream.fileno()
+            if self._clients.get(number) is client:
+                self._serve(number, 0)
 
 
-def _move(stream: socket.socket, connection: ServerConnection) -> int:
-    """Receive, serve and answer what can be now; the events to wait for, 0 at the end or where a buffer lacks.
-
-    After one message the others have their turn.
-    """
-    for _ in range(4):
-        while pieces := connection.outgoing():
-            try:
-                _send(stream, connection, pieces)
-            except BlockingIOError:
-                return select.POLLOUT
-        places = connection.incoming()
-        if not places:
-            return 0
-        try:
-            count = stream.recv_into(places[0])
-        except BlockingIOError:
-            return select.POLLIN
-        if not count:
-            return 0
-        connection.received(count)
-    return select.POLLOUT if connection.outgoing() else select.POLLIN
-
-
-def _send(stream: socket.socket, connection: ServerConnection, pieces: Sequence[memoryview | FileRange]) -> None:
-    """Send what can be sent at once: bytes in one call, or a range of a file."""
-    first = pieces[0]
-    if isinstance(first, FileRange):
-        connection.send_range(first, stream.fileno())
-        return
-    views = list(takewhile(lambda piece: isinstance(piece, memoryview), islice(pieces, VECTORS)))
-    more = len(views) < len(pieces)
-    connection.sent(stream.sendmsg(views, (), socket.MSG_MORE if more else 0))  # type: ignore[arg-type]
+def _spare_descriptor() -> int:
+    return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _machine_id() -> bytes:
@@ -248,8 +343,7 @@ def _size(text: str, *, most: int = wire.MAX_LIMIT) -> int:
     return int(text)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until killed; one line "listening [NAME@]HOST:PORT" on stdout for each address when all are ready."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sfio_emu.adapters.listener", description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help="directory of the subfiles; no path leaves it")
     parser.add_argument("--listen", type=_parse_listen, action="append", required=True, metavar="[NAME@]HOST:PORT",
@@ -260,12 +354,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="largest message (default: %(default)s)")  # fmt: skip
     parser.add_argument("--no-sieve", dest="sieve", action="store_false",
                         help="move each run by a call of its own, also many small ones near one another")  # fmt: skip
-    options = parser.parse_args(arguments)
+    key = parser.add_mutually_exclusive_group()
+    key.add_argument("--key-file", type=Path, metavar="FILE",
+                     help="serve only who has the key in FILE, in hexadecimal digits (default: that of SFIO_KEY_FILE)")  # fmt: skip
+    key.add_argument("--without-key", action="store_true", help="serve everybody, beyond this machine too")
+    return parser
+
+
+def _key_of(options: argparse.Namespace) -> bytes | None:
+    """The key to ask for; raises `UsageError` where strangers could reach the listener and none is given."""
+    if options.without_key:
+        return None
+    key = read_key(options.key_file) if options.key_file else key_from_environment()
+    for _, address, _ in options.listen if key is None else ():
+        if not _is_loopback(address):
+            raise UsageError(
+                f"everybody who reaches {address} could read and delete files: give --key-file FILE, or --without-key"
+            )
+    return key
+
+
+def _is_loopback(address: str) -> bool:
     try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until killed; one line "listening [NAME@]HOST:PORT" on stdout for each address when all are ready."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    options = _parser().parse_args(arguments)
+    _raise_descriptors()
+    try:
+        key = _key_of(options)
         sockets = [
             (open_listening_socket(address, port), options.root / name) for name, address, port in options.listen
         ]
-        listener = Listener(sockets, memory_bytes=options.memory, message_bytes=options.message, sieve=options.sieve)
+        limits = Limits.of_process(options.memory, options.message)
+        listener = Listener(sockets, sieve=options.sieve, key=key, limits=limits)
     except (OSError, ValueError) as fault:
         print(f"the listener cannot start: {fault}", file=sys.stderr)
         return 2
@@ -277,6 +404,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     return 0
+
+
+def _raise_descriptors() -> None:
+    """As many open files as the system lets this process have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+__all__ = ["DEFAULT_MESSAGE_BYTES", "LOG", "Listener", "main", "open_listening_socket"]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import heapq
 import os
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -24,6 +24,14 @@ LAYOUT = struct.Struct("<BQII")
 NO_ATTRIBUTES = (errno.ENODATA, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 
 
+class OpenFiles:
+    """How many subfiles are open, over all roots of a listener, and how many may be."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.count = 0
+
+
 class RootedSubfiles:
     """The subfiles below `root`, which is made if missing.
 
@@ -32,7 +40,7 @@ class RootedSubfiles:
     each subfile as an extended attribute, where the file system has such.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, open_files: OpenFiles | None = None) -> None:
         """Raises `OSError`, also where another listener serves the root: neither would know of the other's writes."""
         root.mkdir(parents=True, exist_ok=True)
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -45,6 +53,7 @@ class RootedSubfiles:
         except OSError:  # a file system without locks: nobody can be told apart there
             pass
         self._errors = dict.fromkeys(ALL_CALLS, 0)
+        self._open_files = open_files or OpenFiles(2**31)
         self._paths: dict[int, str] = {}
         self._placed: set[int] = set()  # files whose folders are on the medium
 
@@ -66,9 +75,12 @@ class RootedSubfiles:
         """A descriptor of the subfile, and whether it (with its directories) was made now."""
         way = os.O_RDONLY if flags & OpenFlag.READ_ONLY else os.O_RDWR
         with self._counted("open"), self._parent(path, create=bool(flags & OpenFlag.CREATE)) as (parent, name):
+            if self._open_files.count >= self._open_files.most:
+                raise OSError(errno.ENFILE, "too many files are open for all clients together")
             file, created = _open_or_make(parent, name, way | PLAIN, flags)
             self._refuse_special(file)
         self._paths[file] = path
+        self._open_files.count += 1
         return file, created
 
     def create(self, path: str) -> None:
@@ -128,7 +140,8 @@ class RootedSubfiles:
     # --- open files ----------------------------------------------------------------------------------------------
 
     def close(self, file: int) -> None:
-        self._paths.pop(file, None)
+        if self._paths.pop(file, None) is not None:
+            self._open_files.count -= 1
         self._placed.discard(file)
         with self._counted("close"):
             os.close(file)
@@ -156,16 +169,26 @@ class RootedSubfiles:
         with self._counted("lseek"):
             return os.lseek(file, 0, os.SEEK_END)
 
-    def sync(self, file: int) -> None:
-        """Bring the file to the medium, and its name if this has not been done since it was opened or renamed."""
+    def sync(self, file: int) -> RootedSync:
+        """What brings the file to the medium, and its name if this has not been done since it was opened or renamed."""
+        with self._counted("fsync"):
+            path = None if file in self._placed else self._paths[file]
+            self._placed.add(file)
+            return RootedSync(self, os.dup(file), path)
+
+    def sync_folders(self, path: str) -> None:
+        """Bring the names on the way to a file to the medium; raises `OSError`."""
+        pieces = path.split("/")[:-1]
+        for depth in range(len(pieces), -1, -1):
+            with self._directory("/".join(pieces[:depth])) as here:
+                os.fsync(here)
+
+    def fsync(self, file: int, path: str | None) -> None:
+        """Bring a file, and what leads to it by `path`, to the medium."""
         with self._counted("fsync"):
             os.fsync(file)
-            if file not in self._placed:
-                pieces = self._paths[file].split("/")[:-1]
-                for depth in range(len(pieces), -1, -1):
-                    with self._directory("/".join(pieces[:depth])) as here:
-                        os.fsync(here)
-                self._placed.add(file)
+            if path is not None:
+                self.sync_folders(path)
 
     def write(self, file: int, piece: memoryview, offset: int) -> int:
         try:
@@ -250,6 +273,22 @@ class RootedSubfiles:
             raise OSError(errno.EINVAL, "not a plain file")
 
 
+class RootedSync:
+    """A file to be brought to the medium, by a descriptor of its own."""
+
+    def __init__(self, subfiles: RootedSubfiles, file: int, path: str | None) -> None:
+        found = os.fstat(file)
+        self._subfiles, self._file, self._path = subfiles, file, path
+        self.key: Hashable = (found.st_dev, found.st_ino, path)
+
+    def run(self) -> None:
+        """Raises `CallFailed`."""
+        self._subfiles.fsync(self._file, self._path)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
 def _open_or_make(parent: int, name: str, way: int, flags: OpenFlag) -> tuple[int, bool]:
     while True:
         if not (flags & OpenFlag.EXCLUSIVE and flags & OpenFlag.CREATE):
@@ -330,4 +369,4 @@ def _lock_holder(directory: int) -> str:
     return ""
 
 
-__all__ = ["RootedSubfiles"]
+__all__ = ["OpenFiles", "RootedSubfiles"]

@@ -1,5 +1,9 @@
 """Connections to listeners over TCP, and the loop that moves the bytes of several conversations at once.
-A listener whose host no longer answers is given up within the time limit; the kernel watches the connection."""
+
+Three kinds of silence are told apart. A *way that is dead*: the kernel sends and nothing comes back, not even for a window
+that is closed; given up within the time limit. A *listener that stands still*: its host answers, the listener does not. A
+*disk that stands still*: the listener says so (HEARTBEAT). The last two are waited for 15 times as long.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import errno
 import os
 import select
 import socket
+import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -19,6 +24,9 @@ VECTORS = 1024
 DEFAULT_TIMEOUT_S = 2.0
 STALL_FACTOR = 15.0
 MIN_BURST_BYTES = 16 << 10
+TCP_INFO = struct.Struct(
+    "<2x2B40xI8xI"
+)  # of tcp_info: retransmits, probes, ms since data were sent, since something was acknowledged
 
 
 class TcpConnection:
@@ -77,7 +85,7 @@ class TcpConnections:
         try:
             stream.settimeout(self._timeout_s)
             stream.connect(address)
-            watch_peer(stream, self._timeout_s)
+            watch_listener(stream, self._timeout_s)
             stream.setblocking(False)
         except OSError as fault:
             stream.close()
@@ -106,27 +114,48 @@ class _Carriage:
         self._poll = select.poll()
         self._timeout_s, self._stall_s = timeout_s, stall_s
         self._wanted: dict[int, int] = {}
+        self._silence: dict[int, _Silence] = {}
         self._broken: dict[str, PeerError] = {}
 
     def run(self) -> dict[str, PeerError]:
         live = self._live
-        progress_s = dict.fromkeys(live, time.monotonic())
+        self._silence = {number: _Silence(time.monotonic(), live[number][2].heartbeats) for number in live}
+        look_s = min(self._timeout_s / 8, 0.5)
+        looked_s = time.monotonic()
         ready = [(number, select.POLLOUT) for number in live]
         while live:
             self._move([number for number, happened in ready if happened & ~select.POLLOUT], _receive)
             self._move([number for number, happened in ready if happened & select.POLLOUT], _send)
+            now_s = time.monotonic()
             for number, _ in ready:
                 if number in live:
+                    self._silence[number].broken(now_s, live[number][2].heartbeats)
                     self._await(number, live[number][2])
             if not live:
                 break
-            ready = self._poll.poll(min(self._timeout_s, 1.0) * 1000)
+            ready = self._poll.poll(look_s * 1000)
             now_s = time.monotonic()
-            for number, _ in ready:
-                progress_s[number] = now_s
-            for number in [number for number in live if now_s - progress_s[number] > self._stall_s]:
-                self._drop(number, f"its listener has moved no byte for {self._stall_s:g} s")
+            if now_s - looked_s > look_s:
+                looked_s = now_s
+                for number in list(live):
+                    self._look(number, now_s)
         return self._broken
+
+    def _look(self, number: int, now_s: float) -> None:
+        """Give up a conversation that has been silent for too long, or whose way is dead."""
+        _, stream, _ = self._live[number]
+        silence = self._silence[number]
+        if now_s - silence.since_s > self._stall_s:
+            if now_s - silence.beat_s < self._timeout_s:
+                self._drop(number, f"its disk has stood still for {self._stall_s:g} s (its listener says so)")
+            else:
+                self._drop(number, f"its listener has moved no byte for {self._stall_s:g} s")
+        elif not _unanswered(stream):
+            silence.dead_since_s = None
+        elif silence.dead_since_s is None:
+            silence.dead_since_s = now_s
+        elif now_s - silence.dead_since_s >= 0.6 * self._timeout_s:
+            self._drop(number, "no answer from it any more (what is sent to it is not acknowledged)")
 
     def _move(self, numbers: list[int], step: Callable[[socket.socket, Conversation], bool]) -> None:
         """Let each take a step in turn, again and again, until none can go on."""
@@ -213,14 +242,52 @@ def _describe(fault: OSError) -> str:
     return f"the connection to its listener broke: {fault}"
 
 
+class _Silence:
+    """How long a conversation has moved nothing but heartbeats, when the last of them came, and since when the kernel has
+    sent what is not acknowledged."""
+
+    __slots__ = ("beat_s", "beats", "dead_since_s", "since_s")
+
+    def __init__(self, now_s: float, beats: int) -> None:
+        self.since_s, self.beats = now_s, beats
+        self.beat_s = -1e9
+        self.dead_since_s: float | None = None
+
+    def broken(self, now_s: float, beats: int) -> None:
+        """Something came or was sent; `beats`: heartbeats so far."""
+        if beats != self.beats:
+            self.beats, self.beat_s = beats, now_s
+        else:
+            self.since_s = now_s
+
+
+def _unanswered(stream: socket.socket) -> bool:
+    """Whether the kernel has sent data again, or asked twice for a closed window, and has heard nothing since. (A host that
+    lives may leave one such question unanswered: it answers no more than two a second.)"""
+    info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO.size)
+    retransmits, probes, last_sent_ms, last_ack_ms = TCP_INFO.unpack(info)
+    return bool(probes > 1 or (retransmits and last_sent_ms < last_ack_ms))
+
+
+def watch_listener(stream: socket.socket, timeout_s: float) -> None:
+    """Let the kernel give up an idle wait for a host that is silent for `timeout_s`. (Not what is sent: the kernel's own limit
+    for that, TCP_USER_TIMEOUT, would also end a connection to a listener that is alive and busy.)"""
+    _keep_alive(stream, timeout_s)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 1)
+
+
 def watch_peer(stream: socket.socket, timeout_s: float) -> None:
-    """Let the kernel give up a silent peer within `timeout_s`: unacknowledged data as well as an idle wait."""
+    """Let the kernel give up a silent peer within `timeout_s`: unacknowledged data, data not taken, and an idle wait."""
+    _keep_alive(stream, timeout_s)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(750 * timeout_s))
+
+
+def _keep_alive(stream: socket.socket, timeout_s: float) -> None:
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     step_s = max(1, int(timeout_s / 2))
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, step_s)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, step_s)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(750 * timeout_s))
 
 
-__all__ = ["DEFAULT_TIMEOUT_S", "TcpConnection", "TcpConnections", "watch_peer"]
+__all__ = ["DEFAULT_TIMEOUT_S", "TcpConnection", "TcpConnections", "watch_listener", "watch_peer"]

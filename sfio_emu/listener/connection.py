@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sfio_emu import bodies, keys, wire
-from sfio_emu.listener.operations import ZEROS, Answer, FileRange, Operations, Rejections, Subfiles
+from sfio_emu.listener.operations import (
+    ZEROS,
+    Answer,
+    CallFailed,
+    FileRange,
+    FileSync,
+    Operations,
+    Rejections,
+    Subfiles,
+    failed,
+)
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.reader import LongWrite, Reader, Request
 from sfio_emu.wire import Kind, Malformed
@@ -26,8 +36,8 @@ class Identity:
 class ServerConnection:
     """The protocol with one client, driven by whoever owns the socket.
 
-    `incoming` is where the next bytes go: empty while an answer is to be sent, and (`starved`) while no buffer of the
-    pool is free. After `closed` nothing more is to be read; what `outgoing` still has may be sent, and `refusal` says why.
+    `incoming` is where the next bytes go: empty while an answer is to be sent, while files are synced (`syncs`, to be taken
+    away and followed by `synced`), and (`starved`) while no buffer of the pool is free. After `closed` nothing more is to be read; what `outgoing` still has may be sent, and `refusal` says why.
     `sieve`: many small runs near one another are moved as one span (`sieves`).
     """
 
@@ -48,6 +58,8 @@ class ServerConnection:
         self._trusted = self._identity.key is None
         self._outgoing: deque[memoryview | FileRange] = deque()
         self._parts: Iterator[Answer] | None = None
+        self._syncing = False
+        self.syncs: Sequence[tuple[int, FileSync]] = ()
         self.refusal = ""
         self.closed = False
 
@@ -57,12 +69,22 @@ class ServerConnection:
         return self._reader.starved
 
     @property
+    def awaited_bytes(self) -> int:
+        """Bytes of a message still to come for which a buffer is wanted that is not held yet; 0: none is wanted."""
+        return self._reader.awaited_bytes
+
+    @property
+    def mid_message(self) -> bool:
+        """Whether a message has arrived in part."""
+        return self._reader.mid_message
+
+    @property
     def holds_buffer(self) -> bool:
         """Whether a buffer of the pool is held."""
         return self._reader.holds_buffer
 
     def incoming(self) -> Sequence[memoryview]:
-        if self._outgoing or self.closed:
+        if self._outgoing or self.closed or self._syncing:
             return ()
         place = self._reader.place()
         return () if place is None else (place,)
@@ -116,11 +138,29 @@ class ServerConnection:
         whole, rest = divmod(len(piece), len(ZEROS))
         self._outgoing.extendleft([ZEROS[:rest]] * bool(rest) + [ZEROS] * whole)
 
+    def synced(self, handle: int, failure: CallFailed | None) -> None:
+        """The files of `syncs` are on the medium, or the one of that handle failed."""
+        self._syncing = False
+        if not self.closed:
+            self._queue(Answer() if failure is None else failed(failure, handle))
+
+    @property
+    def between_answers(self) -> bool:
+        """Whether no byte of an answer is on its way."""
+        return not self._outgoing and not self.closed
+
+    def interject(self, rest: memoryview) -> None:
+        """Send first what is left of a heartbeat."""
+        self._outgoing.appendleft(rest)
+
     def abandon(self) -> None:
         """The connection is gone: close its files, give back its buffer; an unfinished message changes nothing."""
         self.closed = True
         self._outgoing.clear()
         self._parts = None
+        for _, sync in self.syncs:
+            sync.close()
+        self.syncs = ()
         self._reader.release()
         self._operations.close_files()
 
@@ -158,6 +198,10 @@ class ServerConnection:
 
     def _answer(self, answer: Answer) -> None:
         """Queue an answer; the buffer stays held while data lie in it."""
+        if answer.syncs:
+            self._syncing, self.syncs = True, answer.syncs
+            self._reader.release()
+            return
         if answer.parts is not None:
             self._parts = answer.parts
             self._next_part(answer.parts)

@@ -3,7 +3,7 @@ The disk is a port (`Subfiles`), so that everything here runs on files in memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -31,6 +31,18 @@ class CallFailed(Exception):
         self.done_bytes = 0
 
 
+class FileSync(Protocol):
+    """A file that is to be brought to the medium, by any thread: `key` says which file it is; `close` it in any case."""
+
+    key: Hashable
+
+    def run(self) -> None:
+        """Raises `CallFailed`."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Subfiles(Protocol):
     """The files below the root of a listener; every method raises `CallFailed` (and counts it)."""
 
@@ -45,7 +57,7 @@ class Subfiles(Protocol):
     def store_layout(self, file: int, layout: StoredLayout) -> None: ...
     def truncate(self, file: int, size: int) -> None: ...
     def size(self, file: int) -> int: ...
-    def sync(self, file: int) -> None: ...
+    def sync(self, file: int) -> FileSync: ...
     def write(self, file: int, piece: memoryview, offset: int) -> int: ...
     def read(self, file: int, piece: memoryview, offset: int) -> int: ...
     def send(self, file: int, target: int, offset: int, size: int) -> int: ...
@@ -71,7 +83,8 @@ class FileRange:
 class Answer(NamedTuple):
     """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if `checked`.
 
-    `parts`: what a streamed READ is answered with instead, each part made when the one before has been sent.
+    `parts`: what a streamed READ is answered with instead, each part made when the one before has been sent. `syncs`: files
+    (by handle) to be synced elsewhere before there is an answer.
     """
 
     kind: Kind = Kind.DONE
@@ -80,6 +93,7 @@ class Answer(NamedTuple):
     data_bytes: int = 0
     checked: bool = False
     parts: Iterator[Answer] | None = None
+    syncs: Sequence[tuple[int, FileSync]] = ()
 
 
 class Rejections:
@@ -137,7 +151,7 @@ class Operations:
         try:
             return operation(request)
         except CallFailed as failure:
-            return _failed(failure)
+            return failed(failure)
 
     def begin_long_write(self, write: LongWrite) -> None:
         """Prepare for the chunks of a long write. Raises `Malformed`, fatal because the chunks follow all the same."""
@@ -171,7 +185,7 @@ class Operations:
             return None
         self._long = None
         if progress.failure is not None:
-            return _failed(progress.failure, progress.handle, progress.done_bytes)
+            return failed(progress.failure, progress.handle, progress.done_bytes)
         return _written(progress.done_bytes, progress.calls, progress.before)
 
     def send(self, piece: FileRange, target: int) -> int:
@@ -269,13 +283,15 @@ class Operations:
         return Answer(body=bodies.SIZE_ANSWER.pack(self._subfiles.size(self._file(handle))))
 
     def _sync(self, request: Request) -> Answer:
-        files = self._files_of(bodies.decode_handles(request.body))
-        for handle, file in files.items():
+        syncs: list[tuple[int, FileSync]] = []
+        for handle, file in self._files_of(bodies.decode_handles(request.body)).items():
             try:
-                self._subfiles.sync(file)
+                syncs.append((handle, self._subfiles.sync(file)))
             except CallFailed as failure:
-                return _failed(failure, handle)
-        return Answer()
+                for _, sync in syncs:
+                    sync.close()
+                return failed(failure, handle)
+        return Answer(syncs=syncs)
 
     def _errors(self, request: Request) -> Answer:
         return Answer(body=bodies.ERRORS_ANSWER.pack(*self._subfiles.take_errors(), self._rejections.take()))
@@ -288,12 +304,12 @@ class Operations:
             raise Malformed("the runs of a write do not add up to its data", fatal=False)
         files = self._files_of([handle for handle, _, _, _ in parts])
         before = [self._subfiles.size(file) for file in files.values()]
-        failed: dict[int, CallFailed] = {}
+        failures: dict[int, CallFailed] = {}
         place = done_bytes = disk_calls = 0
         for handle, size, offset, window in parts:
             piece = request.data[place : place + size]
             place += size
-            if handle in failed:
+            if handle in failures:
                 continue
             try:
                 if window is None:
@@ -302,11 +318,11 @@ class Operations:
                     disk_calls += self._write_window(files[handle], piece, window)
                 done_bytes += size
             except CallFailed as failure:
-                failed[handle] = failure
+                failures[handle] = failure
                 done_bytes += failure.done_bytes if window is None else 0
-        if failed:
-            handle, first = next(iter(failed.items()))
-            return _failed(first, handle, done_bytes)
+        if failures:
+            handle, first = next(iter(failures.items()))
+            return failed(first, handle, done_bytes)
         return _written(done_bytes, disk_calls, before)
 
     def _write_run(self, file: int, piece: memoryview, offset: int) -> int:
@@ -359,7 +375,7 @@ class Operations:
                     counts.append(len(there))
                     place += len(there)
             except CallFailed as failure:
-                return _failed(failure, handle)
+                return failed(failure, handle)
             disk_calls += calls
         body: bytes | memoryview = wire.READ_DONE.pack(disk_calls) + wire.encode_counts(counts)
         if runs > MANY_RUNS:  # an answer that waits to be sent holds nothing but its buffer
@@ -408,7 +424,7 @@ class Operations:
         if not checked:
             present, failure, calls = self._range_end, self._range_fault, 1
         if failure is not None:
-            yield _failed(failure, handle)
+            yield failed(failure, handle)
             return
         count = size if present is None else present - offset
         yield Answer(body=wire.READ_DONE.pack(max(calls, 1)) + wire.encode_counts([count]))
@@ -432,7 +448,8 @@ class Operations:
         return window.counts(len(there)), calls
 
 
-def _failed(failure: CallFailed, handle: int = 0, done_bytes: int = 0) -> Answer:
+def failed(failure: CallFailed, handle: int = 0, done_bytes: int = 0) -> Answer:
+    """The answer that names a call that failed."""
     body = bodies.FAILURE.pack(failure.errno, ALL_CALLS.index(failure.call), handle, done_bytes)
     return Answer(kind=Kind.FAILED, body=body)
 
@@ -441,4 +458,4 @@ def _written(done_bytes: int, calls: int, before: Sequence[int]) -> Answer:
     return Answer(body=bodies.WRITE_ANSWER.pack(done_bytes, calls) + bodies.encode_sizes(before))
 
 
-__all__ = ["ZEROS", "Answer", "CallFailed", "FileRange", "Operations", "Rejections", "Subfiles"]
+__all__ = ["ZEROS", "Answer", "CallFailed", "FileRange", "FileSync", "Operations", "Rejections", "Subfiles", "failed"]

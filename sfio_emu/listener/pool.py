@@ -16,9 +16,14 @@ class BufferPool:
         if not wire.MIN_LIMIT <= buffer_bytes <= wire.MAX_LIMIT or memory_bytes < buffer_bytes:
             raise ValueError(f"{memory_bytes} bytes of memory cannot hold messages of {buffer_bytes} bytes")
         self.buffer_bytes = buffer_bytes
-        self._to_make = memory_bytes // buffer_bytes
+        self._to_make = self._total = memory_bytes // buffer_bytes
         self._free: list[memoryview] = []
         self._scratch: memoryview | None = None
+
+    @property
+    def scarce(self) -> bool:
+        """Whether so few buffers are left that none should be given to a message that has yet to arrive."""
+        return self._to_make + len(self._free) <= max(1, self._total // 4)
 
     @property
     def scratch(self) -> memoryview:

@@ -69,6 +69,18 @@ class Reader:
         """Whether a buffer of the pool is held."""
         return self._buffer is not None
 
+    @property
+    def mid_message(self) -> bool:
+        """Whether a message has arrived in part."""
+        return bool(self._arrived) or self._header is not None or self._long is not None
+
+    @property
+    def awaited_bytes(self) -> int:
+        """Bytes still to come for which a buffer is wanted that is not held yet; 0: none is wanted."""
+        if self._buffer is not None or (self._header is None and self._long is None):
+            return 0
+        return self._due
+
     def place(self) -> memoryview | None:
         """Where the next bytes go; None while no buffer of the pool is free."""
         self.starved = False

@@ -86,6 +86,11 @@ def feed(connection: ServerConnection, stream: bytes) -> None:
     """Let the bytes arrive as a socket would bring them, and take the answers away."""
     place = 0
     while place < len(stream) or connection.outgoing():
+        if connection.syncs:
+            for _, sync in connection.syncs:
+                sync.close()
+            connection.syncs = ()
+            connection.synced(0, None)
         while pieces := connection.outgoing():
             first = pieces[0]
             assert isinstance(first, FileRange) or len(first) <= LIMIT_BYTES + 4096

@@ -58,7 +58,7 @@ def test_any_calls_of_three_sessions_leave_a_file(tmp_path: Path) -> None:
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
         files = [StripedFile.open("p1/x;p2/x;p1/y", 5, session=session_of(first, second)) for _ in range(3)]
         model = bytearray()
-        for _ in range(300):
+        for _ in range(120):
             file, offset, size = draw.choice(files), draw.randrange(60), draw.randrange(1, 20)
             act = draw.randrange(3)
             if act == 0:
@@ -77,7 +77,7 @@ def test_writes_beside_truncations_leave_the_subfiles_of_one_file(tmp_path: Path
     draw = random.Random(5)
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
         files = [StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second)) for _ in range(3)]
-        for _ in range(60):
+        for _ in range(40):
             ends = [draw.randrange(1, 60) for _ in range(2)]
             threads = [
                 threading.Thread(target=files[0].truncate, args=(draw.randrange(10),)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
@@ -183,3 +184,19 @@ def test_errors_are_reported_with_what_was_refused_and_begin_anew() -> None:
     client.rejections.count = 3
     assert bodies.ERRORS_ANSWER.unpack(client.ask(Kind.ERRORS).body)[-1] == 3
     assert bodies.ERRORS_ANSWER.unpack(client.ask(Kind.ERRORS).body)[-1] == 0
+
+
+def test_a_client_that_goes_while_it_waits_for_a_sync_leaves_no_descriptor(tmp_path: Path) -> None:
+    from sfio_emu.adapters.listener_disk import RootedSubfiles
+    from sfio_emu.listener.connection import ServerConnection
+    from tests.helpers.mutated_messages import feed
+
+    subfiles = RootedSubfiles(tmp_path)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    connection = ServerConnection(subfiles, BufferPool(1 << 20, LIMIT_BYTES), Rejections())
+    feed(connection, wire.encode_header(Kind.OPEN, 0, bodies.encode_open("a")))
+    feed(connection, wire.encode_header(Kind.SYNC, 1, bodies.encode_handles([1])))
+    assert connection.syncs
+    connection.abandon()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    subfiles.dispose()

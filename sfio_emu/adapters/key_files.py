@@ -1,0 +1,42 @@
+"""Where the key of a run lies: a file that only its owner may read, named in SFIO_KEY_FILE."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from sfio_emu.errors import UsageError
+from sfio_emu.keys import key_of_text
+
+KEY_BYTES = 32
+
+
+def new_key() -> bytes:
+    """A key that nobody can guess."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def write_key(path: Path, key: bytes) -> None:
+    """Put a key into a new file that only its owner may read; raises `OSError`."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w") as stream:
+        stream.write(key.hex() + "\n")
+
+
+def read_key(path: Path) -> bytes:
+    """The key in a file; raises `UsageError`."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as fault:
+        raise UsageError(f"the key file {path} cannot be read: {fault.strerror}") from None
+    return key_of_text(text.strip(), f"the key file {path}")
+
+
+def key_from_environment() -> bytes | None:
+    """The key in the file that SFIO_KEY_FILE names; None where it names none."""
+    name = os.environ.get("SFIO_KEY_FILE", "")
+    return read_key(Path(name)) if name else None
+
+
+__all__ = ["key_from_environment", "new_key", "read_key", "write_key"]

@@ -1,0 +1,176 @@
+"""One client of a listener at its socket: bytes in and out, how long it has taken, how slow it may be."""
+
+from __future__ import annotations
+
+import fcntl
+import resource
+import select
+import socket
+import struct
+import termios
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from threading import Lock
+
+from sfio_emu import wire
+from sfio_emu.adapters.sockets import VECTORS
+from sfio_emu.listener.connection import ServerConnection
+from sfio_emu.listener.operations import FileRange
+from sfio_emu.listener.pool import BufferPool
+from sfio_emu.wire import Kind
+
+DEFAULT_MEMORY_BYTES = 32 << 20
+DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096
+MAX_CLIENTS = 8192
+MAX_FILES = 65536
+DESCRIPTORS_KEPT = 64
+HEARTBEAT = memoryview(wire.encode_header(Kind.HEARTBEAT, 0, b""))
+STEPS = 4  # head, body, answer, and what follows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What all clients together may take of a listener, and one of its patience.
+
+    `memory_bytes` for the buffers of all messages, `message_bytes` for those of one. How many clients are served at once, how
+    many files are open for all of them, how long one may take until its first whole message, and how slow a message may
+    arrive: after `grace_s` at `least_rate` bytes a second."""
+
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+    message_bytes: int = DEFAULT_MESSAGE_BYTES
+    clients: int = MAX_CLIENTS
+    files: int = MAX_FILES
+    greeting_s: float = 20.0
+    grace_s: float = 30.0
+    least_rate: float = 4096.0
+
+    @classmethod
+    def of_process(cls, memory_bytes: int = DEFAULT_MEMORY_BYTES, message_bytes: int = DEFAULT_MESSAGE_BYTES) -> Limits:
+        """Half of what this process may open for clients, half for files."""
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        half = MAX_FILES if soft == resource.RLIM_INFINITY else max(16, (soft - DESCRIPTORS_KEPT) // 2)
+        return cls(
+            memory_bytes=memory_bytes, message_bytes=min(message_bytes, memory_bytes), clients=min(MAX_CLIENTS, half),
+            files=min(MAX_FILES, half),
+        )  # fmt: skip
+
+
+class Client:
+    """A connected client. `used_s`: how long it was served of late; `greeted`: it has sent a whole message; `syncing`: it
+    waits for files to be on the medium."""
+
+    def __init__(self, stream: socket.socket, connection: ServerConnection, peer: str) -> None:
+        self.stream, self.connection, self.peer = stream, connection, peer
+        self.events = select.POLLIN
+        self.came_s = self.active_s = time.monotonic()
+        self.used_s = self.beat_s = 0.0
+        self.greeted = self.syncing = False
+        self._began_s: float | None = None  # the message that is arriving
+        self._arrived_bytes = 0
+        self._lowat = 1
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has sent something that is not answered yet."""
+        if self.connection.mid_message or self.syncing:
+            return True
+        with suppress(OSError):
+            return _readable_bytes(self.stream) > 0
+        return False
+
+    def too_slow(self, limits: Limits, now_s: float) -> str:
+        """Why it is not to be waited for any longer; "" where it is."""
+        if not self.greeted and now_s - self.came_s > limits.greeting_s:
+            return f"it has sent no whole message for {limits.greeting_s:g} s"
+        if self._began_s is None or self.connection.outgoing() or self.connection.starved:
+            return ""
+        taken_s, arrived = now_s - self._began_s, self._arrived_bytes
+        if taken_s > limits.grace_s:
+            arrived += _readable_bytes(self.stream)
+            if taken_s > limits.grace_s + arrived / limits.least_rate:
+                return f"its message arrives too slowly: {arrived} bytes in {taken_s:.0f} s"
+        return ""
+
+    def move(self, pool: BufferPool, lock: Lock, *, gone: bool) -> int:
+        """Receive, serve and answer what can be now; the events to wait for, 0 at the end or where a buffer lacks.
+
+        After one message the others have their turn. `gone`: nothing more will come. `lock` is held while bytes are sent.
+        """
+        connection = self.connection
+        for _ in range(STEPS):
+            while connection.outgoing():
+                try:
+                    self._send(connection.outgoing(), lock)
+                except BlockingIOError:
+                    return select.POLLOUT
+            if (pool.scarce or self._lowat != 1) and self._must_wait(pool.scarce):
+                return 0 if gone else select.POLLIN | select.POLLRDHUP
+            places = connection.incoming()
+            if not places:
+                return 0
+            try:
+                count = self.stream.recv_into(places[0])
+            except BlockingIOError:
+                return select.POLLIN
+            if not count:
+                return 0
+            connection.received(count)
+            self._note_arrived(count)
+        return select.POLLOUT if connection.outgoing() else select.POLLIN
+
+    def beat(self) -> None:
+        """Send a heartbeat, unless an answer is on its way; by whoever holds the lock of `move`."""
+        if self.connection.between_answers:
+            with suppress(OSError):
+                sent = self.stream.send(HEARTBEAT)
+                if sent < len(HEARTBEAT):
+                    self.connection.interject(HEARTBEAT[sent:])
+
+    def _note_arrived(self, count: int) -> None:
+        if self.connection.mid_message:
+            if self._began_s is None:
+                self._began_s, self._arrived_bytes = time.monotonic(), 0
+            self._arrived_bytes += count
+        else:
+            self._began_s, self.greeted = None, True
+
+    def _must_wait(self, scarce: bool) -> bool:
+        """Where buffers are scarce, none is given to a message that is still to arrive: it waits in the kernel, whole."""
+        due = self.connection.awaited_bytes if scarce else 0
+        if due:
+            self._set_lowat(due)
+            enough = min(due, self.stream.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
+            if _readable_bytes(self.stream) < enough:
+                return True
+        self._set_lowat(1)
+        return False
+
+    def _set_lowat(self, count: int) -> None:
+        """Let the kernel say that there is something to read from so many bytes on."""
+        if self._lowat != count:
+            self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            self._lowat = count
+
+    def _send(self, pieces: Sequence[memoryview | FileRange], lock: Lock) -> None:
+        """Send what can be sent at once: bytes in one call, or a range of a file."""
+        first = pieces[0]
+        if isinstance(first, FileRange):
+            self.connection.send_range(first, self.stream.fileno())
+            return
+        views = list(takewhile(lambda piece: isinstance(piece, memoryview), islice(pieces, VECTORS)))
+        flags = socket.MSG_MORE if len(views) < len(pieces) else 0
+        with lock:
+            count = self.stream.sendmsg(views, (), flags)  # type: ignore[arg-type]
+        self.connection.sent(count)
+
+
+def _readable_bytes(stream: socket.socket) -> int:
+    """Bytes that have arrived and wait in the kernel."""
+    (count,) = struct.unpack("i", fcntl.ioctl(stream, termios.FIONREAD, bytes(4)))
+    return int(count)
+
+
+__all__ = ["DEFAULT_MEMORY_BYTES", "DEFAULT_MESSAGE_BYTES", "Client", "Limits"]

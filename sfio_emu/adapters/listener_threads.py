@@ -1,0 +1,117 @@
+"""What a listener does beside its one thread: it says that it lives while a call of the disk stands still, and syncs files.
+
+The thread of the listener owns everything; the others only send heartbeats between answers, and call fsync.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+from sfio_emu.adapters.listener_log import LOG
+from sfio_emu.listener.operations import CallFailed, FileSync
+
+BEAT_S = 0.5
+
+
+class Heart:
+    """Calls `beat` every BEAT_S seconds while one turn of the listener lasts longer than that: its disk stands still.
+
+    `lock` is held meanwhile. Who takes a turn calls `begin` and `end`; `end` waits for a beat under way.
+    """
+
+    def __init__(self, beat: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=self._run, daemon=True, name="heartbeats")
+        self.lock = threading.Lock()
+        self._beat = beat
+        self._since_s = 0.0
+        self._closing = threading.Event()
+
+    def begin(self) -> None:
+        self._since_s = time.monotonic()
+
+    def end(self) -> None:
+        with self.lock:
+            self._since_s = 0.0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        slow_since_s = 0.0
+        while not self._closing.wait(BEAT_S):
+            with self.lock:
+                since_s = self._since_s
+                if since_s and time.monotonic() - since_s > BEAT_S:
+                    if slow_since_s != since_s:
+                        LOG.warning("a call of the disk has taken more than %g s: clients are told to wait", BEAT_S)
+                    slow_since_s = since_s
+                    self._beat()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+
+
+class Syncs:
+    """Files brought to the medium by a thread, one after the other; who asks while one is under way shares the next with all
+    others that wait for the same file (group commit).
+
+    `done(token, handle, failure)` is called in that thread for each that asked: the first that failed, or None.
+    """
+
+    def __init__(self, done: Callable[[object, int, CallFailed | None], None]) -> None:
+        self._done = done
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Condition()
+        self._asked: list[tuple[object, Sequence[tuple[int, FileSync]]]] = []
+        self._closing = False
+
+    def ask(self, token: object, files: Sequence[tuple[int, FileSync]]) -> None:
+        """Sync files, each named by a handle in what is said of its failure."""
+        with self._changed:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True, name="syncs")
+                self._thread.start()
+            self._asked.append((token, files))
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._asked or self._closing)
+                asked, self._asked = self._asked, []
+            if not asked:
+                return
+            results = _sync_once(sync for _, files in asked for _, sync in files)
+            for token, files in asked:
+                failed = ((handle, results[sync.key]) for handle, sync in files if results[sync.key] is not None)
+                handle, failure = next(failed, (0, None))
+                self._done(token, handle, failure)
+
+    def close(self) -> None:
+        """Let what was asked end."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+
+def _sync_once(syncs: Iterable[FileSync]) -> dict[Hashable, CallFailed | None]:
+    """Sync each file once; what failed, by file."""
+    results: dict[Hashable, CallFailed | None] = {}
+    for sync in syncs:
+        try:
+            if sync.key not in results:
+                results[sync.key] = None
+                sync.run()
+        except CallFailed as failure:
+            results[sync.key] = failure
+        finally:
+            sync.close()
+    return results
+
+
+__all__ = ["BEAT_S", "Heart", "Syncs"]

@@ -1,0 +1,211 @@
+"""Disks that fail, stand still, move little at a time or lose their power under a listener: what its clients see."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import random
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfio_emu import ListenerLost, RemoteFailure, Settings, StripedFile
+from sfio_emu.client.subfile_requests import sync_subfiles
+from tests.helpers.faulty_disk import Disk
+from tests.helpers.listeners import listening, session_of
+
+CONTENT = np.random.default_rng(7).integers(0, 256, 3_000_000, dtype=np.uint8).tobytes()
+CHECKED, PLAIN = Settings(check_data=True), Settings(check_data=False)
+both = pytest.mark.parametrize("settings", [CHECKED, PLAIN], ids=["checked", "plain"])
+
+
+@both
+def test_a_disk_that_moves_little_at_a_time_moves_all(tmp_path: Path, settings: Settings) -> None:
+    disk = Disk()
+    with listening(tmp_path, subfiles=disk.subfiles) as addresses:
+        file = StripedFile.open("p1/a;p1/b", 75, session=session_of(addresses, settings=settings))
+        disk.most_bytes = 5000
+        file.pwrite(CONTENT, 3)
+        assert file.pread(len(CONTENT), 3) == CONTENT
+
+
+@both
+@pytest.mark.parametrize("place", [0, 2_000_000])
+def test_a_disk_that_fails_in_the_middle_of_a_long_read_is_named_with_the_path(
+    tmp_path: Path, settings: Settings, place: int
+) -> None:
+    disk = Disk()
+    with listening(tmp_path, subfiles=disk.subfiles) as addresses:
+        session = session_of(addresses, settings=settings)
+        file = StripedFile.open("p1/deep/a", 75, session=session)
+        file.pwrite(CONTENT, 0)
+        disk.most_bytes = 100_000
+        disk.faults = lambda call, offset: errno.EIO if call == "read" and offset >= place else None
+        with pytest.raises(RemoteFailure, match="p1: read of deep/a: Input/output error"):
+            file.pread(len(CONTENT), 0)
+        assert session.take_errors()["read"] == 1
+        disk.faults = lambda call, offset: None
+        assert file.pread(len(CONTENT), 0) == CONTENT, "the session goes on"
+
+
+@both
+def test_a_read_while_another_truncates_gets_fewer_bytes(tmp_path: Path, settings: Settings) -> None:
+    with listening(tmp_path) as addresses:
+        reader, writer = (StripedFile.open("p1/a", 75, session=session_of(addresses, settings=settings)) for _ in "rw")
+        buffer = bytearray(len(CONTENT))
+        stop = threading.Event()
+
+        def truncate() -> None:
+            while not stop.is_set():
+                writer.pwrite(CONTENT, 0)
+                writer.truncate(1000)
+
+        thread = threading.Thread(target=truncate)
+        thread.start()
+        try:
+            counts = set()
+            for _ in range(60):
+                count = reader.pread(buffer, 0)
+                assert isinstance(count, int)
+                assert buffer[:count] == CONTENT[:count] or count > 1000, "what is there is right up to the old end"
+                counts.add(count)
+        finally:
+            stop.set()
+            thread.join()
+        assert len(counts) > 1
+
+
+def test_a_file_that_ends_while_it_is_read_is_read_up_to_its_end(tmp_path: Path) -> None:
+    disk = Disk()
+    for settings in (CHECKED, PLAIN):
+        with listening(tmp_path, subfiles=disk.subfiles) as addresses:
+            file = StripedFile.open("p1/a", 75, session=session_of(addresses, settings=settings))
+            file.pwrite(CONTENT, 0)
+            disk.most_bytes = 200_000
+            cut = threading.Event()
+
+            def shorten(call: str, offset: int, cut: threading.Event = cut) -> None:
+                if call == "read" and offset >= 1_000_000 and not cut.is_set():
+                    cut.set()
+                    with (tmp_path / "a").open("r+b") as under:
+                        under.truncate(1_234_567)
+
+            disk.faults = shorten
+            assert file.pread(len(CONTENT), 0) == CONTENT[:1_234_567]
+            disk.faults = lambda call, offset: None
+
+
+@both
+def test_a_disk_that_stands_still_is_waited_for(
+    tmp_path: Path, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = Disk()
+    with listening(tmp_path, subfiles=disk.subfiles) as addresses:
+        session = session_of(addresses, settings=settings, timeout_s=0.3)
+        file = StripedFile.open("p1/a", 75, session=session)
+        disk.gate.clear()
+        threading.Timer(1.5, disk.gate.set).start()
+        with caplog.at_level(logging.WARNING):
+            file.pwrite(
+                bytes(64 << 20), 0
+            )  # more than the sockets hold: the window of the connection is closed meanwhile
+        assert session.counters.bytes_written == 64 << 20
+        assert "a call of the disk has taken more than" in caplog.text
+
+
+def test_a_disk_that_does_not_come_back_is_told_apart_from_a_listener_that_does_not(tmp_path: Path) -> None:
+    disk = Disk()
+    with listening(tmp_path, subfiles=disk.subfiles) as addresses:
+        file = StripedFile.open("p1/a", 75, session=session_of(addresses, timeout_s=1.0, stall_s=1.6))
+        disk.gate.clear()
+        try:
+            with pytest.raises(ListenerLost, match=r"its disk has stood still for 1.6 s \(its listener says so\)"):
+                file.pwrite(b"data", 0)
+        finally:
+            disk.gate.set()
+
+
+def test_other_clients_hear_that_the_disk_is_slow(tmp_path: Path) -> None:
+    disk = Disk()
+    with listening(tmp_path, subfiles=disk.subfiles) as addresses:
+        one, other = (
+            StripedFile.open("p1/a", 75, session=session_of(addresses, timeout_s=0.3, stall_s=s)) for s in (9, 1)
+        )
+        disk.gate.clear()
+        writing = threading.Thread(target=one.pwrite, args=(b"data", 0))
+        writing.start()
+        try:
+            assert disk.entered.wait(5)
+            with pytest.raises(ListenerLost, match="its disk has stood still for 1 s"):
+                other.pread(10, 0)
+        finally:
+            disk.gate.set()
+            writing.join()
+
+
+def test_what_was_synced_survives_a_power_cut(tmp_path: Path) -> None:
+    """100 cuts: all bytes that were synced and not written again since are there, whatever else the disk had in its cache."""
+    draw = random.Random(8)
+    lost_without_sync = 0
+    for cut in range(100):
+        disk, root = Disk(), tmp_path / f"after{cut}"
+        with listening(tmp_path / f"before{cut}", subfiles=disk.subfiles) as addresses:
+            session = session_of(addresses)
+            file = StripedFile.open("p1/a;p1/deep/b", 700, session=session)
+            model, sure = bytearray(20_000), np.zeros(20_000, dtype=bool)
+            file.pwrite(model, 0)
+            for _ in range(draw.randrange(1, 6)):
+                for _ in range(3):
+                    offset, data = draw.randrange(15_000), draw.randbytes(draw.randrange(1, 5000))
+                    file.pwrite(data, offset)
+                    model[offset : offset + len(data)] = data
+                    sure[offset : offset + len(data)] = False
+                if draw.random() < 0.7:
+                    sync_subfiles(session, file.subfiles)
+                    sure[:] = True
+            session.close()
+        root.mkdir()
+        disk.after_power_cut(draw, root)
+        with listening(root) as addresses:
+            file = StripedFile.open("p1/a;p1/deep/b", 700, session=session_of(addresses))
+            found = np.frombuffer(file.pread(20_000, 0).ljust(20_000, b"\0"), dtype=np.uint8)
+            same = found == np.frombuffer(model, dtype=np.uint8)
+            assert same[sure].all(), f"cut {cut} lost bytes that were synced"
+            lost_without_sync += int((~same[~sure]).sum())
+    assert lost_without_sync > 10_000, "a disk that loses nothing would show nothing"
+
+
+def test_who_syncs_while_a_sync_is_under_way_shares_the_next_one(tmp_path: Path) -> None:
+    disk = Disk()
+    with listening(tmp_path, subfiles=disk.subfiles) as addresses:
+        sessions = [session_of(addresses) for _ in range(12)]
+        files = [StripedFile.open("p1/a", 75, session=session) for session in sessions]
+        files[0].pwrite(b"data", 0)
+        disk.gate.clear()
+        threads = [
+            threading.Thread(target=sync_subfiles, args=(session, file.subfiles))
+            for session, file in zip(sessions, files, strict=True)
+        ]
+        threads[0].start()
+        assert disk.entered.wait(5)
+        for thread in threads[1:]:
+            thread.start()
+        time.sleep(0.5)
+        disk.gate.set()
+        for thread in threads:
+            thread.join()
+        assert 1 <= disk.syncs <= 3
+
+
+def test_a_sync_that_fails_is_named_and_others_are_served_while_it_lasts(tmp_path: Path) -> None:
+    disk = Disk()
+    with listening(tmp_path, subfiles=disk.subfiles) as addresses:
+        session, other = session_of(addresses), session_of(addresses)
+        file = StripedFile.open("p1/a", 75, session=session)
+        disk.faults = lambda call, offset: errno.EIO if call == "fsync" else None
+        with pytest.raises(RemoteFailure, match="p1: fsync of a: Input/output error"):
+            sync_subfiles(session, file.subfiles)
+        assert StripedFile.open("p1/b", 75, session=other).pwrite(b"data", 0) == 4
