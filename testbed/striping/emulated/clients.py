@@ -100,20 +100,29 @@ class ThreadMember:
         return self.group.fetch_add(counter, amount)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """How clients get to the listeners: I/O node -> address and port, how long a silent one is waited for, the key of the run
+    (None: no key); ``open_socket(node, host)``: a socket of that compute node towards the I/O node ``host``."""
+
+    addresses: Mapping[str, tuple[str, int]]
+    timeout_s: float
+    open_socket: Callable[[str, str], socket.socket]
+    key: bytes | None = None
+
+
 @dataclass(kw_only=True)
 class Client:
     """One compute process: its node, its blocks, its data in the order of its blocks, and what became of it.
 
-    ``open_socket(node, host)``: a socket of that compute node towards the I/O node ``host``.
+    ``reach``: how it gets to the listeners.
     """
 
     rank: int
     node: str
     blocks: Blocks
     data: Bytes
-    addresses: Mapping[str, tuple[str, int]]
-    timeout_s: float
-    open_socket: Callable[[str, str], socket.socket]
+    reach: Reach
     turns: Callable[[Client], Turns] | None = None
     sockets: dict[str, socket.socket] = field(default_factory=dict)
     file: StripedFile | None = None
@@ -124,7 +133,10 @@ class Client:
 
     def open(self, group: ThreadGroup, name: str, stripe_unit: int, file_bytes: int) -> None:
         """Collective: open the file and give it its size."""
-        connections = TcpConnections(self.addresses, timeout_s=self.timeout_s, open_socket=self._open_socket)
+        reach = self.reach
+        connections = TcpConnections(
+            reach.addresses, timeout_s=reach.timeout_s, open_socket=self._open_socket, key=reach.key
+        )
         turns = None if self.turns is None else self.turns(self)
         self._session = Session(connections, group.member(self.rank), turns, Settings())
         self.file = StripedFile.open(name, stripe_unit, session=self._session)
@@ -185,7 +197,7 @@ class Client:
             self.sockets[host].setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
     def _open_socket(self, host: str) -> socket.socket:
-        opened = self.sockets[host] = self.open_socket(self.node, host)
+        opened = self.sockets[host] = self.reach.open_socket(self.node, host)
         return opened
 
     def _opened(self) -> StripedFile:
@@ -228,26 +240,11 @@ def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], grou
 
 
 def build_clients(
-    plan: StripingPlan,
-    content: Bytes,
-    addresses: Mapping[str, tuple[str, int]],
-    *,
-    timeout_s: float,
-    open_socket: Callable[[str, str], socket.socket],
-    turns: Callable[[Client], Turns] | None = None,
+    plan: StripingPlan, content: Bytes, reach: Reach, *, turns: Callable[[Client], Turns] | None = None
 ) -> list[Client]:
-    """One client a compute process of the plan. ``addresses``: I/O node -> where its listener is; ``content``: of the file."""
+    """One client a compute process of the plan; ``content``: of the file."""
     return [
-        Client(
-            rank=rank,
-            node=node,
-            blocks=blocks,
-            data=data_of(content, blocks),
-            addresses=addresses,
-            timeout_s=timeout_s,
-            open_socket=open_socket,
-            turns=turns,
-        )
+        Client(rank=rank, node=node, blocks=blocks, data=data_of(content, blocks), reach=reach, turns=turns)
         for rank, (node, blocks) in enumerate(zip(plan.placement.compute, plan.blocks, strict=True))
     ]
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from sfio_emu.adapters.key_files import new_key
 from testbed.bulk.circuit_rules import shared_return_rules, standing_rules
 from testbed.bulk.coordinator import Circuit
 from testbed.bulk.emulated.agent_process import process_groups
@@ -21,7 +22,15 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
-from testbed.striping.emulated.clients import Client, ThreadGroup, all_at_once, build_clients, operate, raise_first
+from testbed.striping.emulated.clients import (
+    Client,
+    Reach,
+    ThreadGroup,
+    all_at_once,
+    build_clients,
+    operate,
+    raise_first,
+)
 from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerKiller, ListenerProcess
 from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
 from testbed.striping.keeping_up import lateness_s
@@ -56,6 +65,7 @@ class EmulatedStriping:
         self._report_progress = report_progress or (lambda _: None)
         self._circuits = plan.options.switching == "circuit" and bool(plan.transfers)
         self._admission: TransferAdmission | None = None
+        self._key = new_key()
         self._content = file_content(plan.file_bytes, plan.options.seed)
 
     def __enter__(self) -> EmulatedStriping:
@@ -92,7 +102,7 @@ class EmulatedStriping:
 
     def _listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
         send_buffer = _COORDINATED_SEND_BUFFER if self._plan.coordinated else None
-        return ListenerProcess(self._net, self._wiring, nodes, self._root, send_buffer_bytes=send_buffer)
+        return ListenerProcess(self._net, self._wiring, nodes, self._root, key=self._key, send_buffer_bytes=send_buffer)
 
     def run(self) -> StripingMeasurements:
         """All operations of the plan; those that a fault broke once more, when it is mended."""
@@ -120,14 +130,8 @@ class EmulatedStriping:
 
     def _clients(self) -> list[Client]:
         addresses = {n: (self._wiring.host_at(n).ip, LISTENER_PORT) for n in self._plan.placement.io}
-        return build_clients(
-            self._plan,
-            self._content,
-            addresses,
-            timeout_s=self._patience_s(),
-            open_socket=self._open_socket,
-            turns=self._turns_of,
-        )
+        reach = Reach(addresses=addresses, timeout_s=self._patience_s(), open_socket=self._open_socket, key=self._key)
+        return build_clients(self._plan, self._content, reach, turns=self._turns_of)
 
     def _patience_s(self) -> float:
         """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole."""

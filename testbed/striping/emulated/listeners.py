@@ -5,6 +5,7 @@ A node whose listener is to die on its own gets a process of its own.
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -26,7 +27,7 @@ _READY_S = 20.0
 class ListenerProcess:
     """Serves the nodes' subfiles below ``root/<node>`` from construction until ``close`` (or ``kill``, as a crash would).
 
-    Raises CapabilityError where the process cannot begin.
+    ``key``: of the run, without which no client is served. Raises CapabilityError where the process cannot begin.
     """
 
     def __init__(
@@ -36,8 +37,10 @@ class ListenerProcess:
         nodes: Sequence[str],
         root: Path,
         *,
+        key: bytes,
         send_buffer_bytes: int | None = None,
     ) -> None:
+        self._key = key
         self.nodes = tuple(nodes)
         self.killed = False
         self._net, self._wiring, self._root = net, wiring, root
@@ -54,9 +57,11 @@ class ListenerProcess:
         self._agent.close()
 
     def _serve(self, port: AgentPort) -> None:
-        from sfio_emu.adapters.listener import Listener
+        from sfio_emu.adapters.listener import LOG, Listener
 
-        listener = Listener([(self._listening_socket(node), self._root / node) for node in self.nodes])
+        LOG.setLevel(logging.ERROR)  # which clients were lost, and when, the run itself reports
+        places = [(self._listening_socket(node), self._root / node) for node in self.nodes]
+        listener = Listener(places, key=self._key)
         port.report(Ready())
         listener.serve_forever()
 

@@ -13,7 +13,15 @@ from pathlib import Path
 
 from sfio_emu.adapters.listener import Listener, open_listening_socket
 from testbed.errors import InputError
-from testbed.striping.emulated.clients import Client, ThreadGroup, all_at_once, build_clients, operate, raise_first
+from testbed.striping.emulated.clients import (
+    Client,
+    Reach,
+    ThreadGroup,
+    all_at_once,
+    build_clients,
+    operate,
+    raise_first,
+)
 from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
 from testbed.striping.measurements import Direction, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import file_content
@@ -51,13 +59,12 @@ def _operations(
     plan: StripingPlan, root: Path, addresses: dict[str, tuple[str, int]], seconds: float
 ) -> tuple[OperationRecord, ...]:
     options, content = plan.options, file_content(plan.file_bytes, plan.options.seed)
-    clients = build_clients(
-        plan,
-        content,
-        addresses,
+    reach = Reach(
+        addresses=addresses,
         timeout_s=_TIMEOUT_S,
         open_socket=lambda node, host: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
     )
+    clients = build_clients(plan, content, reach)
     group = ThreadGroup(len(clients))
     name = plan.placement.file_name()
     try:

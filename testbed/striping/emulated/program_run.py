@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TextIO
 
+from sfio_emu.adapters.key_files import new_key, write_key
 from sfio_emu.adapters.process_group import GroupServer
 from testbed.bulk.circuit_rules import return_rules, standing_rules
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
@@ -82,7 +83,10 @@ class ProgramNetwork:
         with closing(CircuitSwitchboard(wiring, ())) as switchboard:
             switchboard.change_rules(file_rules(wiring, self.placement), "add")
         make_directories(self.root, self.placement)
-        self.listeners = ListenerProcess(self.net, wiring, self.placement.io, self.root)
+        key = new_key()
+        self._key_file = require_sandbox() / "tmp" / "key"
+        write_key(self._key_file, key)
+        self.listeners = ListenerProcess(self.net, wiring, self.placement.io, self.root, key=key)
         stack.callback(self.listeners.close)
         self._group = f"unix:{require_sandbox() / 'tmp' / 'group'}"
         self._server = GroupServer(self._group, len(self.placement.compute))
@@ -105,6 +109,7 @@ class ProgramNetwork:
                     "SFIO_GROUP": self._group,
                     "SFIO_ADDRESS": self.wiring.host_at(node).ip,
                     "SFIO_LISTENERS": listeners,
+                    "SFIO_KEY_FILE": str(self._key_file),
                     "SFIO_TIMEOUT_S": f"{self._timeout_s:g}",
                     "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
                     "PYTHONUNBUFFERED": "1",
