@@ -11,6 +11,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -84,7 +85,7 @@ class ProgramNetwork:
             switchboard.change_rules(file_rules(wiring, self.placement), "add")
         make_directories(self.root, self.placement)
         key = new_key()
-        self._key_file = require_sandbox() / "tmp" / "key"
+        self._key_file = Path(tempfile.mkdtemp(prefix="key-", dir=require_sandbox() / "tmp")) / "key"
         write_key(self._key_file, key)
         self.listeners = ListenerProcess(self.net, wiring, self.placement.io, self.root, key=key)
         stack.callback(self.listeners.close)
