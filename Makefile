@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 PYTHON := $(TESTBED_VENV)/bin/python
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test bench lint mutants setup clean
+.PHONY: help demo test bench lint mutants soak setup clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -47,6 +47,11 @@ lint:  ## set up, then ruff, mypy (strict), import-linter; shellcheck where inst
 mutants:  ## set up, then mutation tests: does a mistake in the code break a test? (ARGS='--package fec --most 60')
 	@vagrant/provision.sh --extras test,mutants
 	@$(PYTHON) -m tests.mutants $(ARGS)
+
+soak:  ## set up, then an hour of mutated messages against a listener of striped files (SOAK_S=60: a minute)
+	@vagrant/provision.sh --extras test
+	@SFIO_SOAK_S=$(or $(SOAK_S),3600) SFIO_FUZZ_MESSAGES=250000 $(PYTHON) -m pytest -s --timeout 0 \
+	    tests/sfio_emu/adapters/test_listener_soak.py tests/sfio_emu/listener/test_sfio_fuzz.py
 
 setup:  ## only set up
 	@vagrant/provision.sh

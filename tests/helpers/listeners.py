@@ -7,14 +7,16 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sfio_emu import Session, Settings
+from sfio_emu import Session, Settings, StripedFile
 from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.adapters.sockets import TcpConnections
 
@@ -63,6 +65,62 @@ def session_of(
 ) -> Session:
     merged = {host: place for some in addresses for host, place in some.items()}
     return Session(TcpConnections(merged, timeout_s=timeout_s, stall_s=stall_s), settings=settings)
+
+
+@dataclass
+class Attacked:
+    """A listener in a process of its own, its address, and what it logs."""
+
+    process: subprocess.Popen[str]
+    addresses: Addresses
+    log: Path
+    streams: list[socket.socket] = field(default_factory=list)
+
+    def knock(self) -> socket.socket:
+        stream = socket.create_connection(self.addresses["p1"], timeout=20)
+        self.streams.append(stream)
+        return stream
+
+    def memory(self, key: str = "VmHWM") -> int:
+        """Bytes resident at most so far."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key + ":"))
+
+    def worst_s(self, calls: int = 20, size: int = 300_000) -> float:
+        """The longest of some writes and reads of a new client."""
+        worst = 0.0
+        session = session_of(self.addresses, timeout_s=20)
+        for number in range(calls):
+            start_s = time.monotonic()
+            file = StripedFile.open("p1/mine", 75, session=session)
+            assert file.pwrite(bytes([number]) * size, 0) == size
+            assert file.pread(size, 0) == bytes([number]) * size
+            worst = max(worst, time.monotonic() - start_s)
+        session.close()
+        return worst
+
+
+@contextmanager
+def attacked(root: Path, *options: str, descriptors: int | None = None) -> Iterator[Attacked]:
+    def limit() -> None:
+        if descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
+    log = root / "log"
+    command = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(root / "files"), "--listen"]
+    with log.open("w") as to, ExitStack() as stack:
+        process = stack.enter_context(
+            subprocess.Popen(
+                [*command, "p1@127.0.0.1:0", *options], stdout=subprocess.PIPE, stderr=to, text=True, preexec_fn=limit
+            )
+        )
+        stack.callback(process.kill)
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        it = Attacked(process, {"p1": ("127.0.0.1", port)}, log)
+        stack.callback(lambda: [stream.close() for stream in it.streams])
+        yield it
+        assert process.poll() is None, "it lives"
 
 
 @contextmanager

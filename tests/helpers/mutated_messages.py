@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 from sfio_emu import bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
@@ -38,24 +39,49 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
         runs = [(1, draw.randrange(LIMIT_BYTES, 3 * LIMIT_BYTES), draw.randrange(9000)), *runs[: draw.randrange(2)]]
     handles, sizes, offsets = ([run[i] for run in runs] for i in range(3))
     data = b""
-    if kind == Kind.OPEN:
-        body = bytes([draw.randrange(2)]) + path
-    elif kind in (Kind.CREATE, Kind.UNLINK):
-        body = path
-    elif kind == Kind.RESIZE:
-        body = bodies.SIZED.pack(handle, draw.choice((0, 10, 2**63, 2**40)))
-    elif kind in (Kind.WRITE, Kind.READ):
+    streamed = kind in (Kind.READ, Kind.WRITE) and len(runs) == 1 and draw.random() < 0.5
+    if kind in (Kind.WRITE, Kind.READ):
         body = wire.encode_runs(handles, offsets, sizes) if runs else b""
         data = draw.randbytes(sum(sizes)) if kind == Kind.WRITE else b""
     else:
-        body = bodies.HANDLE.pack(handle)
+        body = small_body(draw, kind, handle, path)
     checked = draw.random() < 0.5
-    message = wire.encode_header(kind, sequence, body, len(data), checked=checked) + data
-    if checked and data:
-        total = wire.Checksum()
-        total.add(memoryview(data))
-        message += total.trailer()
-    return message
+    message = wire.encode_header(kind, sequence, body, len(data), checked=checked, streamed=streamed)
+    return message + (with_checksums(data, runs[0][2] if streamed else None) if checked else data)
+
+
+def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> bytes:
+    """The body of a message that is neither WRITE nor READ."""
+    numbers = [draw.choice((0, 1, 10, 2**31, 2**32 - 1)) for _ in range(2)]
+    if kind == Kind.OPEN:
+        return bodies.OPEN.pack(draw.randrange(9), draw.choice((0, 75, 2**63)), *numbers) + path
+    if kind in (Kind.CREATE, Kind.UNLINK, Kind.STAT):
+        return path
+    if kind == Kind.LIST:
+        return bodies.encode_pair(b"", draw.choice(("", "a", "z" * 300)), draw.choice(("", ".", "b", "../outside")))
+    if kind == Kind.RENAME:
+        names = [draw.choice(("a", "b/c", "d/e/f", "../outside", "link", "x" * 300)) for _ in range(2)]
+        return bodies.encode_pair(bytes([draw.randrange(3)]), *names)
+    if kind == Kind.SYNC:
+        return bodies.encode_handles([draw.choice((1, 2, handle)) for _ in range(draw.randrange(3))])
+    if kind == Kind.LAYOUT:
+        return bodies.LAYOUT.pack(handle, draw.choice((0, 75, 2**64 - 1)), *numbers)
+    if kind == Kind.RESIZE:
+        return bodies.SIZED.pack(handle, draw.choice((0, 10, 2**63, 2**40)))
+    if kind in (Kind.HELLO, Kind.KEY):
+        return draw.randbytes(draw.choice((0, 16, 32)))
+    return bodies.HANDLE.pack(handle)
+
+
+def with_checksums(data: bytes, offset: int | None) -> bytes:
+    """The data followed by their checksum; of what is streamed to an offset, each block by its own."""
+    total, stream, place = wire.Checksum(), b"", 0
+    sizes = [len(data)] if offset is None else wire.block_sizes(offset, len(data), wire.block_bytes(LIMIT_BYTES))
+    for size in sizes if data else ():
+        total.add(data[place : place + size])
+        stream += data[place : place + size] + total.trailer()
+        place += size
+    return stream
 
 
 def mutated(draw: random.Random, message: bytes) -> bytes:
@@ -104,3 +130,9 @@ def feed(connection: ServerConnection, stream: bytes) -> None:
         room[0][:count] = stream[place : place + count]
         place += count
         connection.received(count)
+
+
+def corpus() -> dict[str, bytes]:
+    """Streams kept because they once found, or might find, a fault: by name, as their hexadecimal digits say."""
+    files = sorted((Path(__file__).parent / "listener_corpus").glob("*.hex"))
+    return {file.stem: bytes.fromhex(file.read_text()) for file in files}

@@ -14,10 +14,36 @@ from sfio_emu.listener.connection import ServerConnection
 from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.wire import Kind
-from tests.helpers.mutated_messages import LIMIT_BYTES, MAX_FILE_BYTES, SmallSubfiles, feed, mutated, valid_message
+from tests.helpers.mutated_messages import (
+    LIMIT_BYTES,
+    MAX_FILE_BYTES,
+    SmallSubfiles,
+    corpus,
+    feed,
+    mutated,
+    valid_message,
+)
 
 MESSAGES = int(os.environ.get("SFIO_FUZZ_MESSAGES", "4000"))
 TRACED_MESSAGES = 1000
+
+
+def test_streams_that_are_kept_are_answered_and_leave_nothing_behind(tmp_path: Path) -> None:
+    draw = random.Random(22)
+    subfiles, rejections = SmallSubfiles(tmp_path), Rejections()
+    pool = BufferPool(4 * LIMIT_BYTES, LIMIT_BYTES)
+    gc.collect()
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    streams = corpus()
+    assert len(streams) > 10
+    for stream in streams.values():
+        for number in range(20):
+            connection = ServerConnection(subfiles, pool, rejections)
+            feed(connection, mutated(draw, stream) if number else stream)
+            connection.abandon()
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    assert all(pool.acquire() is not None for _ in range(4))
+    subfiles.dispose()
 
 
 def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Path) -> None:
