@@ -405,7 +405,8 @@ class Operations:
         self._range_end = self._range_fault = None
         body = wire.READ_DONE.pack(0) + wire.encode_counts([size])
         place = offset
-        for count in wire.block_sizes(offset, size, wire.block_bytes(len(buffer)) if checked else MAX_RANGE_BYTES):
+        most = len(buffer) // wire.PAGE_BYTES * wire.PAGE_BYTES if checked else MAX_RANGE_BYTES
+        for count in wire.block_sizes(offset, size, most):
             piece: memoryview | FileRange = FileRange(file, place, count)
             if checked:
                 piece = buffer[:count]
