@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import threading
-from contextlib import suppress
 from pathlib import Path
 
-from sfio_emu.adapters import listener as adapter
 from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.listener.operations import CallFailed
@@ -29,12 +27,7 @@ class Nodes:
         """Listen, at the address of the last time if there was one."""
         door = open_listening_socket("127.0.0.1", self.places.get(host, ("", 0))[1])
         self.places[host] = ("127.0.0.1", int(door.getsockname()[1]))
-        made = adapter.RootedSubfiles
-        adapter.RootedSubfiles = lambda root: _Disk(root, self, host)  # type: ignore[assignment, misc]
-        try:
-            listener = Listener([(door, self.root / host)])
-        finally:
-            adapter.RootedSubfiles = made  # type: ignore[misc]
+        listener = Listener([(door, self.root / host)], subfiles=lambda root: _Disk(root, self, host))
         thread = threading.Thread(target=listener.serve_forever, daemon=True)
         thread.start()
         self._running[host] = (listener, thread)
@@ -42,8 +35,7 @@ class Nodes:
     def stop(self, host: str) -> None:
         """End a listener; its connections go."""
         listener, thread = self._running.pop(host)
-        with suppress(OSError):  # it may end by itself between the two steps of closing
-            listener.close()
+        listener.close()
         thread.join()
 
     def close(self) -> None:
