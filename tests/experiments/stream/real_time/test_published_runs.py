@@ -69,6 +69,11 @@ def as_in_one_queue(row: Row) -> Row:
     return {**row, "not_in_time": 0.947, "p99_s": 0.24, "tcp_bps": 956e3}
 
 
+def without_a_code(row: Row) -> Row:
+    pps = {"voip": 50.0, "video": 250.0}[row["profile"]]
+    return {**row, "lost": row["load"] * pps * row["failure_s"]}
+
+
 SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
     ("playback_buffer", "sender", "single path, retransmission", lost_as_alone, "longest failure without loss"),
     ("playback_buffer", "sender", "single path, heavy code", lost_nothing, "over those that no code saves"),
@@ -114,6 +119,11 @@ SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
     ),
     ("adaptive_redundancy_switches", "sender", "diagnosing", as_dear_as_an_estimate, "4 s, diagnosing: overhead"),
     ("adaptive_redundancy_switches", "sender", "diagnosing", as_dear_as_an_estimate, "first block that decodes"),
+    ("real_time_profiles", "sender", "capillary", without_a_code, "voip, capillary"),
+    ("real_time_profiles", "sender", "capillary", without_a_code, "video, capillary"),
+    ("real_time_profiles", "sender", "single path, retransmission", lost_nothing, "video, single path"),
+    ("real_time_profiles", "sender", "RS(30,23), two paths", lost_nothing, "RS(30,23) over two paths"),
+    ("real_time_profiles", "profile", "voip", lost_nothing, "voip: packets lost in all runs"),
 ]
 """Study, which rows (a key and its value), what is done to them, and a part of the name of a check that then does not hold."""
 STUDIES = list(dict.fromkeys(name for name, *_ in SPOILT))
