@@ -184,17 +184,14 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 )
             )
             continue
-        rival = "single" if row["predicted"] != "single" else "ecmp"
-        rivals = {
-            method: deviation(rest, loads) for method, loads in row["rivals"].items() if method != row["predicted"]
-        }
-        nearest = min(rivals, key=lambda method: rivals[method])
+        others = ("ecmp", "single") if row["predicted"] == "capillary" else ("capillary",)
+        nearest = min(others, key=lambda method: deviation(rest, row["rivals"][method]))
         checks += [
             Check.at_most(
                 f"{name}: greatest deviation of a link's load at rest, over the greatest load",
                 TOLERANCE,
                 deviation(rest),
-                rival=rivals[nearest],
+                rival=deviation(rest, row["rivals"][nearest]),
                 rival_is=f"the loads of {nearest}",
                 detail=f"{len(rest['links'])} links",
             ),
@@ -203,8 +200,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 max(rest["predicted"]),
                 max(rest["measured"]),
                 tolerance=TOLERANCE * max(rest["predicted"]),
-                rival=max(row["rivals"][rival]),
-                rival_is=f"the fullest link of {rival}",
+                rival=max(row["rivals"][nearest]),
+                rival_is=f"the fullest link of {nearest}",
             ),
         ]
         if "down" in row:
