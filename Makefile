@@ -48,8 +48,10 @@ mutants:  ## set up, then mutation tests: does a mistake in the code break a tes
 	@vagrant/provision.sh --extras test,mutants
 	@$(PYTHON) -m tests.mutants $(ARGS)
 
-soak:  ## set up, then an hour of mutated messages against a listener of striped files (SOAK_S=60: a minute)
+soak:  ## set up, then striped files by 100 000 steps of a model, by histories, and by an hour of mutated messages (SOAK_S=60: a minute)
 	@vagrant/provision.sh --extras test
+	@SFIO_MODEL_STEPS=100000 SFIO_HISTORY_CALLS=20000 $(PYTHON) -m pytest --timeout 0 \
+	    tests/sfio_emu/test_model.py tests/sfio_emu/test_linearizability.py
 	@SFIO_SOAK_S=$(or $(SOAK_S),3600) SFIO_FUZZ_MESSAGES=250000 $(PYTHON) -m pytest -s --timeout 0 \
 	    tests/sfio_emu/adapters/test_listener_soak.py tests/sfio_emu/listener/test_sfio_fuzz.py
 

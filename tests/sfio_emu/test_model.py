@@ -30,6 +30,7 @@ class TwoSessions(RuleBasedStateMachine):
     """`expected` is the file; every rule does the same to both, and reads are compared at once."""
 
     steps = 0
+    full_disks = 0
 
     @initialize(unit=st.sampled_from([1, 3, 7, 75, 1005]), merge=st.booleans(), check_data=st.booleans())
     def begin(self, unit: int, merge: bool, check_data: bool) -> None:
@@ -153,6 +154,7 @@ class TwoSessions(RuleBasedStateMachine):
         self.note(offset, data)
         if not failed:
             return
+        TwoSessions.full_disks += 1
         found = self.files[who].extent()
         assert len(before) <= max(found.end, len(before)) <= max(len(before), offset + len(data))
         self.files[who].truncate(max(found.end, len(before)))
@@ -202,4 +204,6 @@ TestTwoSessions.settings = settings(
 
 
 def test_the_steps_were_taken() -> None:
-    assert TwoSessions.steps == 0 or TwoSessions.steps >= STEPS, "by chance the machine stops early: see its settings"
+    if TwoSessions.steps:  # else the machine was not chosen to run
+        assert TwoSessions.steps >= STEPS, "the machine stops earlier than it was thought to: see its settings"
+        assert TwoSessions.full_disks > STEPS // 200, "hardly a write met a full disk"
