@@ -77,6 +77,9 @@ def unnamed_cables(rows: Rows) -> None:
 def one_route_astray(rows: Rows) -> None:
     route = next(row for row in rows if row["links"])
     route["measured"] += 1.2 * route["tolerance"]
+    route["tolerance"] *= (
+        10  # what a run's own verdict allows for blocks that would need more packets than there can be
+    )
 
 
 def answers_too_late(rows: Rows) -> None:
