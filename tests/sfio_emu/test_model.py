@@ -24,6 +24,7 @@ REACH = 700
 who = st.integers(0, 1)
 places = st.integers(0, REACH)
 blobs = st.binary(min_size=0, max_size=260)
+full = st.binary(min_size=60, max_size=260)
 
 
 class TwoSessions(RuleBasedStateMachine):
@@ -139,7 +140,7 @@ class TwoSessions(RuleBasedStateMachine):
             with suppress(ListenerLost):  # the first call notices it, and the next one connects anew
                 file.size()
 
-    @rule(who=who, host=st.sampled_from(HOSTS), left=st.integers(0, 100), offset=places, data=blobs)
+    @rule(who=who, host=st.sampled_from(HOSTS), left=st.integers(0, 20), offset=places, data=full)
     def fill_the_disk(self, who: int, host: str, left: int, offset: int, data: bytes) -> None:
         """A write that may fail in the middle: each byte of it is as before or as written, all others are as before."""
         before = bytes(self.expected)
