@@ -23,7 +23,7 @@ from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, begin
 from sfio_emu.client.session import Session
 from sfio_emu.client.sizes import least_size
-from sfio_emu.client.subfile_requests import stat_subfile, store_layout
+from sfio_emu.client.subfile_requests import stat_subfile, store_layout, sync_subfiles
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.pieces import Bytes
 from sfio_emu.layout.requests import Requests, make_requests
@@ -363,6 +363,28 @@ class StripedFile(io.RawIOBase):
         self.session.agree("truncate (the change)", [size], fault)
         self._access.sizes = list(sizes)
         return size
+
+    def sync(self, *, durable: bool = False) -> None:
+        """Return when every process has come: what any of them wrote before is seen by all. Collective.
+
+        `durable`: it is on the medium of every I/O node too (fsync), and survives a power cut.
+        """
+        fault: SfioError | None = None
+        try:
+            self._require_open()
+            for request in list(self._requests):
+                request.await_end()
+        except SfioError as error:
+            fault = error
+        self.session.agree("sync", [[str(subfile) for subfile in self.subfiles], durable], fault)
+        if not durable:
+            return
+        if self.session.group.rank == 0:
+            try:
+                sync_subfiles(self.session, self.subfiles)
+            except SfioError as error:
+                fault = error
+        self.session.agree("sync (to the medium)", [], fault)
 
     def _resize(self, sizes: Sequence[int]) -> None:
         def message(number: int, handle: int) -> Message:

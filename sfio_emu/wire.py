@@ -55,7 +55,7 @@ MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
 MAX_DATA_BYTES = 2**32 - 1  # what a head can say
 MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE, and of a WRITE that is streamed
-MAX_BLOCK_BYTES = 256 << 10
+MAX_BLOCK_BYTES = 512 << 10
 PAGE_BYTES = 4096
 
 READ_DONE = struct.Struct("<I")

@@ -282,9 +282,16 @@ class MpiFile:
             raise UsageError("set_size with different sizes: give the same in every process")
         self._together(lambda: self._file.truncate(size))
 
-    def sync(self) -> None:
-        """Return when every process has come: what they wrote before is seen by all afterwards. Collective."""
+    def sync(self, *, durable: bool = False) -> None:
+        """Return when every process has come: what they wrote before is seen by all afterwards. Collective.
+
+        `durable`: it is on the medium of every I/O node too, as MPI_FILE_SYNC has it; of striped files only.
+        """
         self._together(self._check_open)
+        if durable:
+            if not isinstance(self._file, StripedFile):
+                raise UsageError("this file is not striped: sync it by the means of its own file system")
+            self._file.sync(durable=True)
 
     def close(self) -> None:
         """Close in every process. Collective; once closed, nothing happens."""

@@ -164,7 +164,7 @@ def test_what_was_synced_survives_a_power_cut(tmp_path: Path) -> None:
                     model[offset : offset + len(data)] = data
                     sure[offset : offset + len(data)] = False
                 if draw.random() < 0.7:
-                    sync_subfiles(session, file.subfiles)
+                    file.sync(durable=True)
                     sure[:] = True
             session.close()
         root.mkdir()
