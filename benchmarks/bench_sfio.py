@@ -145,7 +145,8 @@ def main() -> int:
     """Run all on one core and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="60 MB and three rounds instead of 300 MB and five")
-    parser.add_argument("--no-check", action="store_true", help="without checksums of the data")
+    parser.add_argument("--no-check", action="store_true", help="without checksums of what is written")
+    parser.add_argument("--check-reads", action="store_true", help="with checksums of what is read, too")
     parser.add_argument("--root", type=Path, help="where the files lie (default: memory, where there is /dev/shm)")
     parser.add_argument("--message", type=int, default=DEFAULT_MESSAGE_BYTES, help="largest message (%(default)s)")
     options = parser.parse_args()
@@ -165,7 +166,9 @@ def main() -> int:
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 session = Session(
                     TcpConnections(addresses),
-                    settings=Settings(check_data=not options.no_check, message_bytes=options.message),
+                    settings=Settings(
+                        check_data=not options.no_check, check_reads=options.check_reads, message_bytes=options.message
+                    ),
                 )
                 before = peak_bytes(listeners.pid)
                 names = {unit: ";".join(f"{host}/bench-{unit}" for host in HOSTS) for unit in UNITS}

@@ -289,7 +289,7 @@ class Access:
         for number in self.hosts[host]:
             yield from pieces_of(requests, self.layout, number, merge=merge)
 
-    def _host_transfer(self, host: str, call: Call) -> HostTransfer:
+    def _host_transfer(self, host: str, call: Call, *, checked: bool) -> HostTransfer:
         handles = self._handles(host)
 
         def path(handle: int) -> str:
@@ -297,7 +297,7 @@ class Access:
 
         return HostTransfer(
             memory=call.memory, handles=handles, stage=self.session.link(host).stage, counters=call.counters,
-            merge=call.settings.merge, checked=call.settings.check_data, block=call.block,
+            merge=call.settings.merge, checked=checked, block=call.block,
             path=path, limit_bytes=self._limit_bytes(host), block_bytes=self.session.link(host).block_bytes,
         )  # fmt: skip
 
@@ -305,7 +305,10 @@ class Access:
         self, host: str, call: Call, pieces: Iterable[Piece], due: Mapping[int, int]
     ) -> Iterator[Message]:
         """The messages for a host; the last one also makes its subfiles as long as they must be."""
-        transfer, limit_bytes = self._host_transfer(host, call), self._limit_bytes(host)
+        transfer, limit_bytes = (
+            self._host_transfer(host, call, checked=call.settings.check_data),
+            self._limit_bytes(host),
+        )
         reached = dict.fromkeys(self.hosts[host], 0)
         room = limit_bytes - wire.RUN_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
@@ -320,7 +323,10 @@ class Access:
             yield transfer.write(waiting, ensured, call.sizes)
 
     def _read_messages(self, host: str, call: Call, pieces: Iterable[Piece], end: list[int]) -> Iterator[Message]:
-        transfer, limit_bytes = self._host_transfer(host, call), self._limit_bytes(host)
+        transfer, limit_bytes = (
+            self._host_transfer(host, call, checked=call.settings.check_reads),
+            self._limit_bytes(host),
+        )
         for packed in _packed(pieces, limit_bytes, call.settings):
             yield transfer.read(packed, self._ends_at(end))
 

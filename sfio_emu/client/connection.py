@@ -47,7 +47,7 @@ class Exchange:
         self, host: str, messages: Iterator[Message], *, first: int, settings: Settings, counters: Counters
     ) -> None:
         self._host, self._messages = host, messages
-        self._window, self._check = settings.in_flight, settings.check_data
+        self._window, self._check, self._check_reads = settings.in_flight, settings.check_data, settings.check_reads
         self.next_sequence = first
         self._counters = counters
         self._waiting: deque[tuple[int, Message]] = deque()
@@ -90,7 +90,8 @@ class Exchange:
             return
         head = wire.encode_header(
             message.kind, self.next_sequence, message.body, message.data_bytes,
-            checked=self._check, streamed=message.blocks is not None,
+            checked=self._check_reads if message.kind == Kind.READ else self._check,
+            streamed=message.blocks is not None,
         )  # fmt: skip
         self._outgoing.append(memoryview(head))
         self._waiting.append((self.next_sequence, message))

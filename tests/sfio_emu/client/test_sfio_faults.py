@@ -238,3 +238,19 @@ def test_a_corrupted_message_is_rejected_whole_and_counted(tmp_path: Path, place
             file.pwrite(b"y" * 9000, 0)
         assert clean.pread(10_000, 0) == b"x" * 9000
         assert straight.take_errors()["rejected"] == 1
+
+
+def test_what_is_written_is_checked_unless_told_not_to(tmp_path: Path) -> None:
+    for settings, accepted in ((None, False), (Settings(check_data=False), True)):
+        with (
+            listener(tmp_path, "p1") as (_, addresses),
+            flipping_proxy(addresses["p1"], BEFORE_WRITE + HEADER_BYTES + 16 + 3000) as bad,
+        ):
+            session = session_of({"p1": bad}, settings=settings)
+            file = StripedFile.open("p1/a", 7, session=session)
+            if accepted:
+                file.pwrite(b"y" * 9000, 0)
+                session.close()
+                continue
+            with pytest.raises((ProtocolError, ListenerLost)):
+                file.pwrite(b"y" * 9000, 0)
