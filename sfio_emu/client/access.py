@@ -149,15 +149,14 @@ class Access:
                     made = self._messages(direction, host, job, call)
                     yield from made if alone else job.watched(host, made)
 
+            all_shares = shares[0] if alone else [sum(each) for each in zip(*shares, strict=True)]
             try:
-                self._transfer(
-                    calls[0], messages, [sum(each) for each in zip(*shares, strict=True)], direction, also=due
-                )
+                self._transfer(calls[0], messages, all_shares, direction, also=due)
                 if direction == "write":
                     self._settle(max(job.requests.end for job in jobs), sizes)
             except SfioError as fault:
-                for job in jobs:
-                    job.fault = fault if alone or job.unfinished else None
+                for job in [job for job in jobs if job.unfinished] or jobs:
+                    job.fault = fault
             finally:
                 if direction == "read" and calls[0].block is not None:
                     calls[0].block.flush()

@@ -42,8 +42,11 @@ def fit_one_file(layout: Layout, sizes: Mapping[int, int]) -> bool:
 
 def left_short(layout: Layout, end: int, sizes: WrittenSizes) -> dict[int, int]:
     """Subfiles that may be shorter than in a file of `end` bytes after a write that reached so far, and how long they are there."""
-    before, fits = sizes.before, fit_one_file(layout, sizes.before)
+    before = sizes.before
     least = least_size(layout, before)
+    fits = all(size >= layout.share(least, subfile) for subfile, size in before.items())
+    if fits and least >= end:  # the usual overwriting: nobody can be too short
+        return {}
     short = {}
     for subfile, share in enumerate(layout.subfile_sizes(end)):
         known = before[subfile] if subfile in before else layout.share(least, subfile)
