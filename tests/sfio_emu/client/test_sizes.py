@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from sfio_emu import StripedFile
 from sfio_emu.client.sizes import WrittenSizes, fit_one_file, least_size, left_short
 from sfio_emu.layout.striping import Layout
-from tests.helpers.listeners import listener, session_of
+from tests.helpers.listeners import listener, proxy, session_of
 
 LAYOUT = Layout(stripe_unit=5, subfiles=3)
 
@@ -90,3 +91,36 @@ def test_writes_beside_truncations_leave_the_subfiles_of_one_file(tmp_path: Path
                 thread.join()
             sizes = {number: (tmp_path / host / "x").stat().st_size for number, host in enumerate(("p1", "p2"))}
             assert fit_one_file(Layout(stripe_unit=5, subfiles=2), sizes), sizes
+
+
+def test_a_truncation_that_is_late_on_one_node_leaves_one_file(tmp_path: Path) -> None:
+    """The first node has shortened its subfile, the other hears of it only when somebody has written to both."""
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(part: bytes, place: int) -> bytes:
+        if held.is_set():
+            assert go_on.wait(20)
+        return part
+
+    with (
+        listener(tmp_path, "p1") as (_, first),
+        listener(tmp_path, "p2") as (_, second),
+        proxy(second["p2"], hold) as late,
+    ):
+        slow = session_of(first, {"p2": late}, timeout_s=20)
+        a = StripedFile.open("p1/x;p2/x", 5, session=slow)
+        b = StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second))
+        b.pwrite(bytes(100), 0)
+        held.set()
+        truncating = threading.Thread(target=a.truncate, args=(0,))
+        truncating.start()
+        while (tmp_path / "p1/x").stat().st_size:
+            time.sleep(0.01)
+        b.pwrite(b"B" * 100, 0)
+        go_on.set()
+        truncating.join()
+        slow.close()
+        sizes = [(tmp_path / host / "x").stat().st_size for host in ("p1", "p2")]
+        assert fit_one_file(Layout(stripe_unit=5, subfiles=2), dict(enumerate(sizes))), sizes
+        assert sizes[0] == 50, "the first node has what was written after the truncation"
+        assert b.size() == len(b.pread(200, 0)) == sum(sizes)
