@@ -41,7 +41,11 @@ NETWORKS = {
     "fat-tree:2,3": [("h0", "h7"), ("h1", "h2")],
     "clos:4": [("h0", "h15"), ("h3", "h4")],
     "topohub:topozoo/Abilene": [("0", "3"), ("5", "1")],
+    "capillary-layers:graph=1": [("s", "t")],
+    "bottleneck-hunt": [("s", "t")],
 }
+ONE_WAY = ("capillary-layers:graph=1", "bottleneck-hunt")
+"""Drawn from one end to the other: no report gets back over them."""
 METHODS = ("capillary", "ecmp", "disjoint:2", "max-flow", "single")
 CASES = [(name, *pair) for name, pairs in NETWORKS.items() for pair in pairs]
 
@@ -134,7 +138,7 @@ def test_labels_that_stray_to_a_switch_are_dropped_there(name: str, source: str,
         assert np.array_equal(out_ports(table, walker.stream_packet(source, sink, PORT)), expected[dpid])
 
 
-@pytest.mark.parametrize(("name", "pairs"), NETWORKS.items())
+@pytest.mark.parametrize(("name", "pairs"), [one for one in NETWORKS.items() if one[0] not in ONE_WAY])
 def test_streams_of_several_pairs_and_their_way_back_do_not_disturb_each_other(
     name: str, pairs: list[tuple[str, str]]
 ) -> None:
