@@ -172,7 +172,9 @@ class _Failure:
 
 class Diagnoser:
     """Fates in, explanations out. ``memory_s``: how long an unexplained loss is remembered; ``transit_s``: by how much packets may
-    differ in the time that they take to a broken link: what left that shortly before and after a change proves nothing.
+    differ in the time that they take to a broken link: what left that shortly before and after a change proves nothing. ``settle_s``:
+    over how long a failure's losses have to spread, or be very many, before one is certain: a switch that stalls delays packets of
+    several ways for a moment, which looks like a node that is down.
 
     >>> table = SuspectTable([Suspect(name=n, intervals=(i,)) for n, i in (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))])
     >>> diagnoser = Diagnoser(table, memory_s=1.0)
@@ -182,9 +184,9 @@ class Diagnoser:
     (('b',), True)
     """
 
-    def __init__(self, table: SuspectTable, *, memory_s: float, transit_s: float = 0.0) -> None:
+    def __init__(self, table: SuspectTable, *, memory_s: float, transit_s: float = 0.0, settle_s: float = 0.0) -> None:
         self.table = table
-        self._memory_s, self._transit_s = memory_s, transit_s
+        self._memory_s, self._transit_s, self._settle_s = memory_s, transit_s, settle_s
         self._closed: list[_Failure] = []
         self._open: _Failure | None = None
         self._unexplained: deque[float] = deque(maxlen=_BAFFLING)
@@ -325,6 +327,8 @@ class Diagnoser:
         """Close the evidence where all that is possible loses the same labels, labels that are lost anyway left aside."""
         known = self._open
         if known is None or known.losses < _MIN_EVIDENCE:
+            return
+        if known.losses < _SURE and known.newest_s - known.began_s < self._settle_s:
             return
         fresh = ~self._mask_of(self._closed)
         mask = known.possible[0].mask & fresh

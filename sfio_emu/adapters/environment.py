@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from sfio_emu.adapters.key_files import key_from_environment
 from sfio_emu.adapters.sockets import DEFAULT_TIMEOUT_S, TcpConnections
 from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, UsageError, whole_number
@@ -23,9 +22,7 @@ def session_from_environment() -> Session:
         raise UsageError(f"SFIO_RANK is {rank} and SFIO_SIZE {size}: the rank must be 0 to size - 1")
     timeout_s = _timeout_s(values)
     listeners = parse_listeners(values.get("SFIO_LISTENERS", ""))
-    connections: Connections = (
-        TcpConnections(listeners, timeout_s=timeout_s, key=key_from_environment()) if listeners else _NoListeners()
-    )
+    connections: Connections = TcpConnections(listeners, timeout_s=timeout_s) if listeners else _NoListeners()
     return Session(connections, _group(values, rank, size, timeout_s))
 
 

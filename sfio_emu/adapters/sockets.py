@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
+from sfio_emu.adapters.key_files import key_from_environment
 from sfio_emu.bodies import NONCE_BYTES
 from sfio_emu.errors import ListenerLost, PeerError, UsageError, whole_number
 from sfio_emu.ports import Connection, Conversation
@@ -51,7 +52,7 @@ class TcpConnections:
     `open_socket(host)` makes the unconnected socket (inside another network namespace, say). `timeout_s` bounds how
     long a connection may take and how long a host may be silent at the level of TCP, `stall_s` how long a listener
     whose host is alive may move no byte (15 times `timeout_s` unless given). `key`: of the run, which the listeners must
-    have too; without one only listeners that ask for none are spoken to.
+    have too (default: that of SFIO_KEY_FILE); without one only listeners that ask for none are spoken to.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class TcpConnections:
         self._addresses = _checked(addresses)
         if not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < 1e6):
             raise UsageError(f"the time-out is {timeout_s!r}: give seconds above 0")
-        self._timeout_s, self._key = timeout_s, key
+        self._timeout_s, self._key = timeout_s, key_from_environment() if key is None else key
         self._stall_s = STALL_FACTOR * timeout_s if stall_s is None else stall_s
         self._open_socket = open_socket or (lambda host: socket.socket(socket.AF_INET, socket.SOCK_STREAM))
 

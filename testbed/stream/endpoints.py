@@ -21,6 +21,8 @@ from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of
 from testbed.stream.prediction.policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.suspects import DIAGNOSES, exact_block_size, is_diagnosing, suspect_table
 
+SETTLE_S = 0.03
+"""Over which a failure's losses spread before the sender is certain of it; a switch that stalls delays packets for less."""
 CHANGE_ALLOWED_S = 1.0
 """From the moment at which nodes move to the last packet under the old split, at most: a verdict allows a change no more (``campaign_verdict``)."""
 
@@ -67,7 +69,7 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
         return estimator
 
     def diagnoser(split: LabelSplit) -> Diagnoser:
-        return Diagnoser(suspect_table(split), memory_s=stream.hold_s, transit_s=longest_way_s(plan))
+        return Diagnoser(suspect_table(split), memory_s=stream.hold_s, transit_s=longest_way_s(plan), settle_s=SETTLE_S)
 
     changes = [
         NewPaths(from_s=c.at_s, until_s=c.at_s + CHANGE_ALLOWED_S, diagnoser=diagnoser(c.forward)) for c in plan.changes

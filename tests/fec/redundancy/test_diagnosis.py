@@ -241,3 +241,26 @@ def test_tables_that_cannot_be_used_are_refused() -> None:
         SuspectTable([])
     with pytest.raises(FecError, match="reach from"):
         SuspectTable([Suspect(name="x", intervals=((0, LABELS + 1),))])
+
+
+def test_a_stall_that_looks_like_a_node_makes_nobody_certain_before_losses_last_longer_than_stalls_do() -> None:
+    suspects_of_a_node = [
+        Suspect(name="left", intervals=((0, 1000),)),
+        Suspect(name="right", intervals=((1000, 2000),)),
+        Suspect(name="node", intervals=((0, 2000),), cables=2),
+        Suspect(name="rest", intervals=((2000, LABELS),)),
+    ]
+    hasty, patient = (
+        Diagnoser(SuspectTable(suspects_of_a_node), memory_s=1.0, settle_s=settle_s) for settle_s in (0.0, 0.03)
+    )
+    for one in (hasty, patient):
+        for k in range(4):  # "left" breaks, and packets of "right" are late for 12 ms
+            one.add(PacketFate(100 + k, True, 0.003 * k))
+            one.add(PacketFate(1100 + k, True, 0.003 * k))
+    assert hasty.certain and hasty.names() == ("node",)
+    assert not patient.certain and patient.names() == ("node",)
+    patient.add(PacketFate(1100, False, 0.02))
+    for k in range(12):
+        patient.add(PacketFate(100 + k, True, 0.021 + 0.003 * k))
+        patient.add(PacketFate(1200 + k, False, 0.021 + 0.003 * k))
+    assert patient.certain and patient.names() == ("left",)
