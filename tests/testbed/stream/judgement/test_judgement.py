@@ -16,7 +16,7 @@ from testbed.stream.judgement.analysis import analyse, timeline, whole_route_ror
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import EachLink, schedule_each_link
+from testbed.stream.planning import REACTION_S, EachLink, schedule_each_link
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import Link, Network, Node
 
@@ -232,7 +232,9 @@ def test_figures_of_each_fault_are_those_of_the_logs(finished):
         assert fault.mean_block_size is not None and base < fault.mean_block_size <= run.sent.block_size[during].max()
         low, high = fault.size_range
         assert base < low <= fault.measured_block_size <= high
-        answered = (run.sent.time_s >= times.start_s + fault.reaction_s) & (run.sent.time_s < times.stop_s)
+        certain_s = fault.diagnosis.certain_after_s if fault.diagnosis is not None else None
+        settled_s = max(fault.reaction_s, min(certain_s or 0.0, REACTION_S))
+        answered = (run.sent.time_s >= times.start_s + settled_s) & (run.sent.time_s < times.stop_s)
         assert fault.transient_packets == pytest.approx(int(during.sum()) - int(answered.sum()), abs=1)
     assert analysis.ror_predicted == pytest.approx(sum(f.predicted_block_size / base - 1 for f in analysis.faults))
     assert analysis.ror_measured == pytest.approx(analysis.ror_predicted, rel=0.1)
