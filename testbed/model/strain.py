@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Strain:
-    """``cpu_fraction``: busy time of all processors, 0 to 1, with what a hypervisor took for other machines
-    (``stolen_fraction``). ``stalled_fraction``: of the time in which some runnable task waited
+    """``cpu_fraction``: of all processors, 0 to 1, what the run had or waited for, with what a hypervisor took for other machines
+    (``stolen_fraction``); what programs of lower priority had, which give way at once, is left out. ``stalled_fraction``: of the time in which some runnable task waited
     for a processor (None where the kernel does not tell). ``busiest_task`` ran for ``busiest_task_fraction`` of the time: at 1
     it could do no more. ``mean_lateness_s``, ``worst_lateness_s``: of a thread that wants to wake every few milliseconds."""
 

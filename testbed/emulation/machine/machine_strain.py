@@ -30,19 +30,25 @@ class MachineCounts:
 
     ``task_s``: seconds on a processor so far of all that runs in this sandbox: every thread by itself, but a Python process as
     one, whose threads take turns. ``stalled_s``: seconds since boot in which some runnable task waited for a processor, None
-    where the kernel does not count them.
+    where the kernel does not count them. ``wanted_s``: seconds in which the threads of this sandbox ran, or could have run and
+    waited for a processor, all together; None likewise.
     """
 
     at_s: float
     processors: ProcessorTimes
     task_s: Mapping[Task, float]
     stalled_s: float | None
+    wanted_s: float | None
 
 
 def read_counts(proc: Path = _PROC) -> MachineCounts:
     """The counts now. ``proc``: where the kernel's files are."""
     return MachineCounts(
-        at_s=time.monotonic(), processors=processor_times(proc), task_s=_task_seconds(proc), stalled_s=_stalled_s(proc)
+        at_s=time.monotonic(),
+        processors=processor_times(proc),
+        task_s=_task_seconds(proc),
+        stalled_s=_stalled_s(proc),
+        wanted_s=_wanted_s(proc),
     )
 
 
@@ -55,7 +61,7 @@ def strain_between(before: MachineCounts, after: MachineCounts, lateness_s: Sequ
     if before.stalled_s is not None and after.stalled_s is not None:
         stalled = (after.stalled_s - before.stalled_s) / seconds
     return Strain(
-        cpu_fraction=busy_share(before.processors, after.processors),
+        cpu_fraction=_wanted_share(before, after),
         stolen_fraction=stolen_share(before.processors, after.processors),
         stalled_fraction=stalled,
         busiest_task=busiest[0],
@@ -63,6 +69,17 @@ def strain_between(before: MachineCounts, after: MachineCounts, lateness_s: Sequ
         mean_lateness_s=sum(lateness_s) / max(1, len(lateness_s)),
         worst_lateness_s=max(lateness_s, default=0.0),
     )
+
+
+def _wanted_share(before: MachineCounts, after: MachineCounts) -> float:
+    """Of all processors, what the sandbox's threads had or waited for: programs that give way to them at once (niced, idle
+    class) keep a processor busy and nobody waiting, so they do not count. All busy time where the kernel does not tell."""
+    busy = busy_share(before.processors, after.processors)
+    if before.wanted_s is None or after.wanted_s is None:
+        return busy
+    there_s = (after.processors.total - before.processors.total) / os.sysconf("SC_CLK_TCK")
+    wanted = (after.wanted_s - before.wanted_s) / there_s if there_s > 0 else 0.0
+    return round(min(busy, max(0.0, wanted) + stolen_share(before.processors, after.processors)), 3)
 
 
 class StrainGauge:
@@ -116,3 +133,15 @@ def _seconds(path: Path) -> float:
     """A task's time on a processor so far."""
     fields = path.read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wanted_s(proc: Path) -> float | None:
+    """Nanoseconds on a processor and in a queue for one are the first two figures of every thread's ``schedstat``."""
+    total_ns, told = 0, False
+    for entry in proc.iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError, ValueError):  # it has ended, or the kernel does not count
+                for task in (entry / "task").iterdir():
+                    ran, waited = (task / "schedstat").read_text().split()[:2]
+                    total_ns, told = total_ns + int(ran) + int(waited), True
+    return total_ns / 1e9 if told else None

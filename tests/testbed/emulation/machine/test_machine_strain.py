@@ -74,6 +74,23 @@ def test_a_thread_of_a_program_is_a_task_and_the_threads_of_a_python_program_are
     assert (strain.mean_lateness_s, strain.worst_lateness_s) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("ran_ms", "waited_ms", "wanted"),
+    [(400, 0, 0.2), (400, 800, 0.6), (2000, 0, 1.0), (900, 5000, 1.0)],
+    ids=["others give way", "others do not", "alone", "far too many"],
+)
+def test_busy_is_what_the_run_had_or_waited_for(tmp_path: Path, ran_ms: int, waited_ms: int, wanted: float) -> None:
+    """All processors are busy all the time, 2 s of one; what the run's own thread says decides whether that hindered it."""
+    before = make_proc(tmp_path / "before", user=0, idle=0, stolen=0)
+    after = make_proc(tmp_path / "after", user=2 * TICKS, idle=0, stolen=0)
+    for proc, ran, waited in ((before, 50, 7), (after, 50 + ran_ms, 7 + waited_ms)):
+        make_task(proc, 7, "ovs-vswitchd", {7: (0, 0)})
+        (proc / "7/task/7/schedstat").write_text(f"{ran * 10**6} {waited * 10**6} 12\n")
+    assert strain_between(counts(before, 1.0), counts(after, 3.0), []).cpu_fraction == pytest.approx(wanted)
+    (after / "7/task/7/schedstat").unlink()
+    assert strain_between(counts(before, 1.0), counts(after, 3.0), []).cpu_fraction == 1.0, "all busy time, untold"
+
+
 def test_a_kernel_without_pressure_figures_tells_no_stalls(tmp_path: Path) -> None:
     found = counts(make_proc(tmp_path / "old", user=1, idle=1, stolen=0, stalled_us=None), 0.0)
     assert found.stalled_s is None
