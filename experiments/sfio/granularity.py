@@ -117,7 +117,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 rival_is="as the non-optimised write depends on it",
             )
         )
-    return judged(rows, checks, [f"optimised write, {u} bytes: {v / LINK_RATE_BPS:.3f} of the link" for u, v in fast.items()])
+    return judged(
+        rows, checks, [f"optimised write, {u} bytes: {v / LINK_RATE_BPS:.3f} of the link" for u, v in fast.items()]
+    )
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
