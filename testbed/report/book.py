@@ -5,7 +5,6 @@ As self-contained HTML pages with their figures, and as Markdown tables for the 
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,8 @@ from typing import Any
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Check
 from testbed.report.drawing.axes import plain, seconds_in_words
-from testbed.report.markup import Markup, join, tag
-from testbed.report.page import POLICY, page_style
+from testbed.report.markup import Markup, tag
+from testbed.report.page import differences, page_head, picture
 from testbed.report.sections import badge, scrolling
 from testbed.report.wording import OUTCOME_MARKS, RELATIONS, counted, state_of, when
 
@@ -177,18 +176,10 @@ def _escaped(text: str) -> str:
 
 
 def _page(title: str, body: Sequence[Any]) -> str:
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("link", rel="icon", href="data:,"),
-        tag("title", title),
-        tag("style", Markup(page_style())),
-    )
     header = tag("header", tag("div", tag("h1", title), class_="headline"))
-    return "<!doctype html>\n" + tag("html", head, tag("body", header, tag("main", *body)), lang="en") + "\n"
+    return (
+        "<!doctype html>\n" + tag("html", page_head(title), tag("body", header, tag("main", *body)), lang="en") + "\n"
+    )
 
 
 def _index(chapters: Sequence[Chapter]) -> list[Any]:
@@ -228,24 +219,18 @@ def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun,
     checks, more = shown_checks(run)
     head = tag("tr", [tag("th", name, scope="col") for name in COLUMNS])
     rows = [tag("tr", [tag("td", cell, class_="wrap") for cell in _cells(check)]) for check in checks]
-    deviations = [tag("li", words) for words in run.manifest.study.get("deviations") or []]
     return tag(
         "section",
         tag("div", tag("h2", heading), badge(state_of(run.verdict)), class_="headline"),
         tag("p", entry.answers),
         tag("p", " · ".join(_facts(run)), class_="soft"),
         tag("p", tag("code", run.manifest.command), class_="soft"),
-        join([tag("p", "Where this differs from the document:"), tag("ul", deviations, class_="plain")])
-        if deviations
-        else None,
-        [_picture(read_drawing(run, name), name) for name in run.drawings],
+        differences(run.manifest.study.get("deviations") or ()),
+        [picture(read_drawing(run, name), _caption(name)) for name in run.drawings],
         scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Checks of {entry.name}") if rows else None,
         tag("p", f"{counted(more, 'further check')} hold.") if more else None,
     )
 
 
-def _picture(drawing: str, name: str) -> Markup:
-    data = "data:image/svg+xml;base64," + base64.b64encode(drawing.encode()).decode()
-    words = name.removeprefix("figure-").removesuffix(".svg").replace("_", " ").replace("-", " ")
-    style = "max-width:100%;height:auto;background:#fff;border-radius:4px"
-    return tag("figure", tag("img", src=data, alt=words, style=style), tag("figcaption", words))
+def _caption(name: str) -> str:
+    return name.removeprefix("figure-").removesuffix(".svg").replace("_", " ").replace("-", " ")

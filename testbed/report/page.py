@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -25,16 +26,7 @@ def build_page(run: LoadedRun) -> str:
     """The whole page as text. Deterministic: the same records give the same page. Cost: linear in links and bins."""
     manifest = run.manifest
     title = f"{manifest.name} {manifest.run}".strip() or "run"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("link", rel="icon", href="data:,"),
-        tag("title", f"{state_of(run.verdict).capitalize()}: {title}"),
-        tag("style", Markup(page_style())),
-    )
+    head = page_head(f"{state_of(run.verdict).capitalize()}: {title}")
     body = tag(
         "body",
         _header(run),
@@ -48,7 +40,36 @@ def build_page(run: LoadedRun) -> str:
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
 
 
-def page_style() -> str:
+def page_head(title: str) -> Markup:
+    """The head of every page: it forbids the page to ask for anything outside itself."""
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", title),
+        tag("style", Markup(_page_style())),
+    )
+
+
+def picture(drawing: str, words: str, **attributes: str) -> Markup:
+    """An SVG document inside the page, with its caption; ``attributes`` are those of the figure."""
+    data = "data:image/svg+xml;base64," + base64.b64encode(drawing.encode()).decode()
+    style = "max-width:100%;height:auto;background:#fff;border-radius:4px"
+    return tag("figure", tag("img", src=data, alt=words, style=style), tag("figcaption", words), **attributes)
+
+
+def differences(deviations: Sequence[str]) -> Markup | None:
+    """Where a study differs from the document, or nothing."""
+    if not deviations:
+        return None
+    points = tag("ul", [tag("li", words) for words in deviations], class_="plain")
+    return join([tag("p", "Where this differs from the document:"), points])
+
+
+def _page_style() -> str:
     """The style sheet of every page, light and dark."""
     light, dark = custom_properties(LIGHT), custom_properties(DARK)
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}" + _resource("page.css")

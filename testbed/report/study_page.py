@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.axes import NOTHING, seconds_in_words
 from testbed.report.markup import Markup, join, tag
-from testbed.report.page import POLICY, fact_list, page_style
+from testbed.report.page import differences, fact_list, page_head, picture
 from testbed.report.sections import badge, checks_block, scrolling
 from testbed.report.wording import counted, state_of, when, why
 
@@ -25,16 +24,7 @@ def build_study_page(
 ) -> str:
     """The whole page as text. ``figures``: name -> SVG document. Deterministic: the same records give the same page."""
     state = state_of(verdict)
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("link", rel="icon", href="data:,"),
-        tag("title", f"{state.capitalize()}: {manifest.name} {manifest.run}".strip()),
-        tag("style", Markup(page_style())),
-    )
+    head = page_head(f"{state.capitalize()}: {manifest.name} {manifest.run}".strip())
     unfinished = None if verdict is not None else "the study did not end"
     facts = [when(manifest.started), f"seed {manifest.seed}", counted(len(rows), "point")]
     if manifest.seconds is not None:
@@ -47,7 +37,9 @@ def build_study_page(
         _what_it_is(manifest.study),
         tag("p", tag("code", manifest.command), class_="soft"),
     )
-    parts = [_figure(name, drawing) for name, drawing in figures.items()]
+    parts = [
+        picture(drawing, name.replace("_", " ").replace("-", " "), class_="across") for name, drawing in figures.items()
+    ]
     closing = tag(
         "section",
         tag("h2", "Checks"),
@@ -80,24 +72,12 @@ def _what_it_is(study: Mapping[str, Any]) -> Markup | None:
     if not study:
         return None
     facts = {"Measured": study.get("does"), "Held against": study.get("answers")}
-    differs = [tag("li", words) for words in study.get("deviations", ())]
     return join(
         [
             fact_list({name: words for name, words in facts.items() if words}),
-            *(
-                [tag("p", "Where this differs from the document:"), tag("ul", differs, class_="plain")]
-                if differs
-                else []
-            ),
+            differences(study.get("deviations", ())),
         ]
     )
-
-
-def _figure(name: str, drawing: str) -> Markup:
-    data = "data:image/svg+xml;base64," + base64.b64encode(drawing.encode()).decode()
-    words = name.replace("_", " ").replace("-", " ")
-    style = "max-width:100%;height:auto;background:#fff;border-radius:4px"
-    return tag("figure", tag("img", src=data, alt=words, style=style), tag("figcaption", words), class_="across")
 
 
 def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
