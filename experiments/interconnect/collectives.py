@@ -10,9 +10,10 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances, spread
+from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances
 from experiments.interconnect.traffic import drb_point, seeds_of
 from testbed.commands.studies.study import Study
+from testbed.model.samples import spread
 from testbed.model.verdict import Verdict
 
 CLAIMED = 99.0

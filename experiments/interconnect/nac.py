@@ -12,7 +12,7 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_surfaces, draw_time_series
 from experiments.interconnect.runs import measure_ring
-from experiments.interconnect.samples import Row, spread
+from experiments.interconnect.samples import Row
 from experiments.interconnect.traffic import (
     BURST_AT_S,
     BURST_MESSAGES,
@@ -22,6 +22,7 @@ from experiments.interconnect.traffic import (
     seeds_of,
 )
 from testbed.commands.studies.study import Study
+from testbed.model.samples import spread
 from testbed.model.verdict import Check, Verdict
 
 STATED = (400.0, 500.0, 600.0)

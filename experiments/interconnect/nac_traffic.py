@@ -10,9 +10,10 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_bars, draw_surfaces
 from experiments.interconnect.runs import measure_ring
-from experiments.interconnect.samples import Row, nested, spread
+from experiments.interconnect.samples import Row, nested
 from experiments.interconnect.traffic import BURST_MESSAGES, FIRST_SHOWN_SLOT, SLOT_S, ring_point, seeds_of
 from testbed.commands.studies.study import Study
+from testbed.model.samples import spread
 from testbed.model.verdict import Check, Verdict
 
 RATES = (400.0, 500.0, 600.0)

@@ -10,9 +10,10 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_bars, draw_lines
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances, spread
+from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
 from testbed.commands.studies.study import Study
+from testbed.model.samples import spread
 from testbed.model.verdict import Check, Verdict
 
 TREE = "fat-tree:4,3"

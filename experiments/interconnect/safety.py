@@ -12,9 +12,10 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, delivery_check, livelock_check, spread
+from experiments.interconnect.samples import Row, delivery_check, livelock_check
 from experiments.interconnect.traffic import drb_point, seeds_of
 from testbed.commands.studies.study import Study
+from testbed.model.samples import spread
 from testbed.model.verdict import Check, Verdict
 
 NETWORK = "torus:8x8"

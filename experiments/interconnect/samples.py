@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from testbed.model.samples import spread
 from testbed.model.verdict import Check
 
 Row = Mapping[str, Any]
 RUN_KEYS = ("network", "pattern", "seed", "seconds", "rate", "bytes", "routing", "deadlock")
 """What a run without failures depends on."""
-
-
-def spread(values: Sequence[float]) -> tuple[float, float]:
-    """Mean, and half the width of its 95 % confidence interval (Student's t; 0 for a single value)."""
-    if len(values) < 2:
-        return (values[0] if values else math.nan), 0.0
-    from scipy.stats import t
-
-    return statistics.fmean(values), float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(
-        len(values)
-    )
 
 
 def performances(rows: Sequence[Row], label: Callable[[Row], Any]) -> dict[Any, list[float]]:

@@ -13,10 +13,11 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, delivery_check, livelock_check, nested, performances, spread
+from experiments.interconnect.samples import Row, delivery_check, livelock_check, nested, performances
 from experiments.interconnect.traffic import SYNTHETIC, drb_point, seeds_of, trace_of
 from testbed.commands.studies.study import Study
 from testbed.errors import InputError
+from testbed.model.samples import spread
 from testbed.model.verdict import Check, Verdict
 
 NETWORK = "torus:32x32"

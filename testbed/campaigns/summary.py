@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from testbed.campaigns.description import Campaign, Claim
+from testbed.model.samples import t_quantile
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
@@ -86,12 +87,10 @@ def _check(claim: Claim, rows: Sequence[Row]) -> Check:
 
 def _half_width(pairs: Sequence[Sequence[float]], ratio: float) -> float:
     """Half the 95 % interval of a ratio of sums over units that are independent (Cochran 1977, section 2.11), by Student's t."""
-    from scipy.stats import t
-
     count = len(pairs)
     below = math.fsum(other for _, other in pairs)
     spread = math.fsum((own - ratio * other) ** 2 for own, other in pairs) * count / (count - 1)
-    return float(t.ppf(0.975, count - 1)) * math.sqrt(spread) / below
+    return t_quantile(count) * math.sqrt(spread) / below
 
 
 def _mean(values: Sequence[float]) -> float | None:

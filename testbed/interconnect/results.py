@@ -5,8 +5,7 @@ Times are kept in ticks and reported in seconds. Latencies by destination follow
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,18 +146,3 @@ def _by_destination(latency: NDArray[np.float64], destination: NDArray[np.int32]
     counts = np.bincount(destination)
     sums = np.bincount(destination, weights=latency)
     return float((sums[counts > 0] / counts[counts > 0]).mean())
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and half the width of the 95 % confidence interval over seeds (Student's t; infinite for one value).
-
-    >>> interval([1.0, 1.0, 1.0])
-    (1.0, 0.0)
-    """
-    if len(values) < 2:
-        return (float(values[0]) if values else math.nan), math.inf
-    from scipy.stats import t
-
-    array = np.asarray(values)
-    half = float(t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / math.sqrt(len(array)))
-    return float(array.mean()), half

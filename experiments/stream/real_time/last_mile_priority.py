@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import t as student_t
 
 from testbed.commands.studies.study import Study
 from testbed.download.planning import with_last_kilometre
 from testbed.emulation.network.links import queue_bytes
 from testbed.faults.fault import Fault
+from testbed.model import samples
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.verdict import MAX_LAG
 from testbed.stream.measurements import FloatArray, StreamMeasurements
@@ -215,10 +214,7 @@ def mean(rows: Sequence[Row], case: str, key: str) -> float:
 def half_width(rows: Sequence[Row], case: str, key: str) -> float | None:
     """Of the 95 % interval of the mean over repetitions (Student's t); None for a single run."""
     values: list[float] = [row[key] for row in rows if row["case"] == case]
-    if len(values) < 2:
-        return None
-    quantile = float(student_t.ppf(0.975, len(values) - 1))
-    return quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return samples.half_width(values) if len(values) > 1 else None
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

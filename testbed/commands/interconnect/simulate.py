@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -197,13 +197,12 @@ def _write_timeline(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
     """Mean over seeds and half its 95 % confidence interval (None where there is none)."""
-    from testbed.interconnect.results import interval
+    from testbed.model.samples import half_width
 
     values = [row[name] for row in rows if row[name] is not None]
     if not values:
         return None, None
-    mean, half = interval(values)
-    return mean, half if math.isfinite(half) else None
+    return statistics.fmean(values), half_width(values) if len(values) > 1 else None
 
 
 def _document(

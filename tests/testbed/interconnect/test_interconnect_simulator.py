@@ -22,7 +22,7 @@ from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.reference.reference_engine import ReferenceEngine
 from testbed.interconnect.reference.reference_parts import Buffer, Packet
 from testbed.interconnect.reference.reference_run import run_reference
-from testbed.interconnect.results import Outcome, Simulation, interval, summarize
+from testbed.interconnect.results import Outcome, Simulation, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic_files import read_messages
 from topologies import load_network
@@ -239,12 +239,6 @@ def test_a_schedule_holds_its_paths_frame_after_frame() -> None:
     assert injections.size_bytes is not None and injections.size_bytes.tolist() == [2048, 2048, 2048, 952]
     run = simulate(network, injections, THESIS)
     assert run.received == 4 and run.delivered[:2].max() <= run.born[2]
-
-
-def test_one_value_has_no_interval() -> None:
-    assert interval([2.0])[1] == float("inf")
-    mean, half = interval([1.0, 2.0, 3.0])
-    assert mean == 2.0 and half == pytest.approx(2.484, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,30 @@
+"""What a few independent samples say of their mean."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Mean (NaN of none), and ``half_width``."""
+    return (statistics.fmean(values) if values else math.nan), half_width(values)
+
+
+def half_width(values: Sequence[float]) -> float:
+    """Half the width of the 95 % confidence interval of the mean (Student's t); 0 for fewer than two values.
+
+    >>> round(half_width([1.0, 2.0, 3.0]), 3)
+    2.484
+    """
+    if len(values) < 2:
+        return 0.0
+    return t_quantile(len(values)) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def t_quantile(count: int) -> float:
+    """Of Student's t for the 95 % interval of a mean of ``count`` values."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, count - 1))
