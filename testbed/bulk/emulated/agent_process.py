@@ -6,7 +6,6 @@ The parent gives orders and reads reports (``testbed.bulk.agent_messages``); the
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import multiprocessing
 import os
@@ -17,11 +16,11 @@ from multiprocessing.connection import Connection
 from typing import cast
 
 from testbed.bulk.agent_messages import AgentFailed, Order, Report, decode, encode
+from testbed.emulation.sandbox.process_life import die_with_parent
 from testbed.errors import CapabilityError
 
 ANSWER_S = 60.0
 """How long a process may take to answer."""
-_PR_SET_PDEATHSIG = 1
 
 
 class AgentPort:
@@ -102,7 +101,7 @@ def process_groups(nodes: Sequence[str], killed: Sequence[str]) -> list[tuple[st
 
 def _child(pipe: Connection, other: Connection, run: Callable[[AgentPort], None]) -> None:
     other.close()
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(PermissionError):  # an ordinary user's processes wait their turn
         os.setpriority(os.PRIO_PROCESS, 0, -5)

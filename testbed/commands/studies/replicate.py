@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
+from testbed.emulation.sandbox.process_life import die_with_parent
 from testbed.errors import InputError
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, spokesman
@@ -29,7 +29,6 @@ DESCRIPTION = (
 )
 ATTEMPTS = 3
 GRACE_S = 30.0
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -178,7 +177,7 @@ def _child(words: Sequence[str], limit_s: float | None) -> tuple[int | None, str
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=subprocess.STDOUT,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
         try:
             code: int | None = child.wait(limit_s)
@@ -199,10 +198,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _closing(replication: Replication, index: Path, args: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import multiprocessing
 import os
@@ -21,6 +20,7 @@ from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import HEADER_BYTES, STREAM_UDP_PORT
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.sandbox.process_life import die_with_parent
 from testbed.errors import InvalidRunError
 from testbed.model.label_split import LabelSplit
 from testbed.model.wiring import WiredHost, Wiring
@@ -35,7 +35,6 @@ _MAX_TICK_S, _PORT_POLL_S = 0.01, 3e-5
 _WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
 _CLOCKS_WITHIN_S = 5e-5
 _SPARED_S = 0.05
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +117,7 @@ class EndpointProcess:
 
 def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
     """Die with the parent, wait for the start, answer with the result or the error's text."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(PermissionError):  # an ordinary user's processes wait their turn
         os.setpriority(os.PRIO_PROCESS, 0, -10)
