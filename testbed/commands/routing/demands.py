@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.parsing import rate_bps
+from testbed.commands.routing.coding_options import coding_of
 
 if TYPE_CHECKING:
     from testbed.routing.demands.matrix import DemandMatrix
@@ -56,16 +57,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; 1 where the independent check of a routing fails. Bad input raises InputError or TopologyError."""
     from testbed.routing.demands.methods import USUAL_METHODS, check_method
-    from testbed.routing.redundancy.coding import Coding
     from topologies import load_network
 
-    coding = Coding(
-        tolerance=args.tolerance,
-        source_packets=args.m,
-        decoding_error_rate=args.der,
-        large_blocks=args.large_blocks,
-        labels=args.labels,
-    )
+    coding = coding_of(args)
     methods = args.method or list(USUAL_METHODS)
     for method in methods:
         check_method(method)

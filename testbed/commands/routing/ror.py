@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.parsing import seconds
+from testbed.commands.routing.coding_options import coding_of
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead
@@ -57,16 +58,9 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0; bad input raises InputError or TopologyError."""
     from testbed.errors import InputError
     from testbed.routing import route_by_name, routing_method
-    from testbed.routing.redundancy.coding import Coding
     from topologies import load_network
 
-    coding = Coding(
-        tolerance=args.tolerance,
-        source_packets=args.m,
-        decoding_error_rate=args.der,
-        large_blocks=args.large_blocks,
-        labels=args.labels,
-    )
+    coding = coding_of(args)
     if (args.failure_s is None) != (args.between_s is None):
         raise InputError("give --failure-s and --between-s together: how long a failure lasts, how far apart they are")
     methods = args.method or ["capillary"]

@@ -1,0 +1,22 @@
+"""The options of a code and its tolerance, which the commands of routing share, as the value that they stand for."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from testbed.routing.redundancy.coding import Coding
+
+
+def coding_of(args: argparse.Namespace) -> Coding:
+    """--tolerance, --m, --der, --large-blocks and --labels. Raises InputError where they make no code."""
+    from testbed.routing.redundancy.coding import Coding
+
+    return Coding(
+        tolerance=args.tolerance,
+        source_packets=args.m,
+        decoding_error_rate=args.der,
+        large_blocks=args.large_blocks,
+        labels=args.labels,
+    )
