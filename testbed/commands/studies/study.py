@@ -111,7 +111,7 @@ class Study:
     def _open(self, args: argparse.Namespace, words: list[str]) -> StudyRun:
         from testbed.emulation.machine.provenance import describe_run
 
-        study = self.described(self._size(args))
+        study = described_study(self, self._size(args))
         if args.resume is not None:
             run = StudyRun.resume(args.resume, self.name, args.seed)
             run.manifest = replace(run.manifest, study=study)
@@ -119,10 +119,6 @@ class Study:
         command = f"testbed experiment run {self.name} {' '.join(words)}".strip()
         described = replace(describe_run(command=command, seed=args.seed), study=study)
         return StudyRun.new(args.results, self.name, described)
-
-    def described(self, size: str) -> dict[str, Any]:
-        """What its page says of it."""
-        return described_study(self, size)
 
     def _size(self, args: argparse.Namespace) -> str:
         """``quick``, ``full``, or ``own options`` where one of the study's own was given."""
