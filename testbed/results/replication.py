@@ -14,9 +14,10 @@ from testbed.results.study_store import POINTS
 MEND = "the stored run is damaged; remove its folder and run the study again"
 
 
-def stored_runs(root: Path) -> list[StoredRun]:
-    """Every run ``root/NAME/RUN`` in the order of names and times. Raises InputError, naming the file, for a damaged one."""
-    return [_stored(file.parent) for file in sorted(root.glob(f"*/*/{MANIFEST}"))]
+def stored_runs(root: Path, name: str | None = None) -> list[StoredRun]:
+    """Every run ``root/NAME/RUN``, or those of one study, by names and times. Raises InputError, naming the file, for a damaged one."""
+    below = root if name is None else root / name
+    return [_stored(file.parent) for file in sorted(below.glob(f"{'*/' if name is None else ''}*/{MANIFEST}"))]
 
 
 def _stored(place: Path) -> StoredRun:

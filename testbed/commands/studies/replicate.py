@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ GRACE_S = 30.0
 class Replication:
     """What is to be run, where it is kept, and what could not be run (study -> the last line that it wrote)."""
 
-    names: list[str]
+    studies: Mapping[str, Any]
     size: str
     root: Path
     seed: int
@@ -44,12 +44,11 @@ class Replication:
 
     def runs(self, name: str) -> list[StoredRun]:
         """Those stored of this study, size and seed."""
-        found = stored_runs(self.root)
-        return [r for r in found if (r.name, r.size, r.manifest.seed) == (name, self.size, self.seed)]
+        return [r for r in stored_runs(self.root, name) if (r.size, r.manifest.seed) == (self.size, self.seed)]
 
     def left(self) -> list[str]:
         """Studies that have no run that says something and are to be tried (again)."""
-        return [name for name in self.names if name not in self.broken and self._open(self.runs(name))]
+        return [name for name in self.studies if name not in self.broken and self._open(self.runs(name))]
 
     @staticmethod
     def _open(runs: Sequence[StoredRun]) -> bool:
@@ -101,15 +100,15 @@ def _run(args: argparse.Namespace) -> int:
     return _closing(replication, index, args)
 
 
-def _chosen(args: argparse.Namespace) -> list[str]:
+def _chosen(args: argparse.Namespace) -> dict[str, Any]:
     for name in args.only or ():
         known_experiment(name)
     of = chapters()
-    return [
-        name
-        for name in find_experiments()
+    return {
+        name: study
+        for name, study in find_experiments().items()
         if (not args.only or name in args.only) and (not args.chapter or of.get(name) in args.chapter)
-    ]
+    }
 
 
 def _shared_words(args: argparse.Namespace) -> list[str]:
@@ -118,7 +117,7 @@ def _shared_words(args: argparse.Namespace) -> list[str]:
 
 def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> None:
     """Until nothing is left or the time is over. A study whose run is invalid has its next turn after all others."""
-    total = len(replication.names)
+    total = len(replication.studies)
     with progress_bar("replicate") as show:
         for name in _in_turn(replication):
             remaining = None if deadline is None else deadline - time.monotonic()
@@ -138,19 +137,19 @@ def _in_turn(replication: Replication) -> Iterator[str]:
 
 def _order(replication: Replication, name: str) -> tuple[bool, float, str]:
     """Computed before timed ones; then by what an earlier run of any size took, those never run last."""
-    study = find_experiments()[name]
-    last = spokesman([r for r in stored_runs(replication.root) if r.name == name and r.manifest.seconds is not None])
+    last = spokesman([r for r in stored_runs(replication.root, name) if r.manifest.seconds is not None])
     seconds = float("inf") if last is None or last.manifest.seconds is None else last.manifest.seconds
-    return (not getattr(study, "shared", False), seconds, name)
+    return (not getattr(replication.studies[name], "shared", False), seconds, name)
 
 
 def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:
     """One study in a process of its own; returns what became of it in a line."""
+    study = replication.studies[name]
     words = ["experiment", "run", name, "--results", str(replication.root), "--seed", str(replication.seed)]
     words += ["--quick"] if replication.size == "quick" else []
-    words += replication.words if getattr(find_experiments()[name], "shared", False) else []
+    words += replication.words if getattr(study, "shared", False) else []
     part = next((r for r in replication.runs(name) if r.state == "unfinished" and r.points), None)
-    if part is not None and hasattr(find_experiments()[name], "points"):
+    if part is not None and hasattr(study, "points"):
         words += ["--resume", str(part.place)]
     began = time.monotonic()
     code, last = _child(words, limit_s)
@@ -201,11 +200,12 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _closing(replication: Replication, index: Path, args: argparse.Namespace) -> int:
-    states = {name: _state(replication, name) for name in replication.names}
+    stored = {name: replication.runs(name) for name in replication.studies}
+    states = {name: _state(replication, name, runs) for name, runs in stored.items()}
     left = [name for name, state in states.items() if state in ("invalid", "unfinished", "not run")]
     failed = [name for name, state in states.items() if state in ("failed", "cannot-tell", "broken")]
     if args.json:
-        print(json.dumps(_document(replication, states, index)))
+        print(json.dumps(_document(replication, stored, states) | {"book": str(index)}))
     else:
         for name, why in replication.broken.items():
             print(f"broken: {name}: {why}")
@@ -215,24 +215,25 @@ def _closing(replication: Replication, index: Path, args: argparse.Namespace) ->
     return 1 if failed else 4 if left else 0
 
 
-def _state(replication: Replication, name: str) -> str:
+def _state(replication: Replication, name: str, runs: Sequence[StoredRun]) -> str:
     if name in replication.broken:
         return "broken"
-    run = spokesman(replication.runs(name))
+    run = spokesman(runs)
     return "not run" if run is None else run.state
 
 
-def _document(replication: Replication, states: dict[str, str], index: Path) -> dict[str, Any]:
+def _document(
+    replication: Replication, stored: Mapping[str, Sequence[StoredRun]], states: Mapping[str, str]
+) -> dict[str, Any]:
     listed = []
-    for name, state in states.items():
-        runs = replication.runs(name)
+    for name, runs in stored.items():
         run = spokesman(runs)
         checks = run.verdict.checks if run is not None and run.verdict is not None else ()
         outcomes = [check.outcome for check in checks]
         listed.append(
             {
                 "name": name,
-                "state": state,
+                "state": states[name],
                 "run": None if run is None else str(run.place),
                 "seconds": None if run is None else run.manifest.seconds,
                 "checks": {outcome: outcomes.count(outcome) for outcome in ("holds", "fails", "cannot-tell")},
@@ -240,4 +241,4 @@ def _document(replication: Replication, states: dict[str, str], index: Path) -> 
                 "problem": replication.broken.get(name),
             }
         )
-    return {"size": replication.size, "results": str(replication.root), "studies": listed, "book": str(index)}
+    return {"size": replication.size, "results": str(replication.root), "studies": listed}
