@@ -47,9 +47,17 @@ def build_parser(chosen: str | None) -> OneLineParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (0 passed, 1 failed, 2 bad input, 3 machine lacks something, 4 run invalid)."""
     words = list(sys.argv[1:] if argv is None else argv)
+    return reported(lambda: _run(words))
+
+
+def _run(words: list[str]) -> int:
+    """Parse and run; argparse ends the program after --help and bad input, which is an exit code here."""
     chosen = next((w for w in words if not w.startswith("-")), None)
-    args = build_parser(chosen).parse_args(words)
-    return reported(lambda: int(args.run(args)))
+    try:
+        args = build_parser(chosen).parse_args(words)
+        return int(args.run(args))
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
 
 
 def _version() -> str:

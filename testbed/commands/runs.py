@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands import numbers
+
 if TYPE_CHECKING:
     from testbed.model.verdict import Verdict
 
@@ -20,7 +22,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everythin
     add(
         "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
     )
-    add("--seed", type=int, default=1, help=f"seed of {seeded} (default 1)")
+    add("--seed", type=numbers.seed, default=1, help=f"seed of {seeded} (default 1)")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add("--json", action="store_true", help="print one JSON object on stdout")
 

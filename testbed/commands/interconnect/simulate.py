@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands import numbers
 from testbed.commands.interconnect.simulate_options import (
     add_fault_options,
     add_ft_drb_options,
@@ -22,7 +23,6 @@ from testbed.commands.interconnect.simulate_options import (
     split_faults,
     trace_summary,
 )
-from testbed.commands.parsing import rate_bps, seconds, size_bytes
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
 
@@ -53,38 +53,49 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}',
     )
-    add("--rate", type=float, default=0.1, help="of every sender, on average (default 0.1)")
+    add("--rate", type=numbers.sending_rate, default=0.1, help="of every sender, on average (default 0.1)")
     add("--rate-unit", default="fraction", choices=("fraction", "packets/s"), help="of a link, or packets a second")
     add("--injection", default="poisson", choices=("poisson", "periodic", "burst"), help="when messages are made")
-    add("--burst", type=int, default=1, metavar="N", help="messages a burst (with --injection burst)")
+    add("--burst", type=numbers.count, default=1, metavar="N", help="messages a burst (with --injection burst)")
     add("--in-phase", action="store_true", help="all senders at the same moments (periodic and burst)")
     add("--routing", choices=("dor", "d-mod-k", "table", "shortest-path", "ft-drb"), help="default: the network's own")
     add("--deadlock", default="none", choices=("none", "nac", "virtual-channels"), help="how deadlocks are avoided")
-    add("--virtual-channels", type=int, metavar="N", help="of every link (default 2 with a dateline, else 1)")
+    add(
+        "--virtual-channels",
+        type=numbers.virtual_channels,
+        metavar="N",
+        help="of every link (default 2 with a dateline, else 1)",
+    )
     add(
         "--model",
         default="booksim",
         choices=("booksim", "thesis"),
         help="delays and buffers of a hop (default booksim)",
     )
-    add("--packet-bytes", type=size_bytes, default=2048, metavar="B", help="default 2048")
-    add("--buffer-bytes", type=size_bytes, default=4096, metavar="B", help="of every (virtual) channel (default 4096)")
-    add("--link-bps", type=rate_bps, default=2e9, metavar="BPS", help="of every link (default 2e9)")
+    add("--packet-bytes", type=numbers.size_bytes, default=2048, metavar="B", help="default 2048")
+    add(
+        "--buffer-bytes",
+        type=numbers.size_bytes,
+        default=4096,
+        metavar="B",
+        help="of every (virtual) channel (default 4096)",
+    )
+    add("--link-bps", type=numbers.rate_bps, default=2e9, metavar="BPS", help="of every link (default 2e9)")
     add("--arbitration", default="round-robin", choices=("round-robin", "fifo"))
     add(
         "--duration",
-        type=seconds,
+        type=numbers.simulated,
         metavar="S",
         help="messages are made so long (default: about 1500 messages a node, at most 1 s)",
     )
     add(
         "--warm-up",
-        type=seconds,
+        type=numbers.warm_up,
         metavar="S",
         help="messages made before do not count (default: a fifth of the duration)",
     )
-    add("--seed", type=int, default=1, help="first seed (default 1)")
-    add("--seeds", type=int, default=1, metavar="N", help="runs, seeds one after another (default 1)")
+    add("--seed", type=numbers.seed, default=1, help="first seed (default 1)")
+    add("--seeds", type=numbers.some, default=1, metavar="N", help="runs, seeds one after another (default 1)")
     add("--engine", default="compiled", choices=("compiled", "reference"), help="both give the same result")
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_fault_options(parser)
@@ -99,10 +110,6 @@ def run(args: argparse.Namespace) -> int:
     from testbed.interconnect.experiment import judge_runs
     from testbed.results.simulation_seeds import run_seeds
 
-    if not 1 <= args.seeds <= 10_000:
-        raise InputError(f"--seeds {args.seeds}: give 1 to 10000")
-    if args.seed < 0:
-        raise InputError(f"--seed {args.seed}: give 0 or more")
     if args.nac_timeline is not None and not args.nac_timeline.parent.is_dir():
         raise InputError(f"--nac-timeline {args.nac_timeline}: no such directory; give a file in one that exists")
     rows = run_seeds(

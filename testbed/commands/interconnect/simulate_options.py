@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import seconds, size_bytes
+from testbed.commands import numbers
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,20 +36,22 @@ _NAMES = {
 def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
     """Design alternatives of 3.6 (Table 3.2) and the numbers that the document does not give."""
     add = parser.add_argument_group("FT-DRB (with --routing ft-drb)").add_argument
-    add("--paths", type=int, metavar="N", help="most alternative paths of a pair (default 4)")
-    add("--first-paths", type=int, metavar="N", help="paths that a metapath starts with (default 1)")
+    add("--paths", type=numbers.simulated_paths, metavar="N", help="most alternative paths of a pair (default 4)")
+    add(
+        "--first-paths", type=numbers.simulated_paths, metavar="N", help="paths that a metapath starts with (default 1)"
+    )
     add(
         "--marking", choices=("ack", "clock", "hybrid"),
         help="a link is permanent after notifications in a row (default), after a time without a latency ACK, or either",
     )  # fmt: skip
-    add("--notifications", type=int, metavar="N", help="in a row, that mark a link (default 5)")
-    add("--marking-time", dest="marking_s", type=seconds, metavar="S", help="of marking by clock (default 0.05)")
+    add("--notifications", type=numbers.occurrences, metavar="N", help="in a row, that mark a link (default 5)")
+    add("--marking-time", dest="marking_s", type=numbers.short, metavar="S", help="of marking by clock (default 0.05)")
     add(
         "--probing", choices=("request", "clock", "hybrid"),
         help="marked paths are tried by one in so many messages (default), every so long, or either",
     )  # fmt: skip
-    add("--probe-every", type=int, metavar="N", help="one in N messages (default 100)")
-    add("--probe-time", dest="probe_s", type=seconds, metavar="S", help="of probing by clock (default 0.05)")
+    add("--probe-every", type=numbers.simulated_interval, metavar="N", help="one in N messages (default 100)")
+    add("--probe-time", dest="probe_s", type=numbers.short, metavar="S", help="of probing by clock (default 0.05)")
     add("--notifier", choices=("router", "destination"), help="who tells the source of a failure (default router)")
     add(
         "--link-up", choices=("probe", "router"), help="who finds that a link is mended: probes (default) or its router"
@@ -61,12 +63,21 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="notify the sources of all that waits for a failed link",
     )
-    add("--threshold", type=float, metavar="X", help="Thl over the zero-load latency of the pair (default 2)")
-    add("--tolerance", type=float, metavar="X", help="Tol over Thl (default 0.25)")
-    add("--ack-bytes", type=size_bytes, metavar="B", help="of every ACK (default 64)")
+    add(
+        "--threshold",
+        type=numbers.times_zero_load,
+        metavar="X",
+        help="Thl over the zero-load latency of the pair (default 2)",
+    )
+    add("--tolerance", type=numbers.share, metavar="X", help="Tol over Thl (default 0.25)")
+    add("--ack-bytes", type=numbers.size_bytes, metavar="B", help="of every ACK (default 64)")
     add("--always-metapaths", dest="always", action="store_true", default=None, help="without failures too, as DRB")
     add(
-        "--hop-cap", dest="hop_cap_diameters", type=int, metavar="N", help="diameters that make a livelock (default 16)"
+        "--hop-cap",
+        dest="hop_cap_diameters",
+        type=numbers.diameters,
+        metavar="N",
+        help="diameters that make a livelock (default 16)",
     )
 
 
@@ -76,17 +87,17 @@ def add_nac_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--nac-control",
         dest="nac_control_s",
-        type=seconds,
+        type=numbers.short,
         metavar="S",
         help="t_f, a control packet's hop (default 3.975e-7)",
     )
     add(
-        "--nac-retry", dest="nac_retry_s", type=seconds, metavar="S",
+        "--nac-retry", dest="nac_retry_s", type=numbers.short, metavar="S",
         help="until a blocked router identifies itself again (default (n + 1) t_f on a ring of n, 4 k t_f on a k-torus)",
     )  # fmt: skip
     add(
         "--nac-slack",
-        type=int,
+        type=numbers.packets_of_slack,
         metavar="N",
         help="act N packets before a buffer is full, the variant of 4.3 (default 0)",
     )

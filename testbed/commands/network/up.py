@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import parse_captures, size_bytes
+from testbed.commands import numbers
+from testbed.commands.parsing import parse_captures
 from testbed.errors import CapabilityError, InputError
 from testbed.report.progress_bar import spinner
 
@@ -31,7 +32,7 @@ def add_parser(subparsers: Any) -> None:
     add("--from", dest="source", metavar="NODE")
     add("--to", dest="sink", metavar="NODE")
     add("--pcap", action="append", default=[], metavar="LINK[=FILE]", help="record what arrives over a link, a->b")
-    add("--mtu", type=size_bytes, default=1500, help="of every interface, bytes (default 1500)")
+    add("--mtu", type=numbers.mtu_bytes, default=1500, help="of every interface, bytes (default 1500)")
     add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
     parser.set_defaults(run=run)
 

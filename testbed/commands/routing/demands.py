@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import rate_bps
+from testbed.commands import numbers
 from testbed.commands.routing.coding_options import coding_of
 
 if TYPE_CHECKING:
@@ -39,16 +39,21 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "REPETITA, SNDlib",
     )
     add("--between", choices=("switches", "hosts"), default="switches", help="end points of uniform and gravity")
-    add("--total", type=rate_bps, metavar="RATE", help="scale the matrix to this sum (default: as it is; 1Mbps a pair)")
+    add(
+        "--total",
+        type=numbers.rate_bps,
+        metavar="RATE",
+        help="scale the matrix to this sum (default: as it is; 1Mbps a pair)",
+    )
     add("--method", action="append", metavar="METHOD", help="may be repeated (default: single, ecmp, capillary, ...)")
-    add("--tolerance", type=float, default=0.05, metavar="T", help="of ROR (default 0.05)")
-    add("--m", type=int, default=20, metavar="M", help="source packets a block (default 20)")
-    add("--der", type=float, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
+    add("--tolerance", type=numbers.share, default=0.05, metavar="T", help="of ROR (default 0.05)")
+    add("--m", type=numbers.large_block_packets, default=20, metavar="M", help="source packets a block (default 20)")
+    add("--der", type=numbers.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
     add("--large-blocks", action="store_true", help="ROR by equation 29")
     add(
         "--labels", choices=("random", "stratified"), default="random", help="ROR for these labels (stratified is slow)"
     )
-    add("--seed", type=int, default=1, help="of the routing trees (default 1)")
+    add("--seed", type=numbers.seed, default=1, help="of the routing trees (default 1)")
     add("--links", action="store_true", help="list the load of every link too")
     add("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)

@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands import numbers
+
 if TYPE_CHECKING:
     from testbed.model.routes import SplitRoute
     from topologies.network import Link, LinkId, Network
@@ -38,16 +40,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--float", dest="floats", action="store_true", help="capillary loads in floats: many times faster"
     )
     parser.add_argument("--method", default="capillary", help="how to split it (default: capillary)")
-    parser.add_argument("--layers", type=_layer_count, metavar="K", help="keep to the first K capillary layers")
+    parser.add_argument("--layers", type=numbers.count, metavar="K", help="keep to the first K capillary layers")
     parser.add_argument("--certify", action="store_true", help="prove the full capillary route by the certificate")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
-
-
-def _layer_count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 1")
-    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:

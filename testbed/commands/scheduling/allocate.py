@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import rate_bps
+from testbed.commands import numbers
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,15 +24,21 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser("allocate", help="choose the nodes of a job", description=DESCRIPTION)
     add = parser.add_argument
     add("network", metavar="NETWORK", help="swiss-t1")
-    add("--nodes", type=int, required=True, metavar="N", help="how many nodes the job needs, 1 to 32")
-    add("--count", type=int, default=5, metavar="K", help="how many allocations to list (default 5)")
+    add("--nodes", type=numbers.job_nodes, required=True, metavar="N", help="how many nodes the job needs, 1 to 32")
+    add("--count", type=numbers.count, default=5, metavar="K", help="how many allocations to list (default 5)")
     add(
         "--occupied",
         default="0-0-0-0-0-0-0-0",
         metavar="COUNTS",
         help="nodes of each switch that are taken, as in 4-4-0-0-0-0-0-0 (default none)",
     )
-    add("--link-rate", type=rate_bps, default=LINK_BPS, metavar="BPS", help="of one link, in bit/s (default 688e6)")
+    add(
+        "--link-rate",
+        type=numbers.rate_bps,
+        default=LINK_BPS,
+        metavar="BPS",
+        help="of one link, in bit/s (default 688e6)",
+    )
     add("--json", action="store_true", help="print one JSON object on stdout")
     parser.set_defaults(run=run)
 

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import read_pattern, time_limit
+from testbed.commands import numbers
+from testbed.commands.parsing import read_pattern
 from testbed.commands.scheduling.schedule_extras import (
     add_extras,
     check_extras,
@@ -45,8 +46,8 @@ def add_parser(subparsers: Any) -> None:
     add("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
     add("--check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
     add("--method", default="liquid", choices=tuple(SCHEDULING_METHODS), help="default %(default)s")
-    add("--time-limit", type=time_limit, default=60.0, metavar="S", help="seconds (default %(default)g)")
-    add("--seed", type=int, default=1, help="default 1")
+    add("--time-limit", type=numbers.search_limit, default=60.0, metavar="S", help="seconds (default %(default)g)")
+    add("--seed", type=numbers.seed, default=1, help="default 1")
     add_extras(parser)
     add("--output", type=Path, metavar="FILE", help="write transfers and frames as JSON")
     add("--json", action="store_true", help="print one JSON object on stdout")
@@ -55,8 +56,6 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Schedule (or check) and show; 0 unless the input is bad."""
-    if args.seed < 0:
-        raise InputError(f"--seed {args.seed}: give 0 or more")
     check_extras(args)
     extras: dict[str, Any] = {}
     traffic, schedule = _checked(args) if args.check else _scheduled(args, extras)

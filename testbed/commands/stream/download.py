@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import rate_bps, read_faults, size_bytes
+from testbed.commands import numbers
+from testbed.commands.parsing import read_faults
 from testbed.commands.runs import add_run_options, show_checks
 from testbed.errors import InputError
 
@@ -32,17 +33,22 @@ def add_parser(subparsers: Any) -> None:
     add("network", metavar="NETWORK", help="catalogue name or file")
     add("--from", dest="source", required=True, metavar="NODE")
     add("--to", dest="sink", required=True, metavar="NODE", help="the switch where the last kilometre begins")
-    add("--size", type=size_bytes, default="4MB", metavar="SIZE", help="of the file (default %(default)s)")
+    add("--size", type=numbers.size_bytes, default="4MB", metavar="SIZE", help="of the file (default %(default)s)")
     add(
         "--last-rate",
-        type=rate_bps,
+        type=numbers.rate_bps,
         default="8Mbps",
         metavar="RATE",
         help="of the last kilometre (default %(default)s)",
     )
     add("--method", default="capillary", help="as of testbed route (default %(default)s)")
     add("--code", default="raptorq", choices=("raptorq", "reed-solomon"), help="default %(default)s")
-    add("--block-symbols", type=int, metavar="M", help="source symbols a block (default 500, Reed-Solomon 128)")
+    add(
+        "--block-symbols",
+        type=numbers.large_block_packets,
+        metavar="M",
+        help="source symbols a block (default 500, Reed-Solomon 128)",
+    )
     add(
         "--constant-rate",
         action="store_true",

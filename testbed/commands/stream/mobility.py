@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from testbed.commands.parsing import seconds
+from testbed.commands import numbers
 from testbed.commands.runs import add_run_options, command_line
 from testbed.commands.stream.stream_options import (
     add_stream_options,
@@ -32,10 +32,10 @@ def add_parser(subparsers: Any) -> None:
     add("network", nargs="+", metavar="NETWORK", help="a mobile network (manet:...) that walks on, or one file a frame")
     add("--from", dest="source", required=True, metavar="NODE")
     add("--to", dest="sink", required=True, metavar="NODE")
-    add("--frames", type=int, default=20, help="of a mobile network (default 20)")
-    add("--frame-s", type=seconds, default=5.0, metavar="S", help="how long each lasts (default 5)")
+    add("--frames", type=numbers.some, default=20, help="of a mobile network (default 20)")
+    add("--frame-s", type=numbers.answering, default=5.0, metavar="S", help="how long each lasts (default 5)")
     add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
-    add("--layers", type=int, default=3, metavar="K", help="capillary: the first K layers (default 3; 0: all)")
+    add("--layers", type=numbers.few, default=3, metavar="K", help="capillary: the first K layers (default 3; 0: all)")
     add(
         "--handover",
         choices=("after", "before"),
@@ -103,8 +103,6 @@ def frame_names(networks: list[str], count: int) -> tuple[str, ...]:
     """
     if len(networks) > 1:
         return tuple(networks)
-    if not 1 <= count <= 10_000:
-        raise InputError(f"--frames {count}: give 1 to 10000")
     name = networks[0]
     if name.partition(":")[0] != "manet":
         raise InputError(f"{name!r} does not move; give a mobile network (manet:...) or one file a frame")

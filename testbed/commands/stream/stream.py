@@ -8,7 +8,8 @@ import sys
 from dataclasses import asdict, replace
 from typing import Any
 
-from testbed.commands.parsing import parse_captures, seconds, size_bytes
+from testbed.commands import numbers
+from testbed.commands.parsing import parse_captures
 from testbed.commands.runs import add_run_options, command_line
 from testbed.commands.stream.stream_options import (
     add_fault_options,
@@ -35,7 +36,12 @@ def add_parser(subparsers: Any) -> None:
         metavar="A:B",
         help="a second stream at once, from A to B; may be repeated",
     )
-    add("--background-mbps", type=float, default=0.0, help="TCP between the two ends besides (emulation; default none)")
+    add(
+        "--background-mbps",
+        type=numbers.background_mbps,
+        default=0.0,
+        help="TCP between the two ends besides (emulation; default none)",
+    )
     add(
         "--queues",
         choices=("fifo", "priority"),
@@ -43,14 +49,14 @@ def add_parser(subparsers: Any) -> None:
         help="of every link: one for all, or streams before TCP (emulation; default %(default)s)",
     )
     add("--method", default="capillary", help="routing method (default capillary; see testbed route)")
-    add("--layers", type=int, metavar="K", help="capillary: only the first K layers")
-    add("--duration", type=seconds, metavar="S", help="default: until the last fault has been answered")
+    add("--layers", type=numbers.count, metavar="K", help="capillary: only the first K layers")
+    add("--duration", type=numbers.duration, metavar="S", help="default: until the last fault has been answered")
     add("--pcap", action="append", default=[], metavar="LINK=FILE", help="record a link, a->b=FILE (emulation)")
-    add("--mtu", type=size_bytes, default=1500, help="of every interface, bytes (default 1500)")
+    add("--mtu", type=numbers.mtu_bytes, default=1500, help="of every interface, bytes (default 1500)")
     add_stream_options(parser)
     add_fault_options(parser)
     add("--probe-block-size", action="store_true", help="fix N, count decoding failures at N and N-1 over --blocks")
-    add("--blocks", type=int, default=10_000, help="of --probe-block-size, for each N (default 10000)")
+    add("--blocks", type=numbers.blocks, default=10_000, help="of --probe-block-size, for each N (default 10000)")
     add("--probe-link", metavar="LINK", help="a->b that is down while probing (default: the most loaded one)")
     add_routing_options(parser)
     add_run_options(parser, seeded="labels, faults and content")
@@ -81,8 +87,6 @@ def _probe(args: argparse.Namespace, request: Any, fabric_name: str) -> int:
     """Two runs at fixed block sizes, decoding failures counted against theory, printed with the verdict."""
     from testbed.stream.probe_session import probe
 
-    if args.blocks < 100:
-        raise InputError(f"--blocks {args.blocks}: give 100 or more, 10000 for a verdict at an error rate of 1e-2")
     steps, verdict, probed, fabric = probe(request, fabric_name, blocks=args.blocks, link=args.probe_link)
     if args.json:
         listed = [asdict(step) for step in steps]
@@ -101,8 +105,6 @@ def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
     from testbed.commands.stream.closing import show_result
     from testbed.stream.suite import Suite, run_suite
 
-    if not 0 <= args.background_mbps <= 1000:
-        raise InputError(f"--background-mbps {args.background_mbps:g}: give 0 to 1000")
     options: dict[str, Any] = {}
     if fabric == "emulation":
         captures = parse_captures(args.pcap, load_network(args.network), named=True)

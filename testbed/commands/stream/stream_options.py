@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from testbed.commands.parsing import read_faults, seconds, size_bytes
-from testbed.errors import InputError
+from testbed.commands import numbers
+from testbed.commands.parsing import read_faults
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_poisson
 from testbed.faults.schedules import PoissonFaults
@@ -29,28 +29,43 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--profile", action=_Profile, choices=tuple(PROFILES), help="voip, video: rate, M, symbol size, playback buffer"
     )
-    add("--rate-pps", type=float, default=usual.rate_pps, help="source packets a second (default %(default)g)")
-    add("--m", type=int, default=usual.source_packets, help="source packets a block (default %(default)s)")
-    add("--tolerance", type=float, default=usual.tolerance, help="loss tolerated at rest (default %(default)g)")
-    add("--der", type=float, default=usual.decoding_error_rate, help="decoding error rate (default %(default)g)")
+    add(
+        "--rate-pps",
+        type=numbers.rate_pps,
+        default=usual.rate_pps,
+        help="source packets a second (default %(default)g)",
+    )
+    add(
+        "--m",
+        type=numbers.block_packets,
+        default=usual.source_packets,
+        help="source packets a block (default %(default)s)",
+    )
+    add("--tolerance", type=numbers.share, default=usual.tolerance, help="loss tolerated at rest (default %(default)g)")
+    add(
+        "--der",
+        type=numbers.probability,
+        default=usual.decoding_error_rate,
+        help="decoding error rate (default %(default)g)",
+    )
     add("--labels", choices=("stratified", "random"), default=usual.labels)
     add(
         "--symbol-bytes",
-        type=size_bytes,
+        type=numbers.symbol_bytes,
         default=usual.symbol_bytes,
         help="bytes of a coded symbol (default %(default)s)",
     )
     add(
         "--playback",
-        type=seconds,
+        type=numbers.buffering,
         default=usual.playback_s,
         metavar="S",
         help=f"playback buffer (default {usual.playback_s:g} s at {usual.rate_pps:g} packets a second)",
     )
-    add("--most-overhead", type=float, help="cap of (N - M) / M (default: what the links can call for)")
+    add("--most-overhead", type=numbers.overhead, help="cap of (N - M) / M (default: what the links can call for)")
     add(
         "--hold",
-        type=seconds,
+        type=numbers.holding,
         default=usual.hold_s,
         metavar="S",
         help="before redundancy falls (default %(default)g s)",
@@ -74,10 +89,22 @@ def add_fault_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--faults", default="each-link", metavar="each-link|none|poisson:...|FILE", help=FAULTS_HELP)
     add("--fault-kind", choices=("down", "blackhole", "loss"), default="down", help="of each-link (default down)")
-    add("--fault-loss", type=float, default=0.5, metavar="FRACTION", help="of --fault-kind loss (default 0.5)")
+    add(
+        "--fault-loss",
+        type=numbers.fraction,
+        default=0.5,
+        metavar="FRACTION",
+        help="of --fault-kind loss (default 0.5)",
+    )
     add("--one-way", action="store_true", help="each-link: break only the loaded direction")
-    add("--precision", type=float, default=1.0, metavar="POINTS", help="of measured loss, in points (default 1)")
-    add("--links", type=int, metavar="N", help="each-link: at most N links, evenly over their loads")
+    add(
+        "--precision",
+        type=numbers.points,
+        default=1.0,
+        metavar="POINTS",
+        help="of measured loss, in points (default 1)",
+    )
+    add("--links", type=numbers.count, metavar="N", help="each-link: at most N links, evenly over their loads")
 
 
 def stream_parameters(args: argparse.Namespace) -> StreamParameters:
@@ -115,8 +142,6 @@ def _faults(args: argparse.Namespace) -> EachLink | PoissonFaults | tuple[Fault,
     if args.faults.startswith("poisson:"):
         return parse_poisson(args.faults)
     if args.faults == "each-link":
-        if args.links is not None and args.links < 1:
-            raise InputError(f"--links {args.links}: give 1 or more")
         return EachLink(
             kind=args.fault_kind,
             direction="forward" if args.one_way else "both",

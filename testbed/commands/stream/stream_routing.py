@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from testbed.commands import numbers
 from testbed.commands.parsing import read_faults
 from testbed.commands.runs import keep_run, show_verdict
 from testbed.commands.stream.stream_options import NO_FILE
@@ -44,24 +45,44 @@ def add_routing_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("--routing ft-drb").add_argument
     add("--notify", choices=("both", "controller", "header"), default=usual.notify, help="who tells of a dead link")
     add("--link-up", choices=("probe", "controller"), default=usual.link_up, help="how a cable is found to be back")
-    add("--paths", type=int, default=usual.paths, help="most paths of a metapath (default %(default)s)")
-    add("--first-paths", type=int, default=usual.first_paths, help="it starts with (default %(default)s)")
-    add("--notifications", type=int, default=usual.notifications, help="in a row, mark a cable (default %(default)s)")
+    add(
+        "--paths",
+        type=numbers.metapath_paths,
+        default=usual.paths,
+        help="most paths of a metapath (default %(default)s)",
+    )
+    add(
+        "--first-paths",
+        type=numbers.metapath_paths,
+        default=usual.first_paths,
+        help="it starts with (default %(default)s)",
+    )
+    add(
+        "--notifications",
+        type=numbers.occurrences,
+        default=usual.notifications,
+        help="in a row, mark a cable (default %(default)s)",
+    )
     add(
         "--probe-every",
-        type=int,
+        type=numbers.probe_interval,
         default=usual.probe_every,
         metavar="N",
         help="one diverted packet in N (default %(default)s)",
     )
     add(
         "--silence-ms",
-        type=float,
+        type=numbers.milliseconds,
         default=1e3 * usual.silence_s,
         help="until a packet counts as missing (default %(default)g)",
     )
-    add("--thl", type=float, default=usual.threshold, help="Thl over the zero-load latency (default %(default)g)")
-    add("--tol", type=float, default=usual.tolerance, help="Tol over Thl (default %(default)g)")
+    add(
+        "--thl",
+        type=numbers.times_zero_load,
+        default=usual.threshold,
+        help="Thl over the zero-load latency (default %(default)g)",
+    )
+    add("--tol", type=numbers.share, default=usual.tolerance, help="Tol over Thl (default %(default)g)")
     add("--metapaths-always", action="store_true", help="metapaths without failures too, as DRB")
 
 

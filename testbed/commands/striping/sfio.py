@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import rate_bps, search_limit, size_bytes
+from testbed.commands import numbers
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
 
@@ -31,15 +31,20 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser("sfio", help="striped files over an emulated network", description=DESCRIPTION)
     add = parser.add_argument
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
-    add("--compute-nodes", type=int, required=True, metavar="N")
-    add("--io-nodes", type=int, required=True, metavar="N")
-    add("--stripe-unit", type=size_bytes, default=200, metavar="BYTES", help="default 200")
-    add("--file-size", type=size_bytes, metavar="SIZE", help="default 200 kB for each pair of hosts, 4 MB at least")
+    add("--compute-nodes", type=numbers.some, required=True, metavar="N")
+    add("--io-nodes", type=numbers.some, required=True, metavar="N")
+    add("--stripe-unit", type=numbers.size_bytes, default=200, metavar="BYTES", help="default 200")
+    add(
+        "--file-size",
+        type=numbers.size_bytes,
+        metavar="SIZE",
+        help="default 200 kB for each pair of hosts, 4 MB at least",
+    )
     add("--operation", choices=("write", "read", "both"), default="write", help="default write")
     add("--access", choices=("contiguous", "strided", "random", "matrix-columns"), default="contiguous")
     add(
         "--block-size",
-        type=size_bytes,
+        type=numbers.size_bytes,
         default=1000,
         metavar="SIZE",
         help="of strided and random access (default 1000)",
@@ -52,14 +57,20 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--schedule", choices=("none", "liquid"), default="none", help="order of the transfers (default none)")
     add("--switching", choices=("packet", "circuit"), help="default: circuit with --schedule liquid, else packet")
-    add("--repeat", type=int, default=1, metavar="N", help="carry every operation out N times (default 1)")
-    add("--link-rate", type=rate_bps, default="20M", metavar="RATE", help="of every link (default 20M)")
+    add("--repeat", type=numbers.some, default=1, metavar="N", help="carry every operation out N times (default 1)")
+    add("--link-rate", type=numbers.rate_bps, default="20M", metavar="RATE", help="of every link (default 20M)")
     add("--routing", help="static routing method (default: the network's own)")
     add("--placement", choices=("first", "random"), default="first", help="which hosts take part (default first)")
     add("--fault", action="append", default=[], metavar="LINK@START-STOP", help="cut a link, as in s1->s2@0.2-3")
     add("--kill", action="append", default=[], metavar="NODE@S", help="end a listener S seconds after the start")
     add("--root", type=Path, metavar="DIR", help="keep the subfiles there (default: they are removed)")
-    add("--time-limit", type=search_limit, default=10.0, metavar="S", help="of the search for a schedule (default 10)")
+    add(
+        "--time-limit",
+        type=numbers.search_limit,
+        default=10.0,
+        metavar="S",
+        help="of the search for a schedule (default 10)",
+    )
     add_run_options(parser)
     parser.set_defaults(run=run)
 

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands import numbers
 from testbed.errors import InputError
 from testbed.model.json_values import read_json, read_text
 
@@ -34,7 +35,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("campaign", metavar="FILE|NAME", nargs="?", help="a TOML or JSON file, or one of --list")
     parser.add_argument("--list", action="store_true", help="the campaigns that come with the testbed")
-    parser.add_argument("--workers", type=int, default=2, help="processes of the local cluster (default 2)")
+    parser.add_argument(
+        "--workers", type=numbers.processes, default=2, help="processes of the local cluster (default 2)"
+    )
     parser.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler to use instead")
     parser.add_argument(
         "--resume",
@@ -56,8 +59,6 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             "campaign: give a file or a name; testbed campaign --list names those that come with the testbed"
         )
-    if args.workers < 1:
-        raise InputError(f"--workers {args.workers}: give 1 or more")
     campaign = load_campaign(args.campaign)
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
     from testbed.campaigns.figures import campaign_figures

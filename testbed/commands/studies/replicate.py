@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from testbed.commands import numbers
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
 from testbed.emulation.sandbox.process_life import die_with_parent
-from testbed.errors import InputError
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, spokesman
 from testbed.report.progress_bar import progress_bar
@@ -67,15 +67,20 @@ def add_parser(subparsers: Any) -> None:
     size.add_argument("--quick", action="store_true", help="every study at its reduced size")
     add(
         "--chapter",
-        type=int,
+        type=numbers.any_whole,
         action="append",
         choices=(2, 3, 4, 5),
         help="only the studies of this chapter (repeatable)",
     )
     add("--only", action="append", metavar="NAME", help="only this study (repeatable)")
-    add("--hours", type=float, metavar="H", help="stop after so many hours; what is stored by then is kept")
-    add("--seed", type=int, default=1, help="seed of every study (default 1)")
-    add("--workers", type=int, default=2, help="processes that share the points of computed studies (default 2)")
+    add("--hours", type=numbers.hours, metavar="H", help="stop after so many hours; what is stored by then is kept")
+    add("--seed", type=numbers.seed, default=1, help="seed of every study (default 1)")
+    add(
+        "--workers",
+        type=numbers.processes,
+        default=2,
+        help="processes that share the points of computed studies (default 2)",
+    )
     add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share them instead")
     add("--results", type=Path, help="where runs are kept (default: replication, with --quick results/replication)")
     add("--book", action="store_true", help="run nothing, only write the book of what is stored")
@@ -87,10 +92,6 @@ def add_parser(subparsers: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     from testbed.commands.studies.book import write_book
 
-    if args.hours is not None and not 0 < args.hours <= 10_000:
-        raise InputError(f"--hours {args.hours:g}: give a number of hours above 0, up to 10000")
-    if args.workers < 1:
-        raise InputError(f"--workers {args.workers}: give 1 or more")
     root = args.results or Path("results/replication" if args.quick else "replication")
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
     if not args.book:

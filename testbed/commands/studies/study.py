@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from testbed.commands import numbers
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.runs import show_verdict
-from testbed.errors import InputError
 from testbed.model.json_values import json_ready
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import rendered
@@ -72,12 +72,12 @@ class Study:
         parser = OneLineParser(prog=program or f"testbed experiment run {self.name}", description=self.does)
         add = parser.add_argument
         add("--quick", action="store_true", help="a small version, under a minute")
-        add("--seed", type=int, default=1, help="seed of everything random (default 1)")
+        add("--seed", type=numbers.seed, default=1, help="seed of everything random (default 1)")
         add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
         add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
         add("--json", action="store_true", help="print one JSON object on stdout")
         if self.shared:
-            add("--workers", type=int, default=1, help="processes that share the points (default 1)")
+            add("--workers", type=numbers.processes, default=1, help="processes that share the points (default 1)")
             add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share the points instead")
         if self.options is not None:
             self.options(parser)
@@ -87,8 +87,6 @@ class Study:
     def _run(self, args: argparse.Namespace, words: list[str]) -> int:
         if self.configure is not None:
             self.configure(args)
-        if self.shared and args.workers < 1:
-            raise InputError(f"--workers {args.workers}: give 1 or more")
         if self.emulation:
             self._enter_sandbox(words)
         points = [dict(json_ready(point)) for point in self.points(args.quick, args.seed)]

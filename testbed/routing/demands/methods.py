@@ -17,6 +17,7 @@ from testbed.routing.demands.splits import RoutedDemands
 from testbed.routing.demands.trade import least_redundancy
 from testbed.routing.methods import METHOD_NAMES, routing_method
 
+MAX_PATHS = 1000
 USUAL_PATHS = 4
 """Paths a pair, as Kumar et al. 2018."""
 JOINT_NAMES = ("ksp:K", "semi-ksp:K", "raecke", "smore:K", "optimum", "fair", "least-ror:B")
@@ -65,8 +66,8 @@ def check_method(method: str) -> None:
     """Raise InputError for a name that is none, before any network is read."""
     name, colon, number = method.partition(":")
     if name in ("ksp", "semi-ksp", "smore"):
-        if colon and not (number.isascii() and number.isdigit() and int(number) >= 1):
-            raise InputError(f"method {method!r}: {number!r} must be a whole number of paths, 1 or more")
+        if colon and not (number.isascii() and number.isdigit() and len(number) < 5 and 1 <= int(number) <= MAX_PATHS):
+            raise InputError(f"method {method!r}: {number!r} must be a whole number of paths, 1 to {MAX_PATHS}")
         return
     if method in ("raecke", "optimum", "fair"):
         return

@@ -76,7 +76,7 @@ def test_second_stream_is_in_the_document(capsys: pytest.CaptureFixture[str], tm
         (["--also", "s2"], "write A:B"),
         (["--background-mbps", "1"], "needs the emulated fabric"),
         (["--queues", "priority"], "--queues priority needs the emulated fabric"),
-        (["--background-mbps", "-1"], "give 0 to 1000"),
+        (["--background-mbps", "-1"], "0 to 1000"),
         (["--faults", "poisson:rate=1"], "lasts= is missing"),
         (["--faults", "poisson:rat=1,lasts=1"], "is none of rate="),
         (["--faults", "poisson:rate=x,lasts=1"], "is no number"),
@@ -97,9 +97,9 @@ def test_options_that_cannot_be_used_are_named(
     [
         (["torus:4x4"], "does not move"),
         (["manet:nodes=20,frame=3"], "leave frame= out"),
-        (["manet:nodes=20", "--frames", "0"], "give 1 to 10000"),
+        (["manet:nodes=20", "--frames", "0"], "1 to 10000"),
         (["manet:nodes=20", "--faults", "each-link"], "give none or poisson"),
-        (["manet:nodes=20", "--frame-s", "0"], "give 0.1 to 3600"),
+        (["manet:nodes=20", "--frame-s", "0"], "give seconds, 0.1 to 3600"),
     ],
 )
 def test_movement_that_cannot_be_played_is_refused(

@@ -75,7 +75,7 @@ def test_switch_without_hosts_gets_hosts_of_its_own(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (["up", "no-such-network"], "no-such-network"),
-        (["up", "ring:3", "--mtu", "10"], "MTU"),
+        (["up", "ring:3", "--mtu", "10"], "--mtu"),
         (["up", "ring:3", "--from", "h0"], "--route"),
         (["up", "ring:3", "--route", "capillary", "--from", "h0"], "--to"),
         (["up", "ring:3", "--route", "capillary", "--from", "h0", "--to", "h77"], "h77"),

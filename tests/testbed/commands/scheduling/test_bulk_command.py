@@ -63,7 +63,7 @@ def test_a_ring_that_deadlocks_may_end_the_run_and_says_so(tmp_path: Path) -> No
     ("words", "says"),
     [
         ((NETWORK, "--message-size", "much"), "--message-size"),
-        ((NETWORK, "--message-size", "0"), "one byte or more"),
+        ((NETWORK, "--message-size", "0"), "give bytes, 1 to"),
         ((NETWORK, "--link-rate", "-1"), "--link-rate"),
         ((NETWORK, "--method", "best"), "'best'"),
         ((NETWORK, "--kill", "r5"), "NODE@SECONDS"),

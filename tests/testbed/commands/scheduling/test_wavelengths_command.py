@@ -59,14 +59,14 @@ def test_bad_input_is_one_line_that_says_how_to_mend_it(tmp_path: Path) -> None:
     empty.write_text('{"pairs": []}')
     named.write_text('{"pairs": [["e1", "e99"]]}')
     for words, said in (
-        (("optical-cloud", "--wavelengths", "0"), "give 1 to"),
+        (("optical-cloud", "--wavelengths", "0"), "1 to 10000"),
         (("ring:5",), "give --wavelengths"),
         (("optical-cloud", "--pattern", str(tmp_path / "none.json")), "give all-to-all or a file"),
         (("optical-cloud", "--pattern", str(broken)), "not JSON"),
         (("optical-cloud", "--pattern", str(empty)), "one pair or more"),
         (("optical-cloud", "--pattern", str(named)), "no node 'e99'"),
         (("optical-cloud", "--method", "best"), "there are liquid"),
-        (("optical-cloud", "--packets", "0", "--fabric", "simulator"), "--packets 0"),
+        (("optical-cloud", "--packets", "0", "--fabric", "simulator"), "--packets: '0'"),
         (("optical-cloud", "--wavelengths", "5000", "--fabric", "simulator"), "at most 4093"),
         (("optical-cloud", "--time-limit", "0"), "--time-limit: '0': give seconds, more than 0"),
     ):

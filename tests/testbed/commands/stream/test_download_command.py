@@ -46,9 +46,9 @@ def test_without_a_fault_little_more_is_sent_than_the_file(tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--size", "0"], "give one byte or more"),
+        (["--size", "0"], "give bytes, 1 to"),
         (["--size", "1e12"], "file of"),
-        (["--last-rate", "0"], "give bits a second, above 0"),
+        (["--last-rate", "0"], "give bits a second, more than 0"),
         (["--method", "nothing"], "'nothing'"),
         (["--to", "t0"], "is a host"),
         (["--to", "s99"], "s99"),

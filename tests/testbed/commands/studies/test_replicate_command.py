@@ -143,8 +143,8 @@ def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, the
     ("words", "message"),
     [
         (["--only", "ror_layer"], "no experiment 'ror_layer'; did you mean ror_layers?"),
-        (["--hours", "nan"], "--hours nan: give a number of hours above 0, up to 10000"),
-        (["--workers", "0"], "--workers 0: give 1 or more"),
+        (["--hours", "nan"], "--hours: 'nan': give hours, more than 0 and at most 10000"),
+        (["--workers", "0"], "--workers: '0': give a whole number, 1 to 256"),
         (["--book", "--pages", "nowhere"], "chapter_2.md: no such page"),
     ],
 )
