@@ -218,10 +218,7 @@ def test_a_routing_that_needs_switches_says_so_on_the_simulated_fabric(
         (["--faults", "poisson:rate=1,lasts=1"], "each-link, none or a file"),
         (["--also", "s2:s5"], "--also"),
         (["--layers", "2"], "--layers"),
-        (["--paths", "0"], "paths"),
-        (["--silence-ms", "0"], "silence"),
         (["--rate-pps", "20000"], "80 %"),
-        (["--links", "0"], "--links"),
     ],
 )
 def test_what_a_reactive_routing_cannot_do_is_said_before_anything_is_built(words: list[str], says: str) -> None:
