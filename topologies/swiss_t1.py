@@ -109,7 +109,7 @@ def bottleneck_loads(allocations: NDArray[np.integer]) -> NDArray[np.int64]:
         )
     columns = [np.ascontiguousarray(counts[:, i]) for i in range(SWITCHES)]
     worst: NDArray[np.int64] = counts.sum(axis=1)
-    for users in _users_of_core_links().values():
+    for users in core_users().values():
         load = np.zeros(len(counts), np.int64)
         for i, j in users:
             load += columns[i] * columns[j]
@@ -117,7 +117,8 @@ def bottleneck_loads(allocations: NDArray[np.integer]) -> NDArray[np.int64]:
     return worst
 
 
-def _users_of_core_links() -> dict[tuple[int, int], list[tuple[int, int]]]:
+def core_users() -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """Link between switches -> the pairs (from switch, to switch) whose messages cross it, by Table 2; all 0-based."""
     users: dict[tuple[int, int], list[tuple[int, int]]] = {pair: [] for pair in CORE_PAIRS}
     for i in range(SWITCHES):
         for j in range(SWITCHES):

@@ -1,7 +1,6 @@
-"""Pairs of a compute and an I/O process put on nodes of Swiss-T1 at random, 53 times each (Gabrielyan 2007, figure 21).
-
-What the network lets through is computed for all of them; some, or all, are written on switches.
-"""
+"""Nodes of Swiss-T1 taken at random, as a job launcher would: what the network lets through of 53 placements of each size
+(Gabrielyan 2007, figure 21), and of half of the nodes sending to the other half (figure 19). Computed; ``sfio_placed_writes``
+writes some of them on switches."""
 
 from __future__ import annotations
 
@@ -12,22 +11,25 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from experiments.sfio.figures import BLUE, GREY, OCHRE, finish_by_nodes
-from experiments.sfio.runs import accessed, at_least
-from testbed.model.verdict import Check
+from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, finish_by_nodes
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 
 Row = Mapping[str, Any]
 PLACEMENTS = 53
 """Measurements of each number of nodes in Figure 21."""
-NODES_OF_SWITCHES = tuple(switch for switch in range(8) for _ in range(4))
-PREDICTED = "placed-predicted"
-MEASURED = {
-    "placed-liquid": ("liquid schedule", BLUE, "liquid", -0.28),
-    "placed": ("circuits as they come", OCHRE, "none", 0.28),
-}
-ORDER_TOLERANCE, MIN_LIQUID = 0.2, 0.85
+NODES = (*range(2, 31, 2), 31, 32)
+QUICK_NODES = (8, 10, 12, 16, 18, 24, 26, 31, 32)
+DRAWS, QUICK_DRAWS = 2000, 300
+"""Of half of the nodes sending to the other half, of each number of nodes."""
+STRIPE_UNIT, LINK_RATE_BPS, PAIR_BYTES = 200, 5e6, 40_000
+NODES_OF_SWITCHES = tuple(switch for switch in range(SWITCHES) for _ in range(NODES_PER_SWITCH))
+STEPS = ((8, 10), (16, 18), (24, 26))
 FREE_NODES, CROWDED_NODES, MAX_CROWDED = 12, 24, 0.8
 """From half of the machine on the network is a major bottleneck: what a node gets at 24 nodes over what it gets at 12."""
+DOCUMENT_LINKS = (150 / 86, 350 / 50)
+"""150 to 350 MB/s at 31 nodes (section 2.10) in links of Swiss-T1: of 86 MB/s (3.8.1) the least, of 50 MB/s (2.8.2) the most."""
 
 
 def random_allocation(nodes: int, placement: int, seed: int) -> str:
@@ -37,139 +39,269 @@ def random_allocation(nodes: int, placement: int, seed: int) -> str:
     '4-4-4-4-4-4-4-4'
     """
     taken = random.Random(f"{seed}/{nodes}/{placement}").sample(NODES_OF_SWITCHES, nodes)
-    return "-".join(str(taken.count(switch)) for switch in range(8))
+    return "-".join(str(taken.count(switch)) for switch in range(SWITCHES))
 
 
-def placed_points(
-    predicted_nodes: Sequence[int], measured_nodes: Sequence[int], measured: int, pair_bytes: int, seed: int
-) -> list[dict[str, Any]]:
-    """All placements predicted; of the first ``measured`` both orders on switches, one placement of all sizes after another."""
-
-    def point(nodes: int, placement: int, series: str) -> dict[str, Any]:
-        allocation = random_allocation(nodes, placement, seed)
-        common = {"nodes": nodes, "allocation": allocation, "series": series, "pair_bytes": pair_bytes}
-        return {**common, "placement": placement, "seed": seed}
-
-    predicted = [point(nodes, k, PREDICTED) for nodes in predicted_nodes for k in range(PLACEMENTS)]
-    return predicted + [
-        point(nodes, k, series) for k in range(measured) for nodes in measured_nodes for series in MEASURED
-    ]
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every placement of every number of nodes, and the halves of each even number."""
+    sizes = QUICK_NODES if quick else NODES
+    placed = [{**placed_point(nodes, k, seed), "draws": None} for k in range(PLACEMENTS) for nodes in sizes]
+    draws = QUICK_DRAWS if quick else DRAWS
+    return placed + [{"nodes": nodes, "draws": draws, "seed": seed} for nodes in sizes if nodes % 2 == 0]
 
 
-def measure_placed(point: Row, *, stripe_unit: int, link_rate_bps: float) -> dict[str, Any]:
-    """One collective write of the placement, or what is predicted of it."""
-    network = f"swiss-t1:allocation={point['allocation']}"
-    options: dict[str, Any] = {
+def placed_point(nodes: int, placement: int, seed: int) -> dict[str, Any]:
+    """What names one placement, and what is written."""
+    allocation = random_allocation(nodes, placement, seed)
+    return {
+        "nodes": nodes,
+        "allocation": allocation,
+        "placement": placement,
+        "pair_bytes": PAIR_BYTES,
+        "seed": seed,
+    }
+
+
+def placed_options(point: Row, schedule: str) -> dict[str, Any]:
+    """Of a collective write of the placement."""
+    return {
         "compute_nodes": point["nodes"],
         "io_nodes": point["nodes"],
-        "stripe_unit": stripe_unit,
+        "stripe_unit": STRIPE_UNIT,
         "file_bytes": point["nodes"] ** 2 * point["pair_bytes"],
-        "schedule": "none" if point["series"] == PREDICTED else MEASURED[point["series"]][2],
+        "schedule": schedule,
         "switching": "circuit",
-        "link_rate_bps": link_rate_bps,
+        "link_rate_bps": LINK_RATE_BPS,
         "order": "random",
         "seed": point["seed"] * 1000 + point["placement"],
     }
-    return _predicted(network, options) if point["series"] == PREDICTED else accessed(network, **options)
 
 
-def _predicted(network: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def measure(point: Row) -> dict[str, Any]:
     """Of circuits asked for as they come, in virtual time; and the liquid throughput, which no order exceeds."""
+    if point["draws"] is not None:
+        return {"halves_links": half_throughputs(point["nodes"], point["draws"], point["seed"])}
     from testbed.striping.plan import StripingOptions
     from testbed.striping.prediction import predict
     from testbed.striping.session import MTU_BYTES, plan_session
 
-    prediction = predict(plan := plan_session(network, StripingOptions(**options), now=time.monotonic), MTU_BYTES)
+    options = StripingOptions(**placed_options(point, "none"))
+    plan = plan_session(f"swiss-t1:allocation={point['allocation']}", options, now=time.monotonic)
+    prediction = predict(plan, MTU_BYTES)
     assert prediction is not None
     return {
         "predicted_bps": prediction.throughput_bps,
         "liquid_bps": prediction.liquid_throughput_bps,
         "liquid_links": plan.liquid_links,
-        "verified": True,
     }
 
 
-def placed_checks(rows: Sequence[Row]) -> tuple[list[Check], list[str]]:
-    """How measured placements agree with what was predicted of them, and what the medians over all placements say."""
-    found = {series: [row for row in rows if row["series"] == series] for series in (PREDICTED, *MEASURED)}
-    medians = median_liquid_links(rows)
-    crowded = medians[CROWDED_NODES] / CROWDED_NODES / (medians[FREE_NODES] / FREE_NODES)
+def filled_in_pairs(nodes: int) -> list[int]:
+    """The nodes (0 to 31) in use when switches are filled two by two: evenly over two switches up to 8 nodes, over four up to
+    16, over six, over eight.
+
+    >>> filled_in_pairs(10)
+    [0, 1, 2, 4, 5, 6, 8, 9, 12, 13]
+    """
+    switches = 2 * -(-nodes // 8)
+    counts = [nodes // switches + (k < nodes % switches) for k in range(switches)]
+    return [NODES_PER_SWITCH * k + i for k, count in enumerate(counts) for i in range(count)]
+
+
+def filled_halves(nodes: int) -> tuple[list[int], list[int]]:
+    """The switches of the first half of those nodes, and of the other half."""
+    switches = [node // NODES_PER_SWITCH for node in filled_in_pairs(nodes)]
+    return switches[: nodes // 2], switches[nodes // 2 :]
+
+
+def half_throughputs(nodes: int, draws: int, seed: int) -> list[float]:
+    """Liquid throughput in links of ``nodes`` random nodes, of which the first half sends to all of the other half; sorted."""
+    generator, found = random.Random(f"halves/{seed}/{nodes}"), []
+    for _ in range(draws):
+        taken = generator.sample(NODES_OF_SWITCHES, nodes)
+        found.append(half_links(taken[: nodes // 2], taken[nodes // 2 :]))
+    return sorted(found)
+
+
+def half_links(senders: Sequence[int], receivers: Sequence[int]) -> float:
+    """Liquid throughput in links of all ``senders`` sending to all ``receivers``, each given by its switch (0 to 7).
+
+    >>> half_links([0, 0], [1, 1])
+    1.0
+    """
+    sent = [senders.count(switch) for switch in range(SWITCHES)]
+    received = [receivers.count(switch) for switch in range(SWITCHES)]
+    loads = [sum(sent[i] * received[j] for i, j in users) for users in core_users().values()]
+    return len(senders) * len(receivers) / max(*loads, len(senders), len(receivers))
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Throughput scales with the nodes, the network binds from half of the machine on, and it depends on the placement."""
+    liquid, waiting = spread(rows, "liquid_links"), spread(rows, "predicted_bps")
+    a_node = {nodes: statistics.median(values) / nodes for nodes, values in liquid.items()}
+    first, last = min(liquid), max(liquid)
+    in_links = {n: [bps / LINK_RATE_BPS for bps in values] for n, values in waiting.items()}
     checks = [
+        Check.at_least(
+            f"circuits as they come: median throughput at {last} nodes over {first}",
+            1.5,
+            statistics.median(waiting[last]) / statistics.median(waiting[first]),
+            stated="scales well when increasing the number of nodes, section 2.8.2",
+            rival=1.0,
+            rival_is="throughput does not scale",
+        ),
         Check.at_most(
-            f"random placements: liquid throughput of a node, {CROWDED_NODES} over {FREE_NODES} nodes, medians",
+            f"liquid throughput of a node, {CROWDED_NODES} over {FREE_NODES} nodes, medians",
             MAX_CROWDED,
-            crowded,
-            detail=f"at most {MAX_CROWDED}: beyond half of the machine the network is the bottleneck",
-        )
+            a_node[CROWDED_NODES] / a_node[FREE_NODES],
+            stated="a major bottleneck once half of the nodes are allocated, section 2.8.2",
+            rival=1.0,
+            rival_is="no bottleneck in the network",
+        ),
+        Check.at_least(
+            "liquid throughput of a node at 8 nodes, a quarter of the machine, in links, median",
+            0.9,
+            a_node[8],
+            stated="a bottleneck only from half of the nodes on, section 2.8.2",
+            rival=a_node[CROWDED_NODES],
+            rival_is=f"as at {CROWDED_NODES} nodes",
+        ),
+        Check.at_least(
+            "16 nodes: highest over lowest liquid throughput of the placements",
+            1.2,
+            max(liquid[16]) / min(liquid[16]),
+            stated="varies with the node allocation, section 2.8.2",
+            rival=1.0,
+            rival_is="the same for every allocation",
+        ),
+        Check.at_least(
+            "31 nodes, circuits as they come: throughput in links, median",
+            DOCUMENT_LINKS[1],
+            statistics.median(in_links[31]),
+            stated="150 to 350 MB/s, which are 1.7 to 7 links of 50 to 86 MB/s, section 2.10",
+            rival=DOCUMENT_LINKS[0],
+            rival_is="150 MB/s over links of 86",
+        ),
+        *_halves_checks(rows),
     ]
-    if found["placed"]:
-        ratios = sorted(row["throughput_bps"] / row["predicted_bps"] for row in found["placed"])
-        typical = statistics.median(ratios)
-        checks.append(
-            Check(
-                name="random placements, circuits as they come: measured over predicted throughput, median",
-                predicted=1.0,
-                measured=typical,
-                tolerance=ORDER_TOLERANCE,
-                passed=abs(typical - 1) <= ORDER_TOLERANCE,
-                detail=f"{len(ratios)} runs, {ratios[0]:.2f} to {ratios[-1]:.2f}",
-            )
+    return Verdict(checks=tuple(checks), notes=(_growth_note(liquid), _range_note(in_links)))
+
+
+def _halves_checks(rows: Sequence[Row]) -> list[Check]:
+    medians = {row["nodes"]: statistics.median(row["halves_links"]) for row in rows if row["draws"] is not None}
+    return [
+        Check.at_most(
+            f"half of random nodes sending to the other half: median throughput at {after} over {before} nodes",
+            1.25,
+            medians[after] / medians[before],
+            stated="a significant increase, section 2.8.2, which does not say which nodes were taken",
+            rival=half_links(*filled_halves(after)) / half_links(*filled_halves(before)),
+            rival_is="the step of switches that are filled two by two",
         )
-    if found["placed-liquid"]:
-        least = min(row["throughput_bps"] / row["liquid_bps"] for row in found["placed-liquid"])
-        name = "random placements, liquid schedule: measured over liquid throughput, worst placement"
-        checks.append(at_least(name, least, MIN_LIQUID))
-    return checks, [_growth_note(medians)]
+        for before, after in STEPS
+        if before in medians and after in medians
+    ]
 
 
-def median_liquid_links(rows: Sequence[Row]) -> dict[int, float]:
-    """Nodes -> median liquid throughput of the placements, in links."""
-    links: dict[int, list[float]] = {}
+def spread(rows: Sequence[Row], key: str) -> dict[int, list[float]]:
+    """Nodes -> values of the placements."""
+    found: dict[int, list[float]] = {}
     for row in rows:
-        if row["series"] == PREDICTED:
-            links.setdefault(row["nodes"], []).append(row["liquid_links"])
-    return {nodes: statistics.median(values) for nodes, values in sorted(links.items())}
+        if row.get(key) is not None:
+            found.setdefault(row["nodes"], []).append(row[key])
+    return dict(sorted(found.items()))
 
 
-def _growth_note(medians: Mapping[int, float]) -> str:
+def _growth_note(liquid: Mapping[int, Sequence[float]]) -> str:
+    medians = {nodes: statistics.median(values) for nodes, values in liquid.items()}
     growth = [f"{b / a:.2f} from {m} to {n}" for (m, a), (n, b) in pairwise(medians.items()) if n == m + 2]
     return f"random placements, median liquid throughput: x {', x '.join(growth)} nodes"
 
 
-def placement_figure(rows: Sequence[Row], *, title: str) -> Any:
-    """Every placement a point, medians as lines: liquid throughput of all, and what was written on switches."""
+def _range_note(in_links: Mapping[int, Sequence[float]]) -> str:
+    ranges = [f"{n}: {min(v):.1f} to {max(v):.1f}" for n, v in in_links.items()]
+    return f"circuits as they come, links by nodes: {', '.join(ranges)}"
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Figure 21: every placement a point, medians as lines; and halves of random nodes, as Figure 19."""
+    title = f"All to all on Swiss-T1, {PLACEMENTS} random placements of each number of nodes, 5 Mbit/s links"
+    placed = [row for row in rows if row["draws"] is None]
+    return {"placements": placement_figure(placed, {}, title=title), "halves": _halves_figure(rows)}
+
+
+def placement_figure(rows: Sequence[Row], measured: Mapping[str, Sequence[Row]], *, title: str) -> Any:
+    """Every placement a point, medians as lines: liquid throughput, circuits as they come, and ``measured``: name -> rows."""
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7.8, 5))
-    _spread(axes, [r for r in rows if r["series"] == PREDICTED], "liquid_bps", "liquid throughput", "black", 0.0)
-    _spread(
-        axes,
-        [r for r in rows if r["series"] == PREDICTED],
-        "predicted_bps",
-        "circuits as they come, virtual time",
-        GREY,
-        0.14,
-    )
-    for series, (name, colour, _, aside) in MEASURED.items():
-        chosen = [r for r in rows if r["series"] == series]
-        if chosen:
-            _spread(axes, chosen, "throughput_bps", f"{name}, measured", colour, aside)
+    draw_spread(axes, spread(rows, "liquid_bps"), "liquid throughput", "black", 0.0)
+    draw_spread(axes, spread(rows, "predicted_bps"), "circuits as they come, virtual time", GREY, 0.14)
+    for (name, chosen), colour, aside in zip(measured.items(), (BLUE, OCHRE), (-0.28, 0.28), strict=False):
+        draw_spread(axes, spread(chosen, "throughput_bps"), f"{name}, measured", colour, aside, marker="D")
     axes.axvline(16, color=GREY, linestyle="--", linewidth=1, label="half of the machine")
-    finish_by_nodes(axes, rows, x="nodes, each of which computes and keeps a subfile", title=title)
+    every = [*rows, *(row for chosen in measured.values() for row in chosen)]
+    finish_by_nodes(axes, every, x="nodes, each of which computes and keeps a subfile", title=title)
     return figure
 
 
-def _spread(axes: Any, rows: Sequence[Row], key: str, name: str, colour: str, aside: float) -> None:
-    """Every placement a point, ``aside`` from its number of nodes, and a line through the medians; diamonds where measured."""
-    marker = "D" if key == "throughput_bps" else "."
-    values: dict[int, list[float]] = {}
-    for row in rows:
-        values.setdefault(row["nodes"], []).append(row[key] / 1e6)
-    count = max(map(len, values.values()))
+def draw_spread(
+    axes: Any, values: Mapping[int, Sequence[float]], name: str, colour: str, aside: float, *, marker: str = "."
+) -> None:
+    """Values in bit/s by nodes: each a point, ``aside`` from its number of nodes, and a line through the medians."""
+    if not values:
+        return
+    counts = {len(found) for found in values.values()}
     at = [nodes + aside for nodes, found in values.items() for _ in found]
-    flat = [value for found in values.values() for value in found]
-    size = 14 if marker == "." else 18
-    axes.scatter(at, flat, s=size, marker=marker, color=colour, alpha=0.5, linewidths=0)
-    middle = sorted((nodes + aside, statistics.median(found)) for nodes, found in values.items())
-    label = f"{name}: median and {count} placement{'s' if count > 1 else ''}"
+    flat = [value / 1e6 for found in values.values() for value in found]
+    axes.scatter(at, flat, s=14 if marker == "." else 18, marker=marker, color=colour, alpha=0.5, linewidths=0)
+    middle = [(nodes + aside, statistics.median(found) / 1e6) for nodes, found in values.items()]
+    count = f"{max(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    label = f"{name}: median and {count} placement{'s' if max(counts) > 1 else ''}"
     axes.plot(*zip(*middle, strict=True), color=colour, marker=marker, markersize=5, linewidth=1.3, label=label)
+
+
+def _halves_figure(rows: Sequence[Row]) -> Any:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.4, 4.6))
+    halves = {row["nodes"]: row["halves_links"] for row in rows if row["draws"] is not None}
+    nodes = list(halves)
+    deciles = [statistics.quantiles(values, n=10) for values in halves.values()]
+    axes.fill_between(
+        nodes,
+        [d[0] for d in deciles],
+        [d[-1] for d in deciles],
+        color=GREY,
+        alpha=0.25,
+        label="random nodes, nine tenths above and below",
+    )
+    axes.plot(
+        nodes, [statistics.median(v) for v in halves.values()], color="black", marker=".", label="random nodes, median"
+    )
+    ordered = [half_links(*filled_halves(n)) for n in nodes]
+    axes.plot(nodes, ordered, color=BLUE, marker="o", label="switches filled two by two, the first half of them sends")
+    axes.set_xticks(nodes)
+    axes.set_ylim(0, None)
+    finish(
+        axes,
+        x="nodes, half of which send to the other half",
+        y="liquid throughput, links",
+        title="Half of Swiss-T1's nodes sending to the other half, as Figure 19",
+    )
+    return figure
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="sfio_placements",
+    title="Nodes of Swiss-T1 taken at random: 53 placements of each number (Figure 21), and halves of them (Figure 19)",
+    does="computes what Swiss-T1 lets through of random placements: liquid throughput, and circuits as they come in virtual time",
+    answers="Gabrielyan 2007, Figures 19 and 21 and section 2.10: 53 random placements of each number of nodes; the network binds from half of the machine on",
+    deviations=(
+        "computed: liquid throughput, and circuits as they come in virtual time; sfio_placed_writes writes some of the placements on switches",
+        "40 kB a pair of processes instead of 1 GB a subfile: in virtual time a frame's change costs 8 ms, so that larger messages would come nearer to the links",
+        "links of 5 Mbit/s instead of 50 to 86 MB/s, the same for all; throughput is compared in links",
+        "even numbers of nodes, and 31, instead of every number from 1 to 31",
+    ),
+)

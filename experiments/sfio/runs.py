@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
+Pairs = Sequence[tuple[str, str]]
 ATTEMPTS = 3
 
 
@@ -31,9 +33,12 @@ def accessed(network: str, **options: Any) -> dict[str, Any]:
     first = found["operations"][0]
     prediction = found["predicted"]
     (typical,) = found["typical_throughput_bps"].values()
+    every = [operation["throughput_bps"] for operation in found["operations"]]
     return {
         "throughput_bps": typical,
-        "slowest_bps": min(o["throughput_bps"] for o in found["operations"]),
+        "slowest_bps": min(every),
+        "mean_bps": statistics.fmean(every),
+        "peak_bps": max(every),
         "seconds": first["bytes"] * 8 / typical,
         "predicted_bps": None if prediction is None else prediction["throughput_bps"],
         "liquid_bps": plan.liquid_links * plan.goodput_bps(9000),
@@ -51,17 +56,29 @@ def accessed(network: str, **options: Any) -> dict[str, Any]:
     }
 
 
-def transferred(network: str, *, message_bytes: int, link_rate_bps: float, seed: int) -> dict[str, Any]:
-    """Plain messages from all to all in the time frames of a liquid schedule over circuits: what the network itself carries."""
+def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **options: Any) -> dict[str, Any]:
+    """Plain messages from all to all, or between ``pairs``: what the network itself carries. In the time frames of a liquid
+    schedule over circuits; or ``free``, each sender's one after another, with nobody waiting for others. ``options``: of
+    BulkOptions."""
     from contextlib import ExitStack
 
     from testbed.bulk.planning import BulkOptions
     from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
 
-    options = BulkOptions(message_bytes=message_bytes, link_rate_bps=link_rate_bps, seed=seed, injected=0)
-    with ExitStack() as stack:
-        fabric = open_bulk_fabric("emulation", stack, calibrate=False)
-        row = run_side(fabric, plan_sides(network, options, ("circuit",), now=time.monotonic)[0]).row()
+    asked = BulkOptions(
+        method="round-robin" if free else "liquid",
+        barrier=not free,
+        pattern=tuple(pairs) or "all-to-all",
+        injected=0,
+        **options,
+    )
+    plan = plan_sides(network, asked, ("packet" if free else "circuit",), now=time.monotonic)[0]
+    for _ in range(ATTEMPTS):
+        with ExitStack() as stack:
+            session = run_side(open_bulk_fabric("emulation", stack, calibrate=False), plan)
+        if session.verdict.invalid is None:
+            break
+    row = session.row()
     return {
         "throughput_bps": row["throughput_bps"],
         "seconds": row["seconds"],
@@ -71,6 +88,7 @@ def transferred(network: str, *, message_bytes: int, link_rate_bps: float, seed:
         "verified": row["verified"],
         "queue_drops": row["queue_drops"],
         "cpu_fraction": row["cpu_fraction"],
+        "invalid": session.verdict.invalid,
         "frames": row["frames"],
         "deadlocks": row["deadlocks"],
     }
@@ -79,7 +97,9 @@ def transferred(network: str, *, message_bytes: int, link_rate_bps: float, seed:
 def content_check(rows: Sequence[Row]) -> Check:
     """Every point's content was verified."""
     whole = sum(bool(row["verified"]) for row in rows)
-    return Check.equal("runs whose content was verified", len(rows), whole)
+    return Check.equal(
+        "runs whose content was verified", len(rows), whole, rival_is="none: an exact count, byte by byte"
+    )
 
 
 def judged(rows: Sequence[Row], checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:
@@ -87,8 +107,3 @@ def judged(rows: Sequence[Row], checks: Sequence[Check], notes: Sequence[str] = 
     reasons = [row["invalid"] for row in rows if row.get("invalid")]
     invalid = f"{len(reasons)} of {len(rows)} points: {reasons[0]}" if reasons else None
     return Verdict(checks=(content_check(rows), *checks), notes=tuple(notes), invalid=invalid)
-
-
-def at_least(name: str, measured: float, least: float, detail: str = "") -> Check:
-    """A claim that a figure reaches a threshold."""
-    return Check.at_least(name, least, measured, detail=detail or f"at least {least:g}")

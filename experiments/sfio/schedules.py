@@ -6,25 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.sfio.figures import BLUE, OCHRE, finish, finish_by_nodes
-from experiments.sfio.runs import accessed, at_least, judged
+from experiments.sfio.runs import accessed, judged
 from testbed.commands.studies.study import Study
-from testbed.model.verdict import Verdict
+from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
 ALLOCATIONS = {
     8: "4-4-0-0-0-0-0-0",
     12: "3-3-2-2-1-1-0-0",
     16: "2-2-2-2-2-2-2-2",
-    20: "3-2-3-2-3-2-3-2",
     24: "3-3-3-3-3-3-3-3",
     32: "4-4-4-4-4-4-4-4",
 }
-QUICK_NODES = (8, 16, 24)
+FULL_NODES, QUICK_NODES = (8, 12, 16, 24, 32), (8, 16, 24)
 REPEAT = 3
 LINK_RATE_BPS = 5e6
-PAIR_BYTES, QUICK_PAIR_BYTES = 100_000, 40_000
+PAIR_BYTES, QUICK_PAIR_BYTES = 60_000, 40_000
 STRIPE_UNIT = 200
-MIN_GAIN, GAIN_FROM = 1.3, 16
+MIN_GAIN, GAIN_FROM, MIN_RATIO = 1.3, 16, 0.85
 WAYS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for as they come", OCHRE)}
 
 
@@ -39,7 +38,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             "pair_bytes": QUICK_PAIR_BYTES if quick else PAIR_BYTES,
             "seed": seed,
         }
-        for nodes in (QUICK_NODES if quick else ALLOCATIONS)
+        for nodes in (QUICK_NODES if quick else FULL_NODES)
         for operation in ("write", "read")
         for schedule in WAYS
     ]
@@ -80,11 +79,24 @@ def judge(rows: Sequence[Row]) -> Verdict:
         large = {nodes: gain for (kind, nodes), gain in found.items() if kind == operation and nodes >= GAIN_FROM}
         worst = min(large, key=lambda nodes: large[nodes])
         checks.append(
-            at_least(
-                f"{operation}: scheduled over unscheduled throughput, worst from {GAIN_FROM} nodes on",
-                large[worst],
+            Check.at_least(
+                f"{operation}: scheduled over unscheduled throughput, worst from {GAIN_FROM} nodes on ({worst})",
                 MIN_GAIN,
-                f"{worst} nodes; at least {MIN_GAIN}",
+                large[worst],
+                stated="a major bottleneck if not properly coordinated and scheduled, section 2.8.2 (no value)",
+                rival=1.0,
+                rival_is="no gain",
+            )
+        )
+        fast = [r for r in rows if (r["operation"], r["schedule"]) == (operation, "liquid")]
+        slow = [r for r in rows if (r["operation"], r["schedule"]) == (operation, "none")]
+        checks.append(
+            Check.at_least(
+                f"{operation}: scheduled throughput over liquid throughput, worst number of nodes",
+                MIN_RATIO,
+                min(r["throughput_bps"] / r["liquid_bps"] for r in fast),
+                rival=min(r["throughput_bps"] / r["liquid_bps"] for r in slow),
+                rival_is="without a schedule, worst",
             )
         )
     return judged(rows, checks)
@@ -130,7 +142,12 @@ def _gain_figure(rows: Sequence[Row]) -> Any:
 STUDY = Study.of_module(
     __name__,
     name="sfio_schedules",
+    title="A collective access in a liquid schedule, and without one",
     does="writes and reads a striped file on Swiss-T1 with and without a liquid schedule",
-    answers="Gabrielyan 2007, section 2.8: network transfers of collective access, coordinated and scheduled",
+    answers="Gabrielyan 2007, end of section 2.8.2 and 3.1: network transfers of collective access, coordinated and scheduled",
+    deviations=(
+        "the document argues for coordinated transfers of parallel I/O and did not build them: it has no figure to compare with",
+        "60 kB a pair of nodes (40 kB with --quick), links of 5 Mbit/s, five numbers of nodes in allocations that have a liquid schedule; medians of three",
+    ),
     emulation=True,
 )

@@ -1,0 +1,139 @@
+"""Random placements of ``sfio_placements`` written on switches, by a liquid schedule and as they come (Gabrielyan 2007, figure 21)."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.sfio.placements import (
+    DOCUMENT_LINKS,
+    LINK_RATE_BPS,
+    PLACEMENTS,
+    placed_options,
+    placed_point,
+    placement_figure,
+    spread,
+)
+from experiments.sfio.runs import accessed, judged
+from testbed.commands.studies.study import Study
+from testbed.errors import InputError
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+NODES, QUICK_NODES = (8, 16, 24, 31), (8, 24)
+QUICK_PLACEMENTS = 2
+WAYS = {"liquid": "liquid schedule", "none": "circuits as they come"}
+ORDER_TOLERANCE, MIN_LIQUID = 0.2, 0.85
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """One placement of all sizes after another, so that what is measured of a part is spread over the sizes."""
+    measured = _asked.get("placements", QUICK_PLACEMENTS if quick else PLACEMENTS)
+    return [
+        {**placed_point(nodes, k, seed), "schedule": schedule}
+        for k in range(measured)
+        for nodes in (QUICK_NODES if quick else NODES)
+        for schedule in WAYS
+    ]
+
+
+_asked: dict[str, int] = {}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """``--placements``."""
+    text = f"random placements of each number of nodes (default {PLACEMENTS}; {QUICK_PLACEMENTS} with --quick)"
+    parser.add_argument("--placements", type=int, metavar="N", help=text)
+
+
+def configure(args: argparse.Namespace) -> None:
+    """Keeps what was asked for; InputError for more placements than the document measured."""
+    _asked.clear()
+    if args.placements is not None:
+        if not 1 <= args.placements <= PLACEMENTS:
+            raise InputError(f"--placements {args.placements}: give 1 to {PLACEMENTS}")
+        _asked["placements"] = args.placements
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """One collective write of the placement."""
+    return accessed(f"swiss-t1:allocation={point['allocation']}", **placed_options(point, point["schedule"]))
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """How measured placements agree with what was predicted of them, and what the medians over them say."""
+    waiting, liquid = ([row for row in rows if row["schedule"] == way] for way in ("none", "liquid"))
+    ratios = sorted(row["throughput_bps"] / row["predicted_bps"] for row in waiting)
+    bounds = [row["liquid_bps"] / row["predicted_bps"] for row in waiting]
+    reached = min(row["throughput_bps"] / row["liquid_bps"] for row in liquid)
+    unscheduled = {nodes: statistics.median(values) for nodes, values in spread(waiting, "throughput_bps").items()}
+    first, last = min(unscheduled), max(unscheduled)
+    checks = [
+        Check.equal(
+            "circuits as they come: measured over predicted throughput, median",
+            1.0,
+            statistics.median(ratios),
+            tolerance=ORDER_TOLERANCE,
+            rival=statistics.median(bounds),
+            rival_is="nothing lost by the order: liquid throughput",
+            detail=f"{len(ratios)} runs, {ratios[0]:.2f} to {ratios[-1]:.2f}",
+        ),
+        Check.at_least(
+            "liquid schedule: measured over liquid throughput, worst placement",
+            MIN_LIQUID,
+            reached,
+            rival=statistics.median(row["throughput_bps"] / row["liquid_bps"] for row in waiting),
+            rival_is="circuits as they come, median",
+        ),
+        Check.at_least(
+            f"circuits as they come: median throughput at {last} nodes over {first}",
+            1.5,
+            unscheduled[last] / unscheduled[first],
+            stated="scales well when increasing the number of nodes, section 2.8.2",
+            rival=1.0,
+            rival_is="throughput does not scale",
+        ),
+    ]
+    if 31 in unscheduled:
+        checks.append(
+            Check.at_least(
+                "31 nodes, circuits as they come: throughput in links, median",
+                DOCUMENT_LINKS[1],
+                unscheduled[31] / LINK_RATE_BPS,
+                stated="150 to 350 MB/s, which are 1.7 to 7 links of 50 to 86 MB/s, section 2.10",
+                rival=DOCUMENT_LINKS[0],
+                rival_is="150 MB/s over links of 86",
+            )
+        )
+    counts = {nodes: len(values) for nodes, values in spread(waiting, "throughput_bps").items()}
+    return judged(
+        rows,
+        checks,
+        [f"placements written of {PLACEMENTS}: {', '.join(f'{c} of {n} nodes' for n, c in counts.items())}"],
+    )
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Figure 21: every placement a point, medians as lines."""
+    title = "All to all on Swiss-T1, random placements of each number of nodes, 5 Mbit/s links"
+    measured = {name: [r for r in rows if r["schedule"] == way] for way, name in WAYS.items()}
+    predicted = [{**row, "invalid": None} for row in rows if row["schedule"] == "none"]
+    return {"placed-writes": placement_figure(predicted, measured, title=title)}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="sfio_placed_writes",
+    title="Random placements on Swiss-T1 written on switches (Figure 21)",
+    does="writes a striped file from all to all of randomly taken nodes of Swiss-T1, scheduled and as they come",
+    answers="Gabrielyan 2007, Figure 21 and section 2.10: all-to-all writes of nodes assigned at random",
+    deviations=(
+        "8, 16, 24 and 31 nodes instead of every number from 1 to 31; --placements N of the 53, one write each",
+        "40 kB a pair of processes instead of 1 GB a subfile: 2.6 to 38 MB a file",
+        "links of 5 Mbit/s instead of 50 to 86 MB/s; circuits of a user-space switch instead of wormholes; no disks",
+        "the document's transfers were not scheduled: that is the series of circuits as they come",
+    ),
+    emulation=True,
+)
