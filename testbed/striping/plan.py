@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Switching
 from testbed.bulk.planning import bottleneck_load
@@ -20,6 +20,9 @@ from topologies.network import LinkId, Network
 
 Schedule = Literal["none", "liquid"]
 Operation = Literal["write", "read", "both"]
+Optimisation = Literal["sort", "merge", "combine", "pipeline"]
+OPTIMISATIONS: tuple[Optimisation, ...] = get_args(Optimisation)
+"""Those of the library's settings that can be left out one by one."""
 HEADERS_BYTES = 52
 """IPv4 and TCP with time stamps."""
 FRAMING_BYTES = 14
@@ -28,8 +31,8 @@ FRAMING_BYTES = 14
 
 @dataclass(frozen=True, kw_only=True)
 class StripingOptions:
-    """What a user asks for; sizes in bytes. ``optimise`` false: one message a fragment. ``repeat``: times that each operation
-    is carried out."""
+    """What a user asks for; sizes in bytes. ``optimise`` false: one message a fragment. ``without``: optimisations that are
+    left out of a call's one message. ``repeat``: times that each operation is carried out."""
 
     compute_nodes: int
     io_nodes: int
@@ -39,6 +42,7 @@ class StripingOptions:
     access: Access = "contiguous"
     block_bytes: int = 1000
     optimise: bool = True
+    without: tuple[Optimisation, ...] = ()
     schedule: Schedule = "none"
     switching: Switching = "packet"
     link_rate_bps: float = 20e6

@@ -9,7 +9,7 @@ from testbed.bulk.planning import MAX_MESSAGE_BYTES, at_rate, time_frames, trans
 from testbed.errors import InputError
 from testbed.striping.access import access_blocks, matrix_side, subfile_shares
 from testbed.striping.placement import Placement, place
-from testbed.striping.plan import StripingOptions, StripingPlan
+from testbed.striping.plan import OPTIMISATIONS, StripingOptions, StripingPlan
 from topologies.network import Network
 
 MAX_FILE_BYTES = 1 << 31
@@ -106,6 +106,13 @@ def _check(options: StripingOptions) -> None:
     if not options.optimise and (options.schedule != "none" or options.switching != "packet"):
         raise InputError(
             "--no-optimise sends a message a fragment, which has no place in a schedule; leave out --schedule and --switching"
+        )
+    for name in options.without:
+        if name not in OPTIMISATIONS:
+            raise InputError(f"--without {name!r}: give {', '.join(OPTIMISATIONS)}")
+    if options.without and (not options.optimise or options.schedule != "none" or options.switching != "packet"):
+        raise InputError(
+            "--without is for one call an operation in packets; leave out --no-optimise, --schedule and --switching"
         )
     if (options.faults or options.killed) and (options.schedule != "none" or options.switching != "packet"):
         raise InputError(

@@ -36,9 +36,9 @@ class Prediction:
 
 
 def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
-    """The prediction; None where nothing crosses the network, or where every fragment is a message of its own, because then
-    round trips set the pace."""
-    if not plan.transfers or not plan.options.optimise:
+    """The prediction; None where nothing crosses the network, or where messages are many (every fragment one of its own, or an
+    optimisation left out), because then round trips and processors set the pace."""
+    if not plan.transfers or not plan.options.optimise or plan.options.without:
         return None
     seconds = _scheduled_s(plan, mtu_bytes) if plan.options.schedule == "liquid" else _virtual_s(plan, mtu_bytes)
     liquid = plan.liquid_links * plan.goodput_bps(mtu_bytes)

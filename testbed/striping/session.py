@@ -48,6 +48,7 @@ class StripingSession:
             "operation": options.operation,
             "access": options.access,
             "optimise": options.optimise,
+            "without": list(options.without),
             "schedule": options.schedule,
             "switching": options.switching,
             "link_rate_bps": options.link_rate_bps,

@@ -55,6 +55,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         default=True,
         help="gather the fragments of a call into one message an I/O node (default: yes)",
     )
+    add(
+        "--without",
+        action="append",
+        default=[],
+        choices=("sort", "merge", "combine", "pipeline"),
+        help="leave one optimisation of a call out (repeatable)",
+    )
     add("--schedule", choices=("none", "liquid"), default="none", help="order of the transfers (default none)")
     add("--switching", choices=("packet", "circuit"), help="default: circuit with --schedule liquid, else packet")
     add("--repeat", type=numbers.some, default=1, metavar="N", help="carry every operation out N times (default 1)")
@@ -165,6 +172,7 @@ def _options(args: argparse.Namespace) -> StripingOptions:
         access=args.access,
         block_bytes=args.block_size,
         optimise=args.optimise,
+        without=tuple(args.without),
         schedule=args.schedule,
         switching=args.switching or ("circuit" if args.schedule == "liquid" else "packet"),
         link_rate_bps=args.link_rate,

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -124,6 +124,7 @@ class Client:
     data: Bytes
     reach: Reach
     turns: Callable[[Client], Turns] | None = None
+    settings: Settings = field(default_factory=Settings)
     sockets: dict[str, socket.socket] = field(default_factory=dict)
     file: StripedFile | None = None
     error: SfioError | None = None
@@ -138,7 +139,7 @@ class Client:
             reach.addresses, timeout_s=reach.timeout_s, open_socket=self._open_socket, key=reach.key
         )
         turns = None if self.turns is None else self.turns(self)
-        self._session = Session(connections, group.member(self.rank), turns, Settings())
+        self._session = Session(connections, group.member(self.rank), turns, self.settings)
         self.file = StripedFile.open(name, stripe_unit, session=self._session)
         self.file.truncate(file_bytes)
 
@@ -243,8 +244,17 @@ def build_clients(
     plan: StripingPlan, content: Bytes, reach: Reach, *, turns: Callable[[Client], Turns] | None = None
 ) -> list[Client]:
     """One client a compute process of the plan; ``content``: of the file."""
+    settings = replace(Settings(), **dict.fromkeys(plan.options.without, False))  # type: ignore[arg-type]
     return [
-        Client(rank=rank, node=node, blocks=blocks, data=data_of(content, blocks), reach=reach, turns=turns)
+        Client(
+            rank=rank,
+            node=node,
+            blocks=blocks,
+            data=data_of(content, blocks),
+            reach=reach,
+            turns=turns,
+            settings=settings,
+        )
         for rank, (node, blocks) in enumerate(zip(plan.placement.compute, plan.blocks, strict=True))
     ]
 

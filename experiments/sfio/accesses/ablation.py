@@ -1,0 +1,141 @@
+"""A write of many blocks with all optimisations, with each of them left out, and with none (Gabrielyan 2007, section 2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.sfio.figures import BLUE, OCHRE
+from experiments.sfio.runs import accessed, judged
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+ALL, NONE = "all", "none"
+WITHOUT: dict[str, tuple[str, ...]] = {
+    ALL: (),
+    "no sort": ("sort",),
+    "no merge": ("merge",),
+    "no combine": ("combine",),
+    "no pipeline": ("pipeline",),
+    NONE: ("sort", "merge", "combine", "pipeline"),
+}
+LINK_RATE_BPS = 100e6
+BLOCK_BYTES, STRIPE_UNIT, IO_NODES, PROCESSES = 1000, 200, 3, 2
+FILE_BYTES, QUICK_FILE_BYTES = 4_000_000, 1_000_000
+REPEAT = 3
+WORTH = 1.1
+"""What an optimisation must be worth in throughput to be called valuable: a tenth."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Written and read."""
+    return [
+        {"way": way, "operation": operation, "file_bytes": QUICK_FILE_BYTES if quick else FILE_BYTES, "seed": seed}
+        for operation in ("write", "read")
+        for way in WITHOUT
+    ]
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """One operation: each of two processes has every other block of the file, in random order."""
+    return accessed(
+        f"crossbar:{IO_NODES + PROCESSES}",
+        compute_nodes=PROCESSES,
+        io_nodes=IO_NODES,
+        stripe_unit=STRIPE_UNIT,
+        file_bytes=point["file_bytes"],
+        operation=point["operation"],
+        access="random",
+        block_bytes=BLOCK_BYTES,
+        without=WITHOUT[point["way"]],
+        link_rate_bps=LINK_RATE_BPS,
+        repeat=REPEAT,
+        seed=point["seed"],
+    )
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """What each optimisation saves, in the count that it is for, and in time."""
+    checks: list[Check] = []
+    for operation in ("write", "read"):
+        found = {row["way"]: row for row in rows if row["operation"] == operation}
+        checks += _counts(operation, found)
+        checks += [
+            Check.at_least(
+                f"{operation}: throughput with all optimisations over that with {way}",
+                WORTH,
+                found[ALL]["throughput_bps"] / found[way]["throughput_bps"],
+                stated="optimisations of network and disk accesses, section 2.6 (no value for each)",
+                rival=1.0,
+                rival_is="worth nothing",
+            )
+            for way in WITHOUT
+            if way != ALL
+        ]
+    return judged(rows, checks)
+
+
+def _counts(operation: str, found: Mapping[str, Row]) -> list[Check]:
+    def saved(way: str, key: str, least: float, what: str) -> Check:
+        return Check.at_least(
+            f"{operation}: {what} with {way} over those with all optimisations",
+            least,
+            found[way][key] / found[ALL][key],
+            stated="requests are sorted and combined, one transmission to each I/O node, section 2.6",
+            rival=1.0,
+            rival_is="it saves none",
+        )
+
+    return [
+        saved("no sort", "disk_calls", 1.5, "disk accesses"),
+        saved("no merge", "disk_calls", 1.5, "disk accesses"),
+        saved("no combine", "messages", 10, "messages"),
+        saved(NONE, "messages", 10, "messages"),
+    ]
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Throughput, messages and disk accesses of each way, beside one another."""
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 4))
+    shown = (
+        ("throughput_bps", "throughput, Mbit/s", 1e6),
+        ("messages", "messages", 1),
+        ("disk_calls", "disk accesses", 1),
+    )
+    for place, (key, label, unit) in zip(axes, shown, strict=True):
+        for number, (operation, colour) in enumerate((("write", BLUE), ("read", OCHRE))):
+            values = [
+                next(r[key] for r in rows if (r["way"], r["operation"]) == (way, operation)) / unit for way in WITHOUT
+            ]
+            at = [k + 0.4 * number - 0.2 for k in range(len(WITHOUT))]
+            place.bar(at, values, width=0.38, color=colour, label=operation)
+        place.set_xticks(range(len(WITHOUT)), list(WITHOUT), rotation=40, ha="right", fontsize=8)
+        place.set_xlabel("optimisations")
+        place.set_ylabel(label)
+        if key != "throughput_bps":
+            place.set_yscale("log")
+        place.spines[["top", "right"]].set_visible(False)
+        place.legend(frameon=False, fontsize=8)
+    figure.suptitle(
+        f"Blocks of {BLOCK_BYTES} bytes in random order, {PROCESSES} processes, {IO_NODES} I/O nodes, 100 Mbit/s links",
+        fontsize=10,
+    )
+    figure.tight_layout()
+    return {"ablation": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="sfio_ablation",
+    title="What each optimisation of a striped write or read is worth",
+    does="writes and reads random blocks with all optimisations, with each of them left out, and with none",
+    answers="Gabrielyan 2007, sections 2.1 and 2.6, Figure 12: sorting, merging and combining of requests; disk and network at the same time",
+    deviations=(
+        "the document gives no value for any optimisation alone: what is judged is that each saves what it is for",
+        "4 MB (1 MB with --quick) in blocks of 1000 bytes, stripe unit 200 bytes, medians of three; subfiles lie in the page cache, where a disk access costs microseconds, so that what sorting and merging save on a disk is counted and not timed",
+    ),
+    emulation=True,
+)

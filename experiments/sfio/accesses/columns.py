@@ -1,0 +1,124 @@
+"""Columns of an out-of-core matrix: in one call, in a message a fragment, and in a liquid schedule (Gabrielyan 2007, section 2.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish, mark_invalid
+from experiments.sfio.runs import accessed, judged
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+LINK_RATE_BPS = 10e6
+NODES, STRIPE_UNIT = 4, 200
+SIDES, QUICK_SIDES, SMALL = (128, 256, 512, 1024), (128, 512), 128
+"""Rows and columns of 8-byte elements; fragments one by one are sent of the smallest matrix alone."""
+REPEAT = 3
+WAYS = {
+    "one call": ("one call, all at once", BLUE, "o"),
+    "liquid": ("one call, in turns over circuits", GREEN, "^"),
+    "fragments": ("a message a fragment", OCHRE, "s"),
+}
+MIN_GAIN, MIN_OF_LINKS = 5.0, 0.5
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Each process has a band of a quarter of the columns, written and read."""
+    return [
+        {"side": side, "operation": operation, "way": way, "seed": seed}
+        for side in (QUICK_SIDES if quick else SIDES)
+        for operation in ("write", "read")
+        for way in WAYS
+        if way != "fragments" or side == SMALL
+    ]
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """One operation on all columns."""
+    return accessed(
+        f"crossbar:{NODES}",
+        compute_nodes=NODES,
+        io_nodes=NODES,
+        stripe_unit=STRIPE_UNIT,
+        file_bytes=point["side"] ** 2 * 8,
+        operation=point["operation"],
+        access="matrix-columns",
+        optimise=point["way"] != "fragments",
+        schedule="liquid" if point["way"] == "liquid" else "none",
+        switching="circuit" if point["way"] == "liquid" else "packet",
+        link_rate_bps=LINK_RATE_BPS,
+        repeat=REPEAT,
+        seed=point["seed"],
+    )
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """What one call for all rows of a band is worth, and what of the links it fills."""
+    found = {(row["operation"], row["way"], row["side"]): row["throughput_bps"] for row in rows}
+    largest = max(row["side"] for row in rows)
+    checks = []
+    for operation in ("write", "read"):
+        checks.append(
+            Check.at_least(
+                f"{operation}, {SMALL} x {SMALL}: one call over a message a fragment",
+                MIN_GAIN,
+                found[operation, "one call", SMALL] / found[operation, "fragments", SMALL],
+                stated="a large number of small requests, optimised together, section 2.9 (no value)",
+                rival=1.0,
+                rival_is="no gain",
+            )
+        )
+        checks.append(
+            Check.at_least(
+                f"{operation}, {largest} x {largest}: one call in turns, share of all links",
+                MIN_OF_LINKS,
+                found[operation, "liquid", largest] / (NODES * LINK_RATE_BPS),
+                rival=found[operation, "fragments", SMALL] / (NODES * LINK_RATE_BPS),
+                rival_is="a message a fragment",
+            )
+        )
+    return judged(rows, checks)
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Throughput over the size of the matrix."""
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.2, 4.6))
+    for way, (name, colour, marker) in WAYS.items():
+        for operation, line in (("write", "-"), ("read", "--")):
+            chosen = sorted(
+                (row["side"], row["throughput_bps"] / 1e6)
+                for row in rows
+                if (row["way"], row["operation"]) == (way, operation)
+            )
+            axes.plot(
+                *zip(*chosen, strict=True), color=colour, marker=marker, linestyle=line, label=f"{operation}, {name}"
+            )
+    axes.axhline(NODES * LINK_RATE_BPS / 1e6, color=GREY, linewidth=1, label="all links together")
+    mark_invalid(axes, rows, "side")
+    axes.set_xscale("log", base=2)
+    sides = sorted({row["side"] for row in rows})
+    axes.set_xticks(sides, [str(side) for side in sides])
+    axes.set_ylim(0, None)
+    title = (
+        f"Bands of columns of {NODES} processes to {NODES} I/O nodes, 10 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
+    )
+    finish(axes, x="rows and columns of the matrix", y="throughput of all together, Mbit/s", title=title)
+    return {"columns": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="sfio_columns",
+    title="Columns of an out-of-core matrix",
+    does="writes and reads bands of columns of a matrix stored by rows, in one call and in a message a fragment",
+    answers="Gabrielyan 2007, section 2.9: access to columns of out-of-core matrices is many small requests, which SFIO optimises together",
+    deviations=(
+        "matrices of 0.13 to 8.4 MB: small ones, which fit in memory, accessed as those that do not; the document gives no size and no figure",
+        "fragments are sent one by one of the smallest matrix alone; medians of three; no disks",
+    ),
+    emulation=True,
+)

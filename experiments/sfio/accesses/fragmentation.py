@@ -1,0 +1,179 @@
+"""Data fragmented in memory, in the file, in both or in neither, in one call and in a call a piece (Gabrielyan 2007, figure 22)."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, RED, finish
+from experiments.sfio.runs import ATTEMPTS, judged
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+NODES, STRIPE_UNIT, LINK_RATE_BPS, REPEAT = 4, 200, 20e6, 3
+PIECES, QUICK_PIECES, SMALL = (50, 200, 1000), (200,), 200
+"""Bytes of a piece; calls for each piece are made of SMALL ones."""
+BYTES_EACH, QUICK_BYTES_EACH, CALLS = 2_000_000, 1_000_000, 400
+SCENARIOS = {
+    "neither": (False, False, "contiguous in memory and in the file", GREY),
+    "memory": (True, False, "fragmented in memory", BLUE),
+    "file": (False, True, "fragmented in the file", OCHRE),
+    "both": (True, True, "fragmented in both", GREEN),
+}
+KEPT = 0.8
+"""Of the contiguous throughput, what a fragmented access must keep; the document puts no number to it."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every scenario written and read in one call; fragmented ones in a call a piece as well."""
+    size = QUICK_BYTES_EACH if quick else BYTES_EACH
+    found = [
+        {
+            "scenario": name,
+            "piece_bytes": piece,
+            "operation": operation,
+            "at_once": True,
+            "bytes_each": size,
+            "seed": seed,
+        }
+        for operation in ("write", "read")
+        for piece in (QUICK_PIECES if quick else PIECES)
+        for name in SCENARIOS
+        if name != "neither" or piece == SMALL
+    ]
+    return found + [
+        {
+            "scenario": name,
+            "piece_bytes": SMALL,
+            "operation": operation,
+            "at_once": False,
+            "bytes_each": CALLS * SMALL,
+            "seed": seed,
+        }
+        for operation in ("write", "read")
+        for name in SCENARIOS
+        if name != "neither"
+    ]
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """One operation of four processes."""
+    from testbed.striping.emulated.fragmented_access import FragmentedAccess, run_fragmented
+
+    in_memory, in_file, _, _ = SCENARIOS[point["scenario"]]
+    access = FragmentedAccess(
+        bytes_each=point["bytes_each"],
+        piece_bytes=point["piece_bytes"],
+        in_memory=in_memory,
+        in_file=in_file,
+        at_once=point["at_once"],
+        operation=point["operation"],
+        stripe_unit=STRIPE_UNIT,
+        repeat=REPEAT,
+        seed=point["seed"],
+    )
+    for _ in range(ATTEMPTS):
+        found = run_fragmented(f"crossbar:{NODES}", NODES, LINK_RATE_BPS, access)
+        if found["invalid"] is None:
+            break
+    return {
+        "throughput_bps": NODES * access.bytes_each * 8 / statistics.median(found["seconds"]),
+        "cpu_fraction": found["cpu_fraction"],
+        "verified": found["verified"],
+        "invalid": found["invalid"],
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """What a fragmented access keeps of the contiguous one's throughput, and what one call is worth."""
+    speed = {(r["operation"], r["scenario"], r["piece_bytes"], r["at_once"]): r["throughput_bps"] for r in rows}
+    checks: list[Check] = []
+    for operation in ("write", "read"):
+        whole = speed[operation, "neither", SMALL, True]
+        for name, (_, _, words, _) in SCENARIOS.items():
+            if name == "neither":
+                continue
+            alone = speed[operation, name, SMALL, False]
+            checks.append(
+                Check.at_least(
+                    f"{operation}, {words}, pieces of {SMALL} bytes in one call, over contiguous in both",
+                    KEPT,
+                    speed[operation, name, SMALL, True] / whole,
+                    stated="efficient for all four scenarios, section 2.9, Figure 22 (no value)",
+                    rival=alone / whole,
+                    rival_is="a call for each piece",
+                )
+            )
+    return judged(rows, checks, [_note(rows)])
+
+
+def _note(rows: Sequence[Row]) -> str:
+    told = [
+        f"{r['operation']} {r['scenario']} {r['piece_bytes']} B {r['throughput_bps'] / 1e6:.1f}"
+        for r in rows
+        if r["at_once"]
+    ]
+    return f"one call, Mbit/s: {'; '.join(told)}"
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Throughput of each scenario and size of piece, written and read."""
+    return {operation: _figure(rows, operation) for operation in ("write", "read")}
+
+
+def _figure(rows: Sequence[Row], operation: str) -> Any:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.8, 4.2))
+    own = [row for row in rows if row["operation"] == operation]
+    for name, (_, _, words, colour) in SCENARIOS.items():
+        for at_once, style in ((True, "-"), (False, ":")):
+            chosen = sorted(
+                (r["piece_bytes"], r["throughput_bps"] / 1e6)
+                for r in own
+                if (r["scenario"], r["at_once"]) == (name, at_once)
+            )
+            if chosen:
+                label = words if at_once else f"{words}, a call a piece"
+                axes.plot(
+                    *zip(*chosen, strict=True),
+                    color=colour,
+                    linestyle=style,
+                    marker="o" if at_once else "x",
+                    label=label,
+                )
+    lagging = [(r["piece_bytes"], r["throughput_bps"] / 1e6) for r in own if r["invalid"]]
+    if lagging:
+        axes.scatter(
+            *zip(*lagging, strict=True), marker="x", s=60, color=RED, zorder=5, label="the machine did not keep up"
+        )
+    axes.axhline(NODES * LINK_RATE_BPS / 1e6, color="black", linewidth=1, label="all links together")
+    sizes = sorted({row["piece_bytes"] for row in own})
+    axes.set_xscale("log")
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.minorticks_off()
+    axes.set_ylim(0, None)
+    finish(
+        axes,
+        x="bytes of a piece",
+        y="throughput of all together, Mbit/s",
+        title=f"{operation}: {NODES} processes, {NODES} I/O nodes, 20 Mbit/s links",
+    )
+    return figure
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="sfio_fragmentation",
+    title="Data fragmented in memory, in the file, in both or in neither (Figure 22)",
+    does="writes and reads through MPI-I/O views and derived datatypes, fragmented in memory, in the file, in both or in neither",
+    answers="Gabrielyan 2007, section 2.9, Figures 22 and 23: four fragmentation scenarios; multi-block access makes all of them efficient",
+    deviations=(
+        "the document draws the four scenarios and measures none: what each keeps of the contiguous throughput is our measure",
+        "four processes with 2 MB each (1 MB with --quick) in pieces of 50, 200 and 1000 bytes, 80 kB each where every piece is a call of its own; medians of three",
+        "our own MPI-I/O in Python over emulated hosts instead of one in C below MPICH; links of 20 Mbit/s; no disks",
+    ),
+    emulation=True,
+)

@@ -1,0 +1,136 @@
+"""More I/O nodes for the same compute nodes, and more compute nodes on the same I/O nodes (Gabrielyan 2007, sections 2.3 and 2.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log
+from typing import Any
+
+from experiments.sfio.figures import BLUE, GREY, OCHRE, finish, mark_invalid
+from experiments.sfio.runs import accessed, judged
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+LINK_RATE_BPS = 10e6
+IO_NODES, QUICK_IO_NODES, COMPUTE = (1, 2, 4, 8, 16), (1, 2, 4), 16
+COMPUTE_NODES, QUICK_COMPUTE_NODES, IO = (2, 4, 8, 16), (2, 4, 8), 2
+STRIPE_UNIT = 200
+BYTES_A_LINK, QUICK_BYTES_A_LINK = 2_000_000, 800_000
+"""Of the file, for each link that it is to fill."""
+REPEAT = 3
+WAYS = {"liquid": ("in turns over circuits", BLUE, "o"), "none": ("all at once", OCHRE, "s")}
+MIN_EXPONENT, MIN_KEPT = 0.8, 0.8
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """I/O nodes alone are varied, then compute nodes alone."""
+    size = QUICK_BYTES_A_LINK if quick else BYTES_A_LINK
+    compute = max(QUICK_IO_NODES) if quick else COMPUTE
+    io = [(compute, nodes, "io") for nodes in (QUICK_IO_NODES if quick else IO_NODES)]
+    alone = [(nodes, IO, "compute") for nodes in (QUICK_COMPUTE_NODES if quick else COMPUTE_NODES)]
+    return [
+        {
+            "varied": varied,
+            "compute_nodes": compute_nodes,
+            "io_nodes": io_nodes,
+            "schedule": way,
+            "file_bytes": io_nodes * size,
+            "seed": seed,
+        }
+        for compute_nodes, io_nodes, varied in (*io, *alone)
+        for way in WAYS
+    ]
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """One write of all compute nodes to all I/O nodes."""
+    compute, io = point["compute_nodes"], point["io_nodes"]
+    return accessed(
+        f"crossbar:{max(compute, io)}",
+        compute_nodes=compute,
+        io_nodes=io,
+        stripe_unit=STRIPE_UNIT,
+        file_bytes=point["file_bytes"],
+        schedule=point["schedule"],
+        switching="packet" if point["schedule"] == "none" else "circuit",
+        link_rate_bps=LINK_RATE_BPS,
+        repeat=REPEAT,
+        seed=point["seed"],
+    )
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Throughput grows with the I/O nodes, and more compute nodes do not slow them."""
+    checks: list[Check] = []
+    for way, (name, _, _) in WAYS.items():
+        io = _found(rows, way, "io")
+        few, many = min(io), max(io)
+        checks.append(
+            Check.at_least(
+                f"{name}: exponent of throughput over I/O nodes, {few} to {many}",
+                MIN_EXPONENT,
+                log(io[many] / io[few]) / log(many / few),
+                stated="scales linearly with I/O nodes, sections 2.3 and 2.8 (exponent 1)",
+                rival=0.0,
+                rival_is="no scaling",
+            )
+        )
+        compute = _found(rows, way, "compute")
+        few, many = min(compute), max(compute)
+        checks.append(
+            Check.at_least(
+                f"{name}: throughput of {IO} I/O nodes for {many} compute nodes over that for {few}",
+                MIN_KEPT,
+                compute[many] / compute[few],
+                stated="simultaneous concurrent accesses do not slow the I/O layer, section 2.8 and Conclusions",
+                rival=few / many,
+                rival_is="slower in proportion to the compute nodes",
+            )
+        )
+    return judged(rows, checks)
+
+
+def _found(rows: Sequence[Row], way: str, varied: str) -> dict[int, float]:
+    """Varied number of nodes -> bit/s."""
+    chosen = [row for row in rows if (row["schedule"], row["varied"]) == (way, varied)]
+    return {row[f"{varied}_nodes"]: row["throughput_bps"] for row in chosen}
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Throughput over the number that is varied, a figure each."""
+    return {varied: _figure(rows, varied) for varied in ("io", "compute")}
+
+
+def _figure(rows: Sequence[Row], varied: str) -> Any:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.8, 4.2))
+    for way, (name, colour, marker) in WAYS.items():
+        found = sorted(_found(rows, way, varied).items())
+        axes.plot(*zip(*[(n, bps / 1e6) for n, bps in found], strict=True), color=colour, marker=marker, label=name)
+    chosen = [row for row in rows if row["varied"] == varied]
+    links = sorted({(row[f"{varied}_nodes"], row["io_nodes"] * LINK_RATE_BPS / 1e6) for row in chosen})
+    axes.plot(*zip(*links, strict=True), color=GREY, linewidth=1, label="links of the I/O nodes together")
+    mark_invalid(axes, chosen, f"{varied}_nodes")
+    axes.set_xticks([n for n, _ in links])
+    axes.set_ylim(0, None)
+    fixed = f"{chosen[0]['compute_nodes']} compute nodes" if varied == "io" else f"{IO} I/O nodes"
+    x = "I/O nodes" if varied == "io" else "compute nodes"
+    finish(axes, x=x, y="throughput of all together, Mbit/s", title=f"{fixed}, 10 Mbit/s links, crossbar")
+    return figure
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="sfio_scaling",
+    title="More I/O nodes alone, and more compute nodes alone",
+    does="writes a striped file with one number of nodes varied and the other kept",
+    answers="Gabrielyan 2007, sections 2.3 and 2.8, Conclusions: throughput scales with the I/O nodes; concurrent compute nodes do not slow them",
+    deviations=(
+        "the document varies both numbers together (Figures 18 and 21); its claims are of each alone",
+        "what scales here are the I/O nodes' links of 10 Mbit/s: subfiles lie in the page cache, so that no disk is slower than its link",
+        "2 MB for every I/O node (0.8 MB with --quick), medians of three",
+    ),
+    emulation=True,
+)

@@ -1,0 +1,143 @@
+"""One process's access to a striped file through MPI-I/O, its data fragmented in memory, in the file, in both or in neither
+(Gabrielyan 2007, section 2.9, figure 22), on a network of real switches.
+
+``run_fragmented`` starts the ranks; ``python -m testbed.striping.emulated.fragmented_access JSON`` is one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from testbed.errors import TestbedError
+from testbed.striping.oracle import Bytes, file_content
+
+
+@dataclass(frozen=True, kw_only=True)
+class FragmentedAccess:
+    """Every process writes, or reads, ``bytes_each``; ``file_bytes`` is that of all. ``in_memory``, ``in_file``: in pieces of
+    ``piece_bytes``, as far apart in memory again, in the file the other processes' between them. ``at_once``: one call; else a
+    call for each piece. ``repeat``: times that the operation is carried out."""
+
+    bytes_each: int
+    piece_bytes: int
+    in_memory: bool
+    in_file: bool
+    at_once: bool
+    operation: Literal["write", "read"]
+    stripe_unit: int
+    repeat: int
+    seed: int
+
+    @property
+    def pieces(self) -> int:
+        return self.bytes_each // self.piece_bytes
+
+
+def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: FragmentedAccess) -> dict[str, Any]:
+    """Inside the sandbox: ``seconds`` of every repetition, ``verified``, ``cpu_fraction``, and ``invalid``: why it says nothing.
+
+    As many processes as I/O nodes. Raises TestbedError where the program fails.
+    """
+    from testbed.bulk.planning import at_rate
+    from testbed.model.strain import could_not_keep_up
+    from testbed.striping.emulated.program_run import ProgramNetwork
+    from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
+    from testbed.striping.keeping_up import UNCOORDINATED_LIMITS
+    from testbed.striping.placement import place
+    from topologies import load_network
+
+    placement = place(at_rate(load_network(network_name), link_rate_bps), nodes, nodes)
+    content = file_content(access.bytes_each * nodes, access.seed)
+    with tempfile.TemporaryDirectory(prefix=".subfiles-", dir=Path.cwd()) as root:
+        answer = Path(root) / "told.json"
+        with ProgramNetwork(placement, Path(root)) as network:
+            for node in placement.io:
+                (Path(root) / node / "data").touch()
+            before = np.zeros_like(content) if access.operation == "write" else content
+            write_subfiles(before, Path(root), placement, access.stripe_unit)
+            asked = json.dumps({"told": str(answer), "name": placement.file_name(), "access": asdict(access)})
+            words = [sys.executable, "-m", "testbed.striping.emulated.fragmented_access", asked]
+            end = network.run(words, time_limit_s=90)
+            if end.exit_code:
+                raise TestbedError(f"rank {end.rank} of the access ended with exit code {end.exit_code}")
+        told = dict[str, Any](json.loads(answer.read_text()))
+        verified = verified_subfiles(content, Path(root), placement, access.stripe_unit)
+    busy = told["cpu_fraction"]
+    strained = busy >= (UNCOORDINATED_LIMITS.cpu_fraction or 1.0)
+    reason = could_not_keep_up(f"its processors were busy for {busy:.0%} of the time") if strained else None
+    return told | {"verified": bool(told["right"] and verified), "invalid": reason}
+
+
+def main(argument: str) -> None:
+    """One rank."""
+    from sfio_emu.client.current_session import current_session
+    from sfio_emu.views.datatypes import BYTE, contiguous, resized, vector
+    from sfio_emu.views.mpi_file import MpiFile
+    from testbed.emulation.machine.machine_strain import read_counts, strain_between
+
+    asked = json.loads(argument)
+    access = FragmentedAccess(**asked["access"])
+    group = current_session().group
+    piece, count = access.piece_bytes, access.pieces
+    content = file_content(access.bytes_each * group.size, access.seed)
+    mine = _share(content, access, group.rank, group.size)
+    memory = vector(count, piece, 2 * piece, BYTE) if access.in_memory else contiguous(count * piece, BYTE)
+    buffer, got = _laid_out(mine, access), np.zeros(2 * len(mine), dtype=np.uint8)
+    times = []
+    with MpiFile.open(asked["name"], access.stripe_unit) as file:
+        if access.in_file:
+            file.set_view(group.rank * piece, BYTE, resized(contiguous(piece, BYTE), 0, group.size * piece))
+        else:
+            file.set_view(group.rank * access.bytes_each, BYTE)
+        file.read_at(0, got[:piece])
+        group.barrier()
+        before = read_counts()
+        for _ in range(access.repeat):
+            group.barrier()
+            start_s = time.monotonic()
+            target = buffer if access.operation == "write" else got
+            call = file.write_at if access.operation == "write" else file.read_at
+            if access.at_once:
+                call(0, target, memory)
+            else:
+                step = 2 * piece if access.in_memory else piece
+                for number in range(count):
+                    call(number * piece, target[number * step : number * step + piece])
+            group.barrier()
+            times.append(time.monotonic() - start_s)
+        busy = strain_between(before, read_counts(), []).cpu_fraction
+    taken = got.reshape(count, 2 * piece)[:, :piece].ravel() if access.in_memory else got[: len(mine)]
+    right = access.operation == "write" or bool(np.array_equal(taken, mine))
+    every = group.all_gather(b"\1" if right else b"\0")
+    if group.rank == 0:
+        told = {"seconds": times, "right": all(item == b"\1" for item in every), "cpu_fraction": busy}
+        Path(asked["told"]).write_text(json.dumps(told))
+
+
+def _share(content: Bytes, access: FragmentedAccess, rank: int, processes: int) -> Bytes:
+    """The process's bytes of the file, shape (bytes_each,), in the order of the file."""
+    if not access.in_file:
+        return content[rank * access.bytes_each : (rank + 1) * access.bytes_each]
+    table = content.reshape(access.pieces, processes, access.piece_bytes)
+    return np.ascontiguousarray(table[:, rank, :]).ravel()
+
+
+def _laid_out(mine: Bytes, access: FragmentedAccess) -> Bytes:
+    """The bytes as they lie in memory: with gaps as long as the pieces, or one after the other."""
+    if not access.in_memory:
+        return np.ascontiguousarray(mine)
+    memory = np.zeros((access.pieces, 2 * access.piece_bytes), dtype=np.uint8)
+    memory[:, : access.piece_bytes] = mine.reshape(access.pieces, access.piece_bytes)
+    return memory.ravel()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
