@@ -16,15 +16,16 @@ Pairs = Sequence[tuple[str, str]]
 ATTEMPTS = 3
 
 
-def accessed(network: str, **options: Any) -> dict[str, Any]:
-    """Write, or read: the median throughput of the repetitions beside the prediction. ``options``: of StripingOptions."""
+def accessed(network: str, *, place: Path | None = None, **options: Any) -> dict[str, Any]:
+    """Write, or read: the median throughput of the repetitions beside the prediction. ``place``: where the subfiles lie (by
+    default in the page cache of the working directory); ``options``: of StripingOptions."""
     from testbed.striping.keeping_up import why_invalid
     from testbed.striping.plan import StripingOptions
     from testbed.striping.session import plan_session, run_session
 
     plan = plan_session(network, StripingOptions(**options), now=time.monotonic)
     for _ in range(ATTEMPTS):
-        with tempfile.TemporaryDirectory(prefix=".subfiles-", dir=Path.cwd()) as root:
+        with tempfile.TemporaryDirectory(prefix=".subfiles-", dir=place or Path.cwd()) as root:
             session = run_session(plan, Path(root))
         invalid = why_invalid(plan, session.run)
         if invalid is None:

@@ -1,0 +1,134 @@
+"""A slow disk behind a slow network: how far a write overlaps the two (Gabrielyan 2007, section 2.3)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish
+from experiments.sfio.runs import accessed, judged
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+RATE_BPS, FAST_BPS = 20e6, 400e6
+"""Of what is slow: the link, or the disk, the same; and of a link that is not."""
+FILE_BYTES, QUICK_FILE_BYTES = 10_000_000, 5_000_000
+STRIPE_UNIT, BLOCK_BYTES, REPEAT = 200, 5000, 3
+DISK_BYTES = 64 << 20
+SLOW = {
+    "network": ("slow network alone", BLUE),
+    "disk": ("slow disk alone", OCHRE),
+    "both": ("both slow", GREEN),
+}
+WINDOWS = {True: "pipelined", False: "one message at a time"}
+MIN_OVERLAP = 0.5
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Network slow, disk slow, both; with the window of messages and without."""
+    size = QUICK_FILE_BYTES if quick else FILE_BYTES
+    return [
+        {"slow": slow, "pipelined": pipelined, "file_bytes": size, "seed": seed}
+        for pipelined in WINDOWS
+        for slow in SLOW
+    ]
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """One process writes random blocks to one I/O node, whose subfile lies on a disk of its own."""
+    from testbed.emulation.machine.paced_disk import PacedDisk
+
+    with tempfile.TemporaryDirectory(prefix=".disk-", dir=Path.cwd()) as folder:
+        place = Path(folder) / "mounted"
+        place.mkdir()
+        with PacedDisk(place, DISK_BYTES, None if point["slow"] == "network" else RATE_BPS / 8):
+            return accessed(
+                "crossbar:2",
+                place=place,
+                compute_nodes=1,
+                io_nodes=1,
+                stripe_unit=STRIPE_UNIT,
+                file_bytes=point["file_bytes"],
+                access="random",
+                block_bytes=BLOCK_BYTES,
+                without=() if point["pipelined"] else ("pipeline",),
+                link_rate_bps=FAST_BPS if point["slow"] == "disk" else RATE_BPS,
+                repeat=REPEAT,
+                seed=point["seed"],
+            )
+
+
+def overlapped(rows: Sequence[Row], pipelined: bool) -> float:
+    """The share of the shorter part that cost no time: 0 one after the other, 1 all at once."""
+    s = {row["slow"]: row["seconds"] for row in rows if row["pipelined"] is pipelined}
+    shorter: float = min(s["network"], s["disk"])
+    return float(s["network"] + s["disk"] - s["both"]) / shorter
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Network and disk work at the same time; and both were slow."""
+    s = {row["slow"]: row["seconds"] for row in rows if row["pipelined"]}
+    size = rows[0]["file_bytes"] * 8
+    checks = (
+        Check.at_least(
+            "share of the shorter of network and disk that cost no time, pipelined",
+            MIN_OVERLAP,
+            overlapped(rows, True),
+            stated="disk and network are overlapped, resulting in additional performance gain, section 2.3 (no value)",
+            rival=0.0,
+            rival_is="one after the other",
+        ),
+        Check.at_least(
+            "share that cost no time, pipelined, over that of one message at a time",
+            1.1,
+            overlapped(rows, True) / max(overlapped(rows, False), 1e-3),
+            stated="accesses to the network and disks are made asynchronously, section 2.3",
+            rival=1.0,
+            rival_is="the window of messages is worth nothing",
+        ),
+        Check.equal(
+            "slow disk alone: rate over the one it was given",
+            1.0,
+            size / s["disk"] / RATE_BPS,
+            tolerance=0.15,
+            rival=size / s["network"] / RATE_BPS * FAST_BPS / RATE_BPS,
+            rival_is="a disk that was not slowed down: the fast link's rate",
+        ),
+    )
+    notes = [f"{WINDOWS[way]}: {overlapped(rows, way):.2f} of the shorter part cost no time" for way in WINDOWS]
+    return judged(rows, checks, notes)
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Seconds of each, and what the sum of both would be."""
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.8, 4))
+    for number, way in enumerate(WINDOWS):
+        s = {row["slow"]: row["seconds"] for row in rows if row["pipelined"] is way}
+        for place, (slow, (words, colour)) in enumerate(SLOW.items()):
+            axes.bar(
+                number + 0.2 * place - 0.3, s[slow], width=0.18, color=colour, label=words if number == 0 else None
+            )
+        both = s["network"] + s["disk"]
+        axes.bar(number + 0.3, both, width=0.18, color=GREY, label="sum of the two alone" if number == 0 else None)
+    axes.set_xticks(range(len(WINDOWS)), list(WINDOWS.values()))
+    finish(axes, x="messages under way", y="seconds", title="Writing over a link of 20 Mbit/s to a disk of 20 Mbit/s")
+    return {"overlap": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="sfio_overlap",
+    title="Network and disk at the same time",
+    does="writes over a slow network to a slow disk, beside each of the two alone",
+    answers="Gabrielyan 2007, section 2.3: disk and network communications are overlapped, resulting in additional performance gain",
+    deviations=(
+        "the disk is a file system on a loop device that the kernel's block layer throttles (blkio, 20 Mbit/s), mounted so that every write waits for it",
+        "one process, one I/O node, 10 MB (5 MB with --quick) in random blocks of 5000 bytes; the network as slow as the disk, which shows an overlap best; the document gives no value",
+    ),
+    emulation=True,
+)

@@ -1,0 +1,83 @@
+"""A disk that writes at a given rate: a file system of its own on a loop device that the kernel's block layer throttles.
+
+Needs root outside any user namespace, loop devices and the blkio controller of control groups (version 1).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from testbed.errors import CapabilityError
+
+_BLKIO = Path("/sys/fs/cgroup/blkio")
+_THROTTLE = "blkio.throttle.write_bps_device"
+
+
+class PacedDisk:
+    """Mounted at ``place`` (an empty directory) from ``__enter__`` to ``__exit__``; every write goes to the device at once.
+
+    This process and its later children write to it at ``bytes_per_s`` (None: as fast as it goes). Must be entered inside the
+    sandbox, whose mounts are its own. Raises CapabilityError, with the machine's own words, where that cannot be had.
+    """
+
+    def __init__(self, place: Path, size_bytes: int, bytes_per_s: float | None) -> None:
+        self._place, self._size_bytes, self._rate = place, size_bytes, bytes_per_s
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._build(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _build(self, stack: ExitStack) -> None:
+        image = self._place.with_name(self._place.name + ".image")
+        with image.open("wb") as file:
+            file.truncate(self._size_bytes)
+        stack.callback(image.unlink)
+        _run("mkfs.ext4", "-q", "-O", "^has_journal", str(image))
+        device = _run("losetup", "-f", "--show", str(image)).strip()
+        stack.callback(_run, "losetup", "-d", device)
+        _run("mount", "-o", "sync", device, str(self._place))
+        stack.callback(_run, "umount", str(self._place))
+        if self._rate is not None:
+            self._throttle(stack, device)
+
+    def _throttle(self, stack: ExitStack, device: str) -> None:
+        group = _BLKIO / f"testbed-{os.getpid()}"
+        number = Path("/sys/block", Path(device).name, "dev").read_text().strip()
+        before = _group_of_this_process()
+        try:
+            group.mkdir()
+            stack.callback(group.rmdir)
+            (group / _THROTTLE).write_text(f"{number} {int(self._rate or 0)}\n")
+            (group / "cgroup.procs").write_text(f"{os.getpid()}\n")
+            stack.callback((before / "cgroup.procs").write_text, f"{os.getpid()}\n")
+        except OSError as error:
+            raise CapabilityError(f"a disk cannot be paced here: {error.filename}: {error.strerror}") from None
+
+
+def _group_of_this_process() -> Path:
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "blkio" in controllers.split(","):
+            return _BLKIO / path.lstrip("/")
+    raise CapabilityError(
+        "a disk cannot be paced here: no blkio controller in /proc/self/cgroup (control groups version 1)"
+    )
+
+
+def _run(*words: str) -> str:
+    try:
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        raise CapabilityError(f"a disk cannot be paced here: there is no {words[0]}") from None
+    except subprocess.CalledProcessError as error:
+        why = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
+        raise CapabilityError(f"a disk cannot be paced here: {words[0]}: {why}") from None
