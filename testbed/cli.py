@@ -29,6 +29,7 @@ COMMANDS = {
     "up": "network",
     "run": "striping",
     "sfio": "striping",
+    "schema": "network",
     "doctor": "network",
 }
 """Each command and the folder of ``testbed.commands`` in which it lies, in the order of --help."""

@@ -5,14 +5,14 @@ The file's lists are multiplied out; networks, seeds, frames and pairs make unit
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.model.schemas import refuse_unknown
 
 MAX_ROWS = 50_000_000
 
@@ -70,8 +70,7 @@ def parse_campaign(document: Any, where: str) -> Campaign:
     """
     if not isinstance(document, Mapping):
         raise InputError(f"{where}: give a table of keys, not {type(document).__name__}")
-    known = {f.name for f in fields(Campaign)}
-    _refuse_unknown(document, known, where)
+    refuse_unknown(document, "campaign", where)
     for key in ("name", "networks", "methods"):
         if key not in document:
             raise InputError(f"{where}: key {key!r} is missing")
@@ -109,14 +108,6 @@ def units(campaign: Campaign) -> tuple[Unit, ...]:
         Unit(index=i, network=name, seed=seed, frame=frame, pair=pair, draw=draw)
         for i, (name, seed, frame, pair, draw) in enumerate(found)
     )
-
-
-def _refuse_unknown(document: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
-    for key in document:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
-            raise InputError(f"{where}: unknown key {key!r}; {hint}")
 
 
 def _text(value: Any, where: str) -> str:
@@ -211,7 +202,6 @@ def _claims(value: Any, where: str) -> tuple[Claim, ...]:
     for entry in _list(value, where):
         if not isinstance(entry, Mapping):
             raise InputError(f"{where}: {entry!r} is no table")
-        _refuse_unknown(entry, {f.name for f in fields(Claim)}, where)
         try:
             at_most = float(entry["at_most"])
             claim = Claim(

@@ -29,6 +29,7 @@ from testbed.faults.cable_faults import cable_fault, check_faults, random_faults
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults, flapping_faults, node_faults
 from testbed.faults.shapes import SHAPES, shape_faults
+from testbed.model.schemas import refuse_unknown
 from topologies.network import LinkId, Network
 
 TRANSIENT_SHARE = 0.1
@@ -43,12 +44,6 @@ _SETTINGS = {
     "loss": "loss_fraction",
 }
 _NUMBERS = ("start_s", "stop_s", "loss_fraction", "period_s", "down_s")
-_KEYS = {
-    "link": {"link", "kind", "start_s", "stop_s", "direction", "loss_fraction"},
-    "node": {"node", "start_s", "stop_s"},
-    "flapping": {"flapping", "kind", "start_s", "stop_s", "period_s", "down_s"},
-}
-"""What an entry of a file may have; the first key says what it is."""
 
 
 def parse_link(text: Any, network: Network) -> LinkId:
@@ -125,6 +120,7 @@ def parse_fault_document(document: Any, network: Network, where: str) -> tuple[F
 
     They may overlap. Raises InputError that names the entry and the key that is wrong.
     """
+    refuse_unknown(document, "faults", where)
     entries = document.get("faults") if isinstance(document, dict) else document
     if not isinstance(entries, list):
         raise InputError(f'{where}: give a list of faults, or {{"faults": [...]}}')
@@ -199,10 +195,6 @@ def _cable_faults(word: str, network: Network, chance: list[int], duration_s: fl
 
 def _entry(entry: dict[str, Any], network: Network) -> tuple[Fault, ...]:
     sort = next((name for name in ("node", "flapping") if name in entry), "link")
-    allowed = _KEYS[sort]
-    unknown = sorted(set(entry) - allowed)
-    if unknown:
-        raise InputError(f"unknown key {unknown[0]!r}; the keys are {', '.join(sorted(allowed))}")
     needed = {sort, "start_s", "stop_s"} | ({"period_s", "down_s"} if sort == "flapping" else set())
     missing = sorted(needed - set(entry))
     if missing:

@@ -25,7 +25,7 @@ def read_network_file(path: str | Path) -> Network:
         if text.lstrip().startswith("<"):
             from topologies.files.graphml import read_graphml
 
-            return read_graphml(text, name)
+            return read_graphml(text, name, strict=True)
         return read_document(text, name)
     except TopologyError as error:
         raise TopologyError(f"{shortened(path)}: {error}") from error

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from topologies.errors import TopologyError
 from topologies.files.node_link import POSITION_LIKE, network_document, parse_document, parse_json
+from topologies.files.schemas import network_schema, refuse_unknown_keys
 from topologies.network import Network
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
@@ -94,12 +95,13 @@ def _xml_text(name: str) -> str:
     return name
 
 
-def read_graphml(text: str, name: str) -> Network:
+def read_graphml(text: str, name: str, *, strict: bool = False) -> Network:
     """The network of GraphML text; ``name`` is its name where the graph gives none.
 
     As for JSON: nodes without ``kind`` are switches, an undirected edge stands for both directions (an edge's own
     ``directed`` wins over ``edgedefault``), parallel edges without a whole-number ``key`` are numbered in order. Raises
-    TopologyError, naming node or edge, for what is no GraphML, for hyperedges and for nested graphs.
+    TopologyError, naming node or edge, for what is no GraphML, for hyperedges and for nested graphs; ``strict``: and for an
+    attribute that the schema of networks does not know.
     """
     try:
         root = ElementTree.fromstring(text.encode())
@@ -126,8 +128,17 @@ def read_graphml(text: str, name: str) -> Network:
     for node in nodes:
         if "kind" in node and node["kind"] not in ("host", "switch"):
             node["type_name"] = node.pop("kind")  # another program's word for something else
+    document = {
+        "directed": default == "directed",
+        "multigraph": True,
+        "graph": attributes,
+        "nodes": nodes,
+        "edges": links,
+    }
+    if strict:
+        refuse_unknown_keys(document, network_schema())
     return parse_document(
-        {"directed": default == "directed", "multigraph": True, "graph": attributes, "nodes": nodes, "edges": links},
+        document,
         name,
         [_is_one_way(e, i, default) for i, e in enumerate(edges)],
     )

@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from topologies.errors import TopologyError
+from topologies.files.schemas import network_schema, refuse_unknown_keys
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
 _POSITION_KEYS = (("position",), ("pos",), ("x", "y"), ("Longitude", "Latitude"))
 POSITION_LIKE = frozenset({"pos", "x", "y", "Longitude", "Latitude"})
 """Attributes that reading takes for a position; where one is none, the written ``position`` says so."""
+OTHERS = "attributes"
+"""The key of an object of attributes that the schema does not know."""
 
 
 def network_document(network: Network) -> dict[str, Any]:
@@ -28,7 +31,7 @@ def network_document(network: Network) -> dict[str, Any]:
     return {
         "directed": True,
         "multigraph": multigraph,
-        "graph": {"name": network.name, **network.attributes},
+        "graph": {"name": network.name, **_sorted_out(network.attributes, "graph")},
         "nodes": [_node_entry(node) for node in network.nodes],
         "links": [_link_entry(link, multigraph) for link in network.links],
     }
@@ -38,14 +41,29 @@ def _node_entry(node: Node) -> dict[str, Any]:
     entry: dict[str, Any] = {"id": node.id, "kind": node.kind}
     if node.position is not None or POSITION_LIKE & node.attributes.keys():
         entry["position"] = None if node.position is None else list(node.position)
-    return {**entry, **node.attributes}
+    return {**entry, **_sorted_out(node.attributes, "node")}
 
 
 def _link_entry(link: Link, multigraph: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {"source": link.source, "target": link.target}
     if multigraph:
         entry["key"] = link.key
-    return {**entry, "capacity_bps": link.capacity_bps, "delay_s": link.delay_s, **link.attributes}
+    return {**entry, "capacity_bps": link.capacity_bps, "delay_s": link.delay_s, **_sorted_out(link.attributes, "link")}
+
+
+def _sorted_out(attributes: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Attributes that the schema knows as they are; all others together under ``attributes``."""
+    known = network_schema()["$defs"][kind]["properties"].keys() - {OTHERS}
+    others = {name: value for name, value in attributes.items() if name not in known}
+    return {name: value for name, value in attributes.items() if name in known} | ({OTHERS: others} if others else {})
+
+
+def _unpacked(fields: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """The fields with those under ``attributes`` among them."""
+    others = fields.get(OTHERS, {})
+    if not isinstance(others, dict):
+        _wrong(place, f"{OTHERS} must be an object, not {_kind_of(others)}")
+    return {name: value for name, value in fields.items() if name != OTHERS} | others
 
 
 def write_document(network: Network) -> str:
@@ -69,8 +87,13 @@ def _as_json(value: object, where: str) -> str:
 
 
 def read_document(text: str, name: str) -> Network:
-    """Parse JSON text; ``name`` is the network's where the document gives none. TopologyError where it is no JSON."""
-    return parse_document(parse_json(text), name)
+    """Parse JSON text; ``name`` is the network's where the document gives none.
+
+    Raises TopologyError where it is no JSON, and for a key that the schema of networks does not know.
+    """
+    document = parse_json(text)
+    refuse_unknown_keys(document, network_schema())
+    return parse_document(document, name)
 
 
 def parse_json(text: str) -> Any:
@@ -103,6 +126,7 @@ def parse_document(document: object, name: str = "network", one_way: Sequence[bo
         graph = dict(p for p in graph if isinstance(p, list) and len(p) == 2 and isinstance(p[0], str))
     if not isinstance(graph, dict):
         raise TopologyError(f"graph: must be an object of attributes, not {_kind_of(graph)}")
+    graph = _unpacked(graph, "graph")
     directed = _truth(document, "directed")
     multigraph = _truth(document, "multigraph")
     nodes = tuple(_parse_node(i, entry) for i, entry in enumerate(_entries(document, "nodes")))
@@ -129,7 +153,7 @@ def _parse_links(
         place = f"{where}[{i}]"
         if not isinstance(entry, dict):
             _wrong(place, f"must be an object with source and target, not {_kind_of(entry)}")
-        fields = dict(entry)
+        fields = _unpacked(entry, place)
         ends = tuple(_identifier(place, end, fields.pop(end, None)) for end in ("source", "target"))
         for end in ends:
             if end not in known:
@@ -183,7 +207,7 @@ def _parse_node(i: int, entry: object) -> Node:
     place = f"nodes[{i}]"
     if not isinstance(entry, dict):
         _wrong(place, f"must be an object with an id, not {_kind_of(entry)}")
-    fields = dict(entry)
+    fields = _unpacked(entry, place)
     node_id = _identifier(place, "id", fields.pop("id", None))
     kind = fields.pop("kind", "switch")
     position = _position(place, fields)

@@ -25,6 +25,7 @@ from testbed.commands.interconnect.simulate_options import (
 )
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
+from testbed.model.schemas import refuse_unknown
 
 if TYPE_CHECKING:
     from testbed.interconnect.experiment import Experiment
@@ -187,6 +188,7 @@ def _read_traffic(path: str | None) -> Mapping[str, Any] | None:
     document = read_json(path, f"--traffic {path}", mend="give a JSON file")
     if not isinstance(document, dict):
         raise InputError(f'--traffic {path}: give an object with "messages", "transfers" or "frames"')
+    refuse_unknown(document, "messages", f"--traffic {path}")
     return document
 
 

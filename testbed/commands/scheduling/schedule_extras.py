@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import InputError
+from testbed.model.schemas import refuse_unknown
 
 if TYPE_CHECKING:
     from testbed.model.schedule import Schedule
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 PICTURES = (".svg", ".png", ".pdf")
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000
-_KEYS = ("sizes_bytes", "capacities_bps", "chunk_bytes", "channel_bps")
 
 
 def add_extras(parser: argparse.ArgumentParser) -> None:
@@ -58,8 +58,9 @@ def split_traffic(document: Any, where: str, traffic: Traffic, network: str | No
     from testbed.model.traffic import Traffic
     from testbed.scheduling.fast.unequal import split_messages
 
-    if not isinstance(document, Mapping) or not set(document) <= set(_KEYS):
-        raise InputError(f"{where}: give an object with the keys {', '.join(_KEYS)}")
+    if not isinstance(document, Mapping):
+        raise InputError(f"{where}: give an object with sizes_bytes; testbed schema unequal has its keys")
+    refuse_unknown(document, "unequal", where)
     sizes = document.get("sizes_bytes")
     if isinstance(sizes, int) and not isinstance(sizes, bool):
         sizes = [sizes] * len(traffic)

@@ -10,6 +10,7 @@ from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.json_values import parse_json
+from testbed.model.schemas import refuse_unknown
 from testbed.routing.demands.matrix import DemandMatrix, Pair, given_matrix
 from topologies.network import Network
 
@@ -45,6 +46,7 @@ def parse_matrix(text: str, network: Network, where: str) -> DemandMatrix:
 
 
 def _of_json(document: Any, where: str) -> dict[Pair, float]:
+    refuse_unknown(document, "demands", where)
     if isinstance(document, Mapping) and isinstance(document.get("demands"), Sequence):
         document = document["demands"]
     if isinstance(document, Mapping):

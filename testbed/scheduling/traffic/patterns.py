@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from testbed.errors import InputError
+from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import IntArray, Traffic
 from testbed.scheduling.traffic.all_pairs import AllPairs
 from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
@@ -91,6 +92,7 @@ def _moved(
 
 def parse_pairs(document: Any, network: Network, where: str) -> list[tuple[str, str]]:
     """Pairs of a pattern file, ``[["h0", "h1"], ...]`` or ``{"pairs": [...]}``. InputError names the pair that is none."""
+    refuse_unknown(document, "pattern", where)
     listed = document.get("pairs") if isinstance(document, dict) else document
     if not isinstance(listed, list) or not listed:
         raise InputError(f'{where}: give {{"pairs": [["h0", "h1"], ...]}}, one pair or more')

@@ -7,6 +7,7 @@ from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.schedule import Schedule
+from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_frames
 
@@ -15,9 +16,7 @@ def parse_traffic(document: Any, where: str) -> Traffic:
     """The traffic of a document; ``links`` in it, where given, are all links that there are. InputError names what is wrong."""
     if not isinstance(document, Mapping) or not isinstance(document.get("transfers"), list):
         raise InputError(f'{where}: give {{"transfers": [[link, ...], ...]}}')
-    for key in document:
-        if key not in ("transfers", "frames", "links"):
-            raise InputError(f"{where}: unknown key {key!r}; known are transfers, frames, links")
+    refuse_unknown(document, "schedule", where)
     for i, transfer in enumerate(document["transfers"]):
         if not isinstance(transfer, list):
             raise InputError(f"{where}: transfer {i} is no list of links: {str(transfer)[:60]}")

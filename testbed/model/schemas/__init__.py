@@ -1,0 +1,24 @@
+"""The kinds of files that people write for the testbed, each with its JSON Schema: keys that a schema does not know are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.errors import InputError
+from topologies.errors import TopologyError
+from topologies.files.schemas import network_schema, read_schema, refuse_unknown_keys
+
+KINDS = ("network", "faults", "pattern", "schedule", "messages", "unequal", "demands", "campaign")
+
+
+def schema_of(kind: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a kind of file, one of ``KINDS``."""
+    return network_schema() if kind == "network" else read_schema(__name__, kind)
+
+
+def refuse_unknown(document: Any, kind: str, where: str) -> None:
+    """Raise InputError, which begins with ``where``, for the first key of a document that its kind's schema does not know."""
+    try:
+        refuse_unknown_keys(document, schema_of(kind))
+    except TopologyError as error:
+        raise InputError(f"{where}: {error}") from None
