@@ -55,7 +55,15 @@ def judge(rows: Sequence[Row]) -> Verdict:
             worst[pattern] = (count, values)
     for pattern, (count, values) in worst.items():
         checks.append(
-            at_least(f"{pattern}: less than 1 % lost at any number (%)", CLAIMED, values, f"worst at {count}")
+            at_least(
+                f"{pattern}: performance at the worst number of failed links (%)",
+                CLAIMED,
+                values,
+                rival=98.0,
+                rival_is="what is promised of shapes of failed links on the same torus (5.6.2)",
+                stated="less than 1 % lost (5.6.3, Figure 5.31)",
+                detail=f"worst at {count} links",
+            )
         )
     note = (
         "Every node gathering at the stated 400 packets/s of 512 B would offer the root's link "
@@ -112,6 +120,12 @@ def _measured(rows: Sequence[Row]) -> dict[tuple[str, int, float], list[float]]:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_collectives",
+    title="Scatter and gather on a 32x32 torus with up to 200 failed links",
+    deviations=(
+        "Gather at 195 packets/s a node instead of 400: at 400 the root's only link would carry 84 % of its capacity.",
+        "A scatter has one sender, so that a run of 2 s at 400 packets/s makes some 800 messages.",
+        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+    ),
     does="latency of scatter and gather on a 32x32 torus with up to 200 failed links",
     answers="Zarza 2011, Figure 5.31: less than 1 % lost",
     measure=measure_run,

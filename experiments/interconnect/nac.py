@@ -8,11 +8,11 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from experiments.interconnect.figures import draw_surfaces, draw_time_series
 from experiments.interconnect.runs import measure_ring
-from experiments.interconnect.samples import Row
+from experiments.interconnect.samples import COUNTED, Row, of_mean
 from experiments.interconnect.traffic import (
     BURST_AT_S,
     BURST_MESSAGES,
@@ -23,13 +23,14 @@ from experiments.interconnect.traffic import (
 )
 from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Evidence, Verdict
 
 STATED = (400.0, 500.0, 600.0)
 SWEEP = (10_000.0, 20_000.0, 24_000.0, 26_000.0, 28_000.0, 30_000.0, 34_000.0, 37_000.0, 40_000.0)
 ALWAYS_FROM = 34_000.0
 WITHIN_S = 0.1
 NAC_TIME_US = 6.36
+STATED_RISE_US = 10.22
 BEFORE_LATENCY_US = 8.7
 
 
@@ -59,24 +60,31 @@ def judge(rows: Sequence[Row]) -> Verdict:
     safe = _part(rows, "nac") + [r for r in _part(rows, "burst") if r["deadlock"] == "nac"]
     bare = [r for r in _part(rows, "burst") if r["deadlock"] == "none"]
     freed = [r for r in _part(rows, "burst") if r["deadlock"] == "nac"]
-    late = max((r["deadlock_s"] if r["deadlocked"] else float("inf") for r in high), default=float("inf"))
+    late = max(r["deadlock_s"] if r["deadlocked"] else r["seconds"] for r in high)
+    rise = [r["rise_us"] for r in freed]
     after = [r["latency_after_us"] for r in freed]
     checks = (
-        _count("no run deadlocks at the stated rates, nor at 10 k/s (runs)", 0, stated),
-        Check(
-            name=f"every run deadlocks from {ALWAYS_FROM:.0f} packets/s on, within 100 ms (latest, s)",
-            predicted=WITHIN_S,
-            measured=late if late != float("inf") else None,
-            tolerance=None,
-            passed=late <= WITHIN_S,
+        _count(
+            "no run deadlocks at the stated rates, nor at 10 k/s (runs)",
+            0,
+            stated,
+            rival=float(len(stated)),
+            rival_is="all, as Figure 5.12 has it of 500/s",
+        ),
+        Check.at_most(
+            f"every run deadlocks from {ALWAYS_FROM:.0f} packets/s on, within 100 ms (latest, s)",
+            WITHIN_S,
+            late,
+            rival=min(r["seconds"] for r in high),
+            rival_is="none until the end of the run",
             detail=f"{sum(r['deadlocked'] for r in high)} of {len(high)} runs",
         ),
-        Check(
-            name="the higher the rate, the sooner (medians in order)",
-            predicted=float(len(medians)),
-            measured=float(1 + sum(b <= a for a, b in itertools.pairwise(medians))),
-            tolerance=0.0,
-            passed=all(b <= a for a, b in itertools.pairwise(medians)),
+        Check.equal(
+            "the higher the rate, the sooner (medians in order)",
+            float(len(medians)),
+            float(1 + sum(b <= a for a, b in itertools.pairwise(medians))),
+            rival=(len(medians) + 1) / 2,
+            rival_is="the rate does not matter, and half of the steps fall by chance",
             detail=", ".join(f"{r / 1000:.0f} k/s {statistics.median(v):.2g} s" for r, v in sorted(times.items())),
         ),
         Check(
@@ -86,24 +94,47 @@ def judge(rows: Sequence[Row]) -> Verdict:
             tolerance=0.0,
             passed=all(r["sent"] == r["received"] and not r["deadlocked"] for r in safe),
             detail=f"{len(safe)} runs, {sum(r['nac_moves'] for r in safe)} moves",
+            rival_note=COUNTED,
         ),
-        _count("a burst in phase at 500/s deadlocks without NAC (runs)", len(bare), bare),
+        _count(
+            "a burst in phase at 500/s deadlocks without NAC (runs)",
+            len(bare),
+            bare,
+            rival=0.0,
+            rival_is="none, as at 500/s without a burst",
+        ),
+        Check.equal(
+            "rise of the running mean of latency in the slot of the burst (us)",
+            STATED_RISE_US,
+            spread(rise)[0],
+            tolerance=1.0,
+            **of_mean(
+                rise,
+                {
+                    "rival": 0.0,
+                    "rival_is": "the deadlock costs nothing",
+                    "stated": "about 10.22 us (5.5.1, Figure 5.13)",
+                    "detail": "the burst, ten messages a node, is ours",
+                },
+            ),
+        ),
         Check.equal(
             "with NAC latency returns to what it was (us)",
             spread([r["latency_before_us"] for r in freed])[0],
             spread(after)[0],
             tolerance=0.1,
+            uncertainty=spread(after)[1] if len(after) > 1 else None,
+            rival=spread([r["latency_before_us"] for r in freed])[0] + spread(rise)[0],
+            rival_is="it stays as in the slot of the burst",
             detail=f"the reference model of a hop: {BEFORE_LATENCY_US} us",
         ),
     )
-    peak = spread([r["rise_us"] for r in freed])[0]
     stuck = spread([float(r["stuck_packets"]) for r in bare])[0]
     notes = (
         "Figures 5.12-5.15 cannot come from the units stated: 500 packets/s of 2 KB on 2 Gbps is 1.2 % load (saturation is at "
         "40.7 k/s), and no run deadlocked. A burst in phase shows the same effect: "
         f"{stuck:.0f} packets stay stuck in the routers for ever without NAC (the reference: 48), and all later ones at "
         "their sources.",
-        f"The running mean of latency rises by {peak:.2f} us in the slot of the burst (the thesis: 10.22 us).",
         f"From the first blocked input to the first cycle identified: {spread([r['identification_us'] for r in freed])[0]:.2f} us "
         f"(a ring of 8: 8 t_f = 3.18 us, and as long for the recovery: the thesis' {NAC_TIME_US} us). The whole burst took NAC "
         f"{spread([r['nac_treatment_us'] for r in freed])[0]:.0f} us, one turn of the cycle after another.",
@@ -189,21 +220,21 @@ def _times_to_deadlock(rows: Sequence[Row]) -> dict[float, list[float]]:
     return found
 
 
-def _count(name: str, wanted: int, rows: Sequence[Row]) -> Check:
+def _count(name: str, wanted: int, rows: Sequence[Row], **evidence: Unpack[Evidence]) -> Check:
     dead = sum(bool(row["deadlocked"]) for row in rows)
-    return Check(
-        name=name,
-        predicted=float(wanted),
-        measured=float(dead),
-        tolerance=0.0,
-        passed=dead == wanted and bool(rows),
-        detail=f"{len(rows)} runs",
-    )
+    counted: Evidence = {**evidence, "detail": f"{len(rows)} runs"}
+    return Check.equal(name, float(wanted), float(dead), **counted)
 
 
 STUDY = Study.of_module(
     __name__,
     name="interconnect_nac",
+    title="A ring of eight under tornado traffic: when it deadlocks, and how NAC frees it",
+    deviations=(
+        "500 packets/s of 2 KB load the ring to 1.2 % and never deadlock. A burst in phase and a sweep of rates do, in the place of Figure 5.12.",
+        "The time of a control packet over a hop, 0.3975 us, was set so that equation 4.8 gives the document's 6.36 us: that figure is no finding.",
+        "Messages come at random (Poisson) where the document has a constant rate.",
+    ),
     does="tornado on a ring of eight with and without NAC: stated rates, a sweep of rates, a burst in phase at 500/s",
     answers="Zarza 2011, Figures 5.11-5.17: a deadlock that NAC treats, with no packet lost and latency as before",
     measure=measure_ring,

@@ -5,12 +5,21 @@ Two tori and a fat tree, six patterns, up to 10 % of the links; and, beside the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.interconnect.figures import draw_bars, draw_lines
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances
+from experiments.interconnect.samples import (
+    Row,
+    at_least,
+    delivery_check,
+    livelock_check,
+    nested,
+    of_mean,
+    performances,
+)
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
@@ -28,7 +37,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     for network, most in TEN_PERCENT.items():
         if quick and network == "torus:16x16":
             continue
-        counts = (0, 2, 4, 6, 8, 10, most) if network == "torus:8x8" and not quick else (0, 4, most)
+        counts = (0, 4, most) if quick else (0, 2, 4, 6, 8, 10, most)
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
             found += [
                 drb_point(network, pattern, s, quick=quick, faults=n, fault_kind="half") for n in counts for s in seeds
@@ -39,19 +48,36 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """Sent = received; about 80 % at the least; above 95 % for all but uniform on the fat tree; no abrupt fall."""
+    """Sent = received; 80 % on the fat tree, above 95 % elsewhere; no abrupt fall; further paths opened by congestion."""
     thesis = [row for row in rows if row["rate"] != LOADED]
     worst = _at_ten_percent(thesis)
-    low_name, low = min(worst.items(), key=lambda item: spread(item[1])[0])
     checks = [
         delivery_check(rows),
         livelock_check(rows),
-        at_least("lowest performance at 10 % failed links is about 80 % or better (%)", 75.0, low, " ".join(low_name)),
+        Check.equal(
+            f"{TREE} uniform, the lowest: performance at 10 % failed links (%)",
+            80.0,
+            spread(worst[TREE, "uniform"])[0],
+            tolerance=5.0,
+            **of_mean(
+                worst[TREE, "uniform"],
+                {"rival": 95.0, "rival_is": "as the other patterns", "stated": "about 80 % (5.6.1, Figure 5.25)"},
+            ),
+        ),
     ]
     for (network, pattern), values in worst.items():
         if (network, pattern) != (TREE, "uniform"):
-            checks.append(at_least(f"{network} {pattern}: above 95 % at 10 % failed links (%)", 95.0, values))
-    checks.append(_gradual(thesis))
+            checks.append(
+                at_least(
+                    f"{network} {pattern}: performance at 10 % failed links (%)",
+                    95.0,
+                    values,
+                    rival=80.0,
+                    rival_is="as uniform traffic on the fat tree in the document",
+                    stated="above 95 % (5.6.1)",
+                )
+            )
+    checks += [_gradual(thesis), _opened(thesis)]
     loaded = {
         network: spread(v)[0] for (network, _), v in _at_ten_percent([r for r in rows if r["rate"] == LOADED]).items()
     }
@@ -99,23 +125,54 @@ def _at_ten_percent(rows: Sequence[Row]) -> dict[tuple[str, str], list[float]]:
 
 
 def _gradual(rows: Sequence[Row]) -> Check:
-    means = {
-        key: spread(values)[0]
-        for key, values in performances(rows, lambda row: (row["network"], row["pattern"], row["faults"])).items()
-    }
-    steepest, where = 0.0, ""
-    for (network, pattern, count), value in means.items():
-        for further in (k for k in means if k[:2] == (network, pattern) and k[2] > count):
-            if not any(count < k[2] < further[2] for k in means if k[:2] == (network, pattern)):
-                fall = (value - means[further]) / (further[2] - count)
-                if fall > steepest:
-                    steepest, where = fall, f"{network} {pattern} from {count} to {further[2]}"
-    return Check.at_most("performance falls gradually (percentage points a failed link)", 1.0, steepest, detail=where)
+    """The steepest step of the loss, patterns taken together, over an even fall from no failed link to a tenth of them."""
+    found = performances(rows, lambda row: (row["network"], row["faults"]))
+    steepest, where, abrupt = 0.0, "", float("inf")
+    for network, most in TEN_PERCENT.items():
+        loss = {count: 100.0 - spread(values)[0] for (name, count), values in sorted(found.items()) if name == network}
+        if not loss:
+            continue
+        steps = [(few, many) for few, many in itertools.pairwise(loss) if many <= 2 * TEN_PERCENT["torus:8x8"]]
+        for few, many in steps:
+            abrupt = min(abrupt, most / (many - few))
+            step = (loss[many] - loss[few]) / (many - few) / (loss[most] / most)
+            if step > steepest:
+                steepest, where = step, f"{network}, from {few} to {many} links"
+    return Check.at_most(
+        "steepest step of the loss over an even fall",
+        3.0,
+        steepest,
+        rival=abrupt,
+        rival_is="all of the loss in the widest step",
+        stated="no abrupt transitions (5.6.1)",
+        detail=where,
+    )
+
+
+def _opened(rows: Sequence[Row]) -> Check:
+    """Whether congestion opens further paths in runs with a tenth of the links failed, and in those alone."""
+    most = [float(row["grown"]) for row in rows if row["faults"] == TEN_PERCENT[row["network"]]]
+    none = [float(row["grown"]) for row in rows if not row["faults"]]
+    return at_least(
+        "metapaths that congestion opened in a run with 10 % failed links",
+        1.0,
+        most,
+        rival=spread(none)[0],
+        rival_is="as without failures",
+        stated="opened between some pairs (5.6.1)",
+        detail="at 400 packets/s nothing queues",
+    )
 
 
 STUDY = Study.of_module(
     __name__,
     name="interconnect_permanent",
+    title="Links that fail for good: what they cost on two tori and a fat tree",
+    deviations=(
+        "8x8 torus 2 s, 16x16 torus 0.15 s, fat tree 0.5 s: the document gives no time.",
+        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+        "Failures come half-way through the run; load balancing without failures (DRB itself) is off.",
+    ),
     does="latency under 0 to 10 % permanently failed links: 8x8 and 16x16 tori and the 4-ary 3-tree, six patterns",
     answers="Zarza 2011, Figures 5.25-5.28: lowest about 80 % (fat tree, uniform, 10 %), all others above 95 %, no abrupt fall",
     measure=measure_run,

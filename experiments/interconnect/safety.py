@@ -12,7 +12,7 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, delivery_check, livelock_check
+from experiments.interconnect.samples import Row, delivery_check, livelock_check, of_mean
 from experiments.interconnect.traffic import drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
@@ -23,6 +23,9 @@ BUSY_RATE = 0.6 * 2e9 / (512 * 8)
 """Messages of 512 B a second a node in the second part."""
 FULL_TORUS_S = 0.06
 """So long every node offers four fifths of its link (2 KB packets, 4 KB buffers), by dimension order with NAC."""
+ACK_BYTES = 64
+IMPROVEMENTS = ("notifications reused", "queued sources notified")
+"""Alternatives of which the document says that they improve performance."""
 ALTERNATIVES: Mapping[str, Mapping[str, Any]] = {
     "defaults": {},
     "destination notifies": {"notifier": "destination"},
@@ -73,49 +76,81 @@ def judge(rows: Sequence[Row]) -> Verdict:
     stuck, moves = sum(r["deadlocked"] for r in bare), [r["nac_moves"] for r in safe]
     rest = [r for r in rows if r not in bare]
     checks = (
-        Check(
-            name="fault-free FT-DRB costs nothing over dimension order (% of latency)",
-            predicted=0.0,
-            measured=more,
+        Check.equal(
+            "fault-free FT-DRB costs nothing over dimension order (% of latency)",
+            0.0,
+            more,
             tolerance=0.1,
-            passed=abs(more) <= 0.1,
+            rival=100.0 * ACK_BYTES / 512,
+            rival_is="every message waits for an ACK of 64 bytes before it",
+            stated="no overhead without failures (3.5.3)",
             detail="its ACKs share the links",
         ),
         Check.equal(
             "fault-free FT-DRB sends every packet over the dimension-order path (packets rerouted)",
             0.0,
             float(rerouted),
+            rival=float(sum(r["sent"] for r in cost["ft-drb"])) / 2,
+            rival_is="dimension order is one of the two orders of a torus, and is taken by chance",
         ),
-        Check(
-            name="without NAC, FT-DRB with failures deadlocks (runs of those made)",
-            predicted=float(len(bare)),
-            measured=float(stuck),
-            tolerance=None,
-            passed=stuck > 0.5 * len(bare),
-            detail=f"8 failed links, {BUSY_RATE:.0f} packets/s a node",
+        Check.at_least(
+            "without NAC, FT-DRB with failures deadlocks (runs)",
+            0.5 * len(bare),
+            float(stuck),
+            rival=0.0,
+            rival_is="none, as with NAC",
+            detail=f"of {len(bare)}; 8 failed links, {BUSY_RATE:.0f} packets/s a node",
         ),
-        Check(
-            name="with NAC the same runs deliver every packet, by moves of NAC (least moves of a run)",
-            predicted=1.0,
-            measured=float(min(moves)),
-            tolerance=None,
-            passed=min(moves) > 0 and all(r["sent"] == r["received"] and not r["deadlocked"] for r in safe),
+        Check.equal(
+            "with NAC the same runs deliver every packet (runs that deadlock or deliver less)",
+            0.0,
+            float(_unsafe(safe)),
+            rival=float(stuck),
+            rival_is="as without NAC",
+        ),
+        Check.at_least(
+            "moves of NAC in each of these runs (the least)",
+            1.0,
+            float(min(moves)),
+            rival=0.0,
+            rival_is="they would not have deadlocked anyway",
             detail=f"{sum(moves)} moves in {len(safe)} runs",
         ),
-        Check(
-            name="8x8 uniform at 0.8 of a link with NAC: runs that deadlock or deliver less than was sent",
-            predicted=0.0,
-            measured=float(sum(r["deadlocked"] or r["sent"] != r["received"] for r in torus)),
-            tolerance=0.0,
-            passed=bool(torus) and all(r["sent"] == r["received"] and not r["deadlocked"] for r in torus),
-            detail=f"{len(torus)} runs of {torus[0]['seconds']:g} s, {sum(r['nac_moves'] for r in torus)} moves"
-            if torus
-            else "",
+        Check.equal(
+            "8x8 uniform at 0.8 of a link with NAC: runs that deadlock or deliver less than was sent",
+            0.0,
+            float(_unsafe(torus)),
+            rival=float(len(torus)),
+            rival_is="all, as in the ring without NAC from 34,000 packets/s on",
+            detail=f"{len(torus)} runs of {torus[0]['seconds']:g} s, {sum(r['nac_moves'] for r in torus)} moves",
         ),
+        *(_improvement(rows, design) for design in IMPROVEMENTS),
         replace(delivery_check(rest), name="sent = received in every run but those without NAC"),
         livelock_check(rest),
     )
     return Verdict(checks=checks)
+
+
+def _unsafe(rows: Sequence[Row]) -> int:
+    return sum(bool(r["deadlocked"] or r["sent"] != r["received"]) for r in rows)
+
+
+def _improvement(rows: Sequence[Row], design: str) -> Check:
+    """Escapes of an improvement of 3.6.1 over those of the defaults, run by run (the same seed fails the same links)."""
+    of = {
+        name: {r["seed"]: r["escapes"] for r in rows if r["part"] == "alternatives" and r["design"] == name}
+        for name in ("defaults", design)
+    }
+    ratios = [of[design][seed] / escapes for seed, escapes in of["defaults"].items() if escapes]
+    return Check.at_most(
+        f"{design}: escapes over those of the defaults",
+        0.95,
+        spread(ratios)[0],
+        **of_mean(
+            ratios,
+            {"rival": 1.0, "rival_is": "no improvement", "stated": "performance further improved (3.6.1)"},
+        ),
+    )
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
@@ -150,6 +185,11 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_safety",
+    title="What FT-DRB costs without failures, and whether NAC keeps it from deadlock with them",
+    deviations=(
+        "The deadlock is made by eight failed links and 0.6 of a link offered; the document's own example (Figure 4.2) is one cycle through two.",
+        "Of the alternatives of section 3.6 only the two that the document calls improvements are judged; it gives no figure for any.",
+    ),
     does="FT-DRB without failures against DOR, with failures without and with NAC, and its design alternatives",
     answers="Zarza 2011, section 5.3 and 5.6.7: sent = received, no cost without failures; chapter 4: NAC keeps it from deadlock",
     measure=measure_run,

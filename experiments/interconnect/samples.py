@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from testbed.model.samples import spread
-from testbed.model.verdict import Check
+from testbed.model.verdict import Check, Evidence
 
 Row = Mapping[str, Any]
 RUN_KEYS = ("network", "pattern", "seed", "seconds", "rate", "bytes", "routing", "deadlock")
 """What a run without failures depends on."""
+COUNTED = "none: packets are counted"
 
 
 def performances(rows: Sequence[Row], label: Callable[[Row], Any]) -> dict[Any, list[float]]:
@@ -46,6 +47,7 @@ def delivery_check(rows: Sequence[Row]) -> Check:
         tolerance=0.0,
         passed=not lost and not stuck,
         detail=f"{len(rows)} runs, {stuck} deadlocked",
+        rival_note=COUNTED,
     )
 
 
@@ -56,19 +58,20 @@ def livelock_check(rows: Sequence[Row]) -> Check:
         "packets beyond the hop cap of sixteen diameters",
         0.0,
         float(circling),
+        rival_is=COUNTED,
         detail=f"{sum(bool(row.get('livelocked')) for row in rows)} of {len(rows)} runs, {sum(row['sent'] for row in rows)} packets",
     )
 
 
-def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
-    """A check that the mean is not below what is claimed; the detail tells the interval and the number of runs."""
-    mean, half = spread(values)
-    return Check.at_least(
-        name,
-        claimed,
-        mean,
-        detail=", ".join(filter(None, (f"95 % interval +- {half:.2g}, {len(values)} runs", detail))),
-    )
+def at_least(name: str, claimed: float, values: Sequence[float], **evidence: Unpack[Evidence]) -> Check:
+    """A check that the mean is not below what is claimed, with its interval; the detail tells the number of runs."""
+    return Check.at_least(name, claimed, spread(values)[0], **of_mean(values, evidence))
+
+
+def of_mean(values: Sequence[float], evidence: Evidence) -> Evidence:
+    """The evidence, with the uncertainty of the values' mean (none of a single value) and how many there are."""
+    runs = ", ".join(filter(None, (f"{len(values)} runs", evidence.get("detail", ""))))
+    return {**evidence, "uncertainty": spread(values)[1] if len(values) > 1 else None, "detail": runs}
 
 
 def _run_key(row: Row) -> tuple[Any, ...]:

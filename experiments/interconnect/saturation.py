@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances
+from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, of_mean, performances
 from experiments.interconnect.traffic import drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
@@ -21,7 +21,8 @@ LINK_RATE = 2e9 / (512 * 8)
 """Packets of 512 B a second on a 2 Gbps link."""
 SWEEP = (0.02, 0.1, 0.16, 0.18, 0.2, 0.22, 0.24)
 """Fractions of a link that every node offers."""
-CLAIMED = 95.0
+CLAIMED, TURN_MODEL = 95.0, 82.0
+"""Of performance, %: FT-DRB's, and that of the method it is compared with."""
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -48,20 +49,33 @@ def judge(rows: Sequence[Row]) -> Verdict:
         for value in found
     ]
     detail = f"at {chosen / LINK_RATE:.2f} of a link a node; saturation at {saturation:.2f}"
-    mean, half = spread(values)
     return Verdict(
         checks=(
             delivery_check(rows),
             livelock_check(rows),
-            Check(
-                name="three failed links at 90 % of saturation: about 95 % (%)",
-                predicted=CLAIMED,
-                measured=mean,
+            Check.equal(
+                "performance with three failed links at 90 % of saturation (%)",
+                CLAIMED,
+                spread(values)[0],
                 tolerance=5.0,
-                passed=mean >= CLAIMED - 5.0,
-                detail=f"{detail}; 95 % interval +- {half:.2g}",
+                **of_mean(
+                    values,
+                    {
+                        "rival": TURN_MODEL,
+                        "rival_is": "the turn model's",
+                        "stated": "about 95 % against 82 % of a turn model (5.6.7)",
+                        "detail": detail,
+                    },
+                ),
             ),
-            at_least("better than the 82 % of the turn model (%)", 82.0, values),
+            at_least(
+                "the same against the turn model: at least 1 point better (%)",
+                TURN_MODEL + 1.0,
+                values,
+                rival=TURN_MODEL,
+                rival_is="no better than the turn model",
+                stated="an improvement of about 70 % of what the turn model loses (5.6.7)",
+            ),
         ),
         notes=(
             "Saturation: the least load offered at which the mean latency is more than three times that of the least.",
@@ -98,6 +112,12 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_saturation",
+    title="Three failed links near saturation: FT-DRB against what a turn model is said to reach",
+    deviations=(
+        "Runs of 2 ms. The point of saturation is ours (latency three times that of the least load): the document does not say its own.",
+        "The turn model is not run: its 82 % are the document's reading of another paper's figure.",
+        "Load balancing without failures (DRB itself) is off.",
+    ),
     does="latency over load on a 16x16 torus with three failed links and without, FT-DRB with NAC",
     answers="Zarza 2011, section 5.6.7: about 95 % at 90 % of the saturation load, against 82 % of a turn-model routing",
     measure=measure_run,

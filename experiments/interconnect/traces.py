@@ -7,9 +7,10 @@ Availability traces of LANL 12, 18, 19 and PNNL MPP2, a machine's years scaled t
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.runs import measure_run
@@ -17,8 +18,8 @@ from experiments.interconnect.samples import Row, delivery_check, livelock_check
 from experiments.interconnect.traffic import SYNTHETIC, drb_point, seeds_of, trace_of
 from testbed.commands.studies.study import Study
 from testbed.errors import InputError
-from testbed.model.samples import spread
-from testbed.model.verdict import Check, Verdict
+from testbed.model.samples import half_width, spread
+from testbed.model.verdict import Check, Evidence, Verdict
 
 NETWORK = "torus:32x32"
 THESIS_COUNTS = {"lanl-12": 52, "lanl-18": 62, "lanl-19": 58, "pnnl-mpp2": 89}
@@ -48,13 +49,42 @@ def judge(rows: Sequence[Row]) -> Verdict:
     losses = {key[1:]: 100.0 - spread(values)[0] for key, values in found.items()}
     repaired = {k: v for k, v in losses.items() if k[0] == "trace"}
     lasting = {k: v for k, v in losses.items() if k[0] == "trace-permanent"}
+    worst = max(lasting, key=lambda key: lasting[key])
     real = {**repaired, **{k: v for k, v in lasting.items() if k[1] == "pnnl-mpp2"}}
     checks = (
         delivery_check(rows),
         livelock_check(rows),
-        _at_most("loss averaged over the four machines as they were (%)", 2.0, sum(real.values()) / len(real), real),
-        _at_most("largest loss with all failures permanent (%): about 3", 3.5, max(lasting.values()), lasting),
-        _at_most("largest loss of a LANL machine with its repairs (%)", 1.0, max(repaired.values()), repaired),
+        _at_most(
+            "loss averaged over the four machines as they were (%)",
+            2.0,
+            sum(real.values()) / len(real),
+            real,
+            rival=3.0,
+            rival_is="all failures permanent, as the document has it",
+            stated="less than 2 % (5.6.5)",
+            uncertainty=_together([found[uniform[0]["pattern"], *key] for key in real]),
+        ),
+        Check.equal(
+            "loss with all failures permanent, the worst machine (%)",
+            3.0,
+            losses[worst],
+            tolerance=0.5,
+            rival=max(repaired.values()),
+            rival_is="as with repairs, the worst machine",
+            stated="about 3 % (5.6.5)",
+            uncertainty=_together([found[uniform[0]["pattern"], *worst]]),
+            detail=_each(lasting),
+        ),
+        _at_most(
+            "largest loss of a LANL machine with its repairs (%)",
+            1.0,
+            max(repaired.values()),
+            repaired,
+            rival=3.0,
+            rival_is="all failures permanent, as the document has it",
+            stated="below 1 % (5.6.5)",
+            uncertainty=_together([found[uniform[0]["pattern"], *max(repaired, key=lambda key: repaired[key])]]),
+        ),
     )
     notes = []
     for machine, claimed in THESIS_COUNTS.items():
@@ -104,14 +134,33 @@ def _measured(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[float]]:
     return {key: values for key, values in found.items() if len(key) == 3}
 
 
-def _at_most(name: str, claimed: float, value: float, parts: Mapping[tuple[str, str], float]) -> Check:
-    detail = ", ".join(f"{machine} {loss:.2f}" for (_, machine), loss in parts.items())
-    return Check.at_most(name, claimed, value, detail=detail)
+def _at_most(
+    name: str, claimed: float, value: float, parts: Mapping[tuple[str, str], float], **evidence: Unpack[Evidence]
+) -> Check:
+    detailed: Evidence = {**evidence, "detail": _each(parts)}
+    return Check.at_most(name, claimed, value, **detailed)
+
+
+def _each(parts: Mapping[tuple[str, str], float]) -> str:
+    return ", ".join(f"{machine} {loss:.2f}" for (_, machine), loss in parts.items())
+
+
+def _together(groups: Sequence[Sequence[float]]) -> float | None:
+    """Half width of the 95 % interval of the mean over groups of as many runs; None where a group has one run only."""
+    if min(map(len, groups)) < 2:
+        return None
+    return math.sqrt(math.fsum(half_width(values) ** 2 for values in groups)) / len(groups)
 
 
 STUDY = Study.of_module(
     __name__,
     name="interconnect_traces",
+    title="Failures of four real machines, a machine's years scaled to a run",
+    deviations=(
+        "Without --traces the failures are drawn with the statistics of the machines' public tables, which are not part of the testbed.",
+        "Every machine's failures fall on one 32x32 torus of uniform traffic (with --all-patterns: six patterns), for 0.08 s.",
+        "The rule by which Table 5.2 counts failures is not stated: ours gives 52, 28, 58 and 167 of the tables instead of 52, 62, 58 and 89.",
+    ),
     does="latency under failures like those of LANL 12, 18, 19 and PNNL MPP2 (their own with --traces), years scaled to the run",
     answers="Zarza 2011, Figures 5.35-5.38: less than 2 % on average, about 3 % if all were permanent, LANL below 1 %",
     measure=measure_run,

@@ -5,12 +5,21 @@ The same networks and patterns; failures start at a random moment and last up to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.interconnect.figures import draw_bars, draw_lines
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances
+from experiments.interconnect.samples import (
+    Row,
+    at_least,
+    delivery_check,
+    livelock_check,
+    nested,
+    of_mean,
+    performances,
+)
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
@@ -28,7 +37,8 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
         if quick and network == "torus:16x16":
             continue
         longer = {"seconds": 0.5} if network == "torus:8x8" and not quick else {}
-        kinds = ((0, "none"), (4, "transient"), (most, "transient"), (most, "start"))
+        counts = (4,) if quick else (2, 4, 6, 8, 10)
+        kinds = ((0, "none"), *((n, "transient") for n in counts), (most, "transient"), (most, "start"))
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
             found += [
                 drb_point(network, pattern, s, quick=quick, faults=n, fault_kind=kind, **longer)
@@ -39,31 +49,49 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """Sent = received; 8x8 above 99.5 %; transient better than permanent (by how much the thesis says, in the note)."""
+    """Sent = received; 8x8 above 99.5 %; transient better than permanent, and by how much the thesis says."""
     checks = [delivery_check(rows), livelock_check(rows)]
     found = _measured(rows)
     eights = {key: values for key, values in found.items() if key[0] == "torus:8x8" and key[2] == "transient"}
     worst = min(eights, key=lambda key: spread(eights[key])[0])
-    detail = f"worst: {worst[1]}, {worst[3]} links"
-    checks.append(at_least("torus:8x8: above 99.5 % under transient failures (%)", 99.5, eights[worst], detail))
+    lasting = min(spread(values)[0] for key, values in found.items() if key[0] == "torus:8x8" and key[2] == "start")
+    checks.append(
+        at_least(
+            "torus:8x8: lowest performance under transient failures (%)",
+            99.5,
+            eights[worst],
+            rival=lasting,
+            rival_is="under permanent failures, lowest",
+            stated="above 99.5 % (5.6.4)",
+            detail=f"worst: {worst[1]}, {worst[3]} links",
+        )
+    )
     notes = []
     for network, claimed in GAINS.items():
         gains = _gains(found, network)
         if not gains:
             continue
-        pattern, gain = max(gains.items(), key=lambda item: item[1])
-        least = min(gains.values())
+        pattern, gain = max(gains.items(), key=lambda item: spread(item[1])[0])
+        best, least = spread(gain)[0], min(spread(values)[0] for values in gains.values())
         checks.append(
-            Check(
-                name=f"{network}: transient failures cost less than permanent ones, every pattern (points gained)",
-                predicted=0.0,
-                measured=least,
-                tolerance=None,
-                passed=least > 0,
-                detail=f"best {gain:.2f} ({pattern}); the thesis: about {claimed:.0f}",
+            Check.equal(
+                f"{network}: most that transient failures gain over permanent ones (points)",
+                claimed,
+                best,
+                tolerance=claimed / 4,
+                **of_mean(
+                    gain,
+                    {
+                        "rival": 0.0,
+                        "rival_is": "no gain",
+                        "stated": f"about {claimed:.0f} % (5.6.4)",
+                        "detail": pattern,
+                    },
+                ),
             )
         )
-        notes.append(f"{network}: gain {least:.2f} to {gain:.2f} points; the thesis says about {claimed:.0f}")
+        checks.append(_share_of_permanent(found, network))
+        notes.append(f"{network}: gain {least:.2f} to {best:.2f} points; the thesis says about {claimed:.0f}")
     notes.append(
         "A gain of 8-14 points needs permanent failures to cost as much; at the stated 400 packets/s of 512 B (0.08 % of a "
         "link) they cost the detours only, so there is less to gain (see interconnect_permanent for a loaded network)"
@@ -96,18 +124,49 @@ def _measured(rows: Sequence[Row]) -> dict[tuple[str, str, str, int], list[float
     return {key: values for key, values in found.items() if key[3]}
 
 
-def _gains(found: Mapping[tuple[str, str, str, int], list[float]], network: str) -> dict[str, float]:
+def _gains(found: Mapping[tuple[str, str, str, int], list[float]], network: str) -> dict[str, list[float]]:
+    """Pattern -> points gained, a seed each (the same seed draws the same links)."""
     most = TEN_PERCENT[network]
     return {
-        pattern: spread(values)[0] - spread(found[network, pattern, "start", most])[0]
+        pattern: [t - p for t, p in zip(values, found[network, pattern, "start", most], strict=True)]
         for (where, pattern, kind, count), values in found.items()
         if where == network and kind == "transient" and count == most
     }
 
 
+def _share_of_permanent(found: Mapping[tuple[str, str, str, int], list[float]], network: str) -> Check:
+    """What transient failures cost over what permanent ones do, of the pattern where that is most.
+
+    They last a twentieth of the run on average: where nothing queues, they cost a twentieth.
+    """
+    shares = {}
+    for pattern, gain in _gains(found, network).items():
+        cost, half = spread([100.0 - value for value in found[network, pattern, "start", TEN_PERCENT[network]]])
+        gained, apart = spread(gain)
+        shares[pattern] = (1 - gained / cost, math.hypot(apart, half * gained / cost) / cost)
+    pattern = max(shares, key=lambda name: shares[name][0])
+    runs = len(found[network, pattern, "start", TEN_PERCENT[network]])
+    return Check.at_most(
+        f"{network}: loss under transient failures over that under permanent ones, the worst pattern",
+        0.5,
+        shares[pattern][0],
+        uncertainty=shares[pattern][1] if runs > 1 else None,
+        rival=1.0,
+        rival_is="as much",
+        stated="transient ones cost less (5.6.4)",
+        detail=f"{pattern}, {runs} runs; a twentieth where nothing queues",
+    )
+
+
 STUDY = Study.of_module(
     __name__,
     name="interconnect_transient",
+    title="Links that fail for a while, beside links that fail for good",
+    deviations=(
+        "8x8 torus 0.5 s, 16x16 torus 0.15 s, fat tree 0.5 s: the document gives no time.",
+        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+        "The gain is taken against permanent failures from the start of the run, with the same links.",
+    ),
     does="latency under transient failures (up to a tenth of the run) beside permanent ones, three networks, six patterns",
     answers="Zarza 2011, Figures 5.32-5.34: 8x8 above 99.5 %, better than permanent by about 14, 8 and 12 %",
     measure=measure_run,
