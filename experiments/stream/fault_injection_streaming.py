@@ -42,6 +42,11 @@ def sessions(quick: bool, seed: int) -> Sessions:
 
 STUDY = Experiment(
     name="fault_injection_streaming",
+    title="Every kind of fault on three networks: does a failing link take the share of packets that theory gives it?",
+    deviations=(
+        "Eight links of a route fail at full size (two in the quick one), one after the other, not all.",
+        "The document simulates; here packets cross switches.",
+    ),
     does="capillary streams over Swiss-T1, an optical cloud and a mobile network under every kind of link fault",
     answers="Gabrielyan 2007, section 4.3.1: a failure of link l costs the receiver r(l) of the packets, and FEC_r(l) repairs it",
     sessions=sessions,

@@ -16,6 +16,7 @@ MAX_LAG = 0.25
 """Of the playback buffer (100 ms of the usual 400): a sender this far behind its own schedule measured the machine, not the
 network."""
 
+COUNTED = "none: each is counted"
 MAX_UNPLANNED = 1e-4
 """Share of packets that may be lost in no fault: two orders below the precision of a loss."""
 
@@ -31,7 +32,7 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
         if result.predicted_block_size is None:
             continue  # nothing gets by: no block size helps, and every block is lost
         if plan.stream.block_size is None:
-            checks.append(_size_check(result))
+            checks.append(_size_check(result, analysis.policy(0.0)))
         checks.append(_decoding_check(plan, result))
     checks.append(
         Check(
@@ -40,6 +41,7 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
             measured=analysis.undecodable_outside,
             tolerance=0,
             passed=analysis.undecodable_outside == 0,
+            rival_note=COUNTED,
         )
     )
     if analysis.faults and plan.stream.block_size is None:
@@ -62,13 +64,14 @@ def _path_checks(analysis: SessionAnalysis) -> list[Check]:
             tolerance=0,
             passed=not off,
             detail=f"of {len(measured)}" + (f"; path {off[0].path} is the first" if off else ""),
+            rival_note=COUNTED,
         )
     ]
 
 
 def _content_check(run: StreamMeasurements) -> Check:
     corrupted = int(run.counters.get("corrupted", 0))
-    return Check(name="corrupted packets", predicted=0, measured=corrupted, tolerance=0, passed=corrupted == 0)
+    return Check.equal("corrupted packets", 0, corrupted, rival_is=COUNTED)
 
 
 def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
@@ -101,10 +104,13 @@ def _loss_check(result: FaultResult) -> Check:
         tolerance=(high - low) / 2,
         passed=passed,
         detail=f"{result.packets} packets; the true loss lies in [{low:.4f}, {high:.4f}]",
+        rival=1.0 if result.kind in ("down", "blackhole") and high < 1 else None,
+        rival_note="all, as on a single path",
     )
 
 
-def _size_check(result: FaultResult) -> Check:
+def _size_check(result: FaultResult, least: int) -> Check:
+    """``least``: N without losses."""
     low, high = result.size_range
     measured = result.measured_block_size
     passed = result.reacted and measured is not None and low - 0.5 <= measured <= high + 0.5
@@ -117,6 +123,8 @@ def _size_check(result: FaultResult) -> Check:
         detail=f"N for the labels that are lost is {low}"
         if low == high
         else f"the sender's policy gives {low} to {high} for losses it cannot tell apart",
+        rival=float(least) if least < low else None,
+        rival_note="N is never raised" if least < low else "none: no larger N is called for",
     )
 
 
@@ -130,6 +138,7 @@ def _decoding_check(plan: StreamPlan, result: FaultResult) -> Check:
         passed=plan.stream.block_size is not None or result.undecodable_blocks <= allowed,
         detail=f"{result.steady_blocks} blocks after the reaction; {result.transient_blocks_lost} of "
         f"{result.transient_blocks} transient blocks were not saved by late parity",
+        rival_note=COUNTED,
     )
 
 
@@ -147,6 +156,7 @@ def _most_failures(blocks: int, rate: float) -> int:
 
 def _ror_check(analysis: SessionAnalysis) -> Check:
     tolerance = analysis.ror_tolerance
+    told = analysis.ror_predicted > tolerance
     return Check(
         name="ROR over the failed links",
         predicted=analysis.ror_predicted,
@@ -155,4 +165,6 @@ def _ror_check(analysis: SessionAnalysis) -> Check:
         passed=abs(analysis.ror_measured - analysis.ror_predicted) <= tolerance,
         detail="Gabrielyan 2007, eq. 23, with the block sizes of "
         + f"{analysis.policy.name}; counting whole blocks leaves {analysis.ror_error:.3f} open",
+        rival=0.0 if told else None,
+        rival_note="no redundancy is added" if told else "none: the prediction is too near to no redundancy at all",
     )
