@@ -228,8 +228,10 @@ class StripedFile(io.RawIOBase):
     def pwrite(self, data: Buffer, offset: int) -> int:
         """Write all bytes of `data` at `offset` of the file; returns their number. When it returns they are in the
         subfiles. Raises `UsageError`, `ListenerLost`, `RemoteFailure` (other subfiles are written nevertheless)."""
-        memory = as_bytes(data)
-        return self._write(memory, make_requests([whole_number(offset, "offset")], [0], [len(memory)]))
+        memory, offset = as_bytes(data), whole_number(offset, "offset")
+        self._require_open(writing=True)
+        self._access.write_block(memory, offset)
+        return len(memory)
 
     @overload
     def pread(self, target: int, offset: int) -> bytes: ...
@@ -244,8 +246,9 @@ class StripedFile(io.RawIOBase):
             buffer = bytearray(target if target <= AT_ONCE_BYTES else max(min(target, self.size() - offset), 0))
             return bytes(memoryview(buffer)[: self.pread(buffer, offset)])
         memory = as_bytes(target, writable=True)
-        requests = make_requests([offset], [0], [len(memory)])
-        return sum(_counts(self._read(memory, requests), [offset], [len(memory)]))
+        self._require_open(writing=False)
+        missing = self._access.read_block(memory, offset)
+        return max(0, min(len(memory), missing - offset))
 
     def pwritev(self, buffers: Sequence[Buffer], offsets: int | Sequence[int]) -> int:
         """Write many buffers in one call: one after the other from an offset, or each at its own.

@@ -34,8 +34,8 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from xxhash import xxh3_64
 
@@ -55,7 +55,7 @@ MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
 MAX_DATA_BYTES = 2**32 - 1  # what a head can say
 MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE, and of a WRITE that is streamed
-MAX_BLOCK_BYTES = 512 << 10
+MAX_BLOCK_BYTES = 256 << 10
 PAGE_BYTES = 4096
 
 READ_DONE = struct.Struct("<I")
@@ -99,8 +99,7 @@ class Malformed(Exception):
         self.fatal = fatal
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """The head of a message: its kind, its number, the sizes and checksums of what follows."""
 
     kind: int

@@ -12,13 +12,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice
 from threading import Lock
 
 from sfio_emu import wire
 from sfio_emu.adapters.sockets import VECTORS
 from sfio_emu.listener.connection import ServerConnection
-from sfio_emu.listener.operations import FileRange
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.wire import Kind
 
@@ -28,7 +27,7 @@ MAX_CLIENTS = 8192
 MAX_FILES = 65536
 DESCRIPTORS_KEPT = 64
 HEARTBEAT = memoryview(wire.encode_header(Kind.HEARTBEAT, 0, b""))
-STEPS = 4  # head, body, answer, and what follows
+STEPS = 4  # head, body, answer, and the beginning of what follows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,11 +100,14 @@ class Client:
         """
         connection = self.connection
         for _ in range(STEPS):
+            answered = bool(connection.outgoing())
             while connection.outgoing():
                 try:
                     self._send(connection.outgoing(), lock)
                 except BlockingIOError:
                     return select.POLLOUT
+            if answered and self._lowat == 1 and not connection.closed:
+                return select.POLLIN
             if (pool.scarce or self._lowat != 1) and self._must_wait(pool.scarce):
                 return 0 if gone else select.POLLIN | select.POLLRDHUP
             places = connection.incoming()
@@ -154,16 +156,10 @@ class Client:
             self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
             self._lowat = count
 
-    def _send(self, pieces: Sequence[memoryview | FileRange], lock: Lock) -> None:
-        """Send what can be sent at once: bytes in one call, or a range of a file."""
-        first = pieces[0]
-        if isinstance(first, FileRange):
-            self.connection.send_range(first, self.stream.fileno())
-            return
-        views = list(takewhile(lambda piece: isinstance(piece, memoryview), islice(pieces, VECTORS)))
-        flags = socket.MSG_MORE if len(views) < len(pieces) else 0
+    def _send(self, pieces: Sequence[memoryview], lock: Lock) -> None:
+        """Send what can be sent by one call."""
         with lock:
-            count = self.stream.sendmsg(views, (), flags)  # type: ignore[arg-type]
+            count = self.stream.send(pieces[0]) if len(pieces) == 1 else self.stream.sendmsg(islice(pieces, VECTORS))
         self.connection.sent(count)
 
 

@@ -202,17 +202,6 @@ class RootedSubfiles:
         except (OSError, OverflowError) as fault:
             raise self._failure("read", fault) from fault
 
-    def send(self, file: int, target: int, offset: int, size: int) -> int:
-        """Send bytes of the file to a socket without a copy; 0 at its end. Faults of the socket are raised as they are."""
-        try:
-            return os.sendfile(target, file, offset, size)
-        except (BlockingIOError, ConnectionError, TimeoutError):
-            raise
-        except OSError as fault:
-            if fault.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENOTCONN):
-                raise
-            raise self._failure("read", fault) from fault
-
     # --- faults, ways ----------------------------------------------------------------------------------------------
 
     def _failure(self, call: str, fault: OSError | OverflowError | ValueError) -> CallFailed:

@@ -38,6 +38,8 @@ class TcpConnection:
         self.stream = stream
         self.nonce = os.urandom(NONCE_BYTES)
         self.key = key
+        self.arrival = select.poll()
+        self.arrival.register(stream, select.POLLIN)
 
     def fileno(self) -> int:
         return self.stream.fileno()
@@ -95,7 +97,45 @@ class TcpConnections:
 
     def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host."""
-        return _Carriage(conversations, self._timeout_s, self._stall_s).run()
+        broken: dict[str, PeerError] = {}
+        if all(conversation.brief for _, conversation in conversations):
+            conversations = self._carry_brief(conversations, broken)
+        if conversations:
+            broken |= _Carriage(conversations, self._timeout_s, self._stall_s).run()
+        return broken
+
+    def _carry_brief(
+        self, conversations: Sequence[tuple[Connection, Conversation]], broken: dict[str, PeerError]
+    ) -> Sequence[tuple[Connection, Conversation]]:
+        """Send each of several small messages at once, then wait for each answer a little; those that are not finished."""
+        started, left = [], []
+        for connection, conversation in conversations:
+            if self._try(connection, conversation, _send, broken):
+                started.append((connection, conversation))
+        wait_ms = _look_s(self._timeout_s) * 1000
+        for connection, conversation in started:
+            assert isinstance(connection, TcpConnection)
+            while not conversation.outgoing() and not conversation.finished and connection.arrival.poll(wait_ms):
+                if not self._try(connection, conversation, _receive, broken):
+                    break
+            if not conversation.finished and connection.host not in broken:
+                left.append((connection, conversation))
+        return left
+
+    @staticmethod
+    def _try(
+        connection: Connection, conversation: Conversation, step: Callable[[socket.socket, Conversation], bool],
+        broken: dict[str, PeerError],
+    ) -> bool:  # fmt: skip
+        """Take one step of a conversation; whether it still stands."""
+        try:
+            step(_stream(connection), conversation)
+        except BlockingIOError:
+            return True
+        except (PeerError, OSError) as fault:
+            broken[connection.host] = fault if isinstance(fault, PeerError) else _lost(connection.host, fault)
+            return False
+        return True
 
 
 class _Carriage:
@@ -121,7 +161,7 @@ class _Carriage:
     def run(self) -> dict[str, PeerError]:
         live = self._live
         self._silence = {number: _Silence(time.monotonic(), live[number][2].heartbeats) for number in live}
-        look_s = min(self._timeout_s / 8, 0.5)
+        look_s = _look_s(self._timeout_s)
         looked_s = time.monotonic()
         ready = [(number, select.POLLOUT) for number in live]
         while live:
@@ -171,10 +211,8 @@ class _Carriage:
                         able.append(number)
                 except BlockingIOError:
                     continue
-                except PeerError as fault:
+                except (PeerError, OSError) as fault:
                     self._drop(number, fault)
-                except OSError as fault:
-                    self._drop(number, _describe(fault))
             numbers = able
 
     def _await(self, number: int, conversation: Conversation) -> None:
@@ -188,9 +226,9 @@ class _Carriage:
             self._poll.register(number, events)
             self._wanted[number] = events
 
-    def _drop(self, number: int, fault: PeerError | str) -> None:
+    def _drop(self, number: int, fault: PeerError | OSError | str) -> None:
         host = self._live[number][0]
-        self._broken[host] = fault if isinstance(fault, PeerError) else ListenerLost(host, fault)
+        self._broken[host] = fault if isinstance(fault, PeerError) else _lost(host, fault)
         self._forget(number)
 
     def _forget(self, number: int) -> None:
@@ -233,6 +271,15 @@ def _checked(addresses: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, i
 def _stream(connection: Connection) -> socket.socket:
     assert isinstance(connection, TcpConnection)
     return connection.stream
+
+
+def _look_s(timeout_s: float) -> float:
+    """How often a conversation in which nothing moves is looked at."""
+    return min(timeout_s / 8, 0.5)
+
+
+def _lost(host: str, fault: OSError | str) -> ListenerLost:
+    return ListenerLost(host, fault if isinstance(fault, str) else _describe(fault))
 
 
 def _describe(fault: OSError) -> str:

@@ -14,11 +14,13 @@ from sfio_emu import bodies, wire
 from sfio_emu.client.connection import Message
 from sfio_emu.client.session import Session
 from sfio_emu.client.sizes import WrittenSizes, fit_one_file, least_size, left_short
+from sfio_emu.client.small_access import NO_END, is_small, reached, read_small, write_small
+from sfio_emu.client.small_calls import Part, parts_of_block
 from sfio_emu.client.transfer import HostTransfer, pack
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
 from sfio_emu.layout.pieces import Bytes, Piece, StripedPiece, pieces_of
-from sfio_emu.layout.requests import Prepared, Requests, prepare
+from sfio_emu.layout.requests import Prepared, Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Direction
@@ -27,7 +29,6 @@ from sfio_emu.wire import Kind
 
 CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
 PLAIN = Settings(sort=False, merge=False, combine=False, pipeline=False)
-NO_END = 2**63
 MAX_LOOKS = 16
 Messages = Callable[[str], Iterator[Message]]
 """The messages of a call to a host."""
@@ -119,6 +120,50 @@ class Access:
         if job.fault is not None:
             raise job.fault
         return job.end[0]
+
+    def write_block(self, memory: Bytes, offset: int) -> None:
+        """Write one block, all of `memory`."""
+        if not self._write_small(memory, offset):
+            self.write(memory, make_requests([offset], [0], [len(memory)]))
+
+    def read_block(self, memory: Bytes, offset: int) -> int:
+        """Read one block, all of `memory`; where the first byte of the file lies that is missing (`NO_END`: none)."""
+        end = self._read_small(memory, offset)
+        return self.read(memory, make_requests([offset], [0], [len(memory)])) if end is None else end
+
+    def _write_small(self, memory: Bytes, offset: int) -> bool:
+        """Write one small block, unless it makes subfiles longer on which it has no part; whether that was done."""
+        size = len(memory)
+        if not is_small(self, offset, size):
+            return False
+        with self.session.guard:
+            parts = parts_of_block(self.layout, offset, size)
+            hosts = reached(self, parts, size)
+            first = parts[0]
+            inside = len(parts) == 1 and self.sizes[first.subfile] >= first.high
+            if hosts is None or not (inside or self._needs_no_other(parts, offset + size)):
+                return False
+            sizes = write_small(self, memory, offset, hosts)
+            if not (inside and sizes.before[first.subfile] == self.sizes[first.subfile]):
+                self._settle(offset + size, sizes)
+            return True
+
+    def _needs_no_other(self, parts: Sequence[Part], end: int) -> bool:
+        """Whether, by what was last seen, a write up to `end` leaves no subfile too short on which it has no part."""
+        shares = [0] * len(self.subfiles)
+        for part in parts:
+            shares[part.subfile] = part.size
+        due = left_short(self.layout, end, self._seen(shares))
+        return all(shares[number] for number in due)
+
+    def _read_small(self, memory: Bytes, offset: int) -> int | None:
+        """Read one small block; where the first missing byte of the file lies. None where it is not small."""
+        size = len(memory)
+        if not is_small(self, offset, size):
+            return None
+        with self.session.guard:
+            hosts = reached(self, parts_of_block(self.layout, offset, size), size)
+            return None if hosts is None else read_small(self, memory, offset, hosts)
 
     def job(self, direction: Direction, memory: Bytes, requests: Requests) -> Job:
         """One read or write to be carried out, alone or with others."""

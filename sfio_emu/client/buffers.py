@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def as_bytes(buffer: Buffer, *, writable: bool = False) -> Bytes:
     """The bytes of a buffer, in place; raises `UsageError` where that cannot be."""
+    if isinstance(buffer, bytearray if writable else (bytes, bytearray)) and len(buffer):  # the usual case, quickly
+        return np.frombuffer(buffer, dtype=np.uint8)
     try:
         view = memoryview(buffer)
     except TypeError:

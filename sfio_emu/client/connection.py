@@ -35,6 +35,25 @@ class Message(NamedTuple):
     path: Callable[[int], str] = str
 
 
+def check_sequence(header: Header, awaited: int | None) -> None:
+    """Raises `Malformed` where an answer is not the one to message `awaited` (None: none is awaited)."""
+    if header.sequence != awaited and header.kind not in (Kind.REFUSED, Kind.HEARTBEAT):
+        raise Malformed(f"an answer to message {header.sequence}, which is not awaited", fatal=True)
+
+
+def refusal_of(host: str, body: memoryview) -> ProtocolError:
+    """What an answer of the kind REFUSED says."""
+    return ProtocolError(host, f"it refused a message: {bytes(body).decode('utf-8', 'replace')}")
+
+
+def failure_of(host: str, body: memoryview, path: Callable[[int], str]) -> RemoteFailure:
+    """What an answer of the kind FAILED says; raises `Malformed`."""
+    errno, call, handle, done_bytes = bodies.unpack(bodies.FAILURE, body)
+    if call >= len(ALL_CALLS):
+        raise Malformed(f"a failure of the unknown call {call}", fatal=True)
+    return RemoteFailure(host, ALL_CALLS[call], errno, path(handle), done_bytes)
+
+
 class Exchange:
     """The messages of one call to one host: as many as `settings` say are sent before the first is answered.
 
@@ -42,6 +61,8 @@ class Exchange:
     protocol raises `ProtocolError` from `received`, after which the connection is of no more use. `heartbeats`: how
     often the listener has said meanwhile that it waits for its disk.
     """
+
+    brief = False
 
     def __init__(
         self, host: str, messages: Iterator[Message], *, first: int, settings: Settings, counters: Counters
@@ -56,6 +77,7 @@ class Exchange:
         self._slices: Iterator[Slice] | None = None
         self._blocks: Iterator[int] | None = None
         self._block_left = 0
+        self._data_left = 0
         self._sum = wire.Checksum()
         self._inbox = memoryview(bytearray(INBOX_BYTES))
         self._arrived = 0
@@ -99,6 +121,7 @@ class Exchange:
         self._counters.messages += 1
         if message.data is not None:
             self._slices = message.data()
+            self._data_left = message.data_bytes
             self._blocks = message.blocks if self._check else None
             self._block_left = 0 if self._blocks is None else next(self._blocks)
             self._sum = wire.Checksum()
@@ -106,20 +129,19 @@ class Exchange:
 
     def _next_slice(self, slices: Iterator[Slice]) -> None:
         """Queue the next data of the message that is being sent, or what closes it."""
-        pieces = next(slices, None)
-        if pieces is None:
-            self._slices = None
-            if self._check and self._blocks is None:
-                self._outgoing.append(memoryview(self._sum.trailer()))
-        elif not self._check:
-            self._outgoing.extend(pieces)
-        elif self._blocks is None:
-            self._outgoing.extend(pieces)
-            for piece in pieces:
-                self._sum.add(piece)
-        else:
+        pieces = next(slices, ())
+        self._data_left -= sum(map(len, pieces))
+        if self._blocks is not None:
             for piece in pieces:
                 self._queue_in_blocks(piece, self._blocks)
+        else:
+            self._outgoing.extend(pieces)
+            for piece in pieces if self._check else ():
+                self._sum.add(piece)
+        if not (self._data_left and pieces):
+            self._slices = None
+            if self._check and self._blocks is None:  # with the last data, so that they arrive together
+                self._outgoing.append(memoryview(self._sum.trailer()))
 
     def _queue_in_blocks(self, piece: memoryview, blocks: Iterator[int]) -> None:
         """Queue data that are streamed: behind each block stands the checksum of all so far."""
@@ -230,9 +252,7 @@ class Exchange:
         self._places = places
 
     def _checked(self, header: Header) -> Header:
-        awaited = self._waiting[0][0] if self._waiting else None
-        if header.sequence != awaited and header.kind not in (Kind.REFUSED, Kind.HEARTBEAT):
-            raise Malformed(f"an answer to message {header.sequence}, which is not awaited", fatal=True)
+        check_sequence(header, self._waiting[0][0] if self._waiting else None)
         if header.body_bytes > wire.MAX_LIMIT // 4:
             raise Malformed("a body larger than any answer's", fatal=True)
         if self._end_of(header) > len(self._inbox):
@@ -242,19 +262,23 @@ class Exchange:
         return header
 
     def _take_data(self, count: int) -> None:
-        places = self._places
+        places, header = self._places, self._header
+        assert header is not None
+        full = 0
         while count:
-            if count < len(places[0]):
-                places[0] = places[0][count:]
-                return
-            count -= len(places.pop(0))
+            size = len(places[full])
+            if count < size:
+                places[full] = places[full][count:]
+                break
+            count -= size
+            full += 1
+        if header.checked:
+            for place in self._offered[:full]:  # whole places, while the cache holds them
+                self._answer_sum.add(place)
+            del self._offered[:full]
+        del places[:full]
         if places:
             return
-        header = self._header
-        assert header is not None
-        if header.checked:
-            for place in self._offered:
-                self._answer_sum.add(place)
         if self._left:
             self._next_places(header)
             return
@@ -271,14 +295,15 @@ class Exchange:
         body = self._inbox[wire.HEADER_BYTES : end]
         if header.kind == Kind.REFUSED:
             self._counters.rejected += 1
-            raise ProtocolError(self._host, f"it refused a message: {bytes(body).decode('utf-8', 'replace')}")
+            raise refusal_of(self._host, body)
         _, message = self._waiting.popleft()
         if self._data is not None:
             if self._due or next(self._data, None) is not None:
                 raise Malformed("fewer data than were announced", fatal=True)
             self._data = None
         if header.kind == Kind.FAILED:
-            self._failed(message, body)
+            failure = failure_of(self._host, body, message.path)
+            self.failure = self.failure or failure
         elif header.kind != Kind.DONE:
             raise Malformed(f"an answer of kind {header.kind}", fatal=True)
         elif message.finish is not None:
@@ -293,12 +318,5 @@ class Exchange:
             self._inbox[:left] = self._inbox[end : self._arrived]
         self._arrived = left
 
-    def _failed(self, message: Message, body: memoryview) -> None:
-        errno, call, handle, done_bytes = bodies.unpack(bodies.FAILURE, body)
-        if call >= len(ALL_CALLS):
-            raise Malformed(f"a failure of the unknown call {call}", fatal=True)
-        if self.failure is None:
-            self.failure = RemoteFailure(self._host, ALL_CALLS[call], errno, message.path(handle), done_bytes)
 
-
-__all__ = ["Exchange", "Message"]
+__all__ = ["Exchange", "Message", "check_sequence", "failure_of", "refusal_of"]

@@ -14,6 +14,7 @@ from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar
 from sfio_emu import bodies, keys, wire
 from sfio_emu.bodies import NO_LAYOUT, Opened, OpenFlag, StoredLayout, Welcome
 from sfio_emu.client.connection import Exchange, Message
+from sfio_emu.client.small_calls import SmallCall
 from sfio_emu.client.threads import Guard
 from sfio_emu.client.transfer import Stage
 from sfio_emu.errors import PeerError, ProtocolError, SfioError, UsageError
@@ -219,29 +220,36 @@ class Session:
         self, messages: Mapping[str, Iterator[Message]], counters: Counters, settings: Settings
     ) -> list[PeerError]:
         """Send the messages of all hosts at once and take their answers; what went wrong, in the order of hosts."""
-        exchanges: dict[str, tuple[Connection, Exchange]] = {}
-        for host, items in messages.items():
-            link = self._links[host]
-            exchange = Exchange(host, items, first=link.next_sequence, settings=settings, counters=counters)
-            exchanges[host] = (link.connection, exchange)
-        complete = False
+        return self.converse({
+            host: Exchange(host, items, first=self._links[host].next_sequence, settings=settings, counters=counters)
+            for host, items in messages.items()
+        })  # fmt: skip
+
+    def converse(self, conversations: Mapping[str, Exchange | SmallCall]) -> list[PeerError]:
+        """Carry out conversations with hosts that are connected, by whoever has the turn; what went wrong, in the order of hosts."""
+        links, complete = self._links, False
+        broken: Mapping[str, PeerError] = {}
         try:
-            broken = self.connections.carry(list(exchanges.values()))
+            broken = self.connections.carry([(links[host].connection, conversations[host]) for host in conversations])
             complete = True
         finally:
             if not complete:  # interrupted: nobody knows where the streams stand
-                for host in messages:
+                for host in conversations:
                     self._disconnect(host)
         faults: list[PeerError] = []
-        for host, (_, exchange) in exchanges.items():
+        for host, conversation in conversations.items():
             if host in broken:
                 self._disconnect(host)
                 faults.append(broken[host])
             else:
-                self._links[host].next_sequence = exchange.next_sequence
-                if exchange.failure is not None:
-                    faults.append(exchange.failure)
+                links[host].next_sequence = conversation.next_sequence
+                if conversation.failure is not None:
+                    faults.append(conversation.failure)
         return faults
+
+    def live(self, host: str) -> Link | None:
+        """The connection to `host` where there is one."""
+        return self._links.get(host)
 
     def _disconnect(self, host: str) -> None:
         link = self._links.pop(host, None)

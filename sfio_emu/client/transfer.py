@@ -19,7 +19,7 @@ from sfio_emu.wire import Kind, Malformed
 OVERHEAD_BYTES = 64
 BLOCK_VECTOR_BYTES = 16 << 10
 CHECKED_VECTOR_BYTES = 4 << 10  # each piece is a call of the checksum's
-SLICE_BYTES = 1 << 20
+SLICE_BYTES = 256 << 10  # gathered, summed and sent while the cache of a processor holds them
 
 
 def pack(
@@ -197,7 +197,7 @@ class HostTransfer(NamedTuple):
         """The data of a WRITE, slice by slice."""
         self._count(pieces, runs)
         if vectors := self._vectors(pieces):
-            yield vectors
+            yield from in_slices(vectors)
         elif self.block is not None:
             for piece in pieces:
                 yield from self.block.parted(piece.subfile, *piece.bounds)
@@ -239,6 +239,22 @@ def _counts_of(body: memoryview, runs: RunList) -> tuple[int, tuple[int, ...]]:
     if any(count > size for count, size in zip(counts, runs.sizes, strict=True)):
         raise Malformed("more bytes of a run than were asked", fatal=True)
     return disk_calls, counts
+
+
+def in_slices(vectors: Sequence[memoryview]) -> Iterator[list[memoryview]]:
+    """The vectors in groups of SLICE_BYTES each (the last: what is left), cut where a group is full."""
+    group: list[memoryview] = []
+    room = SLICE_BYTES
+    for vector in vectors:
+        rest = vector
+        while len(rest) >= room:
+            yield [*group, rest[:room]]
+            rest, group, room = rest[room:], [], SLICE_BYTES
+        if len(rest):
+            group.append(rest)
+            room -= len(rest)
+    if group:
+        yield group
 
 
 def slices(pieces: Sequence[Piece], size: int) -> Iterator[tuple[Sequence[Piece], int]]:

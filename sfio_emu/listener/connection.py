@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from sfio_emu import bodies, keys, wire
 from sfio_emu.listener.operations import (
-    ZEROS,
     Answer,
     CallFailed,
-    FileRange,
     FileSync,
     Operations,
     Rejections,
@@ -56,8 +54,10 @@ class ServerConnection:
         self._identity = identity or Identity()
         self._client_nonce: bytes | None = None
         self._trusted = self._identity.key is None
-        self._outgoing: deque[memoryview | FileRange] = deque()
-        self._parts: Iterator[Answer] | None = None
+        self._outgoing: deque[memoryview] = deque()
+        self._parts: Iterator[Answer | memoryview] | None = None
+        self._data_left = 0
+        self._sum: wire.Checksum | None = None
         self._syncing = False
         self.syncs: Sequence[tuple[int, FileSync]] = ()
         self.refusal = ""
@@ -111,7 +111,7 @@ class ServerConnection:
             self.refusal = str(fault)
             self._answer(Answer(kind=Kind.REFUSED, body=self.refusal.encode()))
 
-    def outgoing(self) -> Sequence[memoryview | FileRange]:
+    def outgoing(self) -> Sequence[memoryview]:
         return self._outgoing
 
     def sent(self, count: int) -> None:
@@ -119,7 +119,7 @@ class ServerConnection:
         while count:
             first = outgoing[0]
             if count < len(first):
-                outgoing[0] = first.after(count) if isinstance(first, FileRange) else first[count:]
+                outgoing[0] = first[count:]
                 return
             count -= len(first)
             outgoing.popleft()
@@ -127,16 +127,6 @@ class ServerConnection:
             self._next_part(self._parts)
         if not outgoing:
             self._reader.release()
-
-    def send_range(self, piece: FileRange, target: int) -> None:
-        """Send what can be sent of a range of a file, which stands first in `outgoing`, to the socket of number `target`."""
-        count = self._operations.send(piece, target)
-        if count:
-            self.sent(count)
-            return
-        self._outgoing.popleft()  # the file ends here, or failed: the last answer says so
-        whole, rest = divmod(len(piece), len(ZEROS))
-        self._outgoing.extendleft([ZEROS[:rest]] * bool(rest) + [ZEROS] * whole)
 
     def synced(self, handle: int, failure: CallFailed | None) -> None:
         """The files of `syncs` are on the medium, or the one of that handle failed."""
@@ -210,12 +200,17 @@ class ServerConnection:
         if not answer.data_bytes and not isinstance(answer.body, memoryview):
             self._reader.release()
 
-    def _next_part(self, parts: Iterator[Answer]) -> None:
-        """Queue the next part of an answer; the buffer stays held until the last, in which there are no data."""
-        answer = next(parts)
-        if not answer.data_bytes:
+    def _next_part(self, parts: Iterator[Answer | memoryview]) -> None:
+        """Queue the next of a streamed answer; the buffer stays held until the last, in which there are no data."""
+        part = next(parts)
+        if isinstance(part, memoryview):
+            self._queue_data(part)
+            return
+        if not part.data_bytes:
             self._parts = None
-        self._queue(answer)
+        self._queue(part)
+        if part.data_bytes:
+            self._next_part(parts)
 
     def _queue(self, answer: Answer) -> None:
         head = wire.encode_head(
@@ -224,13 +219,20 @@ class ServerConnection:
         self._outgoing.append(memoryview(head + answer.body if len(answer.body) < 4096 else head))
         if len(answer.body) >= 4096:
             self._outgoing.append(memoryview(answer.body))
-        self._outgoing.extend(piece for piece in answer.data if len(piece))
-        if answer.checked and answer.data_bytes:
-            total = wire.Checksum()
+        if answer.data_bytes:
+            self._data_left = answer.data_bytes
+            self._sum = wire.Checksum() if answer.checked else None
             for piece in answer.data:
-                assert isinstance(piece, memoryview)
-                total.add(piece)
-            self._outgoing.append(memoryview(total.trailer()))
+                self._queue_data(piece)
+
+    def _queue_data(self, piece: memoryview) -> None:
+        """Queue the next data of the answer, behind the last of them their checksum."""
+        self._outgoing.append(piece)
+        self._data_left -= len(piece)
+        if self._sum is not None:
+            self._sum.add(piece)
+            if not self._data_left:
+                self._outgoing.append(memoryview(self._sum.trailer()))
 
 
 __all__ = ["Identity", "ServerConnection"]

@@ -16,9 +16,9 @@ from sfio_emu.settings import ALL_CALLS
 from sfio_emu.wire import Kind, Malformed
 
 MAX_HANDLES = 4096
-MAX_RANGE_BYTES = 4 << 20  # sent from a file without a copy between two heads
+SLICE_BYTES = 256 << 10  # of a streamed answer: read, summed and sent while the cache of a processor holds them
+SLICES_A_PART = 8  # between two heads
 MANY_RUNS = 256
-ZEROS = memoryview(bytes(64 << 10))
 
 
 class CallFailed(Exception):
@@ -60,39 +60,22 @@ class Subfiles(Protocol):
     def sync(self, file: int) -> FileSync: ...
     def write(self, file: int, piece: memoryview, offset: int) -> int: ...
     def read(self, file: int, piece: memoryview, offset: int) -> int: ...
-    def send(self, file: int, target: int, offset: int, size: int) -> int: ...
     def take_errors(self) -> Sequence[int]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class FileRange:
-    """`size` bytes of an open file from `offset`, which an answer has in the place of bytes."""
-
-    file: int
-    offset: int
-    size: int
-
-    def __len__(self) -> int:
-        return self.size
-
-    def after(self, count: int) -> FileRange:
-        """What remains when `count` bytes are sent."""
-        return FileRange(self.file, self.offset + count, self.size - count)
 
 
 class Answer(NamedTuple):
     """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if `checked`.
 
-    `parts`: what a streamed READ is answered with instead, each part made when the one before has been sent. `syncs`: files
-    (by handle) to be synced elsewhere before there is an answer.
+    `parts`: what a streamed READ is answered with instead, each made when the one before has been sent: answers without their data, and
+    the data of the last of them in slices. `syncs`: files (by handle) to be synced elsewhere before there is an answer.
     """
 
     kind: Kind = Kind.DONE
     body: bytes | memoryview = b""
-    data: Sequence[memoryview | FileRange] = ()
+    data: Sequence[memoryview] = ()
     data_bytes: int = 0
     checked: bool = False
-    parts: Iterator[Answer] | None = None
+    parts: Iterator[Answer | memoryview] | None = None
     syncs: Sequence[tuple[int, FileSync]] = ()
 
 
@@ -133,8 +116,6 @@ class Operations:
         self._files: dict[int, int] = {}
         self._next_handle = 1
         self._long: _LongWriteProgress | None = None
-        self._range_fault: CallFailed | None = None
-        self._range_end: int | None = None
         self._by_kind: dict[int, Callable[[Request], Answer]] = {
             Kind.OPEN: self._open, Kind.CLOSE: self._close, Kind.CREATE: self._create,
             Kind.UNLINK: self._unlink, Kind.RESIZE: self._resize, Kind.SIZE: self._size, Kind.WRITE: self._write,
@@ -187,16 +168,6 @@ class Operations:
         if progress.failure is not None:
             return failed(progress.failure, progress.handle, progress.done_bytes)
         return _written(progress.done_bytes, progress.calls, progress.before)
-
-    def send(self, piece: FileRange, target: int) -> int:
-        """Send bytes of a file to a socket; 0 where that is over: it is too short, or the disk has failed (kept in mind)."""
-        try:
-            count = self._subfiles.send(piece.file, target, piece.offset, piece.size)
-        except CallFailed as failure:
-            self._range_fault, count = failure, 0
-        if not count:
-            self._range_end = piece.offset
-        return count
 
     def close_files(self) -> None:
         """Close all that is open; the client is gone."""
@@ -397,33 +368,33 @@ class Operations:
         run = handle, size, offset
         return Answer(parts=self._parts(run, request.buffer, checked=request.header.checked))
 
-    def _parts(self, run: tuple[int, int, int], buffer: memoryview, *, checked: bool) -> Iterator[Answer]:
+    def _parts(self, run: tuple[int, int, int], buffer: memoryview, *, checked: bool) -> Iterator[Answer | memoryview]:
         """The PARTs of a run, zeros behind the place where the file ends meanwhile or fails, and the answer that says so."""
         handle, size, offset = run
         file, calls, failure = self._files[handle], 0, None
         present = None  # where the file turned out to end
-        self._range_end = self._range_fault = None
         body = wire.READ_DONE.pack(0) + wire.encode_counts([size])
         place = offset
-        most = len(buffer) // wire.PAGE_BYTES * wire.PAGE_BYTES if checked else MAX_RANGE_BYTES
-        for count in wire.block_sizes(offset, size, most):
-            piece: memoryview | FileRange = FileRange(file, place, count)
-            if checked:
-                piece = buffer[:count]
-                there = 0
-                if present is None:
-                    try:
-                        got, more = self._read_run(file, piece, place)
-                        there, calls = len(got), calls + more
-                    except CallFailed as fault:
-                        failure = fault
-                if there < count:
-                    present = place + there if present is None else present
-                    piece[there:] = bytes(count - there)
-            yield Answer(kind=Kind.PART, body=body, data=(piece,), data_bytes=count, checked=checked)
+        slice_bytes = min(SLICE_BYTES, len(buffer) // wire.PAGE_BYTES * wire.PAGE_BYTES)
+        left = 0
+        for count in wire.block_sizes(offset, size, slice_bytes):
+            if not left:
+                left = min(SLICES_A_PART * slice_bytes - place % wire.PAGE_BYTES, offset + size - place)
+                yield Answer(kind=Kind.PART, body=body, data_bytes=left, checked=checked)
+            left -= count
+            piece = buffer[:count]
+            there = 0
+            if present is None:
+                try:
+                    got, more = self._read_run(file, piece, place)
+                    there, calls = len(got), calls + more
+                except CallFailed as fault:
+                    failure = fault
+            if there < count:
+                present = place + there if present is None else present
+                piece[there:] = bytes(count - there)
+            yield piece
             place += count
-        if not checked:
-            present, failure, calls = self._range_end, self._range_fault, 1
         if failure is not None:
             yield failed(failure, handle)
             return
@@ -459,4 +430,4 @@ def _written(done_bytes: int, calls: int, before: Sequence[int]) -> Answer:
     return Answer(body=bodies.WRITE_ANSWER.pack(done_bytes, calls) + bodies.encode_sizes(before))
 
 
-__all__ = ["ZEROS", "Answer", "CallFailed", "FileRange", "FileSync", "Operations", "Rejections", "Subfiles", "failed"]
+__all__ = ["Answer", "CallFailed", "FileSync", "Operations", "Rejections", "Subfiles", "failed"]

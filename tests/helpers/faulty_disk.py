@@ -112,10 +112,6 @@ class FaultySubfiles(RootedSubfiles):
         self._meet("read", offset)
         return super().read(file, piece[: self.disk.most_bytes], offset)
 
-    def send(self, file: int, target: int, offset: int, size: int) -> int:
-        self._meet("read", offset)
-        return super().send(file, target, offset, min(size, self.disk.most_bytes))
-
     def sync(self, file: int) -> RootedSync:
         return FaultySync(self, os.dup(file), self._names[file])
 

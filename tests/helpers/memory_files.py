@@ -27,9 +27,6 @@ class MemoryFiles:
     def describe(self, file: int) -> Stat:
         return Stat(mode=0o100644, size=len(self.files[file]), modified_ns=0, device=1, inode=file, layout=NO_LAYOUT)
 
-    def send(self, file: int, target: int, offset: int, size: int) -> int:
-        return min(size, max(0, len(self.files[file]) - offset))
-
     def write(self, file: int, piece: memoryview, offset: int) -> int:
         self.calls.append((offset, len(piece)))
         if offset + len(piece) > self.full_at:

@@ -8,7 +8,6 @@ from pathlib import Path
 from sfio_emu import bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.listener.connection import ServerConnection
-from sfio_emu.listener.operations import FileRange
 from sfio_emu.wire import Kind
 
 LIMIT_BYTES = 1 << 14
@@ -119,7 +118,7 @@ def feed(connection: ServerConnection, stream: bytes) -> None:
             connection.synced(0, None)
         while pieces := connection.outgoing():
             first = pieces[0]
-            assert isinstance(first, FileRange) or len(first) <= LIMIT_BYTES + 4096
+            assert len(first) <= LIMIT_BYTES + 4096
             connection.sent(len(first))
         room = connection.incoming()
         if not room:

@@ -13,7 +13,7 @@ from sfio_emu.client.transfer import pack
 from sfio_emu.layout.pieces import StripedPiece
 from sfio_emu.layout.striping import Layout
 from sfio_emu.listener.connection import ServerConnection
-from sfio_emu.listener.operations import FileRange, Rejections
+from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.settings import CALLS
 from sfio_emu.wire import Kind
@@ -37,7 +37,7 @@ class Listener:
         answers = bytearray()
         while True:
             for piece in list(self.connection.outgoing()):
-                answers += b"R" * len(piece) if isinstance(piece, FileRange) else piece
+                answers += piece
                 self.connection.sent(len(piece))
             room = self.connection.incoming()
             if not room or place == len(stream):

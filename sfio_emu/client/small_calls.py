@@ -1,0 +1,182 @@
+"""A read or write so small that each of its I/O nodes gets one message, sent in one piece, and gives one answer.
+
+Four of five microseconds of such a call were spent on what only long ones need: windows, stages, slices, lists of requests.
+Here a message is made at once and the answer taken from one piece of memory. What is sent and answered is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from sfio_emu import wire
+from sfio_emu.client.connection import check_sequence, failure_of, refusal_of
+from sfio_emu.errors import PeerError, ProtocolError
+from sfio_emu.layout.pieces import Bytes, StripedPiece
+from sfio_emu.layout.striping import Layout
+from sfio_emu.settings import Counters
+from sfio_emu.wire import Kind, Malformed
+
+MAX_SMALL_BYTES = 16 << 10
+MIN_ROOM_BYTES = 512
+OVERHEAD_BYTES = 256  # what a message and its answer hold beside data and runs, and more
+NOTHING = memoryview(b"")
+
+
+class Part(NamedTuple):
+    """Bytes [low, high) of a subfile, those of a block; `place`: where they begin in memory, None where they are scattered over it."""
+
+    subfile: int
+    low: int
+    high: int
+    place: int | None
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low
+
+
+def parts_of_block(layout: Layout, offset: int, size: int) -> list[Part]:
+    """The parts of `size` bytes at `offset` of the file that lie in the first bytes of memory, in the order of the subfiles."""
+    unit, count = layout.stripe_unit, layout.subfiles
+    first, inside = divmod(offset, unit)
+    if inside + size <= unit:  # the usual case: within one stripe unit
+        rounds, subfile = divmod(first, count)
+        low = rounds * unit + inside
+        return [Part(subfile, low, low + size, 0)]
+    if count == 1:
+        return [Part(0, offset, offset + size, 0)]
+    last = (offset + size - 1) // unit
+    touched = range(count) if last - first >= count else sorted({number % count for number in range(first, last + 1)})
+    parts = []
+    for subfile in touched:
+        low, high = layout.share(offset, subfile), layout.share(offset + size, subfile)
+        whole = (high - 1) // unit == low // unit
+        parts.append(Part(subfile, low, high, layout.logical_offset(subfile, low) - offset if whole else None))
+    return parts
+
+
+def gathered(layout: Layout, part: Part, memory: Bytes, offset: int) -> bytes | memoryview:
+    """The data of a part of a block at `offset` that lies at the beginning of `memory`."""
+    if part.place is not None:
+        return memory.data[part.place : part.place + part.size]
+    stream = np.empty(part.size, dtype=np.uint8)
+    StripedPiece(layout, part.subfile, part.low, part.high, -offset).gather(memory, stream)
+    return stream.data
+
+
+def scatter(layout: Layout, part: Part, memory: Bytes, offset: int, data: memoryview) -> None:
+    """Put the first `len(data)` bytes of a part of a block in their places."""
+    if part.place is not None:
+        memory.data[part.place : part.place + len(data)] = data
+    elif len(data):
+        piece = StripedPiece(layout, part.subfile, part.low, part.low + len(data), -offset)
+        piece.scatter(memory, np.frombuffer(data, dtype=np.uint8))
+
+
+def write_message(sequence: int, runs: bytes, data: Sequence[bytes | memoryview], *, checked: bool) -> bytes:
+    """A WRITE in one piece."""
+    if len(data) > 1:
+        data = (b"".join(data),)
+    head = wire.encode_head(Kind.WRITE, sequence, runs, len(data[0]), checked=checked)
+    if checked:
+        return b"".join((head, runs, data[0], wire.TRAILER.pack(xxh3_64_intdigest(data[0]))))
+    return b"".join((head, runs, data[0]))
+
+
+class SmallCall:
+    """One message to the listener of `host` and its answer, which needs no more than `room_bytes` where it is what was asked for.
+
+    A `Conversation`. `finish(body, data)` is given the answer; an answer that says "failed" is kept in `failure`.
+    """
+
+    brief = True
+
+    def __init__(
+        self, host: str, sequence: int, message: bytes, room_bytes: int,
+        finish: Callable[[memoryview, memoryview], None], counters: Counters,
+    ) -> None:  # fmt: skip
+        self._host, self._sequence, self._finish, self._counters = host, sequence, finish, counters
+        self._outgoing = [memoryview(message)]
+        self._inbox = memoryview(bytearray(max(room_bytes, MIN_ROOM_BYTES)))
+        self._arrived = 0
+        self.path: Callable[[int], str] = str
+        self.next_sequence = (sequence + 1) & 0xFFFFFFFF
+        self.heartbeats = 0
+        self.finished = False
+        self.failure: PeerError | None = None
+
+    def outgoing(self) -> Sequence[memoryview]:
+        return self._outgoing
+
+    def sent(self, count: int) -> None:
+        rest = self._outgoing[0][count:]
+        self._outgoing = [rest] if len(rest) else []
+
+    def incoming(self) -> Sequence[memoryview]:
+        return (self._inbox[self._arrived :],)
+
+    def received(self, count: int) -> None:
+        """Take `count` more bytes; raises `ProtocolError`."""
+        self._arrived += count
+        try:
+            while self._arrived >= wire.HEADER_BYTES and self._take_message():
+                pass
+        except Malformed as fault:
+            self._counters.rejected += 1
+            raise ProtocolError(self._host, f"its answer was rejected: {fault}") from fault
+
+    def _take_message(self) -> bool:
+        """Take what has arrived whole; whether more may be there."""
+        inbox = self._inbox
+        header = wire.decode_header(inbox[: wire.HEADER_BYTES], wire.MAX_LIMIT)
+        if self.finished:
+            raise Malformed(f"an answer to message {header.sequence}, which is not awaited", fatal=True)
+        check_sequence(header, self._sequence)
+        data_start = wire.HEADER_BYTES + header.body_bytes
+        end = wire.HEADER_BYTES + header.total_bytes
+        if end > len(inbox):
+            self._make_room(end)
+        if self._arrived < end:
+            return False
+        body, data = inbox[wire.HEADER_BYTES : data_start], inbox[data_start : data_start + header.data_bytes]
+        wire.check_body(header, body)
+        if header.kind == Kind.HEARTBEAT:
+            self.heartbeats += 1
+            left = self._arrived - end
+            inbox[:left] = inbox[end : self._arrived]
+            self._arrived = left
+            return True
+        if header.kind == Kind.REFUSED:
+            self._counters.rejected += 1
+            raise refusal_of(self._host, body)
+        self._take_answer(header, body, data, inbox[data_start + header.data_bytes : end])
+        if self._arrived > end:
+            raise Malformed("more than the answer that is awaited", fatal=True)
+        return False
+
+    def _take_answer(self, header: wire.Header, body: memoryview, data: memoryview, trailer: memoryview) -> None:
+        if len(trailer) and trailer != wire.TRAILER.pack(xxh3_64_intdigest(data)):
+            raise Malformed("the data of a message are corrupted", fatal=True)
+        if header.kind == Kind.FAILED:
+            self.failure = failure_of(self._host, body, self.path)
+        elif header.kind != Kind.DONE:
+            raise Malformed(f"an answer of kind {header.kind}", fatal=True)
+        else:
+            self._finish(body, data)
+        self.finished = True
+
+    def _make_room(self, size: int) -> None:
+        if size > MAX_SMALL_BYTES * 4:
+            raise Malformed(f"an answer of {size} bytes to a small call", fatal=True)
+        larger = memoryview(bytearray(size))
+        larger[: self._arrived] = self._inbox[: self._arrived]
+        self._inbox = larger
+
+
+__all__ = [
+    "MAX_SMALL_BYTES", "OVERHEAD_BYTES", "Part", "SmallCall", "gathered", "parts_of_block", "scatter", "write_message",
+]  # fmt: skip
