@@ -128,6 +128,9 @@ def test_without_schedule_and_circuits_nobody_waits_for_a_turn() -> None:
         ({"access": "random", "block_bytes": 0}, "--block-size 0"),
         ({"access": "matrix-columns", "file_bytes": 7}, "matrix"),
         ({"optimise": False, "schedule": "liquid"}, "--no-optimise"),
+        ({"without": ("sorting",)}, "give sort, merge, combine, pipeline"),
+        ({"without": ("sort",), "optimise": False}, "--without is for one call"),
+        ({"without": ("sort",), "switching": "circuit"}, "--without is for one call"),
         ({"link_rate_bps": 0.0}, "--link-rate"),
     ],
 )

@@ -1,0 +1,82 @@
+"""Shapes of an access on real switches: optimisations left out one by one, fragments in memory and file, a disk that is slow."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.emulation
+
+
+def counted(root: str, without: list[str]) -> dict[str, Any]:
+    """Inside a sandbox: the counts of a write of random blocks."""
+    from testbed.striping.plan import StripingOptions
+    from testbed.striping.session import plan_session, run_session
+
+    options = StripingOptions(
+        compute_nodes=2,
+        io_nodes=3,
+        file_bytes=300_000,
+        access="random",
+        block_bytes=1000,
+        without=tuple(without),  # type: ignore[arg-type]
+    )
+    (found,) = run_session(plan_session("crossbar:5", options), Path(root)).document()["operations"]
+    return {key: found[key] for key in ("messages", "requests", "disk_calls", "verified")}
+
+
+def test_each_optimisation_saves_what_it_is_for(sandboxed: Callable[..., Any], tmp_path: Path) -> None:
+    whole = sandboxed(counted, str(tmp_path), [])
+    unsorted, apart = sandboxed(counted, str(tmp_path), ["sort"]), sandboxed(counted, str(tmp_path), ["merge"])
+    single = sandboxed(counted, str(tmp_path), ["combine"])
+    assert all(found["verified"] for found in (whole, unsorted, apart, single))
+    assert unsorted["disk_calls"] > whole["disk_calls"] and apart["requests"] > whole["requests"]
+    assert single["messages"] == whole["requests"] > 10 * whole["messages"]
+
+
+def fragmented(shape: dict[str, Any]) -> dict[str, Any]:
+    """Inside a sandbox: two processes, pieces of 100 bytes."""
+    from testbed.striping.emulated.fragmented_access import FragmentedAccess, run_fragmented
+
+    access = FragmentedAccess(bytes_each=20_000, piece_bytes=100, stripe_unit=70, repeat=1, seed=3, **shape)
+    return run_fragmented("crossbar:2", 2, 20e6, access)
+
+
+@pytest.mark.parametrize("operation", ["write", "read"])
+@pytest.mark.parametrize(
+    ("in_memory", "in_file", "at_once"), [(True, True, True), (True, False, False), (False, True, True)]
+)
+def test_fragments_in_memory_and_in_the_file_arrive_where_they_belong(
+    sandboxed: Callable[..., Any], operation: str, in_memory: bool, in_file: bool, at_once: bool
+) -> None:
+    shape = {"operation": operation, "in_memory": in_memory, "in_file": in_file, "at_once": at_once}
+    found = sandboxed(fragmented, shape)
+    assert found["verified"] and len(found["seconds"]) == 1 and found["seconds"][0] > 0
+
+
+def paced(place: str) -> list[float]:
+    """Inside a sandbox: seconds of a megabyte, the disk at a megabyte a second and as fast as it goes."""
+    from testbed.emulation.machine.paced_disk import PacedDisk
+
+    found = []
+    for rate in (1e6, None):
+        with PacedDisk(Path(place), 8 << 20, rate):
+            start_s = time.monotonic()
+            (Path(place) / "file").write_bytes(bytes(1_000_000))
+            found.append(time.monotonic() - start_s)
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="loop devices need root")
+def test_a_paced_disk_writes_at_its_rate_and_leaves_nothing(sandboxed: Callable[..., Any], tmp_path: Path) -> None:
+    place = tmp_path / "mounted"
+    place.mkdir()
+    slow_s, fast_s = sandboxed(paced, str(place))
+    assert 0.7 < slow_s < 1.6 and fast_s < 0.3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mounted"] and not any(place.iterdir())
+    assert not list(Path("/sys/fs/cgroup/blkio").glob("testbed-*"))
