@@ -50,7 +50,11 @@ def rows_of(study: Any) -> Rows:
     return [{**row, "invalid": None} for row in published(study.STUDY.name)]
 
 
-AGAINST_THE_DOCUMENT: dict[Any, dict[str, str]] = {}
+AGAINST_THE_DOCUMENT: dict[Any, dict[str, str]] = {
+    ablation: {
+        "over that with no pipeline": "worth nothing where the disk is the page cache; sfio_overlap has a slow one"
+    },
+}
 """Claims that our published runs contradict: study -> words of the check -> what came out."""
 
 
@@ -94,6 +98,52 @@ POISONED: list[tuple[Any, int | None, Change, str]] = [
             {"halves_deciles": [2 * x for x in r["halves_deciles"]]} if r["nodes"] == 18 and r.get("draws") else {}
         ),
         "median throughput at 18 over 16",
+    ),
+]
+POISONED += [
+    (
+        granularity,
+        None,
+        lambda r: {"throughput_bps": 5e7} if r["optimised"] and r["stripe_unit"] == 200 else {},
+        "slowest stripe unit",
+    ),
+    (granularity, None, lambda r: {"throughput_bps": 9e7} if not r["optimised"] else {}, "non-optimised write at 75"),
+    (
+        granularity,
+        None,
+        lambda r: {"throughput_bps": 1e6} if not r["optimised"] else {},
+        "gain of the optimised write at",
+    ),
+    (
+        granularity,
+        None,
+        lambda r: {"throughput_bps": 9e5} if not r["optimised"] and r["stripe_unit"] == 1005 else {},
+        "write becomes slower",
+    ),
+    (
+        granularity,
+        None,
+        lambda r: {"throughput_bps": 5e7} if (r["file_bytes"], r["stripe_unit"]) == (660_000_000, 75) else {},
+        "a file of 660 MB",
+    ),
+    (overlap, None, lambda r: {"seconds": 7.9} if r["slow"] == "both" else {}, "cost no time, pipelined"),
+    (overlap, None, lambda r: {"seconds": 4.3} if r["slow"] == "both" else {}, "less that of one message at a time"),
+    (overlap, None, lambda r: {"seconds": 0.2} if r["slow"] == "disk" else {}, "rate over the one it was given"),
+    (ablation, None, lambda r: {"disk_calls": 72}, "write: disk accesses with no sort"),
+    (ablation, None, lambda r: {"disk_calls": 36}, "read: disk accesses with no merge"),
+    (ablation, None, lambda r: {"messages": 6}, "write: messages with no combine"),
+    (ablation, None, lambda r: {"messages": 6}, "read: messages with none"),
+    (
+        ablation,
+        None,
+        lambda r: {"throughput_bps": 1.8e8},
+        "write: throughput with all optimisations over that with no sort",
+    ),
+    (
+        ablation,
+        None,
+        lambda r: {"throughput_bps": 1.8e8},
+        "read: throughput with all optimisations over that with none",
     ),
 ]
 POISONED = [case for case in POISONED if case[0] in PUBLISHED]
