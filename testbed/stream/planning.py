@@ -5,15 +5,18 @@ Pure: the same arguments and seed give the same plan on every machine.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from fec.redundancy.block_size import binomial_window_for, stratified_window_for
 from fec.redundancy.label_layout import best_layout
 from testbed.errors import InputError
 from testbed.faults.fault import Direction, Fault, FaultKind
 from testbed.faults.schedules import PoissonFaults, poisson_faults
-from testbed.model.label_split import LabelSplit
+from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -131,7 +134,7 @@ def steady_packets(plan: StreamPlan, link: int, each: EachLink) -> int:
 
 
 def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
-    """Faults one after another: reaction, steady window, then recovery (hold and two reports) before the next."""
+    """Faults one after another: reaction, steady window, then recovery before the next (``_before_next_s``)."""
     if not 0 < each.precision < 0.5:
         raise InputError(f"precision {each.precision} lies outside (0, 0.5); 0.01 is one point of loss")
     parameters = plan.stream
@@ -156,8 +159,30 @@ def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
                 loss_fraction=each.loss_fraction,
             )
         )
-        at += lasts + recovery_s(parameters)
+        at += lasts + _before_next_s(plan, link, wire_pps, lasts)
     return tuple(faults)
+
+
+def _before_next_s(plan: StreamPlan, link: int, wire_pps: float, lasts_s: float) -> float:
+    """Time from a link's repair to the next failure: recovery, and until a label of the link has been sent again.
+
+    A sender cannot know that a failure is over before a label arrives that was lost to it, and would take the next failure for one on top
+    of it. A link of so few labels that hardly one was lost meanwhile is waited for no longer than four times its failure.
+    """
+    recovered_s = recovery_s(plan.stream)
+    if plan.stream.block_size is not None:
+        return recovered_s
+    return max(recovered_s, min(4 * lasts_s, _longest_absence(plan, link) / wire_pps))
+
+
+def _longest_absence(plan: StreamPlan, link: int) -> float:
+    """Packets from one label of the link to the next: the most in stratified order, all but 5 % of the gaps in random order."""
+    if plan.stream.labels == "random":
+        return -math.log(0.05) / float(plan.forward.load(link))
+    back = pow(plan.stream.label_multiplier, -1, LABELS)
+    labels = np.concatenate([np.arange(start, stop) for start, stop in plan.forward.intervals(link)])
+    places = np.sort(labels * back % LABELS)
+    return float(max(np.diff(places, append=places[0] + LABELS)))
 
 
 def random_faults(plan: StreamPlan, faults: PoissonFaults) -> tuple[Fault, ...]:
