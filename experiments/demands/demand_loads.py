@@ -7,44 +7,38 @@ stream: packets sent while the cable is down, over those at rest.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.demands.planned_pairs import JOINT, PAIRS, planned
 from testbed.commands.studies.study import Study
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
-PAIRS: Mapping[str, Sequence[tuple[str, str, float]]] = {
-    "optical-cloud": (
-        ("x1", "x14", 300),
-        ("x2", "x12", 200),
-        ("x3", "x10", 250),
-        ("x5", "x9", 150),
-        ("x7", "x13", 200),
-    ),
-    "swiss-t1": (("s1", "s6", 300), ("s2", "s5", 200), ("s4", "s7", 250), ("s3", "s8", 150)),
-}
-"""Source, sink and source packets a second: as many pairs as there are nodes for, each node an end of one stream at most."""
-SYMBOL_BYTES = 1000
-"""Large, so that coded packets are told from loss reports by their size."""
+REPETITIONS = 3
+"""Of capillary routing with a cable cut, so that its loads and ROR have an interval."""
+CUT = ("capillary", "least-ror:1.2")
+"""Routings that lose a cable: those that leave every pair another way."""
 REST_S = (2.5, 6.5)
-FAULT_S = (7.0, 12.0)
 DOWN_S = (8.0, 11.8)
 """When links are counted while the cable is down: the senders have answered by then."""
-DURATION_S = {True: 15.5, False: 8.0}
-"""With a cable cut, and without."""
 TOLERANCE = 0.03
 """Of the greatest predicted load: what sampling the counters leaves open."""
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Capillary routing with a cable cut, the control, and the routings it is compared with at rest (quick: one network, two runs)."""
+    """Capillary routing with a cable cut, three times, the control, the routings it is compared with at rest, and those that know all
+    demands, one of them with a cable cut (quick: one network, two runs)."""
     networks = list(PAIRS)[:1] if quick else list(PAIRS)
-    runs = [("capillary", "capillary"), ("capillary", "ecmp"), ("ecmp", "ecmp"), ("single", "single")]
+    runs = [("capillary", "capillary")] * (1 if quick else REPETITIONS) + [("capillary", "ecmp")]
+    if not quick:
+        runs += [(method, method) for method in ("ecmp", "single", *JOINT)]
     return [
-        {"network": network, "predicted": predicted, "installed": installed, "seed": seed}
+        {"network": network, "predicted": predicted, "installed": installed, "seed": seed + 10 * k}
         for network in networks
-        for predicted, installed in (runs[:2] if quick else runs)
+        for k, (predicted, installed) in enumerate(runs)
     ]
 
 
@@ -57,71 +51,34 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     from testbed.stream.session import judged_session
 
     control = point["installed"] != point["predicted"]
-    cutting = point["predicted"] == "capillary" and not control
-    plans, routes, cut = planned(point["network"], point["predicted"], point["seed"], cutting=cutting)
+    cutting = point["predicted"] in CUT and not control
+    together, cut = planned(point["network"], point["predicted"], point["seed"], cutting=cutting)
+    plans = [plan for plan, _ in together]
     other = None
     if control:
         ends = [(plan.source, plan.sink) for plan in plans]
         other = [spray(route_by_name(plans[0].network, *pair, point["installed"])) for pair in ends]
     for _ in range(3):
         runs, samples = streams_with_link_counts(plans, other)
-        sessions = [judged_session(plan, route, run) for plan, route, run in zip(plans, routes, runs, strict=True)]
+        sessions = [judged_session(plan, route, run) for (plan, route), run in zip(together, runs, strict=True)]
         invalid = next((one.verdict.invalid for one in sessions if one.verdict.invalid is not None), None)
         if invalid is None:
             break
     base = [one.analysis.policy.base for one in sessions]
     rest = link_rates(plans, base)
     rivals = {method: _rival(plans, method, base) for method in ("capillary", "ecmp", "single")}
-    idle = [link for link in rest if not any(rates[link] for rates in rivals.values())]
     found = {
         "invalid": invalid,
         "cut": None if cut is None else f"{cut[0]}->{cut[1]}",
-        "rest": _loads(rest, measured_rates(samples, REST_S, SYMBOL_BYTES, idle)),
+        "rest": _loads(rest, measured_rates(samples, REST_S, plans)),
         "rivals": {method: [round(rates[link], 3) for link in rest] for method, rates in rivals.items()},
         "pairs": [_pair(one) for one in sessions],
     }
     if cut is not None:
         sizes = [int(one.analysis.faults[0].predicted_block_size or one.analysis.policy.base) for one in sessions]
-        predicted = link_rates(plans, sizes, (cut, (cut[1], cut[0], cut[2])))
-        found["down"] = _loads(predicted, measured_rates(samples, DOWN_S, SYMBOL_BYTES, idle))
+        down = (cut, (cut[1], cut[0], cut[2]))
+        found["down"] = _loads(link_rates(plans, sizes, down), measured_rates(samples, DOWN_S, plans, down))
     return found
-
-
-def planned(network: str, method: str, seed: int, *, cutting: bool) -> tuple[list[Any], list[Any], Any]:
-    """(plans, routes, link that fails or None): all streams of a network; where one is cut, it is the one that the pairs load most."""
-    from dataclasses import replace
-
-    from testbed.faults.fault import Fault
-    from testbed.stream.plan import StreamParameters
-    from testbed.stream.session import SessionRequest, plan_session, plans_together
-
-    requests = [
-        SessionRequest(
-            network=network,
-            source=source,
-            sink=sink,
-            method=method,
-            stream=StreamParameters(rate_pps=rate, symbol_bytes=SYMBOL_BYTES, playback_s=1.0, hold_s=0.5),
-            duration_s=DURATION_S[cutting],
-            seed=seed,
-        )
-        for source, sink, rate in PAIRS[network]
-    ]
-    cut = None
-    if cutting:
-        cut = _shared_link([plan_session(request)[0] for request in requests])
-        fault = Fault(link=cut, kind="down", start_s=FAULT_S[0], stop_s=FAULT_S[1])
-        requests = [replace(request, faults=(fault,)) for request in requests]
-    together = plans_together(requests)
-    return [plan for plan, _ in together], [route for _, route in together], cut
-
-
-def _shared_link(plans: Sequence[Any]) -> Any:
-    """The link of the greatest sum of shares that no pair has all of its flow on."""
-    network = plans[0].network
-    shares = [[float(plan.forward.load(i)) for plan in plans] for i in range(len(network.links))]
-    best = max((i for i, own in enumerate(shares) if max(own) < 0.6), key=lambda i: (sum(shares[i]), -i))
-    return network.links[best].id
 
 
 def _rival(plans: Sequence[Any], method: str, base: Sequence[int]) -> Mapping[Any, float]:
@@ -168,72 +125,101 @@ def deviation(loads: Mapping[str, Any], against: Sequence[float] | None = None) 
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """Loads at rest and with the cable cut; the control found out; ROR of each pair."""
-    checks: list[Check] = []
+    """Loads at rest and with the cable cut; the control found out; ROR of each pair. Repeated runs are judged by their mean."""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        name = f"{row['network']}, {row['predicted']}"
-        rest = row["rest"]
-        if row["installed"] != row["predicted"]:
-            checks.append(
-                Check.at_least(
-                    f"{name} predicted, {row['installed']} installed: greatest deviation of a link's load",
-                    3 * TOLERANCE,
-                    deviation(rest),
-                    rival=TOLERANCE,
-                    rival_is="a wrong splitting that is taken for the right one",
-                )
-            )
+        groups.setdefault((row["network"], row["predicted"], row["installed"]), []).append(row)
+    checks: list[Check] = []
+    for (network, predicted, installed), own in groups.items():
+        name = f"{network}, {predicted}"
+        if installed == predicted:
+            checks += _rest_checks(name, own)
+            checks += _cut_checks(name, own) if "down" in own[0] else []
             continue
-        others = ("ecmp", "single") if row["predicted"] == "capillary" else ("capillary",)
-        nearest = min(others, key=lambda method: deviation(rest, row["rivals"][method]))
-        checks += [
-            Check.at_most(
-                f"{name}: greatest deviation of a link's load at rest, over the greatest load",
-                TOLERANCE,
-                deviation(rest),
-                rival=deviation(rest, row["rivals"][nearest]),
-                rival_is=f"the loads of {nearest}",
-                detail=f"{len(rest['links'])} links",
-            ),
-            Check.equal(
-                f"{name}: load of the fullest link at rest, packets/s",
-                max(rest["predicted"]),
-                max(rest["measured"]),
-                tolerance=TOLERANCE * max(rest["predicted"]),
-                rival=max(row["rivals"][nearest]),
-                rival_is=f"the fullest link of {nearest}",
-            ),
-        ]
-        if "down" in row:
-            checks += _cut_checks(name, row)
+        checks.append(
+            Check.at_least(
+                f"{name} predicted, {installed} installed: greatest deviation of a link's load",
+                3 * TOLERANCE,
+                min(deviation(row["rest"]) for row in own),
+                rival=TOLERANCE,
+                rival_is="a wrong splitting that is taken for the right one",
+            )
+        )
     invalid = next((row["invalid"] for row in rows if row["invalid"] and row["installed"] == row["predicted"]), None)
     return Verdict(checks=tuple(checks), invalid=invalid, notes=_notes(rows))
 
 
-def _cut_checks(name: str, row: Row) -> list[Check]:
-    down, rest = row["down"], row["rest"]
+def _rest_checks(name: str, rows: Sequence[Row]) -> list[Check]:
+    row, (rest, open_to) = rows[0], pooled([row["rest"] for row in rows])
+    others = ("ecmp", "single") if row["predicted"] == "capillary" else ("capillary",)
+    nearest = min(others, key=lambda method: deviation(rest, row["rivals"][method]))
+    top = max(rest["predicted"])
+    return [
+        Check.at_most(
+            f"{name}: greatest deviation of a link's load at rest, over the greatest load",
+            TOLERANCE,
+            deviation(rest),
+            uncertainty=None if open_to is None else open_to / top,
+            rival=deviation(rest, row["rivals"][nearest]),
+            rival_is=f"the loads of {nearest}",
+            detail=f"{len(rest['links'])} links, {len(rows)} run{'s' * (len(rows) > 1)}",
+        ),
+        Check.equal(
+            f"{name}: load of the fullest link at rest, packets/s",
+            top,
+            max(rest["measured"]),
+            tolerance=TOLERANCE * top,
+            uncertainty=open_to,
+            rival=max(row["rivals"][nearest]),
+            rival_is=f"the fullest link of {nearest}",
+        ),
+    ]
+
+
+def _cut_checks(name: str, rows: Sequence[Row]) -> list[Check]:
+    row, (down, open_to) = rows[0], pooled([row["down"] for row in rows])
     found = [
         Check.at_most(
             f"{name}, {row['cut']} down: greatest deviation of a link's load, over the greatest load",
             TOLERANCE,
             deviation(down),
-            rival=deviation(down, rest["predicted"]),
+            uncertainty=None if open_to is None else open_to / max(down["predicted"]),
+            rival=deviation(down, row["rest"]["predicted"]),
             rival_is="the loads at rest: nobody answers",
         )
     ]
-    for pair in row["pairs"]:
+    for k, pair in enumerate(row["pairs"]):
         if pair["ror_predicted"] > 0:
+            measured = [one["pairs"][k]["ror_measured"] for one in rows]
             found.append(
                 Check.equal(
                     f"{name}: ROR of {pair['source']} to {pair['sink']} for {row['cut']}",
                     pair["ror_predicted"],
-                    pair["ror_measured"],
+                    sum(measured) / len(measured),
                     tolerance=pair["ror_tolerance"],
+                    uncertainty=_half_width(measured),
                     rival=0.0,
                     rival_is="a sender that answers nothing",
                 )
             )
     return found
+
+
+def pooled(loads: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], float | None]:
+    """The mean of several runs' loads, and the widest half of a link's 95 % interval (None for a single run)."""
+    by_link = list(zip(*(one["measured"] for one in loads), strict=True))
+    widths = [width for own in by_link if (width := _half_width(own)) is not None]
+    mean = [sum(own) / len(own) for own in by_link]
+    return {**loads[0], "measured": mean}, max(widths, default=None)
+
+
+def _half_width(values: Sequence[float]) -> float | None:
+    """Of the 95 % interval of their mean, by Student's t; None for one value."""
+    if len(values) < 2:
+        return None
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -289,7 +275,8 @@ STUDY = Study.of_module(
     __name__,
     name="demand_loads",
     title="A handful of pairs at once on switches",
-    does="four and five streams at once over Swiss-T1 and NSFNET's optical cloud: link loads by the switches' counters, a cable cut, ROR of each pair",
+    does="four and five streams at once over Swiss-T1 and NSFNET's optical cloud, routed pair by pair and all together: link loads by the "
+    "switches' counters, a cable cut, ROR of each pair",
     answers="not in the documents: whether predicted link loads of several capillary routes add up on switches, and what tells them from ECMP's",
     emulation=True,
     deviations=("Gabrielyan 2007 has one stream at a time; several at once are ours.",),

@@ -270,6 +270,10 @@ class EmulatedNetwork:
         """Link -> (packets, bytes, drops): sent onto the cable in that direction; dropped by a full queue (what a fault takes is counted nowhere)."""
         return self._running_links.counters()
 
+    def host_counters(self) -> Mapping[str, int]:
+        """Host's name -> packets that it has sent into the network, over all its interfaces."""
+        return self._running_links.host_counters()
+
     def start_capture(self, link: LinkId, path: str | Path) -> Capture:
         """Record into a pcap file what arrives over the link (that direction only) until ``stop``."""
         capture = Capture(*self._running_links.receiving_end(link), Path(path))

@@ -228,6 +228,15 @@ class LinkControl:
             result[link] = (counted.sent_packets, counted.sent_bytes, counted.queue_drops)
         return result
 
+    def host_counters(self) -> Mapping[str, int]:
+        """See EmulatedNetwork.host_counters."""
+        result = {}
+        for host in self._cables.hosts:
+            with self._lock:
+                found = self.netlink_of(host).counters()
+            result[host] = sum(found[end.interface].sent_packets for end in self._cables.ends_of(host))
+        return result
+
     def receiving_end(self, link: LinkId) -> tuple[socket.socket, str]:
         """A packet socket at the interface where the link's packets arrive, not yet bound, and the interface's name."""
         end = self._cables.receiving[link]

@@ -1,7 +1,8 @@
 """Several streams at once on switches, and what the counters of the switches' interfaces say that each link carried meanwhile.
 
-An interface counts packets and bytes of everything that it sends: coded packets, which are all of one size, and loss reports, which come more
-often the more seems to be lost. Reports are told apart by their size: their mean is that of the links which carry reports only.
+An interface counts everything that it sends: coded packets, and the loss reports of streams that flow the other way, which come the more
+often the more seems to be lost. Reports are taken off by what the sinks really sent: every report goes once over each return path, whose
+links are known, and a sink's host sends nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from testbed.model.progress import Progress
 from testbed.stream.emulated.fabric import plan_rules, running_network, streams_over
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import HEADERS_BYTES, check_together
+from testbed.stream.planning import check_together
+from testbed.stream.prediction.active_faults import RETURN_LABELS
 from topologies.network import LinkId
 
 SAMPLE_S = 0.5
@@ -23,10 +25,12 @@ SAMPLE_S = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class LinkCounts:
-    """(packets, bytes) sent onto each link since the network was up, ``at_s`` after the streams' start."""
+    """Packets sent onto each link since the network was up, ``at_s`` after the streams' start, and loss reports sent by each stream's sink (a
+    node) over all its return paths."""
 
     at_s: float
-    sent: Mapping[LinkId, tuple[int, int]]
+    sent: Mapping[LinkId, int]
+    reports: Mapping[str, int]
 
 
 def streams_with_link_counts(
@@ -48,30 +52,34 @@ def streams_with_link_counts(
 
         def sample(progress: Progress) -> None:
             if progress.done_s > 0 and (not samples or progress.done_s - samples[-1].at_s >= SAMPLE_S - 0.05):
-                counted = {link: found[:2] for link, found in network.net.link_counters().items()}
-                samples.append(LinkCounts(at_s=progress.done_s, sent=counted))
+                counted = {link: found[0] for link, found in network.net.link_counters().items()}
+                hosts = network.net.host_counters()
+                reports = {plan.sink: hosts[network.wiring.host_at(plan.sink).name] for plan in plans}
+                samples.append(LinkCounts(at_s=progress.done_s, sent=counted, reports=reports))
 
         found = streams_over(network, plans, sample, CableBreaker(network.net))
     return found, tuple(samples)
 
 
 def measured_rates(
-    samples: Sequence[LinkCounts], window_s: tuple[float, float], symbol_bytes: int, idle: Collection[LinkId]
+    samples: Sequence[LinkCounts],
+    window_s: tuple[float, float],
+    plans: Sequence[StreamPlan],
+    down: Collection[LinkId] = (),
 ) -> Mapping[LinkId, float]:
     """Coded packets a second on each link between the first and the last sample within the window.
 
-    All streams have symbols of ``symbol_bytes``; ``idle`` are links on which no coded packet is expected by any of the routings that are
-    to be told apart: what they carry is taken for reports.
+    Each sink must be the end of one stream only. A report whose return path leads over a link that is ``down`` was counted up to there.
     """
     inside = [one for one in samples if window_s[0] <= one.at_s <= window_s[1]]
     first, last = inside[0], inside[-1]
-    grown = {
-        link: (packets - first.sent[link][0], size - first.sent[link][1]) for link, (packets, size) in last.sent.items()
-    }
-    reports = sum(grown[link][0] for link in idle)
-    report_bytes = sum(grown[link][1] for link in idle) / reports if reports else 0.0
-    frame_bytes, lasts = symbol_bytes + HEADERS_BYTES, last.at_s - first.at_s
-    return {
-        link: max(0.0, (size - report_bytes * packets) / (frame_bytes - report_bytes)) / lasts
-        for link, (packets, size) in grown.items()
-    }
+    coded = {link: float(packets - first.sent[link]) for link, packets in last.sent.items()}
+    for plan in plans:
+        each = (last.reports[plan.sink] - first.reports[plan.sink]) / len(RETURN_LABELS)
+        for label in RETURN_LABELS:
+            for index in plan.backward.path_of(label).links:
+                link = plan.network.links[index].id
+                if link in down:
+                    break
+                coded[link] -= each
+    return {link: packets / (last.at_s - first.at_s) for link, packets in coded.items()}

@@ -33,8 +33,7 @@ def ecmp_where_capillary_is_predicted() -> dict[str, list[float]]:
     installed = [spray(route_by_name(plans[0].network, *pair, "ecmp")) for pair in ends]
     _, samples = streams_with_link_counts(plans, installed)
     capillary, ecmp = link_rates(plans, [22, 22]), link_rates(others, [22, 22])
-    idle = [link for link in capillary if capillary[link] == ecmp[link] == 0]
-    measured = measured_rates(samples, (1.0, 3.4), 1000, idle)
+    measured = measured_rates(samples, (1.0, 3.4), plans)
     return {
         "capillary": list(capillary.values()),
         "ecmp": [ecmp[link] for link in capillary],

@@ -1,0 +1,84 @@
+"""The pairs that send at once in ``demand_loads``, and their plans under a routing: pair by pair, or one that knows all demands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from testbed.faults.fault import Fault
+from testbed.model.routes import SplitRoute
+from testbed.routing.demands.matrix import given_matrix
+from testbed.routing.demands.methods import route_demands
+from testbed.routing.demands.pair_routes import pair_route
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import check_together, route_multiplier
+from testbed.stream.session import SessionRequest, plan_session, plans_together
+
+PAIRS: Mapping[str, Sequence[tuple[str, str, float]]] = {
+    "optical-cloud": (
+        ("x1", "x14", 300),
+        ("x2", "x12", 200),
+        ("x3", "x10", 250),
+        ("x5", "x9", 150),
+        ("x7", "x13", 200),
+    ),
+    "swiss-t1": (("s1", "s6", 300), ("s2", "s5", 200), ("s4", "s7", 250), ("s3", "s8", 150)),
+}
+"""Source, sink and source packets a second: as many pairs as there are nodes for, each node an end of one stream at most."""
+JOINT = ("smore:4", "optimum", "least-ror:1.2")
+"""Routings that know all demands of a network."""
+SYMBOL_BYTES = 1000
+FAULT_S = (7.0, 12.0)
+DURATION_S = {True: 15.5, False: 8.0}
+"""With a cable cut, and without."""
+
+Planned = tuple[StreamPlan, SplitRoute]
+
+
+def planned(network: str, method: str, seed: int, *, cutting: bool) -> tuple[list[Planned], Any]:
+    """(plan and route of each pair, link that fails or None): where one is cut, it is the one that the pairs load most."""
+    requests = [
+        SessionRequest(
+            network=network,
+            source=source,
+            sink=sink,
+            method="single" if method in JOINT else method,
+            stream=StreamParameters(rate_pps=rate, symbol_bytes=SYMBOL_BYTES, playback_s=1.0, hold_s=0.5),
+            duration_s=DURATION_S[cutting],
+            seed=seed,
+        )
+        for source, sink, rate in PAIRS[network]
+    ]
+    cut = None
+    if cutting:
+        calm = _routed([plan_session(request) for request in requests], method)
+        cut = _shared_link([plan for plan, _ in calm])
+        fault = Fault(link=cut, kind="down", start_s=FAULT_S[0], stop_s=FAULT_S[1])
+        requests = [replace(request, faults=(fault,)) for request in requests]
+    together = _routed(plans_together(requests), method)
+    check_together([plan for plan, _ in together])
+    return together, cut
+
+
+def _routed(single: Sequence[Planned], method: str) -> list[Planned]:
+    """The plans under a routing that knows all demands; as they are under any other."""
+    if method not in JOINT:
+        return list(single)
+    plans = [plan for plan, _ in single]
+    rates = {(plan.source, plan.sink): plan.stream.rate_pps for plan in plans}
+    routed = route_demands(given_matrix(plans[0].network, "pairs at once", rates), method)
+    found = []
+    for pair, plan in enumerate(plans):
+        split, route = pair_route(routed, pair)
+        stream = replace(plan.stream, label_multiplier=route_multiplier(split, plan.stream))
+        found.append((replace(plan, method=method, forward=split, stream=stream), route))
+    return found
+
+
+def _shared_link(plans: Sequence[StreamPlan]) -> Any:
+    """The link of the greatest sum of shares that no pair has all of its flow on."""
+    network = plans[0].network
+    shares = [[float(plan.forward.load(i)) for plan in plans] for i in range(len(network.links))]
+    best = max((i for i, own in enumerate(shares) if max(own) < 0.6), key=lambda i: (sum(shares[i]), -i))
+    return network.links[best].id
