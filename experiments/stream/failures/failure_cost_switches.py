@@ -15,10 +15,12 @@ STREAM = StreamParameters(rate_pps=200.0, playback_s=PLAYBACK_S, symbol_bytes=25
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Ten minutes, and pieces of a minute and a half with shorter and with longer failures (quick: half a minute each)."""
+    """Pieces of a minute and a half with shorter and with longer failures, then ten minutes (quick: half a minute of each)."""
     one = NETWORKS[0]
-    short, long = (180, 2.0, 95.0), (160, 8.0, 95.0)
-    runs = ((900, 1.0, 30.0), (360, 4.0, 30.0)) if quick else ((120, 4.0, 580.0), *[short] * 3, *[long] * 3)
+    short, long, whole = (180, 2.0, 95.0), (160, 8.0, 95.0), (120, 4.0, 580.0)
+    runs = [(1, short), (2, short), (4, long), (5, long), (0, whole)]
+    if quick:
+        runs = [(0, (900, 1.0, 30.0)), (1, (360, 4.0, 30.0))]
     return [
         {
             "network": one.name,
@@ -29,7 +31,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             "duration_s": duration_s,
             "seed": seed + k,
         }
-        for k, (rate, lasts_s, duration_s) in enumerate(runs)
+        for k, (rate, lasts_s, duration_s) in runs
     ]
 
 

@@ -52,8 +52,9 @@ CASES: dict[str, tuple[Literal["fifo", "priority"], bool, str, bool]] = {
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Every case; the two that are compared twice, with different seeds."""
-    repeated = () if quick else [(case, seed + 1) for case in ("one queue", "priority")]
+    """Every case; the two that are compared four times, with different seeds, and the outage with priority twice."""
+    again = {"one queue": 4, "priority": 4, "priority, code, outage": 2}
+    repeated = [(case, seed + k) for case, runs in again.items() for k in range(1, 1 if quick else runs)]
     return [{"case": case, "seed": at} for case, at in (*((case, seed) for case in CASES), *repeated)]
 
 

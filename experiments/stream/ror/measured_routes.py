@@ -66,7 +66,8 @@ def _two_ways(nodes: int, seed: int) -> Iterator[Ends]:
 
 
 def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[str, Any]:
-    """The row of a route: ``point`` has network, source, sink, labels, seed and either ``layers`` (0: all) or ``method``.
+    """The row of a route: ``point`` has network, source, sink, labels, seed, either ``layers`` (0: all) or ``method``, and
+    ``most_links`` where it is not the fabric's.
 
     ``links`` of the ``of_links`` that do not carry everything failed in turn; ROR figures are their sums, but for ``whole``, which is
     predicted for all. ``spread``: standard deviation of what a link is off. ``astray``: what links are off, summed without sign,
@@ -86,7 +87,7 @@ def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[s
             playback_s=PLAYBACK_S[fabric],
             hold_s=0.3,
         ),
-        faults=EachLink(precision=PRECISION[fabric], most=MOST_LINKS[fabric]),
+        faults=EachLink(precision=PRECISION[fabric], most=point.get("most_links", MOST_LINKS[fabric])),
         seed=point["seed"],
     )
     plan, route = plan_session(request)

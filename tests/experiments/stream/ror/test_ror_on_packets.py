@@ -193,7 +193,7 @@ def test_seeds_whose_ends_no_two_separate_paths_join_are_left_out() -> None:
 def test_points_are_each_different_and_cover_what_the_studies_say() -> None:
     for study, count in (
         (ror_by_layer, 32 * 12),
-        (ror_by_layer_switches, 16 + 4),
+        (ror_by_layer_switches, (8 + 4) * 6),
         (ror_by_method, 8 * 12),
         (ror_validation, 18),
     ):
