@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.parsing import OneLineParser, reported
 
 COMMANDS = {
@@ -56,6 +57,7 @@ def _run(words: list[str]) -> int:
     chosen = next((w for w in words if not w.startswith("-")), None)
     try:
         args = build_parser(chosen).parse_args(words)
+        refuse_meaningless(args.command, args)
         return int(args.run(args))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1

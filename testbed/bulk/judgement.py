@@ -15,6 +15,7 @@ from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import ROUNDS
 from testbed.bulk.prediction import HEADERS_BYTES, expected_bytes, liquid_throughput_bps
+from testbed.faults.coming import came_check, fault_moments
 from testbed.model.strain import StrainLimits, why_not_kept_up
 from testbed.model.verdict import Check, Verdict
 from topologies.network import LinkId
@@ -128,6 +129,7 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
             detail=f"{analysis.verified * plan.message_bytes} of {plan.total_bytes} bytes",
         ),
     ]
+    checks += came_check(fault_moments(plan.faults, plan.killed), run.seconds)
     strained = None
     whole = run.failure is None and not plan.faults and not plan.killed
     if whole and plan.switching == "circuit":

@@ -35,10 +35,30 @@ class OneLineParser(argparse.ArgumentParser):
         for word in words[: words.index("--") if "--" in words else len(words)]:
             if word.startswith("--") and word.endswith("=--"):
                 self.error(f"argument {word[:-3]}: '--' is no value; give one after the =")
+        for action in self._actions:
+            _note_when_given(action)
         return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+class _Noted(argparse.Action):
+    """Any action, which also notes in ``given`` of the namespace that it was on the command line, and how it was written."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        super().__call__(parser, namespace, values, option_string)
+        if option_string is not None or values not in (None, []):
+            given = dict(getattr(namespace, "given", {}))
+            namespace.given = given | {self.dest: option_string or str(self.metavar or self.dest)}
+
+
+def _note_when_given(action: argparse.Action) -> None:
+    """The same action, which notes; what ends the program or chooses a command needs no note."""
+    kind = type(action)
+    ends = (argparse._HelpAction, argparse._VersionAction, argparse._SubParsersAction)
+    if not isinstance(action, (_Noted, *ends)):
+        action.__class__ = type(kind.__name__, (_Noted, kind), {})
 
 
 def reported(action: Callable[[], int]) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from fec.protocol.large_blocks import MEASURED_OVER
 from testbed.download.plan import DownloadPlan
 from testbed.download.prediction import Prediction, Rivals, loss_at, predict, rivals, symbols_needed
+from testbed.faults.coming import came_check, fault_moments
 from testbed.model.verdict import Check, Verdict
 
 MAX_LAG_S = 0.2
@@ -68,6 +69,9 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
             + "; here that is the rate asked for" * (not frugal),
         ),
     ]
+    checks += came_check(
+        fault_moments(plan.faults), plan.limit_s if run.seconds is None else run.seconds, "the download"
+    )
     late = run.sender_lag_s > MAX_LAG_S
     return Verdict(checks=tuple(checks), invalid=f"the sender was {run.sender_lag_s:.2f} s late" if late else None)
 

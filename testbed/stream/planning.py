@@ -95,9 +95,20 @@ def build_plan(
         scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
     end = max([f.stop_s for f in scheduled], default=WARM_UP_S + 1.0) + parameters.playback_s + 0.4
     plan = replace(plan, faults=scheduled, duration_s=duration_s or end)
+    check_faults_come(plan)
     check_rates(plan)
     check_delays(plan)
     return plan, route
+
+
+def check_faults_come(plan: StreamPlan) -> None:
+    """Raise InputError for a fault that begins when the stream is over already: it would pass without having come."""
+    for fault in plan.faults:
+        if fault.start_s >= plan.duration_s:
+            raise InputError(
+                f"fault on {fault.link[0]}->{fault.link[1]}: it begins at {fault.start_s:g} s, and the stream is over after "
+                f"{plan.duration_s:g} s; make the stream longer, or the fault earlier"
+            )
 
 
 def route_multiplier(split: LabelSplit, stream: StreamParameters) -> int:

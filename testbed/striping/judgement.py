@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from testbed.faults.coming import came_check, fault_moments
 from testbed.model.verdict import Check, Verdict
 from testbed.striping.keeping_up import why_invalid
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
@@ -19,7 +20,10 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
     Where no throughput is predicted none is judged, and a machine that did not keep up takes nothing away.
     """
     checks: list[Check] = []
+    moments = fault_moments(plan.options.faults, plan.options.killed)
     for record in run.operations:
+        if record.faulty:
+            checks += came_check(moments, record.seconds, f"the {record.direction}")
         checks += _error_checks(record, timeout_s) if record.faulty else [_whole(record)]
         if not record.errors:
             checks.append(_content(record))

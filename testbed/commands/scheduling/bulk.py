@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.meaning import require_switches
 from testbed.commands.parsing import read_faults, read_pattern
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
             args.network, options, switchings, now=time.monotonic
         )  # bad input is refused before anything is built
     fabric = choose_fabric(args.fabric)
+    require_switches(args, fabric, ("store", "inject", "kill"))
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
     sessions = _sessions(args, options, switchings, fabric)

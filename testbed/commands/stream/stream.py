@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from testbed.commands import numbers
+from testbed.commands.meaning import REACTIVE, require_switches
 from testbed.commands.parsing import parse_captures
 from testbed.commands.runs import add_run_options, command_line
 from testbed.commands.stream.stream_options import (
@@ -16,8 +17,8 @@ from testbed.commands.stream.stream_options import (
     add_stream_options,
     session_request,
 )
-from testbed.commands.stream.stream_routing import REACTIVE, add_routing_options, check_reactive, run_reactive
-from testbed.errors import CapabilityError, InputError
+from testbed.commands.stream.stream_routing import add_routing_options, check_reactive, run_reactive
+from testbed.errors import InputError
 from topologies import load_network
 
 
@@ -69,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.stream.session import choose_fabric
 
     fabric = choose_fabric(args.fabric)
+    require_switches(args, fabric, ("pcap", "mtu", "background_mbps", "queues"))
     if args.routing in REACTIVE:
         check_reactive(args, fabric)
     elif args.routing is not None:
@@ -110,9 +112,6 @@ def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
         captures = parse_captures(args.pcap, load_network(args.network), named=True)
         options = {"mtu": args.mtu, "pcap": captures, "background_bps": args.background_mbps * 1e6}
         options["queues"] = args.queues
-    elif args.background_mbps or args.queues != "fifo":
-        asked = "--background-mbps" if args.background_mbps else "--queues priority"
-        raise CapabilityError(f"{asked} needs the emulated fabric: the simulated one has no queues to share")
     pairs = [(args.source, args.sink), *(_pair(word) for word in args.also)]
     suite = Suite(
         name="stream",

@@ -17,20 +17,8 @@ from testbed.metapath.plan import MetapathPlan, each_cable_faults
 from topologies import load_network
 from topologies.network import Network
 
-REACTIVE = ("ft-drb", "recomputed")
 STUDY_NAME = "stream-routing"
 _REPEATS = 2
-_CODED = {
-    "also": [],
-    "pcap": [],
-    "background_mbps": 0.0,
-    "layers": None,
-    "probe_block_size": False,
-    "one_way": False,
-    "profile": None,
-    "most_overhead": None,
-}
-"""Options (and their defaults) that a stream without a code has no use for."""
 
 
 def add_routing_options(parser: argparse.ArgumentParser) -> None:
@@ -114,9 +102,6 @@ def check_reactive(args: argparse.Namespace, fabric: str) -> None:
         raise CapabilityError(
             f"--routing {args.routing} runs on switches only; the simulator's FT-DRB is testbed simulate ... --routing ft-drb"
         )
-    for name, usual in _CODED.items():
-        if getattr(args, name) != usual:
-            raise InputError(f"--{name.replace('_', '-')} has no meaning with --routing {args.routing}; leave it out")
     from testbed.metapath.emulated.fabric import check_escapes
 
     check_escapes(metapath_plan(args))

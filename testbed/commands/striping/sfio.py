@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.meaning import require_switches
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
 
@@ -92,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     plan = plan_session(args.network, options, now=time.monotonic)  # bad input is refused before anything is built
     fabric = choose_fabric(args.fabric)
+    require_switches(args, fabric, ("fault", "kill"))
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
     session = _session(args, plan, fabric)

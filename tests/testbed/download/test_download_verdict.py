@@ -31,7 +31,7 @@ def outcomes(plan: DownloadPlan, run: DownloadMeasurements) -> list[str]:
 
 
 def test_a_rate_that_is_raised_passes_and_one_that_never_is_fails() -> None:
-    assert outcomes(*downloaded()) == ["holds"] * 3
+    assert outcomes(*downloaded()) == ["holds"] * 4
     plan, run = downloaded(constant_rate=True)
     assert outcomes(plan, run)[1] == "fails"
     assert run.seconds == pytest.approx(rivals(plan).constant_rate_s, abs=0.02)
@@ -48,7 +48,7 @@ def test_a_run_that_takes_as_long_as_a_rival_fails() -> None:
 
 def test_a_single_path_waits_as_predicted_and_is_told_from_one_that_no_failure_disturbs() -> None:
     plan, run = downloaded("single")
-    assert outcomes(plan, run) == ["holds"] * 3
+    assert outcomes(plan, run) == ["holds"] * 4
     assert predict(plan).idle_s > 2
     assert outcomes(plan, replace(run, seconds=rivals(plan).undisturbed_s))[1] == "fails"
 

@@ -75,7 +75,7 @@ def test_second_stream_is_in_the_document(capsys: pytest.CaptureFixture[str], tm
     [
         (["--also", "s2"], "write A:B"),
         (["--background-mbps", "1"], "needs the emulated fabric"),
-        (["--queues", "priority"], "--queues priority needs the emulated fabric"),
+        (["--queues", "priority"], "--queues needs the emulated fabric"),
         (["--background-mbps", "-1"], "0 to 1000"),
         (["--faults", "poisson:rate=1"], "lasts= is missing"),
         (["--faults", "poisson:rat=1,lasts=1"], "is none of rate="),

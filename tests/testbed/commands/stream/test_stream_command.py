@@ -74,7 +74,8 @@ def _plain(capsys: pytest.CaptureFixture[str], words: list[str]) -> tuple[int, s
     ("document", "says"),
     [
         ("[", "not JSON"),
-        ('{"a": 1}', "list of faults"),
+        ('{"a": 1}', "unknown key 'a'"),
+        ("7", "list of faults"),
         ('[{"link": "s1->s2"}]', "start_s is missing"),
         ('[{"link": "s1->s99", "start_s": 1, "stop_s": 2}]', "s1->s99"),
         ('[{"link": "s1->s2", "start_s": 2, "stop_s": 1}]', "start must be"),
@@ -216,8 +217,6 @@ def test_a_routing_that_needs_switches_says_so_on_the_simulated_fabric(
     [
         (["--fault-kind", "loss"], "down or blackhole"),
         (["--faults", "poisson:rate=1,lasts=1"], "each-link, none or a file"),
-        (["--also", "s2:s5"], "--also"),
-        (["--layers", "2"], "--layers"),
         (["--rate-pps", "20000"], "80 %"),
     ],
 )

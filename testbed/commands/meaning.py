@@ -1,0 +1,157 @@
+"""Which options have a meaning only beside others: an option that would be dropped in silence is refused instead.
+
+``RULES`` has, for every command, the options that depend on others and when they have a meaning. An option of a command stands in
+a rule or in ``ALWAYS``; a test holds every parser to that, so that whoever adds an option decides.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import CapabilityError, InputError
+
+Args = argparse.Namespace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """``options`` (as argparse names their values) have a meaning where ``when`` holds; ``needs`` says so in words."""
+
+    options: tuple[str, ...]
+    when: Callable[[Args], bool]
+    needs: str
+
+
+REACTIVE = ("ft-drb", "recomputed")
+
+
+def _each_link(args: Args) -> bool:
+    return str(args.faults) == "each-link"
+
+
+def _coded(args: Args) -> bool:
+    return args.routing not in REACTIVE
+
+
+def _probing(args: Args) -> bool:
+    return bool(args.probe_block_size)
+
+
+_FT_DRB = (
+    "notify", "link_up", "paths", "first_paths", "notifications", "probe_every", "silence_ms", "thl", "tol", "metapaths_always",
+)  # fmt: skip
+_CODING = (
+    "profile", "m", "tolerance", "der", "labels", "playback", "most_overhead", "hold", "layers", "also", "background_mbps", "queues",
+    "pcap", "mtu", "probe_block_size", "one_way", "precision", "fault_loss",
+)  # fmt: skip
+_FAULTS = ("faults", "fault_kind", "links", "one_way", "precision")
+RULES: dict[str, tuple[Rule, ...]] = {
+    "route": (
+        Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
+    ),
+    "ror": (Rule(options=("m", "der"), when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks"),),
+    "demands": (
+        Rule(options=("m", "der"), when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks"),
+        Rule(options=("between",), when=lambda a: a.matrix in ("uniform", "gravity"), needs="--matrix uniform or gravity"),
+    ),
+    "stream": (
+        Rule(
+            options=("method",),
+            when=lambda a: a.routing is None or a.routing == a.method,
+            needs="a stream without --routing, which names the method too",
+        ),
+        Rule(options=_CODING, when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)"),
+        Rule(options=_FT_DRB, when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),
+        Rule(options=("blocks", "probe_link"), when=_probing, needs="--probe-block-size"),
+        Rule(
+            options=(*_FAULTS, "duration", "also", "pcap", "mtu", "queues", "background_mbps"),
+            when=lambda a: not _probing(a),
+            needs="a stream without --probe-block-size, which breaks its own link",
+        ),
+        Rule(
+            options=("fault_kind", "one_way", "precision", "links"), when=_each_link, needs="--faults each-link (the default)"
+        ),
+        Rule(options=("fault_loss",), when=lambda a: a.fault_kind == "loss" and _each_link(a), needs="--fault-kind loss"),
+        Rule(
+            options=("layers",),
+            when=lambda a: (a.routing or a.method).partition(":")[0] == "capillary",
+            needs="--method capillary",
+        ),
+    ),
+    "mobility": (
+        Rule(options=("frames",), when=lambda a: len(a.network) == 1, needs="one mobile network, not one file a frame"),
+        Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
+    ),
+    "schedule": (
+        Rule(
+            options=("pattern",),
+            when=lambda a: a.network is not None,
+            needs="NETWORK, whose nodes it names (files have their transfers)",
+        ),
+        Rule(options=("method", "time_limit"), when=lambda a: a.check is None, needs="a search (--check makes none)"),
+    ),
+    "bulk": (
+        Rule(options=("inject",), when=lambda a: not (a.alone and a.switching == "packet"), needs="circuit switching"),
+        Rule(
+            options=("alone",),
+            when=lambda a: not (a.kill or a.faults),
+            needs="a run without faults (under faults one switching always runs alone)",
+        ),
+    ),
+    "sfio": (Rule(options=("block_size",), when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"),),
+    "campaign": (
+        Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="a local cluster, without --scheduler"),
+        Rule(
+            options=("campaign", "workers", "scheduler", "resume", "results"),
+            when=lambda a: not a.list,
+            needs="a campaign that is run, without --list",
+        ),
+    ),
+    "replicate": (
+        Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="local workers, without --scheduler"),
+        Rule(options=("hours", "workers", "scheduler"), when=lambda a: not a.book, needs="studies that are run, without --book"),
+    ),
+    "wavelengths": (Rule(options=("packets", "wrong"), when=lambda a: a.fabric != "none", needs="--fabric simulator or emulation"),),
+    "simulate": (
+        Rule(
+            options=("rate", "rate_unit", "injection", "burst", "in_phase", "pattern"),
+            when=lambda a: a.traffic is None,
+            needs="messages made by a pattern, without --traffic",
+        ),
+        Rule(options=("burst",), when=lambda a: a.injection == "burst", needs="--injection burst"),
+        Rule(options=("in_phase",), when=lambda a: a.injection != "poisson", needs="--injection periodic or burst"),
+    ),
+    "run": (Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),),
+}  # fmt: skip
+
+
+def given_options(args: Args) -> dict[str, str]:
+    """Value's name -> the option as it was written, for what stood on the command line (see ``OneLineParser``)."""
+    found: dict[str, str] = getattr(args, "given", {})
+    return found
+
+
+def refuse_meaningless(command: str, args: Args) -> None:
+    """Raise InputError for the first option given that has no meaning beside the others."""
+    given = given_options(args)
+    for rule in RULES.get(command, ()):
+        named = next((given[name] for name in rule.options if name in given), None)
+        if named is not None and not rule.when(args):
+            raise InputError(f"{named}: it is for {rule.needs}; leave one of the two out")
+
+
+def require_switches(args: Args, fabric: str, options: Iterable[str]) -> None:
+    """Refuse options that only switches can carry out, where the run is on the simulated fabric.
+
+    Raises InputError where the simulator was asked for, CapabilityError where this machine has nothing else.
+    """
+    given: Any = given_options(args)
+    named = next((given[name] for name in options if name in given), None)
+    if fabric != "emulation" and named is not None:
+        kind = InputError if args.fabric == "simulator" else CapabilityError
+        raise kind(
+            f"{named} needs the emulated fabric: the simulated one has no switches, queues or cables; leave it out"
+        )

@@ -1,0 +1,141 @@
+"""No option is dropped in silence: what has no meaning beside the other options is refused, by name, before anything runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import COMMANDS, build_parser, main
+from testbed.commands.meaning import RULES
+from testbed.faults.coming import came_check
+
+SWISS = ("swiss-t1", "--from", "s1", "--to", "s6")
+SFIO = ("swiss-t1", "--compute-nodes", "4", "--io-nodes", "4")
+REFUSED = [
+    (("stream", *SWISS, "--method", "ecmp", "--routing", "ft-drb"), "--method"),
+    (("stream", *SWISS, "--method", "ecmp", "--routing", "single"), "--method"),
+    (("stream", *SWISS, "--faults", "FILE", "--fault-kind", "blackhole"), "--fault-kind"),
+    (("stream", *SWISS, "--faults", "none", "--fault-kind", "down"), "--fault-kind"),
+    (("stream", *SWISS, "--faults", "none", "--links", "3"), "--links"),
+    (("stream", *SWISS, "--faults", "none", "--one-way"), "--one-way"),
+    (("stream", *SWISS, "--faults", "poisson:rate=1,lasts=1", "--precision", "2"), "--precision"),
+    (("stream", *SWISS, "--probe-link", "s1->s2", "--faults", "none"), "--probe-link"),
+    (("stream", *SWISS, "--probe-link", "s1->s2"), "--probe-link"),
+    (("stream", *SWISS, "--blocks", "1000"), "--blocks"),
+    (("stream", *SWISS, "--probe-block-size", "--links", "3"), "--links"),
+    (("stream", *SWISS, "--fault-loss", "0.5"), "--fault-loss"),
+    (("stream", *SWISS, "--routing", "ft-drb", "--m", "20"), "--m"),
+    (("stream", *SWISS, "--routing", "recomputed", "--paths", "4"), "--paths"),
+    (("stream", *SWISS, "--thl", "2"), "--thl"),
+    (("stream", *SWISS, "--method", "ecmp", "--layers", "2"), "--layers"),
+    (("stream", *SWISS, "--mtu", "1500"), "--mtu"),
+    (("stream", *SWISS, "--pcap", "s1->s2=x.pcap"), "--pcap"),
+    (("route", *SWISS, "--method", "ecmp", "--layers", "2"), "--layers"),
+    (("ror", *SWISS, "--large-blocks", "--m", "20"), "--m"),
+    (("demands", "swiss-t1", "--matrix", "own", "--between", "hosts"), "--between"),
+    (("mobility", "manet:nodes=9", "manet:nodes=9", "--from", "n0", "--to", "n1", "--frames", "3"), "--frames"),
+    (("schedule", "--traffic", "FILE", "--pattern", "FILE"), "--pattern"),
+    (("schedule", "--check", "FILE", "--method", "exact"), "--method"),
+    (("bulk", "swiss-t1", "--alone", "--switching", "packet", "--inject", "3"), "--inject"),
+    (("bulk", "swiss-t1", "--store", "DIR"), "--store"),
+    (("sfio", *SFIO, "--block-size", "1000"), "--block-size"),
+    (("sfio", *SFIO, "--kill", "r2@1"), "--kill"),
+    (("campaign", "thousands", "--workers", "2", "--scheduler", "tcp://x:1"), "--workers"),
+    (("campaign", "--list", "--resume"), "--resume"),
+    (("replicate", "--book", "--hours", "1"), "--hours"),
+    (("wavelengths", "optical-cloud", "--packets", "20"), "--packets"),
+    (("simulate", "torus:4x4", "--traffic", "FILE", "--rate", "0.1"), "--rate"),
+    (("simulate", "torus:4x4", "--burst", "1"), "--burst"),
+    (("simulate", "torus:4x4", "--in-phase"), "--in-phase"),
+    (("run", *SFIO, "--root", "DIR", "--results", "DIR", "--", "true"), "--results"),
+]
+"""Contradictions, and the option that each names; values are often the default, which is no excuse."""
+FABRIC = {"stream", "bulk", "sfio", "mobility"}
+
+
+@pytest.mark.parametrize(("words", "named"), REFUSED, ids=[" ".join(w) for w, _ in REFUSED])
+def test_an_option_without_a_meaning_is_refused_by_name(
+    words: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.execv", lambda *_: pytest.fail("the command went on"))
+    fabric = ("--fabric", "simulator") if words[0] in FABRIC else ()
+    assert main([*words, *fabric]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith(f"testbed: {named}") and said.err.count("\n") == 1 and not said.out
+
+
+ALWAYS = {
+    "route": {"network", "source", "sink", "pair", "floats", "method", "certify", "json"},
+    "ror": {"network", "source", "sink", "method", "tolerance", "large_blocks", "labels", "code", "failed", "failure_s", "between_s", "json"},
+    "demands": {"network", "matrix", "total", "method", "tolerance", "large_blocks", "labels", "seed", "links", "json"},
+    "stream": {"network", "source", "sink", "rate_pps", "symbol_bytes", "routing", "fabric", "seed", "results", "json"},
+    "mobility": {
+        "network", "source", "sink", "frame_s", "method", "handover", "faults", "profile", "rate_pps", "m", "tolerance", "der", "labels",
+        "symbol_bytes", "playback", "most_overhead", "hold", "fabric", "seed", "results", "json",
+    },
+    "download": {
+        "network", "source", "sink", "size", "last_rate", "method", "code", "block_symbols", "constant_rate", "faults", "fabric", "seed",
+        "results", "json",
+    },
+    "schedule": {"network", "traffic", "check", "seed", "unequal", "wormhole", "remedy", "draw", "output", "json"},
+    "bulk": {
+        "network", "method", "pattern", "message_size", "link_rate", "switching", "barrier", "routing", "faults", "kill", "deadlock", "store",
+        "time_limit", "fabric", "seed", "results", "json",
+    },
+    "demo": {"quick", "fabric", "seed", "results", "json"},
+    "experiment": set(),
+    "campaign": {"list", "json"},
+    "replicate": {"full", "quick", "chapter", "only", "seed", "results", "book", "pages", "json"},
+    "report": {"directory", "json"},
+    "allocate": {"network", "nodes", "count", "occupied", "link_rate", "json"},
+    "wavelengths": {"network", "pattern", "wavelengths", "switching", "method", "time_limit", "fabric", "seed", "json"},
+    "up": {"network", "route", "source", "sink", "pcap", "mtu", "no_shape"},
+    "run": {
+        "network", "compute_nodes", "io_nodes", "root", "routing", "link_rate", "mtu", "no_shape", "timeout", "time_limit", "mpi",
+    },
+    "sfio": {
+        "network", "compute_nodes", "io_nodes", "stripe_unit", "file_size", "operation", "access", "optimise",
+        "without", "schedule", "switching",
+        "repeat", "link_rate", "routing", "placement", "fault", "kill", "root", "time_limit", "fabric", "seed", "results", "json",
+    },
+    "schema": {"kind", "json"},
+    "doctor": {"json", "strict"},
+}  # fmt: skip
+"""Options that have a meaning beside any other, or whose command itself refuses what they contradict (tested there)."""
+ELSEWHERE = {"simulate", "topology"}
+"""``simulate`` refuses options of FT-DRB, NAC and traces by themselves; the options of ``topology`` belong to its actions."""
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - ELSEWHERE))
+def test_every_option_says_when_it_has_a_meaning(command: str) -> None:
+    (subparsers,) = (a for a in build_parser(command)._actions if isinstance(a, argparse._SubParsersAction))
+    parser = subparsers.choices[command]
+    there = {a.dest for a in parser._actions if not isinstance(a, (argparse._HelpAction, argparse._SubParsersAction))}
+    ruled = {name for rule in RULES.get(command, ()) for name in rule.options}
+    assert there - {"name", "options"} == ruled | ALWAYS.get(command, set())
+    assert not [a.dest for a in parser._actions if a.dest in ruled and a.dest in ALWAYS.get(command, set())]
+
+
+def test_a_fault_after_the_stream_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "faults.json"
+    file.write_text(json.dumps([{"link": "s1->s2", "start_s": 30, "stop_s": 31}]))
+    words = ["stream", *SWISS, "--fabric", "simulator", "--faults", str(file), "--duration", "3"]
+    assert main(words) == 2
+    assert "begins at 30 s, and the stream is over after 3 s" in capsys.readouterr().err
+
+
+def test_a_fault_that_never_came_is_not_a_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not came_check((), 1.0)
+    late, early = came_check((("r2", 300.0),), 0.5), came_check((("r2", 0.3),), 0.5)
+    assert [c.outcome for c in (*late, *early)] == ["cannot-tell", "holds"]
+    assert "over after 0.50 s, before r2 at 300 s" in late[0].detail
+    file = tmp_path / "faults.json"
+    file.write_text(json.dumps([{"link": "s1->s2", "start_s": 3000, "stop_s": 3001}]))
+    run = ["--fabric", "simulator", "--faults", str(file), "--results", str(tmp_path / "results"), "--json"]
+    for words in (["bulk", "swiss-t1", "--message-size", "10kB"], ["download", *SWISS, "--size", "100kB"]):
+        assert main([*words, *run]) == 1
+        verdict = json.loads(capsys.readouterr().out)["verdict"]
+        assert not verdict["passed"] and any(name.startswith("every fault came") for name in verdict["failed"])
