@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from testbed.model.json_values import json_ready
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import rendered
 from testbed.report.progress_bar import points_bar
-from testbed.results.study_store import Row, StudyRun
+from testbed.results.study_store import Row, StudyRun, load_study
 
 Points = Sequence[Mapping[str, Any]]
 Measure = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -75,6 +76,13 @@ class Study:
         add("--seed", type=numbers.seed, default=1, help="seed of everything random (default 1)")
         add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
         add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
+        add(
+            "--extend",
+            type=Path,
+            metavar="DIR",
+            help="begin with the points of this finished run that are this run's too",
+        )
+        add("--hours", type=numbers.hours, metavar="H", help="begin no point after so many hours; go on later with --resume")
         add("--json", action="store_true", help="print one JSON object on stdout")
         if self.shared:
             add("--workers", type=numbers.processes, default=1, help="processes that share the points (default 1)")
@@ -91,7 +99,11 @@ class Study:
             self._enter_sandbox(words)
         points = [dict(json_ready(point)) for point in self.points(args.quick, args.seed)]
         with self._open(args, words) as run:
+            if args.extend is not None:
+                self._take_over(run, points, args.extend)
             rows = self._measure_missing(run, points, args)
+            if len(rows) < len(points):
+                return _stopped(run, len(rows), len(points))
             verdict = self.judge(rows)
             directory = run.finish(rows, verdict, drawn(self, rows))
         self._show(args, rows, verdict, directory)
@@ -132,9 +144,22 @@ class Study:
         """Whether several processes may share the points."""
         return not (self.emulation or self.timed)
 
+    def _take_over(self, run: StudyRun, points: list[Row], directory: Path) -> None:
+        """The rows of a finished run whose points are among these and not measured yet. InputError for another study's."""
+        place, manifest, rows, _ = load_study(directory)
+        if (manifest.name, manifest.seed) != (self.name, run.manifest.seed):
+            raise InputError(
+                f"{place}: holds {manifest.name} with seed {manifest.seed}, not {self.name} with seed {run.manifest.seed}"
+            )
+        there, asked = _by_point(run.rows, points), {_key(point) for point in points}
+        for key, row in _by_point(rows, points).items():
+            if key in asked and key not in there:
+                run.add(row)
+
     def _measure_missing(self, run: StudyRun, points: list[Row], args: argparse.Namespace) -> list[Row]:
-        names = {frozenset(point) for point in points}
-        known = {_key({k: row[k] for k in keys}): row for row in run.rows for keys in names if keys <= row.keys()}
+        """The rows of all points in their order; of those measured within ``--hours``, where the time did not suffice."""
+        until = float("inf") if args.hours is None else time.monotonic() + 3600 * args.hours
+        known = _by_point(run.rows, points)
         missing = [point for point in points if _key(point) not in known]
         with points_bar(self.name) as show_points:
             show_points(len(points) - len(missing), len(points))
@@ -144,7 +169,9 @@ class Study:
                 known[_key(point)] = row
                 run.add(row)
                 show_points(len(points) - len(missing) + count, len(points))
-        return [known[_key(point)] for point in points]
+                if time.monotonic() >= until:
+                    break
+        return [known[_key(point)] for point in points if _key(point) in known]
 
     def _show(self, args: argparse.Namespace, rows: Sequence[Row], verdict: Verdict, directory: Path) -> None:
         if args.json:
@@ -168,6 +195,18 @@ def described_study(study: Any, size: str) -> dict[str, Any]:
     """``title``, ``does``, ``answers``, ``deviations`` of a study or experiment, and the ``size`` of a run of it."""
     named = {name: getattr(study, name) for name in ("title", "does", "answers")}
     return {**named, "deviations": list(study.deviations), "size": size}
+
+
+def _stopped(run: StudyRun, done: int, count: int) -> int:
+    """Say how to go on; the exit code."""
+    print(f"stopped: {done} of {count} points; go on with --resume {run.draft}", file=sys.stderr)
+    return 4
+
+
+def _by_point(rows: Sequence[Row], points: Sequence[Row]) -> dict[str, Row]:
+    """The rows under the key of their point; those of other studies' or sizes' points may be among them."""
+    names = {frozenset(point) for point in points}
+    return {_key({k: row[k] for k in keys}): row for row in rows for keys in names if keys <= row.keys()}
 
 
 def _one_by_one(measure: Measure, points: Sequence[Row]) -> Iterator[tuple[Row, Mapping[str, Any]]]:

@@ -144,3 +144,28 @@ def test_json_prints_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert study().main(["--json", "--results", str(tmp_path)]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["experiment"] == "squares" and len(document["points"]) == 6
+
+
+def test_a_run_extends_a_finished_one_and_measures_only_what_that_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick, whole = tmp_path / "quick", tmp_path / "whole"
+    study().main(["--quick", "--results", str(quick)])
+    measured.clear()
+    assert study().main(["--extend", str(only_run(quick)), "--results", str(whole)]) == 0
+    assert measured == [4, 5]
+    assert [row["y"] for row in load_study(only_run(whole))[2]] == [0, 1, 4, 9, 16, 25]
+    capsys.readouterr()
+    assert study().main(["--seed", "2", "--extend", str(only_run(quick)), "--results", str(tmp_path / "no")]) == 2
+    assert "seed 1, not squares with seed 2" in capsys.readouterr().err
+
+
+def test_a_study_stops_after_its_hours_and_goes_on_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--results", str(tmp_path)]
+    assert study().main([*words, "--hours", "1e-12"]) == 4
+    assert measured == [0]
+    draft = only_run(tmp_path)
+    assert f"stopped: 1 of 6 points; go on with --resume {draft}" in capsys.readouterr().err
+    assert study().main([*words, "--resume", str(draft), "--hours", "1"]) == 0
+    assert measured == [0, 1, 2, 3, 4, 5]
+    assert study().main([*words, "--hours", "0"]) == 2
