@@ -20,7 +20,14 @@ from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud
 from topologies.swiss_t1 import checked_allocation, swiss_t1
 from topologies.torus import mesh, ring, torus
-from topologies.worked_examples import bottleneck_hunt, capillary_layers, crossbar, two_switch
+from topologies.worked_examples import (
+    bottleneck_hunt,
+    capillary_layers,
+    crossbar,
+    shared_fibre,
+    three_switch,
+    two_switch,
+)
 
 ValueKind = Literal["whole", "number", "shape", "allocation", "text"]
 Values = Mapping[str, Any]
@@ -212,6 +219,18 @@ _ENTRIES = (
         pattern="two-switch",
         description="The papers' worked example: t1..t5, r1..r5, s_a, s_b and 12 one-way links",
         build=two_switch,
+    ),
+    CatalogueEntry(
+        name="three-switch",
+        pattern="three-switch",
+        description="The thesis' traffic without a liquid schedule: t1 to r1, t2 to r2, t3 to r3 around s_a, s_b, s_c, one way",
+        build=three_switch,
+    ),
+    CatalogueEntry(
+        name="shared-fibre",
+        pattern="shared-fibre",
+        description="Two lightpaths that meet, A to B and C to D, over the one fibre between x1 and x2",
+        build=shared_fibre,
     ),
     CatalogueEntry(
         name="capillary-layers",

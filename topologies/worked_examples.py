@@ -1,6 +1,6 @@
-"""The papers' worked examples: two switches with ten end nodes, the crossbar, the small networks of capillary layers and of the hunt.
+"""The papers' worked examples: two and three switches, a shared fibre, the crossbar, small networks of capillary layers and of the hunt.
 
-Source: Gabrielyan 2007, section 3.3, Figure 28; section 4.2, Figures 44 to 46 and 48 to 57.
+Source: Gabrielyan 2007, 3.2.2, Figure 27; section 3.3, Figure 28; 3.7.1, Figure 36; section 4.2, Figures 44 to 46 and 48 to 57.
 """
 
 from __future__ import annotations
@@ -35,6 +35,54 @@ def two_switch(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0
         nodes=tuple(nodes),
         links=tuple(links),
         attributes={"family": "two-switch", "routing": "shortest-path"},
+    )
+
+
+def three_switch(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+    """Gabrielyan 2007, Figure 36: three switches in a one-way ring, over which t1 to r1, t2 to r2 and t3 to r3 take two links each.
+
+    The three transfers of Figure 37 load l_ab, l_bc and l_ca twice, but any two of them share one of these links: each frame
+    holds a single transfer, and no schedule is liquid.
+
+    >>> [link.label for link in three_switch().links][:3]
+    ['s_a->s_b', 's_b->s_c', 's_c->s_a']
+    """
+    places = {"s_a": (-1.0, 0.0), "s_b": (0.0, 1.0), "s_c": (1.0, 0.0)}
+    nodes = [Node(id=switch, kind="switch", position=place) for switch, place in places.items()]
+    ends = [("s_a", "s_b"), ("s_b", "s_c"), ("s_c", "s_a")]
+    for k, (sender, receiver) in enumerate((("s_a", "s_c"), ("s_b", "s_a"), ("s_c", "s_b")), start=1):
+        for name, switch, role, side in ((f"t{k}", sender, "sender", -0.4), (f"r{k}", receiver, "receiver", 0.4)):
+            x, y = places[switch]
+            nodes.append(Node(id=name, kind="host", position=(x + side, y - 0.7), attributes={"role": role}))
+        ends += [(f"t{k}", sender), (receiver, f"r{k}")]
+    return Network(
+        name="three-switch",
+        nodes=tuple(nodes),
+        links=tuple(Link(source=a, target=b, capacity_bps=capacity_bps, delay_s=delay_s) for a, b in ends),
+        attributes={"family": "three-switch", "routing": "shortest-path"},
+    )
+
+
+def shared_fibre(*, capacity_bps: float = DEFAULT_CAPACITY_BPS, delay_s: float = 0.0) -> Network:
+    """The case that Gabrielyan 2007, 3.2.2, makes of Figure 27: the lightpaths from A to B and from C to D meet on one fibre.
+
+    The figure's whole cloud cannot be told from the text; this is what the text says of it: routers A and C behind one cross-connect,
+    B and D behind another, one fibre each way between these.
+
+    >>> len(shared_fibre().switches), len(shared_fibre().links)
+    (2, 10)
+    """
+    places = {"A": (-1.0, 0.5), "C": (-1.0, -0.5), "B": (2.0, 0.5), "D": (2.0, -0.5)}
+    nodes = [Node(id="x1", kind="switch", position=(0.0, 0.0)), Node(id="x2", kind="switch", position=(1.0, 0.0))]
+    links = list(two_way("x1", "x2", capacity_bps=capacity_bps, delay_s=delay_s))
+    for router, place in places.items():
+        nodes.append(Node(id=router, kind="host", position=place))
+        links += two_way(router, "x1" if router in "AC" else "x2", capacity_bps=capacity_bps, delay_s=delay_s)
+    return Network(
+        name="shared-fibre",
+        nodes=tuple(nodes),
+        links=tuple(links),
+        attributes={"family": "shared-fibre", "routing": "shortest-path"},
     )
 
 

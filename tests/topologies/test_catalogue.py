@@ -15,6 +15,8 @@ SIZES = [
     ("swiss-t1", 64, 8, 160),
     ("swiss-t1:allocation=4-4-4-4-0-0-0-0", 32, 8, 96),
     ("two-switch", 10, 2, 12),
+    ("three-switch", 6, 3, 9),
+    ("shared-fibre", 4, 2, 10),
     ("capillary-layers:graph=3", 0, 6, 9),
     ("bottleneck-hunt", 0, 7, 10),
     ("crossbar:4", 8, 1, 16),
@@ -37,7 +39,7 @@ SIZES = [
 ]
 
 
-ONE_WAY = ("two-switch", "capillary-layers:graph=3", "bottleneck-hunt")
+ONE_WAY = ("two-switch", "three-switch", "capillary-layers:graph=3", "bottleneck-hunt")
 
 
 @pytest.mark.parametrize(("name", "hosts", "switches", "links"), SIZES)

@@ -1,0 +1,164 @@
+"""The documents' worked examples, computed: two switches, a traffic without a liquid schedule, two lightpaths over one fibre.
+
+Everything is an exact count: loads, frames, the edges of the congestion graph by the links that cause them (Figure 62).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.commands.studies.study import Study
+from testbed.model.traffic import Traffic
+from testbed.model.verdict import Check, Verdict
+from testbed.scheduling.baselines import sending_rounds, split_rounds
+from testbed.scheduling.methods import schedule_by_name
+from testbed.scheduling.traffic.patterns import all_to_all, traffic_of
+from testbed.wavelengths.assignment import assign_wavelengths, lightpaths_between
+from topologies import load_network
+
+Row = Mapping[str, Any]
+PAIRS = {
+    "two-switch": None,
+    "three-switch": (("t1", "r1"), ("t2", "r2"), ("t3", "r3")),
+    "shared-fibre": (("A", "B"), ("C", "D")),
+}
+LINK_MB_S = 100.0
+"""Of a link in the example of Gabrielyan and Hersch 2002; packets of 1 MB."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """One a network."""
+    return [{"network": name, "seed": seed} for name in PAIRS]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Loads, schedules, and each edge of the congestion graph with the links that its two transfers share; rounds by wavelengths."""
+    name = point["network"]
+    network, pairs = load_network(name), PAIRS[name]
+    traffic = all_to_all(network) if pairs is None else traffic_of(network, pairs)
+    paths, exact = traffic.paths(), schedule_by_name(traffic, "exact", seed=point["seed"])
+    found: dict[str, Any] = {
+        "transfers": len(traffic),
+        "bottleneck_load": traffic.bottleneck_load,
+        "bottlenecks": sorted(traffic.links[k] for k in traffic.bottlenecks),
+        "round_robin_frames": len(split_rounds(paths, sending_rounds(paths, "round-robin"))),
+        "shortest": exact.length,
+        "proved": exact.proved,
+        "edges": _edges(traffic),
+    }
+    if name == "shared-fibre":
+        lightpaths = lightpaths_between(network, pairs or ())
+        found["rounds"] = [
+            len(assign_wavelengths(network, lightpaths, wavelengths=w, switching="wsxc").rounds) for w in (1, 2)
+        ]
+    return found
+
+
+def _edges(traffic: Traffic) -> list[tuple[str, str, list[str]]]:
+    """(transfer, transfer, links that both use) of every two that congest."""
+    found = []
+    for one, other in traffic.congestion_graph():
+        shared = sorted(set(traffic.transfer(one)) & set(traffic.transfer(other)))
+        found.append(("-".join(traffic.ends[one]), "-".join(traffic.ends[other]), shared))
+    return found
+
+
+def bold(row: Row, link: str) -> int:
+    """Edges of the congestion graph that this link causes."""
+    return sum(link in shared for _, _, shared in row["edges"])
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Each number as the documents print it."""
+    two, three, fibre = (next(row for row in rows if row["network"] == name) for name in PAIRS)
+    checks = [
+        _exact(
+            "two switches: liquid throughput, MB/s",
+            416.67,
+            _mb_s(two, two["bottleneck_load"]),
+            "416.67 (2002, section 1)",
+        ),
+        _exact(
+            "two switches: throughput by round robin, MB/s",
+            357.14,
+            _mb_s(two, two["round_robin_frames"]),
+            "357.14 (2002, section 1)",
+        ),
+        _exact("two switches: frames by round robin", 7, two["round_robin_frames"], "7, section 3.3"),
+        _exact("two switches: frames of a liquid schedule", 6, two["shortest"], "6, Figure 35"),
+        *(
+            _exact(f"two switches: edges of the congestion graph by {link}", 15, bold(two, link), "15, Figure 62")
+            for link in ("s_a->s_b", "s_b->s_a")
+        ),
+        _exact("three switches: bottleneck load", 2, three["bottleneck_load"], "three bottlenecks, Figure 36"),
+        _exact("three switches: bottlenecks", 3, len(three["bottlenecks"]), "three bottlenecks, Figure 36"),
+        _exact(
+            "three switches: frames of the shortest schedule", 3, three["shortest"], "no liquid schedule, Figure 37"
+        ),
+        Check(
+            name="three switches: proved that there is no liquid schedule",
+            predicted=None,
+            measured=None,
+            tolerance=None,
+            passed=three["proved"] == "no-liquid-schedule",
+            document="no liquid schedule, Figure 37",
+            rival_note="none: a proof",
+        ),
+        _exact("A to B and C to D: rounds with one wavelength", 2, fibre["rounds"][0], "different timeslots, 3.2.2"),
+        _exact("A to B and C to D: rounds with two wavelengths", 1, fibre["rounds"][1], "two wavelengths, 3.2.2"),
+    ]
+    note = f"two switches: the congestion graph has {len(two['edges'])} edges between {two['transfers']} transfers"
+    return Verdict(checks=tuple(checks), notes=(note,))
+
+
+def _mb_s(row: Row, frames: int) -> float:
+    return round(float(row["transfers"]) / frames * LINK_MB_S, 2)
+
+
+def _exact(name: str, predicted: float, measured: float, stated: str) -> Check:
+    return Check.equal(name, predicted, measured, stated=stated, rival_is="none: an exact count")
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Figure 62: the transfers of the two switches in a circle, edges by bottlenecks in bold."""
+    from matplotlib.figure import Figure
+
+    two = next(row for row in rows if row["network"] == "two-switch")
+    names = list(dict.fromkeys(name for edge in two["edges"] for name in edge[:2]))
+    ab = {name for *both, shared in two["edges"] for name in both if "s_a->s_b" in shared}
+    ba = {name for *both, shared in two["edges"] for name in both if "s_b->s_a" in shared}
+    names.sort(key=lambda name: (0 if name in ab else 2 if name in ba else 1, name))
+    places = {
+        name: (math.cos(2 * math.pi * k / len(names)), math.sin(2 * math.pi * k / len(names)))
+        for k, name in enumerate(names)
+    }
+    figure = Figure(figsize=(8, 7), layout="constrained")
+    axes = figure.add_subplot()
+    styles = {"s_a->s_b": ("#0072b2", 2.4), "s_b->s_a": ("#d55e00", 2.4), "": ("#aab0b6", 0.6)}
+    for one, other, shared in two["edges"]:
+        link = next((link for link in shared if link in styles), "")
+        colour, width = styles[link]
+        (x, y), (u, v) = places[one], places[other]
+        axes.plot((x, u), (y, v), color=colour, linewidth=width, zorder=1 + bool(link))
+    for name, (x, y) in places.items():
+        axes.annotate(name, (1.1 * x, 1.1 * y), ha="center", va="center", fontsize=8)
+        axes.plot(x, y, "o", color="#16191d", markersize=4, zorder=4)
+    for link, (colour, width) in styles.items():
+        count = bold(two, link) if link else len(two["edges"]) - sum(bold(two, k) for k in styles if k)
+        axes.plot([], [], color=colour, linewidth=width, label=f"{link or 'other links alone'}: {count} edges")
+    axes.set_axis_off()
+    axes.set_title("Congestion graph of the two-switch example (Figure 62)")
+    axes.legend(loc="lower right", fontsize=9)
+    return {"62-congestion-graph": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="liquid_worked_examples",
+    does="compute the documents' worked examples: loads, frames, congestion graph, rounds",
+    title="The worked examples: two switches, no liquid schedule, one shared fibre",
+    answers="Gabrielyan 2007, Figures 27 to 30, 36, 37 and 62; Gabrielyan and Hersch 2002, section 1: 416.67 and 357.14 MB/s",
+    deviations=("of Figure 27 only what the text says is built: A to B and C to D meet on one fibre",),
+)
