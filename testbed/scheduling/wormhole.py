@@ -10,7 +10,7 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from testbed.errors import InputError
@@ -217,6 +217,58 @@ class _Wormhole:
             waits.append(Wait(transfer=at, link=channel[0], holder=self.holder[channel]))
             at = self.holder[channel]
         return tuple(waits[met[at] :])
+
+
+class _PartedWormhole(_Wormhole):
+    """Links of several channels, of which a transfer takes whichever is free: (link, -1) in its path until it holds one."""
+
+    def __init__(self, paths: Sequence[Sequence[int]], number: int) -> None:
+        super().__init__([[(link, -1) for link in path] for path in paths], None, random.Random(0))
+        self.shared = True
+        self.free = {link: list(range(number - 1, -1, -1)) for path in paths for link in path}
+        self.held_channels: list[list[Channel]] = [[] for _ in paths]
+
+    def _ask(self, i: int) -> None:
+        path = self.channels[i]
+        if self.held[i] < len(path):
+            link = path[self.held[i]][0]
+            if not self.free[link]:
+                self.queues.setdefault((link, -1), deque()).append(i)
+                return
+            self._take(link, i)
+            return
+        super()._ask(i)
+
+    def _take(self, link: int, i: int) -> None:
+        channel = link, self.free[link].pop()
+        self.held_channels[i].append(channel)
+        self._grant(channel, i)
+
+    def _free(self, i: int) -> None:
+        freed, self.held_channels[i], self.held[i] = self.held_channels[i], [], 0
+        for link, number in freed:
+            del self.holder[link, number]
+            self.free[link].append(number)
+        for link, _ in freed:
+            queue = self.queues.get((link, -1))
+            if queue and self.free[link]:
+                self._take(link, queue.popleft())
+
+    def _circle(self, wave: Sequence[int]) -> tuple[Wait, ...]:
+        """Transfers that wait, each for a link and one of those that hold it: no single circle, since any of them may let go."""
+        waiting = (i for i in wave if self.finished[i] is None and self.held[i] < len(self.channels[i]))
+        found = []
+        for i in waiting:
+            link = self.channels[i][self.held[i]][0]
+            holder = next(j for (held, _), j in self.holder.items() if held == link)
+            found.append(Wait(transfer=i, link=link, holder=holder))
+        return tuple(found)
+
+
+def shared_wormhole(paths: Sequence[Sequence[int]], order: Sequence[int], number: int) -> WormholeRun:
+    """All transfers at once in that order, over links of ``number`` channels each; see ``switching.run_virtual_links``."""
+    run = _PartedWormhole(paths, number).run([tuple(order)])
+    return replace(run, channels=number)
 
 
 def virtual_channels(paths: Sequence[Sequence[int]]) -> tuple[tuple[Channel, ...], ...]:

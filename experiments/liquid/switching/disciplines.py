@@ -1,0 +1,225 @@
+"""Wormhole switching, its hardware remedies and liquid schedules over the same traffic, and messages cut into blocks.
+
+The document says that memories for whole messages (virtual cut-through) and virtual links solve the contention only in part
+(Gabrielyan 2007, 3.1.2 and 3.2.1), and that flows become liquid as blocks become small while each block costs overhead (Gabrielyan
+and Hersch 2002, section 1).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.liquid.swiss_t1_traffic import INK, Row, figure_of, node_axis, pattern_points, traffic_of
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+from testbed.scheduling.baselines import sending_rounds
+from testbed.scheduling.methods import schedule_by_name
+from testbed.scheduling.switching import run_queues, run_virtual_links
+from testbed.scheduling.wormhole import run_wormhole
+
+VIRTUAL_LINKS = (2, 4)
+BLOCKS = (1, 2, 4, 8, 16)
+BLOCK_TRANSFERS = 3_000
+"""Only patterns of at most so many transfers in the most blocks are cut: about 13 nodes."""
+OVERHEAD = 0.02
+"""What each block costs, in the time that a whole message takes."""
+SOLVED, GAIN = 0.95, 1.1
+"""Of the liquid throughput, what counts as contention solved; and what a remedy must gain to count as one."""
+LOOKS = {
+    "liquid": ("#0072b2", "o", "liquid schedule over a wormhole network"),
+    "cut-through": ("#009e73", "s", "virtual cut-through: switches store blocked messages"),
+    "store-and-forward": ("#7a5ea8", "D", "store and forward of whole messages"),
+    "virtual-4": ("#e69f00", "P", "wormhole, 4 virtual links a link"),
+    "virtual-2": ("#f0c36b", "+", "wormhole, 2 virtual links a link"),
+    "wormhole": ("#d55e00", "^", "wormhole"),
+}
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """One a pattern."""
+    return pattern_points(quick, seed=seed)
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Share of the liquid throughput by each discipline, round robin but for the liquid schedule; and that of messages in blocks.
+
+    ``wormhole-blocks`` and ``cut-through-blocks``: one value for each number of ``BLOCKS``, None where the traffic is too large;
+    the blocks go in passes, one of each message a pass, and cost nothing by themselves.
+    """
+    traffic = traffic_of(point["allocation"])
+    paths, load = traffic.paths(), traffic.bottleneck_load
+    schedule = schedule_by_name(traffic, "liquid", seed=point["seed"])
+    rounds = sending_rounds(paths, "round-robin")
+    small = len(paths) * BLOCKS[-1] <= BLOCK_TRANSFERS
+    return {
+        "transfers": len(paths),
+        "bottleneck_load": load,
+        "liquid": load / run_wormhole(paths, schedule.frames, barrier=True).duration,
+        "wormhole": load / run_wormhole(paths, rounds, barrier=False).duration,
+        **{f"virtual-{n}": load / run_virtual_links(paths, rounds, number=n).duration for n in VIRTUAL_LINKS},
+        "cut-through": load / max(run_queues(paths, rounds, stored_fraction=0.0)),
+        "store-and-forward": load / max(run_queues(paths, rounds, stored_fraction=1.0)),
+        "wormhole-blocks": [_in_blocks(paths, rounds, load, n, worm=True) for n in BLOCKS] if small else None,
+        "cut-through-blocks": [_in_blocks(paths, rounds, load, n, worm=False) for n in BLOCKS] if small else None,
+    }
+
+
+def _in_blocks(
+    paths: Sequence[Sequence[int]], rounds: Sequence[Sequence[int]], load: int, number: int, *, worm: bool
+) -> float:
+    copies = [path for _ in range(number) for path in paths]
+    passes = [[i + k * len(paths) for i in round_] for k in range(number) for round_ in rounds]
+    if worm:
+        return load * number / run_wormhole(copies, passes, barrier=False).duration
+    return load * number / max(run_queues(copies, passes, stored_fraction=0.0))
+
+
+def with_overhead(shares: Sequence[float], overhead: float = OVERHEAD) -> list[float]:
+    """The shares of ``BLOCKS`` when every block takes ``overhead`` of a whole message's time in addition."""
+    return [share / (1 + number * overhead) for number, share in zip(BLOCKS, shares, strict=True)]
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Each remedy gains, none solves the contention, the liquid schedule does; blocks help until their overhead weighs more."""
+    middle = {name: statistics.median(row[name] for row in rows) for name in LOOKS}
+    checks = [
+        Check.at_least(
+            "liquid schedule, share of the liquid throughput, least",
+            1 - 1e-9,
+            min(row["liquid"] for row in rows),
+            stated="the potential capacity is used, 3.2.1",
+            rival=middle["wormhole"],
+            rival_is="round robin over the wormhole network",
+        )
+    ]
+    for name in ("cut-through", "virtual-2", "virtual-4"):
+        checks.append(
+            Check.at_least(
+                f"{LOOKS[name][2]}: throughput over that of the plain wormhole network, median",
+                GAIN,
+                statistics.median(row[name] / row["wormhole"] for row in rows),
+                stated="contention solved partially, 3.1.2",
+                rival=1.0,
+                rival_is="nothing solved",
+            )
+        )
+        checks.append(
+            Check.at_most(
+                f"{LOOKS[name][2]}: share of the liquid throughput, median",
+                SOLVED,
+                middle[name],
+                stated="contention solved only partially, 3.1.2",
+                rival=1.0,
+                rival_is="contention solved",
+            )
+        )
+    return Verdict(checks=(*checks, *_block_checks(rows)), notes=_notes(rows, middle))
+
+
+def _block_checks(rows: Sequence[Row]) -> list[Check]:
+    cut = [row for row in rows if row["wormhole-blocks"] is not None]
+    mean = {
+        kind: [statistics.mean(row[f"{kind}-blocks"][k] for row in cut) for k in range(len(BLOCKS))]
+        for kind in ("wormhole", "cut-through")
+    }
+    costly = with_overhead(mean["cut-through"])
+    best = max(range(len(BLOCKS)), key=lambda k: costly[k])
+    return [
+        Check.at_least(
+            f"virtual cut-through in {BLOCKS[-1]} blocks, share of the liquid throughput, mean of {len(cut)} patterns",
+            SOLVED,
+            mean["cut-through"][-1],
+            stated="liquid as the packet size tends to zero (2002, section 1)",
+            rival=mean["cut-through"][0],
+            rival_is="whole messages",
+        ),
+        Check.at_least(
+            f"wormhole in {BLOCKS[-1]} blocks, share of the liquid throughput, mean of {len(cut)} patterns",
+            SOLVED,
+            mean["wormhole"][-1],
+            stated="liquid as the packet size tends to zero (2002, section 1)",
+            rival=mean["wormhole"][0],
+            rival_is="whole messages",
+        ),
+        Check.at_least(
+            f"best number of blocks where each costs {OVERHEAD:g} of a message, over whole messages: throughput by cut-through",
+            1.01,
+            costly[best] / costly[0],
+            stated="two opposite factors (2002, section 1)",
+            rival=costly[-1] / costly[0],
+            rival_is=f"{BLOCKS[-1]} blocks: the smaller the better",
+            detail=f"best: {BLOCKS[best]} blocks",
+        ),
+    ]
+
+
+def _notes(rows: Sequence[Row], middle: Mapping[str, float]) -> tuple[str, ...]:
+    better = {name: sum(row[name] > row["wormhole"] for row in rows) for name in LOOKS}
+    return tuple(
+        f"{label}: {middle[name]:.3f} of the liquid throughput (median), more than the plain wormhole network on {better[name]} of "
+        f"{len(rows)} patterns"
+        for name, (_, _, label) in LOOKS.items()
+    )
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Shares of the liquid throughput over the patterns, and over the number of blocks."""
+    figure, axes = figure_of()
+    for name, (colour, mark, label) in LOOKS.items():
+        middle = statistics.median(row[name] for row in rows)
+        axes.plot(
+            range(len(rows)),
+            [row[name] for row in rows],
+            mark,
+            markersize=3,
+            color=colour,
+            label=f"{label}: {middle:.2f}",
+        )
+    axes.set_ylabel("throughput over liquid throughput")
+    axes.set_ylim(0, 1.05)
+    axes.set_title("Round robin over several kinds of switches, and the liquid schedule (median)")
+    axes.legend(fontsize=8, loc="lower left")
+    node_axis(axes, rows)
+    return {"disciplines": figure, "blocks": _blocks_figure(rows)}
+
+
+def _blocks_figure(rows: Sequence[Row]) -> Any:
+    figure, axes = figure_of()
+    cut = [row for row in rows if row["wormhole-blocks"] is not None]
+    for kind in ("cut-through", "wormhole"):
+        colour, mark, _ = LOOKS[kind]
+        means = [statistics.mean(row[f"{kind}-blocks"][k] for row in cut) for k in range(len(BLOCKS))]
+        axes.plot(BLOCKS, means, color=colour, marker=mark, label=f"{kind}, blocks cost nothing")
+        axes.plot(
+            BLOCKS,
+            with_overhead(means),
+            color=colour,
+            marker=mark,
+            linestyle="--",
+            label=f"{kind}, each costs {OVERHEAD:g} of a message",
+        )
+    axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(BLOCKS, [str(number) for number in BLOCKS])
+    axes.set_xlabel("blocks a message")
+    axes.set_ylabel("throughput over liquid throughput")
+    axes.set_ylim(0, 1.05)
+    axes.set_title(f"Fluidity against overhead: round robin in blocks, mean of {len(cut)} patterns")
+    axes.legend()
+    return figure
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="switching_disciplines",
+    does="carry Swiss-T1's traffic patterns over wormhole, virtual cut-through and parted links, and by liquid schedules",
+    title="Wormhole, virtual cut-through and virtual links against liquid schedules",
+    answers="Gabrielyan 2007, 3.1.2 and 3.2.1: storing messages and virtual links solve contention only in part; Gabrielyan and Hersch "
+    "2002, section 1: overhead against fluidity",
+    deviations=(
+        "in virtual time; switches that store have room for every message, virtual links share their link evenly",
+        "blocks on the patterns of at most 13 nodes; the document gives no overhead: 2 % of a message's time is taken",
+    ),
+)

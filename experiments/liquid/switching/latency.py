@@ -1,0 +1,171 @@
+"""How long a message takes over more and more switches: streamed through all of them, or stored at every stop.
+
+Gabrielyan 2007, 1.3.1 (Figure 6): store and forward takes the time of a packet for every stop; 1.3.2 and 3.2.1 (Figure 7): with wormhole
+routing the message is on all links at once and the distance hardly matters.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from testbed.commands.studies.study import Study
+from testbed.errors import InvalidRunError
+from testbed.model.verdict import Check, Verdict
+from topologies.assembly import two_way
+from topologies.network import Network, Node
+
+Row = Mapping[str, Any]
+STOPS = (1, 2, 3, 4, 5, 6)
+MESSAGE_BYTES, LINK_BPS = 250_000, 10e6
+WAYS = ("streamed", "stored")
+LOOKS = {
+    "streamed": ("#0072b2", "o", "streamed through all switches"),
+    "stored": ("#d55e00", "s", "stored whole at every stop"),
+}
+ATTEMPTS = 3
+INSENSITIVE, TOLERANCE = 0.1, 0.1
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every distance, five times; once with ``quick``, at fewer distances."""
+    distances = STOPS[::2] if quick else STOPS
+    return [{"stops": n, "repetition": k, "seed": seed} for k in range(1 if quick else 5) for n in distances]
+
+
+def line(switches: int) -> Network:
+    """Switches s0, s1, ... in a row, a host on each, every link of the same rate."""
+    nodes = [Node(id=f"s{k}", kind="switch", position=(float(k), 0.0)) for k in range(switches)]
+    nodes += [Node(id=f"h{k}", kind="host", position=(float(k), 1.0)) for k in range(switches)]
+    links = [link for k in range(switches) for link in two_way(f"h{k}", f"s{k}", capacity_bps=LINK_BPS, delay_s=0.0)]
+    for k in range(1, switches):
+        links += two_way(f"s{k - 1}", f"s{k}", capacity_bps=LINK_BPS, delay_s=0.0)
+    return Network(
+        name=f"line of {switches}", nodes=tuple(nodes), links=tuple(links), attributes={"routing": "shortest-path"}
+    )
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """Seconds of one message from the first host to that many stops on, by each way."""
+    from testbed.bulk.session import open_bulk_fabric
+
+    stops = point["stops"]
+    hops = {"streamed": [(0, stops)], "stored": [(k, k + 1) for k in range(stops)]}
+    found: dict[str, Any] = {"invalid": None}
+    with ExitStack() as stack:
+        fabric = open_bulk_fabric("emulation", stack, calibrate=False)
+        for way, pairs in hops.items():
+            try:
+                found |= _carried(point, way, pairs, fabric)
+            except InvalidRunError as error:
+                found["invalid"] = str(error)
+    return found
+
+
+def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any) -> dict[str, Any]:
+    from testbed.bulk.planning import BulkOptions, build_bulk_plan
+    from testbed.bulk.session import run_side
+
+    options = BulkOptions(
+        method="identical",
+        message_bytes=MESSAGE_BYTES,
+        link_rate_bps=LINK_BPS,
+        pattern=tuple((f"h{a}", f"h{b}") for a, b in hops),
+        seed=point["seed"],
+        injected=0,
+    )
+    plan = build_bulk_plan(line(STOPS[-1] + 1), options, "circuit")
+    plan = replace(plan, frames=tuple((k,) for k in range(len(hops))))
+    for _ in range(ATTEMPTS):
+        session = run_side(fabric, plan)
+        if session.run.failure is None:
+            break
+    else:
+        raise InvalidRunError(f"{way}: {session.run.failure}")
+    records = session.run.transfers
+    began, done = records[0].began_s or 0.0, records[-1].done_s or 0.0
+    return {f"{way}_s": done - began, f"{way}_verified": session.analysis.verified}
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """The time that each further stop adds, in the time over one stop."""
+    good = [row for row in rows if row["invalid"] is None]
+    if len(good) < 0.9 * len(rows):
+        return Verdict(checks=(), invalid=next(row["invalid"] for row in rows if row["invalid"] is not None))
+    (stored, stored_width), (streamed, streamed_width) = (growth(good, way) for way in ("stored", "streamed"))
+    missing = sum(1 - row["streamed_verified"] + row["stops"] - row["stored_verified"] for row in good)
+    return Verdict(
+        checks=(
+            Check.equal(
+                "stored at every stop: each further stop adds, in times over one stop",
+                1.0,
+                stored,
+                tolerance=TOLERANCE,
+                uncertainty=stored_width,
+                stated="delay = stops times size, 1.3.1, Figure 6",
+                rival=streamed,
+                rival_is="what it adds where it is streamed",
+            ),
+            Check.at_most(
+                "streamed through all switches: each further stop adds, in times over one stop",
+                INSENSITIVE,
+                streamed,
+                uncertainty=streamed_width,
+                stated="latency insensitive to the distance, 3.2.1, Figure 7",
+                rival=stored,
+                rival_is="what it adds where it is stored",
+            ),
+            Check.equal("messages not verified", 0, missing, rival_is="none: an exact count"),
+        )
+    )
+
+
+def growth(rows: Sequence[Row], way: str) -> tuple[float, float]:
+    """(what each stop adds to the time over one stop, in times that; half width of its 95 % interval): a straight line through all."""
+    single = statistics.median(row[f"{way}_s"] for row in rows if row["stops"] == 1)
+    x = [float(row["stops"]) for row in rows]
+    y = [row[f"{way}_s"] / single for row in rows]
+    fit = statistics.linear_regression(x, y)
+    spread = sum((b - fit.intercept - fit.slope * a) ** 2 for a, b in zip(x, y, strict=True)) / max(1, len(x) - 2)
+    middle = statistics.mean(x)
+    return fit.slope, 1.96 * (spread / sum((a - middle) ** 2 for a in x)) ** 0.5
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Time against the number of stops."""
+    from matplotlib.figure import Figure
+
+    good = [row for row in rows if row["invalid"] is None]
+    figure = Figure(figsize=(8, 4.6), layout="constrained")
+    axes = figure.add_subplot()
+    for way, (colour, mark, label) in LOOKS.items():
+        slope = growth(good, way)[0]
+        axes.plot([r["stops"] for r in good], [r[f"{way}_s"] for r in good], mark, color=colour, markersize=5,
+                  label=f"{label}: each stop adds {slope:.3f} of the time over one")  # fmt: skip
+        stops = sorted({row["stops"] for row in good})
+        middles = [statistics.median(r[f"{way}_s"] for r in good if r["stops"] == n) for n in stops]
+        axes.plot(stops, middles, color=colour, linewidth=0.8)
+    axes.set_xlabel("stops on the way")
+    axes.set_ylabel("time of a message (s)")
+    axes.set_ylim(bottom=0)
+    axes.set_title(f"A message of {MESSAGE_BYTES / 1e3:g} kB over links of {LINK_BPS / 1e6:g} Mbit/s on switches")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return {"latency": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="switching_latency",
+    does="send a message over one to six stops on switches: streamed through all, or stored whole at every stop",
+    title="Latency by distance: store and forward against a stream through all switches",
+    answers="Gabrielyan 2007, 1.3.1 and 1.3.2, Figures 6 and 7: stored messages take a message's time a stop, wormhole latency hardly grows",
+    deviations=(
+        "the message is stored by the host of each stop, and streamed in packets of 9 kB over a circuit, not in flits",
+        "250 kB over links of 10 Mbit/s",
+    ),
+    emulation=True,
+)

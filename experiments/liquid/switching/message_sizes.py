@@ -1,0 +1,159 @@
+"""Messages of different size over circuits and in packets on switches: what each message costs, and what small pieces gain.
+
+Gabrielyan and Hersch 2002, section 1: "Due to the message overhead, communication cost increases with the decrease of the message size.
+However, smaller messages allow a more progressive utilization of network links."
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from testbed.commands.studies.study import Study
+from testbed.errors import InvalidRunError
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+ALLOCATION = "0-0-1-3-3-2-3-4"
+SIZES, QUICK_SIZES = (25_000, 50_000, 100_000, 200_000, 400_000), (25_000, 200_000)
+RUNS = {
+    "liquid": ("liquid", True, "circuit"),
+    "circuits": ("round-robin", False, "circuit"),
+    "packets": ("round-robin", False, "packet"),
+}
+LOOKS = {
+    "liquid": ("#0072b2", "o", "liquid schedule over circuits"),
+    "packets": ("#009e73", "s", "round robin in packets of 9 kB"),
+    "circuits": ("#d55e00", "^", "round robin over circuits, a message at a time"),
+}
+ATTEMPTS = 3
+COST, GAIN = 0.97, 1.1
+"""The smallest messages carry less than this share of what the largest do; packets carry so many times what whole messages do."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """One a size, twice; once with ``quick``."""
+    return [
+        {"allocation": ALLOCATION, "message_bytes": size, "repetition": k, "seed": seed}
+        for k in range(1 if quick else 2)
+        for size in (QUICK_SIZES if quick else SIZES)
+    ]
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """Share of the liquid throughput by each way, on one network."""
+    from testbed.bulk.session import open_bulk_fabric
+
+    found: dict[str, Any] = {"invalid": None}
+    with ExitStack() as stack:
+        fabric = open_bulk_fabric("emulation", stack)
+        for name in RUNS:
+            try:
+                found |= _carried(point, name, fabric)
+            except InvalidRunError as error:
+                found["invalid"] = str(error)
+    return found
+
+
+def _carried(point: Row, name: str, fabric: Any) -> dict[str, Any]:
+    from testbed.bulk.planning import BulkOptions
+    from testbed.bulk.session import plan_sides, run_side
+
+    method, barrier, switching = RUNS[name]
+    options = BulkOptions(method=method, message_bytes=point["message_bytes"], barrier=barrier, seed=point["seed"])
+    network = f"swiss-t1:allocation={point['allocation']}"
+    (plan,) = plan_sides(network, options, (switching,), now=time.monotonic)  # type: ignore[arg-type]
+    for attempt in range(ATTEMPTS):
+        session = run_side(fabric, plan)
+        if session.verdict.invalid is None:
+            break
+        if attempt == ATTEMPTS - 1:
+            raise InvalidRunError(session.verdict.invalid)
+    row = session.row()
+    kept = {f"{name}_{key}": row[key] for key in ("seconds", "throughput_bps", "goodput_bps", "messages_verified")}
+    # Of the links' rate, not of this size's own goodput, which has the message's cost in it already.
+    share = row["throughput_bps"] / (row["liquid_links"] * row["link_rate_bps"])
+    return {**kept, f"{name}_share": share, "transfers": row["transfers"]}
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Small messages cost, and small pieces use the links better."""
+    good = [row for row in rows if row["invalid"] is None]
+    if len(good) < 0.75 * len(rows):
+        return Verdict(checks=(), invalid=next(row["invalid"] for row in rows if row["invalid"] is not None))
+    small, large = (pick(row["message_bytes"] for row in good) for pick in (min, max))
+    missing = sum(row["transfers"] - row[f"{name}_messages_verified"] for row in good for name in RUNS)
+    return Verdict(
+        checks=(
+            Check.at_most(
+                f"liquid schedule: throughput of messages of {small / 1e3:g} kB over that of {large / 1e3:g} kB",
+                COST,
+                share(good, "liquid", small) / share(good, "liquid", large),
+                stated="cost rises as messages become smaller (2002, section 1)",
+                rival=1.0,
+                rival_is="no cost a message",
+            ),
+            Check.at_least(
+                f"round robin of {large / 1e3:g} kB: throughput in packets over that of whole messages",
+                GAIN,
+                share(good, "packets", large) / share(good, "circuits", large),
+                stated="smaller pieces use the links better (2002, section 1)",
+                rival=1.0,
+                rival_is="nothing gained",
+            ),
+            Check.at_least(
+                f"liquid schedule of {large / 1e3:g} kB: throughput over that of round robin in packets",
+                1.02,
+                share(good, "liquid", large) / share(good, "packets", large),
+                stated="congestion keeps the throughput below the liquid one (2002, section 1)",
+                rival=1.0,
+                rival_is="packets are liquid already",
+            ),
+            Check.equal("messages not verified", 0, missing, rival_is="none: an exact count"),
+        )
+    )
+
+
+def share(rows: Sequence[Row], name: str, size: int) -> float:
+    """Mean over the repetitions."""
+    own = [row[f"{name}_share"] for row in rows if row["message_bytes"] == size]
+    return float(sum(own) / len(own))
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Share of the liquid throughput against the size of the messages."""
+    from matplotlib.figure import Figure
+
+    good = [row for row in rows if row["invalid"] is None]
+    sizes = sorted({row["message_bytes"] for row in good})
+    figure = Figure(figsize=(8, 4.6), layout="constrained")
+    axes = figure.add_subplot()
+    for name, (colour, mark, label) in LOOKS.items():
+        axes.plot(
+            [s / 1e3 for s in sizes], [share(good, name, s) for s in sizes], color=colour, marker=mark, label=label
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_xticks([s / 1e3 for s in sizes], [f"{s / 1e3:g}" for s in sizes])
+    axes.set_xlabel("size of a message (kB)")
+    axes.set_ylabel("throughput over liquid throughput at the links' rate")
+    axes.set_ylim(0, 1.02)
+    axes.set_title(f"Overhead against fluidity on switches: Swiss-T1, allocation {ALLOCATION}, links of 20 Mbit/s")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return {"message-sizes": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="switching_message_sizes",
+    does="an all-to-all exchange of 16 nodes of Swiss-T1 on switches with messages of 25 to 400 kB, over circuits and in packets",
+    title="Overhead against fluidity: the size of messages on switches",
+    answers="Gabrielyan and Hersch 2002, section 1: small messages cost more, and use the links more progressively",
+    deviations=(
+        "the document has no figure of it; one message a pair of each size, over links of 20 Mbit/s",
+        "the small pieces are packets of 9 kB under TCP",
+    ),
+    emulation=True,
+)
