@@ -22,7 +22,8 @@ from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check, Verdict
 from testbed.scheduling.methods import schedule_by_name
 
-TIME_LIMIT_S = 10.0
+LIMITS_S = {"liquid": 10.0, "exact": 10.0, "milp": 60.0}
+QUICK_LIMIT_S = 10.0
 METHODS = ("liquid", "exact", "milp")
 REPEATS = {"liquid": 3, "exact": 1, "milp": 1}
 LOOKS = {
@@ -30,26 +31,30 @@ LOOKS = {
     "exact": (THIRD, "s", "the thesis' search, on sets of bits"),
     "milp": (OTHER, "^", "integer programming (HiGHS)"),
 }
-THESIS_RATIO = 4000.0
-MIN_RATIO_FAST, MIN_RATIO_EXACT = 100.0, 5.0
+FACTOR = 4000.0
+"""By which the document's search is faster than its solver, on average."""
+SOON_S, SOON_SHARE = 0.1, 0.97
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """One a pattern."""
-    return pattern_points(quick, time_limit_s=TIME_LIMIT_S, seed=seed)
+    return pattern_points(quick, limits_s=dict.fromkeys(METHODS, QUICK_LIMIT_S) if quick else LIMITS_S, seed=seed)
 
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds and length by each method, in the same process, compiled code warm; the least of three for the fast one."""
+    """Seconds of processor and length by each method, in the same process, compiled code warm; the least of three for the fast one.
+
+    ``.._liquid``: whether a liquid schedule came within the limit; where not, the seconds are a lower bound.
+    """
     traffic = traffic_of(point["allocation"])
     schedule_by_name(Traffic.from_transfers([["a", "b"], ["a", "c"]]), "liquid")
     schedule_by_name(traffic, "liquid")
-    results: dict[str, Any] = {"bottleneck_load": traffic.bottleneck_load}
+    results: dict[str, Any] = {"bottleneck_load": traffic.bottleneck_load, "transfers": len(traffic)}
     for method in METHODS:
         times = []
         for _ in range(REPEATS[method]):
             schedule = schedule_by_name(
-                traffic, method, seed=point["seed"], time_limit_s=point["time_limit_s"], now=time.perf_counter
+                traffic, method, seed=point["seed"], time_limit_s=point["limits_s"][method], now=time.process_time
             )
             times.append(schedule.seconds or 0.0)
         results[f"{method}_s"] = min(times)
@@ -58,26 +63,65 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """Ratios of times pattern by pattern, where integer programming found a liquid schedule or used up its time."""
+    """Shares of patterns done soon, and ratios of times pattern by pattern, each a lower bound where a method ran out of time."""
     liquid = sum(row["liquid_liquid"] for row in rows)
-    checks = [Check.equal("patterns with a liquid schedule by the fast method", len(rows), liquid)]
-    for method, least in (("liquid", MIN_RATIO_FAST), ("exact", MIN_RATIO_EXACT)):
-        ratio = statistics.median(row["milp_s"] / row[f"{method}_s"] for row in rows)
-        checks.append(
-            Check.at_least(
-                f"median time of integer programming over that of {LOOKS[method][2]}",
-                least,
-                ratio,
-                detail=f"{least:g} or more (thesis: {THESIS_RATIO:g} on average, for CPLEX of its time)",
-            )
-        )
-    notes = [
-        f"{LOOKS[m][2]}: {sum(row[f'{m}_liquid'] for row in rows)} of {len(rows)} liquid within {TIME_LIMIT_S:g} s, together "
-        f"{sum(row[f'{m}_s'] for row in rows):.3g} s, median {1e3 * statistics.median(row[f'{m}_s'] for row in rows):.3g} ms, "
-        f"worst {1e3 * max(row[f'{m}_s'] for row in rows):.3g} ms"
-        for m in METHODS
+    checks = [
+        Check.equal(
+            "patterns with a liquid schedule by the fast method",
+            len(rows),
+            liquid,
+            rival_is="none: an exact count",
+        ),
+        *(_soon_check(rows, method) for method in ("exact", "liquid")),
+        *(_factor_check(rows, method) for method in ("exact", "liquid")),
     ]
-    return Verdict(checks=tuple(checks), notes=tuple(notes))
+    return Verdict(checks=tuple(checks), notes=tuple(_note(rows, method) for method in METHODS))
+
+
+def _soon_share(rows: Sequence[Row], method: str) -> float:
+    soon = [row for row in rows if row[f"{method}_liquid"] and row[f"{method}_s"] <= SOON_S]
+    return len(soon) / len(rows)
+
+
+def _soon_check(rows: Sequence[Row], method: str) -> Check:
+    return Check.at_least(
+        f"share of the patterns with a liquid schedule within {SOON_S:g} s, {LOOKS[method][2]}",
+        SOON_SHARE,
+        _soon_share(rows, method),
+        stated="more than 97 %, section 3.8.2 (2002: on an Alpha of 500 MHz)",
+        rival=_soon_share(rows, "milp"),
+        rival_is="integer programming's share",
+    )
+
+
+def factor(row: Row, method: str) -> float:
+    """Time of integer programming over that of the method, at least: 0 where the method itself ran out of time."""
+    return float(row["milp_s"] / row[f"{method}_s"]) if row[f"{method}_liquid"] else 0.0
+
+
+def _factor_check(rows: Sequence[Row], method: str) -> Check:
+    censored = sum(not row["milp_liquid"] for row in rows)
+    return Check.at_least(
+        f"time of integer programming over that of {LOOKS[method][2]}, mean of the patterns",
+        FACTOR,
+        statistics.mean(factor(row, method) for row in rows),
+        stated="about 4000 on average (CPLEX of its time), Appendix C",
+        rival=1.0,
+        rival_is="as fast",
+        detail=f"a lower bound on {censored} of {len(rows)} patterns, on which integer programming ran out of time",
+    )
+
+
+def _note(rows: Sequence[Row], method: str) -> str:
+    times = [row[f"{method}_s"] for row in rows]
+    text = (
+        f"{LOOKS[method][2]}: {sum(row[f'{method}_liquid'] for row in rows)} of {len(rows)} liquid within "
+        f"{rows[0]['limits_s'][method]:g} s, together {sum(times):.3g} s, median {1e3 * statistics.median(times):.3g} ms, "
+        f"worst {1e3 * max(times):.3g} ms"
+    )
+    if method == "milp":
+        return text
+    return f"{text}; integer programming takes {statistics.median(factor(row, method) for row in rows):.3g} times as long (median)"
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
@@ -91,16 +135,13 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
                 at, [rows[k][f"{method}_s"] for k in at], mark, markersize=3.4, color=colour,
                 markerfacecolor=colour if solved else "none", label=label if solved else None,
             )  # fmt: skip
+    limit = rows[0]["limits_s"]["milp"]
     axes.axhline(
-        TIME_LIMIT_S,
-        color="#555d66",
-        linestyle="--",
-        linewidth=0.9,
-        label=f"time limit {TIME_LIMIT_S:g} s (hollow: not liquid)",
+        limit, color="#555d66", linestyle="--", linewidth=0.9, label=f"limit of MILP {limit:g} s (hollow: not liquid)"
     )
-    axes.axhline(0.1, color="#555d66", linestyle=":", linewidth=0.9, label="thesis: 97 % of patterns below 0.1 s")
+    axes.axhline(SOON_S, color="#555d66", linestyle=":", linewidth=0.9, label="thesis: 97 % of patterns below 0.1 s")
     axes.set_yscale("log")
-    axes.set_ylabel("time to a liquid schedule (s)")
+    axes.set_ylabel("processor time to a liquid schedule (s)")
     axes.set_title("Computing time against integer programming (Figure 65)")
     axes.legend(fontsize=8)
     node_axis(axes, rows)
@@ -112,5 +153,10 @@ STUDY = Study.of_module(
     timed=True,
     name="liquid_milp_time",
     does="time integer programming, the thesis' search and the fast method on the traffic patterns of Swiss-T1",
-    answers="Gabrielyan 2007, Figure 65: liquid scheduling is far faster than MILP (asked for: 100 times, and 5 for the thesis' search)",
+    title="How long liquid schedules take to compute",
+    answers="Gabrielyan 2007, Figure 65 and section 3.8.2: 97 % of the patterns within 0.1 s, 4000 times faster than MILP on average",
+    deviations=(
+        "HiGHS instead of CPLEX, and the number of frames is tried from the bottleneck load up instead of minimised, which is easier for it",
+        "processor time on this machine, not on the document's (2002: an Alpha of 500 MHz)",
+    ),
 )

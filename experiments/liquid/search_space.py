@@ -6,6 +6,8 @@ are the largest whose full teams can all be listed (8 nodes have up to 33,600), 
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -25,6 +27,8 @@ LABELS = {
 }
 THESIS = {"naive": 100.0, "blank": 28.0, "idle": 20.0, "skeleton": 10.6}
 TOLERANCE = 5.0
+FASTER, FASTER_TOLERANCE = 9.43, 3.0
+REPEATS = 3
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -34,11 +38,18 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
-    """Categories traversed by each search until all full teams are known."""
+    """Categories traversed by each search until all full teams are known, and its processor time, the least of three."""
     paths = traffic_of(point["allocation"]).paths()
-    found = {name: search_space(paths, search) for name, search in SEARCHES.items()}
+    found, times = {}, {}
+    for name, search in SEARCHES.items():
+        began = [time.process_time()]
+        for _ in range(REPEATS):
+            found[name] = search_space(paths, search)
+            began.append(time.process_time())
+        times[f"{name}_s"] = min(after - before for before, after in pairwise(began))
     return {
         **{name: categories for name, (categories, _) in found.items()},
+        **times,
         "teams": found["naive"][1],
         "same_teams": len({teams for _, teams in found.values()}) == 1,
     }
@@ -66,7 +77,22 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 rival_is="the step before it, nothing saved",
             )
         )
+    checks += [_faster_check(rows, "categories", ""), _faster_check(rows, "processor time", "_s")]
     return Verdict(checks=tuple(checks), notes=(f"{len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes",))
+
+
+def _faster_check(rows: Sequence[Row], words: str, suffix: str) -> Check:
+    """The document's 9.43 is one over its mean share of 10.6 %: so is ours."""
+    share = statistics.mean(row[f"skeleton{suffix}"] / row[f"naive{suffix}"] for row in rows)
+    return Check.equal(
+        f"full teams by the three optimisations, times faster than without, in {words}",
+        FASTER,
+        1 / share,
+        tolerance=FASTER_TOLERANCE,
+        stated="9.43 times, section 3.6.3 (one over 10.6 %)",
+        rival=1.0,
+        rival_is="nothing saved",
+    )
 
 
 def _mean(rows: Sequence[Row], name: str) -> float:
@@ -113,6 +139,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
 
 STUDY = Study.of_module(
     __name__,
+    timed=True,
     name="liquid_search_space",
     does="count the categories that the search for all full teams traverses, with each optimisation of the thesis",
     title="How far the search for full teams shrinks",

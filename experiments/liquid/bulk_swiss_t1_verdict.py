@@ -1,0 +1,319 @@
+"""What the measured orders on Swiss-T1 say: medians of the repetitions of each pattern, judged and drawn (Figures 42, 43, 66)."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from testbed.model.verdict import Check, Verdict
+from testbed.scheduling.baselines import Order
+
+Row = Mapping[str, Any]
+METHODS: Mapping[str, tuple[Order | str, bool]] = {
+    "liquid": ("liquid", True),
+    "round_robin": ("round-robin", False),
+    "random": ("random", False),
+    "fifo": ("identical", False),
+    "round_robin_phases": ("round-robin", True),
+}
+"""Name in the rows -> (method of the plan, whether a phase or frame begins only when the one before is through)."""
+NAMES = {
+    "liquid": "liquid schedules",
+    "round_robin": "round robin",
+    "random": "random order",
+    "fifo": "FIFO order (the same for all)",
+    "round_robin_phases": "round robin, phase by phase",
+}
+LOOKS = {
+    "liquid": ("#0072b2", "o"),
+    "round_robin": ("#d55e00", "^"),
+    "random": ("#009e73", "x"),
+    "fifo": ("#555d66", "v"),
+    "round_robin_phases": ("#f0a36b", "2"),
+}
+LARGE = 16
+MIN_LIQUID, MAX_ROUND_ROBIN = 0.95, 0.65
+LEAST_GAIN, USUAL_GAIN = 1.5, (1.5, 2.0)
+NEAR_PREDICTION = 0.1
+"""A batch of circuits takes 3 to 7 ms to set up, a message 80 ms: so much an order may lose against its own virtual time."""
+MAX_INVALID = 0.1
+
+
+def by_pattern(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """One row a pattern, in the order of Figure 41: medians over the valid repetitions of each order's ratio, prediction and throughput.
+
+    Patterns of which some order has no valid repetition are left out.
+    """
+    found = []
+    for number in sorted({row["pattern"] for row in rows}):
+        own = [row for row in rows if row["pattern"] == number]
+        values = {
+            f"{method}_{key}": _median(row[f"{method}_{key}"] for row in own if f"{method}_{key}" in row)
+            for method in METHODS
+            for key in ("ratio", "predicted_ratio", "throughput_bps", "goodput_bps")
+        }
+        if None not in values.values():
+            links = next(row["liquid_links"] for row in own if "liquid_links" in row)
+            kept = {key: own[0][key] for key in ("pattern", "nodes", "bottleneck_load")}
+            found.append({**kept, **values, "liquid_links": links})
+    return found
+
+
+def _median(values: Iterator[float]) -> float | None:
+    known = list(values)
+    return statistics.median(known) if known else None
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Medians over the patterns, gains pattern by pattern, and every byte verified."""
+    patterns, runs = by_pattern(rows), [(row, method) for row in rows for method in METHODS]
+    invalid = [row[f"{method}_invalid"] for row, method in runs if f"{method}_invalid" in row]
+    missing_patterns = len({row["pattern"] for row in rows}) - len(patterns)
+    if not patterns or len(invalid) > MAX_INVALID * len(runs):
+        return Verdict(checks=(), invalid=f"{len(invalid)} of {len(runs)} runs: {invalid[0]}")
+    notes = [f"{len(patterns)} of 362 patterns, {_repetitions(rows)}", *_repeated(rows)]
+    if invalid:
+        notes.append(f"{len(invalid)} runs left out, and {missing_patterns} patterns: the machine could not keep up")
+    return Verdict(
+        checks=(
+            *_throughput_checks(patterns),
+            *_gain_checks(patterns),
+            *_order_checks(patterns),
+            *_prediction_checks(patterns),
+            _verified_check(rows),
+        ),
+        notes=(*notes, *_shares(patterns)),
+    )
+
+
+def _repetitions(rows: Sequence[Row]) -> str:
+    counts = [
+        sum(f"{method}_ratio" in row for row in rows if row["pattern"] == number)
+        for number in sorted({row["pattern"] for row in rows})
+        for method in ("liquid", "round_robin")
+    ]
+    return f"{min(counts)} to {max(counts)} repetitions each"
+
+
+def _repeated(rows: Sequence[Row]) -> list[str]:
+    """How many runs failed a check of their own, by its name."""
+    counts = Counter(name for row in rows for method in METHODS for name in row.get(f"{method}_failed", ()))
+    return [f"{count} runs by themselves failed: {name}" for name, count in counts.items()]
+
+
+def _shares(patterns: Sequence[Row]) -> list[str]:
+    return [
+        f"{NAMES[method]}: {statistics.median(row[f'{method}_ratio'] for row in patterns):.3f} of the liquid throughput (median), "
+        f"in virtual time {statistics.median(row[f'{method}_predicted_ratio'] for row in patterns):.3f}"
+        for method in METHODS
+    ]
+
+
+def _over(patterns: Sequence[Row], of: Callable[[Row], float]) -> tuple[float, float]:
+    """(median, half width of its 95 % interval: 1.57 interquartile ranges over the root of the number, McGill et al. 1978)."""
+    values = [of(row) for row in patterns]
+    if len(values) < 4:
+        return statistics.median(values), 0.0
+    low, _, high = statistics.quantiles(values, n=4)
+    return statistics.median(values), 1.57 * (high - low) / len(values) ** 0.5
+
+
+def _quotient(over: str, under: str) -> Callable[[Row], float]:
+    return lambda row: float(row[over] / row[under])
+
+
+def _throughput_checks(patterns: Sequence[Row]) -> list[Check]:
+    liquid, liquid_width = _over(patterns, lambda row: row["liquid_ratio"])
+    robin, robin_width = _over(patterns, lambda row: row["round_robin_ratio"])
+    return [
+        Check.at_least(
+            "liquid schedules over the liquid throughput, median",
+            MIN_LIQUID,
+            liquid,
+            uncertainty=liquid_width,
+            stated="very close to the liquid throughput, Figure 43",
+            rival=robin,
+            rival_is="round robin's median",
+        ),
+        Check.at_most(
+            "round robin over the liquid throughput, median",
+            MAX_ROUND_ROBIN,
+            robin,
+            uncertainty=robin_width,
+            stated="far below the liquid throughput, Figure 42; for many only 50 % (Gabrielyan and Hersch 2002, Figure 11)",
+            rival=liquid,
+            rival_is="liquid schedules' median",
+        ),
+    ]
+
+
+def _gain_checks(patterns: Sequence[Row]) -> list[Check]:
+    large = [row for row in patterns if row["nodes"] >= LARGE]
+    if not large:
+        return []
+    gain, width = _over(large, _gain)
+    usual = sum(USUAL_GAIN[0] <= _gain(row) <= USUAL_GAIN[1] for row in large) / len(large)
+    return [
+        Check.at_least(
+            f"median gain of liquid schedules over round robin, patterns of {LARGE} nodes and more",
+            LEAST_GAIN,
+            gain,
+            uncertainty=width,
+            stated="a factor of 1.5 to 2, section 3.9; of two for many, section 3.8.2",
+            rival=1.0,
+            rival_is="no gain",
+        ),
+        Check.at_least(
+            f"share of the patterns of {LARGE} nodes and more with a gain of {USUAL_GAIN[0]:g} to {USUAL_GAIN[1]:g}",
+            0.5,
+            usual,
+            stated="most sub-topologies, section 3.9",
+            rival=0.0,
+            rival_is="gains of another size",
+        ),
+    ]
+
+
+def _gain(row: Row) -> float:
+    return float(row["liquid_ratio"] / row["round_robin_ratio"])
+
+
+def _order_checks(patterns: Sequence[Row]) -> list[Check]:
+    liquid, _ = _over(patterns, _gain)
+    checks = []
+    for method, words in (("random", "random"), ("fifo", "FIFO")):
+        measured, width = _over(patterns, _quotient(f"{method}_ratio", "round_robin_ratio"))
+        checks.append(
+            Check.at_most(
+                f"throughput of {NAMES[method]} over round robin's, median of the patterns",
+                1.0,
+                measured,
+                uncertainty=width,
+                stated=f"{words} order yields no better throughput, section 3.8.2",
+                rival=liquid,
+                rival_is="as good as a liquid schedule",
+            )
+        )
+    return checks
+
+
+def _prediction_checks(patterns: Sequence[Row]) -> list[Check]:
+    """Each order against its own virtual time; the rival is the prediction of the order next to it."""
+    rivals = {
+        "round_robin": "fifo",
+        "random": "round_robin_phases",
+        "fifo": "round_robin",
+        "round_robin_phases": "fifo",
+    }
+    checks = []
+    for method, other in rivals.items():
+        measured, width = _over(patterns, _quotient(f"{method}_ratio", f"{method}_predicted_ratio"))
+        rival, _ = _over(patterns, _quotient(f"{other}_predicted_ratio", f"{method}_predicted_ratio"))
+        checks.append(
+            Check.equal(
+                f"{NAMES[method]}, measured over its own run in virtual time, median of the patterns",
+                1.0,
+                measured,
+                tolerance=NEAR_PREDICTION,
+                uncertainty=width,
+                rival=rival,
+                rival_is=f"{NAMES[other]}, in virtual time",
+            )
+        )
+    return checks
+
+
+def _verified_check(rows: Sequence[Row]) -> Check:
+    missing = sum(
+        row["transfers"] - row[f"{method}_messages_verified"]
+        for row in rows
+        for method in METHODS
+        if f"{method}_messages_verified" in row
+    )
+    return Check.equal("messages not verified", 0, missing, rival_is="none: an exact count")
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Figures 42 and 43 of the thesis, all orders' shares, and the gain over the patterns."""
+    patterns = by_pattern(rows)
+    if not patterns:
+        return {}
+    sizes = {"round_robin": "message_bytes", "liquid": "liquid_message_bytes"}
+    return {
+        "42-round-robin": _throughput(patterns, "round_robin", rows[0][sizes["round_robin"]]),
+        "43-liquid-schedules": _throughput(patterns, "liquid", rows[0][sizes["liquid"]]),
+        "orders": _orders(patterns),
+        "gain": _gains(patterns),
+    }
+
+
+def _axes(patterns: Sequence[Row]) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.grid(color="#d9dde2", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("traffic pattern, sorted by nodes and liquid throughput")
+    starts = {row["nodes"]: row["pattern"] for row in reversed(patterns)}
+    shown = list(starts)[:: max(1, len(starts) // 12)]
+    upper = axes.secondary_xaxis("top")
+    upper.set_xticks([starts[n] for n in shown], [str(n) for n in shown])
+    upper.set_xlabel("nodes")
+    return figure, axes
+
+
+def _throughput(patterns: Sequence[Row], method: str, message_bytes: int) -> Any:
+    """Over the patterns, sorted as in Figure 41: the prediction as a line, measurements as dots."""
+    figure, axes = _axes(patterns)
+    places = [row["pattern"] for row in patterns]
+    liquid = [row["liquid_links"] * row[f"{method}_goodput_bps"] / 1e6 for row in patterns]
+    axes.plot(places, liquid, color="0.45", linewidth=1.5, label="liquid throughput, predicted")
+    virtual = [row[f"{method}_predicted_ratio"] * y for row, y in zip(patterns, liquid, strict=True)]
+    axes.plot(places, virtual, color="0.45", linewidth=0.8, linestyle=":", label="this order in virtual time")
+    measured = [row[f"{method}_throughput_bps"] / 1e6 for row in patterns]
+    colour, mark = LOOKS[method]
+    axes.scatter(places, measured, s=14, color=colour, marker=mark, zorder=3, label="measured, median")
+    axes.set_ylabel("payload of all nodes, Mbit/s")
+    axes.set_ylim(0, None)
+    axes.set_title(f"Swiss-T1 on switches, {NAMES[method]}, {message_bytes / 1e6:g} MB messages", fontsize=10)
+    axes.legend(frameon=False, loc="upper left")
+    return figure
+
+
+def _orders(patterns: Sequence[Row]) -> Any:
+    figure, axes = _axes(patterns)
+    for method, (colour, mark) in LOOKS.items():
+        middle = statistics.median(row[f"{method}_ratio"] for row in patterns)
+        axes.plot(
+            [row["pattern"] for row in patterns],
+            [row[f"{method}_ratio"] for row in patterns],
+            mark,
+            markersize=4,
+            color=colour,
+            label=f"{NAMES[method]}: {middle:.2f}",
+        )
+    axes.axhline(1.0, color="0.45", linewidth=0.8, linestyle="--")
+    axes.set_ylabel("throughput over liquid throughput")
+    axes.set_ylim(0, 1.05)
+    axes.set_title(
+        "Share of the liquid throughput that each order reaches on switches (median of the patterns)", fontsize=10
+    )
+    axes.legend(fontsize=8, loc="lower left", ncols=2)
+    return figure
+
+
+def _gains(patterns: Sequence[Row]) -> Any:
+    figure, axes = _axes(patterns)
+    low, high = USUAL_GAIN
+    axes.axhspan(low, high, color="#0072b2", alpha=0.1, label="the document: 1.5 to 2 for most")
+    axes.axhline(1.0, color="0.45", linewidth=0.8, linestyle="--", label="no gain")
+    axes.plot([row["pattern"] for row in patterns], [_gain(row) for row in patterns], "o", markersize=4, color="#0072b2",
+              label="measured")  # fmt: skip
+    axes.set_ylabel("liquid schedules over round robin")
+    axes.set_ylim(0, None)
+    axes.set_title("Gain of liquid schedules over round robin on switches (Figure 66)", fontsize=10)
+    axes.legend(fontsize=8, loc="lower right")
+    return figure

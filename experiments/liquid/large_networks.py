@@ -1,0 +1,113 @@
+"""How long schedules of all-to-all exchanges take to compute on networks of about a hundred nodes: thousands of transfers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.liquid.swiss_t1_traffic import LIQUID, THIRD, figure_of
+from testbed.commands.studies.study import Study
+from testbed.model.traffic import Traffic
+from testbed.model.verdict import Check, Verdict
+from testbed.scheduling.methods import schedule_by_name
+from testbed.scheduling.traffic.patterns import all_to_all
+from topologies import load_network
+
+Row = Mapping[str, Any]
+NETWORKS = ("swiss-t1", "crossbar:100", "torus:8x8", "fat-tree:10,2", "clos:6")
+METHODS = {"liquid": ("fast method", LIQUID), "exact": ("the thesis' search, on sets of bits", THIRD)}
+LIMIT_S, FRACTION_S = 5.0, 1.0
+"""Processor seconds after which a search is stopped; and what "a fraction of a second" is less than."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """One a network; the smaller ones with ``quick``."""
+    return [{"network": name, "seed": seed} for name in (NETWORKS[:3] if quick else NETWORKS)]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Processor seconds, frames and whether the schedule is liquid, by each method; compiled code is warm."""
+    network = load_network(point["network"])
+    traffic = all_to_all(network)
+    schedule_by_name(Traffic.from_transfers([["a", "b"], ["a", "c"]]), "liquid")
+    schedule_by_name(traffic, "liquid", seed=point["seed"], time_limit_s=LIMIT_S)
+    found: dict[str, Any] = {
+        "nodes": len(network.hosts),
+        "transfers": len(traffic),
+        "bottleneck_load": traffic.bottleneck_load,
+    }
+    for method in METHODS:
+        schedule = schedule_by_name(traffic, method, seed=point["seed"], time_limit_s=LIMIT_S, now=time.process_time)
+        found |= {
+            f"{method}_s": schedule.seconds or 0.0,
+            f"{method}_frames": schedule.length,
+            f"{method}_liquid": schedule.liquid,
+        }
+    return found
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Each method within a second on every network, and liquid."""
+    checks = []
+    for method, (words, _) in METHODS.items():
+        worst = max(rows, key=lambda row, m=method: row[f"{m}_s"])  # type: ignore[misc]
+        liquid = sum(row[f"{method}_liquid"] for row in rows)
+        checks += [
+            Check.at_most(
+                f"longest processor time of {words}, s",
+                FRACTION_S,
+                worst[f"{method}_s"],
+                stated="a fraction of a second, up to a hundred nodes (Gabrielyan 2007, 3.1; 2006, abstract)",
+                rival=LIMIT_S,
+                rival_is="the time at which it is stopped",
+                detail=f"{worst['network']}, {worst['transfers']} transfers",
+            ),
+            Check.at_least(
+                f"networks with a liquid schedule by {words}",
+                len(rows),
+                liquid,
+                rival_is="none: an exact count",
+            ),
+        ]
+    notes = [
+        f"{row['network']}: {row['transfers']} transfers, load {row['bottleneck_load']}: "
+        + "; ".join(f"{METHODS[m][0]} {row[f'{m}_s']:.3g} s, {row[f'{m}_frames']} frames" for m in METHODS)
+        for row in rows
+    ]
+    return Verdict(checks=tuple(checks), notes=tuple(notes))
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Time against the number of transfers; hollow where the schedule is not liquid."""
+    figure, axes = figure_of()
+    for method, (words, colour) in METHODS.items():
+        for liquid in (True, False):
+            own = [row for row in rows if row[f"{method}_liquid"] is liquid]
+            axes.plot(
+                [row["transfers"] for row in own], [row[f"{method}_s"] for row in own], "o", color=colour,
+                markerfacecolor=colour if liquid else "none", label=words if liquid else None,
+            )  # fmt: skip
+    for row in rows:
+        axes.annotate(
+            row["network"], (row["transfers"], row["liquid_s"]), (4, -10), textcoords="offset points", fontsize=8
+        )
+    axes.axhline(FRACTION_S, color="#555d66", linestyle=":", linewidth=0.9, label="one second")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("transfers")
+    axes.set_ylabel("processor time (s); hollow: not liquid")
+    axes.set_title("Computing time on networks of about a hundred nodes")
+    axes.legend(fontsize=8)
+    return {"large-networks": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    timed=True,
+    name="liquid_large_networks",
+    does="time the fast method and the thesis' search on all-to-all exchanges of 32 to 128 nodes",
+    title="Liquid schedules of a hundred nodes: thousands of transfers",
+    answers="Gabrielyan 2007, 3.1 and 3.9; Gabrielyan 2006, abstract: liquid schedules of up to a hundred nodes in a fraction of a second",
+    deviations=("the document names no network of a hundred nodes: tori, fat trees and a crossbar of the catalogue",),
+)
