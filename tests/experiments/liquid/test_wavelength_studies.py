@@ -60,7 +60,7 @@ def test_burst_verdict_takes_the_worst_of_the_high_loads() -> None:
         (1, "liquid", "mean_delay_slots", ["mean delay, liquid anew in every slot"]),
         (2, "greedy-drop", "mean_delay_slots", ["mean delay, liquid anew in every slot"]),
         (2, "greedy-drop", "loss", []),
-        (0, "greedy-drop", "mean_delay_slots", []),
+        (0, "greedy-drop", "mean_delay_slots", ["mean delay, liquid anew in every slot"]),  # its rival does as well
     ],
 )
 def test_burst_verdict_fails_where_the_gain_is_gone(at: int, rival: str, figure: str, words: list[str]) -> None:
