@@ -15,8 +15,9 @@ from typing import Any
 
 from experiments.liquid import bulk_swiss_t1_verdict as verdict
 from experiments.liquid.bulk_swiss_t1_verdict import METHODS
+from testbed.commands import numbers
 from testbed.commands.studies.study import Study
-from testbed.errors import InputError, InvalidRunError
+from testbed.errors import InvalidRunError
 
 Row = Mapping[str, Any]
 PATTERNS, REPETITIONS = 362, 20
@@ -30,29 +31,36 @@ _asked = {"patterns": 0, "repetitions": 0, "message_bytes": 200_000, "liquid_mes
 def add_options(parser: argparse.ArgumentParser) -> None:
     """How many patterns, how often, and how long their messages are."""
     add = parser.add_argument
-    add("--patterns", type=int, metavar="N", help="so many, spread over the 362 (default: all; quick: 8)")
-    add("--repetitions", type=int, metavar="R", help="of each pattern (default 20, of liquid schedules 7; quick: 1)")
+    add(
+        "--patterns",
+        type=numbers.whole(1, PATTERNS),
+        metavar="N",
+        help="so many, spread over the 362 (default: all; quick: 8)",
+    )
+    add(
+        "--repetitions",
+        type=numbers.whole(1, REPETITIONS),
+        metavar="R",
+        help="of each pattern (default 20, of liquid schedules 7; quick: 1)",
+    )
     add(
         "--message-kb",
-        type=int,
+        type=numbers.whole(1, 100_000),
         default=200,
         metavar="KB",
         help="of every message but in liquid schedules (default 200)",
     )
     add(
-        "--liquid-message-kb", type=int, default=500, metavar="KB", help="of messages in liquid schedules (default 500)"
+        "--liquid-message-kb",
+        type=numbers.whole(1, 100_000),
+        default=500,
+        metavar="KB",
+        help="of messages in liquid schedules (default 500)",
     )
 
 
 def configure(args: argparse.Namespace) -> None:
-    """Takes the options; InputError where they are out of range."""
-    if args.patterns is not None and not 1 <= args.patterns <= PATTERNS:
-        raise InputError(f"--patterns {args.patterns}: give 1 to {PATTERNS}")
-    if args.repetitions is not None and not 1 <= args.repetitions <= REPETITIONS:
-        raise InputError(f"--repetitions {args.repetitions}: give 1 to {REPETITIONS}")
-    for name in ("message_kb", "liquid_message_kb"):
-        if not 1 <= getattr(args, name) <= 100_000:
-            raise InputError(f"--{name.replace('_', '-')} {getattr(args, name)}: give 1 to 100000")
+    """Takes the options."""
     _asked.update(
         patterns=args.patterns or 0,
         repetitions=args.repetitions or 0,

@@ -17,6 +17,7 @@ from typing import Any, Self
 from testbed.commands import numbers
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.runs import show_verdict
+from testbed.errors import InputError
 from testbed.model.json_values import json_ready
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import rendered
@@ -82,7 +83,12 @@ class Study:
             metavar="DIR",
             help="begin with the points of this finished run that are this run's too",
         )
-        add("--hours", type=numbers.hours, metavar="H", help="begin no point after so many hours; go on later with --resume")
+        add(
+            "--hours",
+            type=numbers.hours,
+            metavar="H",
+            help="begin no point after so many hours; go on later with --resume",
+        )
         add("--json", action="store_true", help="print one JSON object on stdout")
         if self.shared:
             add("--workers", type=numbers.processes, default=1, help="processes that share the points (default 1)")
