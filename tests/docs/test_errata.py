@@ -23,6 +23,15 @@ def test_swiss_t1_has_321_throughputs_and_362_pairs_of_nodes_and_throughput() ->
     assert len({throughput for _, throughput in pairs}) == 321
 
 
+def test_2002_counts_the_empty_allocation_and_no_twenty_measurements_each() -> None:
+    """Gabrielyan and Hersch 2002: 363 sub-topologies, of which one is empty; 4344 measurements said to be 20 of each."""
+    allocations = np.indices((5,) * 8, dtype=np.int8).reshape(8, -1).T
+    nodes, loads = allocations.sum(axis=1, dtype=np.int64), bottleneck_loads(allocations)
+    found = set(zip(nodes.tolist(), loads.tolist(), strict=True))
+    assert len(found) == 363 and (0, 0) in found
+    assert divmod(4344, 362) == (12, 0) and 4344 % 363 and 20 * 362 != 4344
+
+
 def test_teams_of_a_reduced_traffic_are_teams_of_the_traffic_and_fewer() -> None:
     """Gabrielyan 2007: equations 14 and 15 say the reverse, equation 34 says so."""
     paths = [frozenset(path) for path in all_to_all(load_network("two-switch")).paths()]
