@@ -15,7 +15,7 @@ from testbed.scheduling.traffic.patterns import all_to_all
 from topologies import load_network
 
 Row = Mapping[str, Any]
-NETWORKS = ("swiss-t1", "crossbar:100", "torus:8x8", "fat-tree:10,2", "clos:6")
+NETWORKS = ("swiss-t1", "crossbar:100", "torus:8x8", "fat-tree:10,2")
 METHODS = {"liquid": ("fast method", LIQUID), "exact": ("the thesis' search, on sets of bits", THIRD)}
 LIMIT_S, FRACTION_S = 5.0, 1.0
 """Processor seconds after which a search is stopped; and what "a fraction of a second" is less than."""
