@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.stream.ror.figures import layer_figures
-from experiments.stream.ror.layer_checks import LAYERS, judge_layers
+from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers
 from experiments.stream.ror.measured_routes import LABELS, measure_route, mobile_networks, named_networks
 from testbed.commands.studies.study import Study
 
-MOST_LINKS = 4
-"""Links of a route that fail: the most loaded, the least and two between, so that all layers of all networks fit into a quarter of an hour."""
+MOST_LINKS, MOST_OF_ALL = 4, 12
+"""Links of a route that fail, the most loaded, the least and some between: so few that all networks fit into a quarter of an hour, and three
+times as many on the full route, which has up to 128 links: with four of them what they are off would count 32 times."""
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -29,7 +30,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             "layers": layers,
             "labels": labels,
             "seed": seed,
-            "most_links": MOST_LINKS,
+            "most_links": MOST_OF_ALL if layers == FULL else MOST_LINKS,
         }
         for labels in LABELS
         for name, source, sink in chosen[labels]
@@ -46,13 +47,13 @@ STUDY = Study.of_module(
     __name__,
     name="ror_by_layer_switches",
     title="ROR by capillary layer, on real switches",
-    does="ROR made of packets sent, by capillary layer, while up to 4 links of a route fail in turn, on real switches",
+    does="ROR made of packets sent, by capillary layer, while up to 12 links of a route fail in turn, on real switches",
     answers="Gabrielyan 2007, eq. 20 to 23 and section 4.4: that ROR falls as layers are added, measured against predicted",
     judge=judge_layers,
     figures=layer_figures,
     emulation=True,
     deviations=(
-        "At most 4 links of a route fail, spread evenly over the order by load; what they are off is scaled up to all links.",
+        "At most 4 links of a route fail, of the full route 12, spread evenly over the order by load; what they are off is scaled up to all links.",
         "Mobile networks of 40 nodes only; random labels on four of the eight networks. The study in virtual time has more.",
     ),
 )
