@@ -1,0 +1,70 @@
+"""A testbed for parallel communications, as a library: networks, routes, schedules, block sizes, runs, and networks held up.
+
+    import testbed
+
+    network = testbed.network("swiss-t1")
+    route = testbed.route(network, "s1", "s6")
+    with testbed.session(network) as session:
+        session.fail("s1->s2")
+        print(session.ping("t0", "r31"))
+
+Each name is imported when it is first asked for (PEP 562): ``import testbed`` alone costs nothing. docs/guide/api.md tells all of it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testbed.api.data_frames import data_frame
+    from testbed.api.plans import bulk_plan, download_plan, metapath_plan, stream_plan, striping_plan, wavelength_plan
+    from testbed.api.runs import run
+    from testbed.api.session import Session, session
+    from testbed.api.values import block_size, network, route, schedule, traffic
+
+_HOMES = {
+    "network": "values",
+    "route": "values",
+    "traffic": "values",
+    "schedule": "values",
+    "block_size": "values",
+    "stream_plan": "plans",
+    "bulk_plan": "plans",
+    "download_plan": "plans",
+    "metapath_plan": "plans",
+    "striping_plan": "plans",
+    "wavelength_plan": "plans",
+    "run": "runs",
+    "session": "session",
+    "Session": "session",
+    "data_frame": "data_frames",
+}
+
+__all__ = [
+    "Session",
+    "block_size",
+    "bulk_plan",
+    "data_frame",
+    "download_plan",
+    "metapath_plan",
+    "network",
+    "route",
+    "run",
+    "schedule",
+    "session",
+    "stream_plan",
+    "striping_plan",
+    "traffic",
+    "wavelength_plan",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"testbed.api.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

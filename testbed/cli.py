@@ -28,6 +28,8 @@ COMMANDS = {
     "wavelengths": "scheduling",
     "simulate": "interconnect",
     "up": "network",
+    "exec": "network",
+    "attach": "network",
     "run": "striping",
     "sfio": "striping",
     "schema": "network",

@@ -16,6 +16,14 @@ class InputError(TestbedError, ValueError):
     exit_code = 2
 
 
+class UsageError(InputError, TypeError):
+    """A function was called with a value of another kind than it takes: which one, and what it takes. Exit code 2."""
+
+
+class SessionError(TestbedError):
+    """The process that holds a network up has ended, or met something that it should not have."""
+
+
 class CapabilityError(TestbedError):
     """This machine lacks something: what, and what to install or allow. Exit code 3."""
 
@@ -32,3 +40,16 @@ class InvalidRunError(TestbedError):
     """The machine could not keep up, so the measurement says nothing. Exit code 4."""
 
     exit_code = 4
+
+
+def require(value: object, kind: type | tuple[type, ...], what: str, mend: str) -> None:
+    """Raise UsageError unless the value is of that kind; ``mend`` says what to give instead.
+
+    >>> require(["a"], str, "network", "a name")
+    Traceback (most recent call last):
+    ...
+    testbed.errors.UsageError: network: got a list; give a name
+    """
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        name = type(value).__name__
+        raise UsageError(f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {mend}")

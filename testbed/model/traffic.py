@@ -53,7 +53,7 @@ class Traffic:
 
         >>> traffic = Traffic.from_transfers([["t1", "ab", "r1"], ["t2", "ab", "r2"]])
         >>> traffic.bottleneck_load, traffic.liquid_throughput
-        (2, 3.0)
+        (2, 1.0)
         """
         numbers: dict[Hashable, int] = {}
         allowed = None if known is None else set(known)

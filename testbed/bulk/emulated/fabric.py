@@ -61,8 +61,7 @@ class EmulatedBulkFabric:
         report = report_progress or (lambda _: None)
         net, wiring = self._network_for(plan, report)
         try:
-            with BulkRun(net, wiring, plan, report, self._options) as run:
-                return _measured(net, wiring, plan, run)
+            return run_on(net, wiring, plan, report, self._options)
         finally:
             if plan.faults or plan.killed:
                 self._close()  # what a fault did to the network is not for the next run
@@ -74,6 +73,14 @@ class EmulatedBulkFabric:
             wiring = wire(plan.network)
             self._network = (self._stack.enter_context(EmulatedNetwork(wiring, mtu=MTU_BYTES)), wiring)
         return self._network
+
+
+def run_on(
+    net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, report_progress: ReportProgress, options: RunOptions
+) -> BulkMeasurements:
+    """Run the plan on a network that is up and has its links and rates; no other rule may forward its hosts' packets."""
+    with BulkRun(net, wiring, plan, report_progress, options) as run:
+        return _measured(net, wiring, plan, run)
 
 
 def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun) -> BulkMeasurements:

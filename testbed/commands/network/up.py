@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from pathlib import Path
@@ -33,6 +34,7 @@ def add_parser(subparsers: Any) -> None:
     add("--to", dest="sink", metavar="NODE")
     add("--pcap", action="append", default=[], metavar="LINK[=FILE]", help="record what arrives over a link, a->b")
     add("--mtu", type=numbers.mtu_bytes, default=1500, help="of every interface, bytes (default 1500)")
+    add("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
     add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
     parser.set_defaults(run=run)
 
@@ -50,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if obstacle is not None:
         raise CapabilityError(f"emulation is not possible here: {obstacle}")
     if not in_sandbox():
-        enter_sandbox(sys.argv[1:])
+        enter_sandbox(sys.argv[1:], name=args.name or f"up-{os.getpid()}")
     return _inside(args, network, ends, captures)
 
 
@@ -68,6 +70,7 @@ def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
 
 def _inside(args: argparse.Namespace, network: Network, ends: list[str], captures: dict[LinkId, Path]) -> int:
     from testbed.emulation.control.ground_rules import install_shortest_paths
+    from testbed.emulation.held.service import reachable
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import wire
 
@@ -92,6 +95,7 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
             install_shortest_paths(wiring)
             for link, path in captures.items():
                 net.start_capture(link, path)
+        stack.enter_context(reachable(net))
         _introduce(net, time.monotonic() - began)
         return _prompt(net)
 

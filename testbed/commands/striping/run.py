@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -48,6 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         action="store_true",
         help="start the processes as ranks of one MPI program too (MPICH: the extra `mpi`)",
     )
+    add("--name", help="by which testbed exec and attach reach the network (default run-PROCESS)")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
     parser.set_defaults(run=run, command_words=None)
@@ -77,15 +79,17 @@ def run(args: argparse.Namespace) -> int:
         obstacle = emulation_obstacle()
         if obstacle is not None:
             raise CapabilityError(f"emulation is not possible here: {obstacle}")
-        enter_sandbox(sys.argv[1:])
+        enter_sandbox(sys.argv[1:], name=args.name or f"run-{os.getpid()}")
     return _inside(args, command, placement)
 
 
 def _inside(args: argparse.Namespace, command: list[str], placement: Placement) -> int:
+    from testbed.emulation.held.service import reachable
     from testbed.striping.emulated.program_run import ProgramNetwork
 
     root = args.root if args.root is not None else _new_root(args.results)
-    with ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout) as network:
+    network = ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout)
+    with network, reachable(network.net):
         start = partial(_mpi_runner(), network) if args.mpi else network.run
         end = start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
     if end.rank is not None:

@@ -6,6 +6,7 @@ They need no controller and lie below every rule of a plan.
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from testbed.errors import CapabilityError
@@ -17,7 +18,20 @@ _LIMIT_S = 30.0
 
 def install_shortest_paths(wiring: Wiring) -> int:
     """Let every pair of hosts talk; returns the number of rules. Raises CapabilityError where a bridge refuses."""
-    rules = {switch: texts for switch, texts in flow_texts(wiring).items() if texts}
+    return _change(flow_texts(wiring))
+
+
+def remove_shortest_paths(wiring: Wiring) -> int:
+    """Take back what ``install_shortest_paths`` installed; returns the number of rules."""
+    texts = flow_texts(wiring)
+    return _change(
+        {switch: tuple(f"delete_strict {text.split(',actions=')[0]}" for text in own) for switch, own in texts.items()}
+    )
+
+
+def _change(lines: Mapping[str, tuple[str, ...]]) -> int:
+    """Each bridge's lines as one bundle; returns their number."""
+    rules = {switch: texts for switch, texts in lines.items() if texts}
     with ThreadPoolExecutor(max_workers=4) as pool:
         for _ in pool.map(_add_flows, rules, rules.values()):
             pass

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from testbed.emulation.sandbox.door import VARIABLE, open_door
 from testbed.errors import CapabilityError
 
 _ENTRY = Path(__file__).with_name("sandbox_entry.py")
@@ -36,11 +37,16 @@ def require_sandbox() -> Path:
     return Path(os.environ[_MARK])
 
 
-def enter_sandbox(argv: Sequence[str]) -> NoReturn:
+def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> NoReturn:
     """Start ``testbed ARGV`` again inside a sandbox, in place of this process; never returns.
 
     Exit code, terminal, pipes and signals pass through. Where the kernel refuses, the exit code is 3 and stderr says why.
+    ``name``: of the door by which other processes reach the network there (None: no door). InputError where it is taken.
     """
+    if name is not None:
+        door = open_door(name)
+        door.set_inheritable(True)
+        os.environ[VARIABLE] = str(door.detach())
     _replace_by([sys.executable, "-P", "-m", "testbed.cli", *argv])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from testbed.errors import require
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
@@ -57,13 +58,15 @@ def liquid_schedule(
 ) -> Schedule:
     """A schedule as short as the bottleneck's load wherever one is found within the limit, else the shortest found.
 
-    Every schedule has passed the independent checker. The same seed gives the same schedule unless time runs out.
+    Every schedule has passed the independent checker. The same seed gives the same schedule unless time runs out. UsageError for
+    what is no traffic.
 
     >>> traffic = Traffic.from_transfers([["a", "x"], ["b", "x"], ["b", "y"]])
     >>> schedule = liquid_schedule(traffic)
     >>> schedule.length, schedule.proved
     (2, 'liquid')
     """
+    require(traffic, Traffic, "traffic", "a Traffic; Traffic.from_transfers makes one of lists")
     budget = _Budget(time_limit_s, now)
     best: Schedule | None = None
     for found in _attempts(traffic, seed, budget):

@@ -1,0 +1,68 @@
+"""Results as tables of pandas, which the extra ``notebooks`` installs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import CapabilityError, UsageError
+
+if TYPE_CHECKING:
+    import pandas
+
+Row = Mapping[str, Any]
+
+
+def data_frame(result: Any) -> pandas.DataFrame:
+    """The table of a result: a route (a row a loaded link), a schedule (a row a transfer), a run (a row a fault, an operation, a
+    round), a session's counters (a row a link), a network (a row a link).
+
+    Raises CapabilityError where pandas is not installed, UsageError for what has no table.
+
+    >>> import testbed
+    >>> data_frame(testbed.route("ring:4", "s0", "s2")).load_float.tolist()  # doctest: +SKIP
+    [0.5, 0.5, 0.5, 0.5]
+    """
+    rows = rows_of(result)
+    try:
+        import pandas
+    except ImportError:
+        raise CapabilityError(
+            "pandas is not installed; pip install 'parallel-communications-testbed[notebooks]'"
+        ) from None
+    return pandas.DataFrame([dict(row) for row in rows])
+
+
+def rows_of(result: Any) -> list[Row]:
+    """The table's rows, without pandas.
+
+    >>> import testbed
+    >>> sorted(row["frame"] for row in rows_of(testbed.schedule("crossbar:2")))
+    [0, 0, 1, 1]
+    """
+    from testbed.model.routes import SplitRoute
+    from testbed.model.schedule import Schedule
+    from testbed.model.workload import Outcome
+    from topologies import Network
+
+    if isinstance(result, Outcome):
+        return list(result.rows)
+    if isinstance(result, SplitRoute):
+        return [_load_row(result, i) for i in result.loaded]
+    if isinstance(result, Schedule):
+        return [{"transfer": i, "frame": frame} for i, frame in enumerate(result.frame_of.tolist())]
+    if isinstance(result, Network):
+        return [{**_ends(link.id), "capacity_bps": link.capacity_bps, "delay_s": link.delay_s} for link in result.links]
+    if isinstance(result, Mapping) and all(isinstance(key, tuple) and len(key) == 3 for key in result):
+        return [{**_ends(link), **vars(count)} for link, count in result.items()]
+    raise UsageError(f"data_frame: a {type(result).__name__} has no table; give a route, a schedule, a run or counters")
+
+
+def _load_row(route: Any, index: int) -> Row:
+    link, load = route.network.links[index], route.loads[index]
+    layer = route.link_layers[index] if route.link_layers else 0
+    return {**_ends(link.id), "load": load, "load_float": float(load), "layer": layer}
+
+
+def _ends(link: tuple[str, str, int]) -> dict[str, Any]:
+    return {"source": link[0], "target": link[1], "key": link[2]}

@@ -1,0 +1,80 @@
+"""The process inside the sandbox: holds a network up, or carries out one plan, for the ordinary process that owns it.
+
+    python -m testbed.api.emulated.holder LIFELINE        the descriptor of its end of the lifeline (see ``owner``)
+
+What it is to do comes over the lifeline as a pickled task: both ends are the same program, run by the same user.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import sys
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from testbed.emulation.held.channel import Frame, checked, error_header, receive, send
+from testbed.emulation.held.service import DoorKeeper, Handler
+from testbed.emulation.sandbox.door import inherited_door
+from testbed.errors import TestbedError
+from testbed.model.progress import Progress, ReportProgress
+
+
+def main(lifeline_number: int) -> int:
+    """Exit code 0 when the owner has let go; 1 where the task could not be begun."""
+    lifeline = socket.socket(fileno=lifeline_number)
+    lifeline.set_inheritable(False)
+    task: dict[str, Any] = pickle.loads(checked(receive(lifeline)).body)
+    with ExitStack() as stack:
+        try:
+            handlers = _work() if task["do"] == "work" else _held_network(task, stack, progress_to(lifeline))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the owner has to be told
+            with suppress(TestbedError):
+                send(lifeline, error_header(error))
+            return 1
+        door = inherited_door()
+        assert door is not None
+        keeper = DoorKeeper(door, handlers)
+        keeper.start()
+        stack.callback(keeper.close)
+        send(lifeline, {"ready": True, "pid": os.getpid()})
+        with suppress(TestbedError):
+            receive(lifeline)  # until the owner closes its end, or ends
+    return 0
+
+
+def progress_to(sock: socket.socket) -> ReportProgress:
+    """Passes progress on; raises where nobody is there any more, which ends what is under way."""
+
+    def report(progress: Progress) -> None:
+        send(sock, {"progress": [progress.done_s, progress.total_s, progress.doing]})
+
+    return report
+
+
+def _work() -> dict[str, Handler]:
+    """A sandbox without a network of its own: each workload builds what it needs."""
+
+    def run(sock: socket.socket, request: Frame) -> None:
+        from testbed.api.workloads.known import workload_of
+
+        plan = pickle.loads(request.body)
+        emulate = workload_of(plan).emulate
+        assert emulate is not None
+        measured = emulate(plan, progress_to(sock))
+        send(sock, {"done": True}, pickle.dumps(measured))
+
+    return {"run": run}
+
+
+def _held_network(task: dict[str, Any], stack: ExitStack, report_progress: ReportProgress) -> dict[str, Handler]:
+    from testbed.api.emulated.held_network import HeldNetwork
+
+    report_progress(Progress(done_s=0, total_s=1, doing="building the network"))
+    held = stack.enter_context(HeldNetwork(task["network"], task["ends"], mtu=task["mtu"], shape=task["shape"]))
+    return held.handlers(progress_to)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

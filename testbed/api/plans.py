@@ -1,0 +1,200 @@
+"""The plan of each workload from a network and plain arguments: what ``testbed.run`` carries out.
+
+The keyword arguments are the fields of the workload's options class, named in each docstring; one that is not there is a
+UsageError that names those that are. Nothing is run; the same arguments and seed give the same plan on every machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from testbed.api.values import NetworkLike
+from testbed.api.values import network as known_network
+from testbed.errors import InputError, UsageError, require
+
+if TYPE_CHECKING:
+    from testbed.bulk.plan import BulkPlan, Switching
+    from testbed.download.plan import DownloadPlan
+    from testbed.metapath.plan import MetapathPlan
+    from testbed.stream.plan import StreamPlan
+    from testbed.striping.plan import StripingPlan
+    from testbed.wavelengths.plan import WavelengthPlan
+    from topologies import Network
+
+T = TypeVar("T")
+_SIMPLE: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+    "str": (str, "a text"),
+    "bool": (bool, "True or False"),
+}
+"""Annotations of options that are checked here, and what to give."""
+
+
+def stream_plan(network: NetworkLike, source: str, sink: str, **options: Any) -> StreamPlan:
+    """A coded stream. ``options``: fields of ``PlanOptions`` (method, layers, faults, duration_s, seed) and of ``StreamParameters``
+    (rate_pps, source_packets, symbol_bytes, tolerance, ...). ``faults``: "each-link" (as the command does), "none", faults as
+    texts ("s1->s2@0.5-1 down") or ``Fault`` values.
+
+    >>> plan = stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
+    >>> plan.faults[0].start_s, plan.stream.rate_pps, plan.method
+    (2.0, 200, 'capillary')
+    """
+    from testbed.stream.plan import StreamParameters
+    from testbed.stream.planning import EachLink, PlanOptions, build_plan
+
+    found = _with_ends(network, source, sink)
+    faults = options.pop("faults", "each-link")
+    each: dict[str, Any] = {"each-link": EachLink(), "none": ()}
+    asked = each[faults] if isinstance(faults, str) and faults in each else _faults(faults, found)
+    names = {f.name for f in fields(StreamParameters)}
+    _check_names("stream_plan", options, PlanOptions, StreamParameters)
+    coding = {name: options.pop(name) for name in list(options) if name in names}
+    stream = _built(lambda: StreamParameters(**coding))
+    plan, _ = _built(
+        lambda: build_plan(found, source, sink, PlanOptions(**{"stream": stream, "faults": asked, **options}))
+    )
+    return plan
+
+
+def metapath_plan(network: NetworkLike, source: str, sink: str, **options: Any) -> MetapathPlan:
+    """A plain stream whose routing answers failures. ``options``: fields of ``MetapathPlan``; ``faults`` as of ``stream_plan``."""
+    from testbed.metapath.plan import MetapathPlan, each_cable_faults
+
+    found = _with_ends(network, source, sink)
+    faults = options.pop("faults", "each-link")
+    if faults == "each-link":
+        faults = each_cable_faults(found, source, sink)
+    elif faults == "none":
+        faults = ()
+    asked = _faults(faults, found)
+    options.setdefault("duration_s", max((f.stop_s for f in asked), default=1.0) + 0.8)
+    _check_names("metapath_plan", options, MetapathPlan)
+    return _built(lambda: MetapathPlan(network=found, source=source, sink=sink, faults=asked, **options))
+
+
+def bulk_plan(network: NetworkLike, *, switching: Switching = "circuit", **options: Any) -> BulkPlan:
+    """Messages from every host to every other in time frames. ``options``: fields of ``BulkOptions`` (method, message_bytes,
+    link_rate_bps, barrier, pattern, routing, seed, time_limit_s, injected, faults, killed).
+
+    >>> plan = bulk_plan("crossbar:3", message_bytes=1000)
+    >>> len(plan.transfers), len(plan.frames), plan.bottleneck_load
+    (9, 3, 3)
+    """
+    from testbed.bulk.plan import SWITCHINGS
+    from testbed.bulk.planning import BulkOptions, build_bulk_plan
+
+    found = known_network(network)
+    if switching not in SWITCHINGS:
+        raise InputError(f"switching {switching!r}; give circuit or packet")
+    _check_names("bulk_plan", options, BulkOptions)
+    if "faults" in options:
+        options["faults"] = _faults(options["faults"], found)
+    return _built(lambda: build_bulk_plan(found, BulkOptions(**options), switching, now=time.monotonic))
+
+
+def download_plan(network: NetworkLike, source: str, sink: str, **options: Any) -> DownloadPlan:
+    """A file in large coded blocks over a last kilometre. ``options``: fields of ``DownloadOptions`` (file_bytes, last_rate_bps,
+    method, code, symbol_bytes, block_symbols, seed, constant_rate), and ``faults``."""
+    from testbed.download.planning import DownloadOptions, build_download
+
+    found = _with_ends(network, source, sink)
+    faults = options.pop("faults", None)
+    asked = None if faults is None else _faults(faults, found)
+    _check_names("download_plan", options, DownloadOptions)
+    options = {"file_bytes": 4_000_000, "last_rate_bps": 8e6, **options}
+    return _built(lambda: build_download(found, source, sink, DownloadOptions(**options), asked))
+
+
+def striping_plan(network: NetworkLike, compute_nodes: int, io_nodes: int, **options: Any) -> StripingPlan:
+    """A striped file, written or read by many at once. ``options``: fields of ``StripingOptions``."""
+    from testbed.striping.plan import StripingOptions
+    from testbed.striping.planning import build_striping_plan
+
+    found = known_network(network)
+    _check_names("striping_plan", options, StripingOptions)
+    if "faults" in options:
+        options["faults"] = _faults(options["faults"], found)
+    asked = _built(lambda: StripingOptions(compute_nodes=compute_nodes, io_nodes=io_nodes, **options))
+    return _built(lambda: build_striping_plan(found, asked, now=time.monotonic))
+
+
+def wavelength_plan(
+    network: NetworkLike,
+    pattern: str | list[tuple[str, str]] = "all-to-all",
+    *,
+    method: str = "liquid",
+    seed: int = 1,
+    time_limit_s: float = 10.0,
+) -> WavelengthPlan:
+    """Lightpaths into rounds; wavelengths a fibre and switching are the network's own (``optical-cloud:wavelengths=8``)."""
+    from testbed.wavelengths.assignment import Effort, all_to_all, assign_wavelengths, lightpaths_between
+
+    found = known_network(network)
+    wavelengths = found.attributes.get("wavelengths")
+    if not isinstance(wavelengths, int):
+        raise InputError(f"network {found.name!r} does not say how many wavelengths a fibre has; take an optical-cloud")
+    if isinstance(pattern, str) and pattern != "all-to-all":
+        raise InputError(f"pattern {pattern!r}: give all-to-all or pairs of edge routers")
+    pairs = all_to_all(found) if isinstance(pattern, str) else [(str(a), str(b)) for a, b in pattern]
+    return assign_wavelengths(
+        found,
+        lightpaths_between(found, pairs),
+        wavelengths=wavelengths,
+        switching="wixc" if found.attributes.get("conversion") == "wixc" else "wsxc",
+        method=method,
+        effort=Effort(seed=seed, time_limit_s=time_limit_s, now=time.monotonic),
+    )
+
+
+def _with_ends(network: NetworkLike, *nodes: str) -> Network:
+    found = known_network(network)
+    for node in nodes:
+        require(node, str, "node", "the id of a node of the network")
+        found.node(node)
+    return found
+
+
+def _faults(asked: Any, network: Network) -> Any:
+    """Faults as texts or values, to values; a law of random faults is passed on."""
+    from testbed.faults.fault import Fault
+    from testbed.faults.grammar import parse_fault, parse_poisson
+    from testbed.faults.schedules import PoissonFaults
+    from testbed.stream.planning import EachLink
+
+    if isinstance(asked, (PoissonFaults, EachLink)):
+        return asked
+    if isinstance(asked, str) and asked.startswith("poisson:"):
+        return parse_poisson(asked)
+    if isinstance(asked, str):
+        asked = [asked]
+    require(asked, (list, tuple), "faults", 'a list of faults such as "s1->s2@0.5-1 down"')
+    for one in asked:
+        require(one, (str, Fault), "fault", 'a text such as "s1->s2@0.5-1 down" or a Fault')
+    return tuple(parse_fault(one, network) if isinstance(one, str) else one for one in asked)
+
+
+def _check_names(function: str, options: Mapping[str, Any], *kinds: type) -> None:
+    """Raise UsageError for an option that none of these classes has, or a number or text that is none."""
+    known = {field.name: field for kind in kinds for field in fields(kind)}
+    for name, value in options.items():
+        if name not in known:
+            raise UsageError(f"{function}: there is no argument {name!r}; there are {', '.join(known)}")
+        simple = _SIMPLE.get(str(known[name].type))
+        if simple is not None:
+            require(value, simple[0], name, simple[1])
+
+
+def _built(build: Callable[[], T]) -> T:
+    """What ``build`` gives; a value of the wrong kind deep inside becomes UsageError."""
+    from testbed.errors import TestbedError
+
+    try:
+        return build()
+    except TestbedError:
+        raise
+    except (TypeError, AttributeError) as error:
+        raise UsageError(f"an argument is of the wrong kind: {error}") from error

@@ -1,0 +1,70 @@
+"""``testbed.run``: any workload's plan carried out on either fabric, from an ordinary process."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from testbed.api.workloads.known import workload_of
+from testbed.errors import CapabilityError, InputError
+from testbed.model.progress import ReportProgress
+from testbed.model.workload import Outcome, Workload
+
+Fabric = Literal["emulation", "simulator"]
+
+
+def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | None = None) -> Outcome[Any, Any]:
+    """Carry out the plan, wait, judge: its measurements and the verdict on every prediction.
+
+    ``fabric``: "emulation" (real switches, in a sandbox process that ends with this one), "simulator", or None for the first
+    of the two that can. ``progress`` is called, in this thread, with where the run is. Raises CapabilityError where the fabric
+    cannot be had, InvalidRunError where the machine could not keep up, UsageError for what is no plan.
+
+    >>> from testbed import stream_plan
+    >>> plan = stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
+    >>> outcome = run(plan, "simulator")
+    >>> outcome.passed, outcome.document["per_fault"][0]["predicted_loss"]
+    (True, 0.5)
+    """
+    workload = workload_of(plan)
+    chosen = _fabric(workload, fabric)
+    if chosen == "simulator":
+        assert workload.simulate is not None
+        measured = workload.simulate(plan, progress)
+    else:
+        measured = _emulated(workload, plan, progress)
+    judged = workload.judge(plan, measured)
+    return Outcome(
+        workload=workload.name,
+        fabric=chosen,
+        plan=plan,
+        measurements=measured,
+        verdict=judged.verdict,
+        document=judged.document,
+        rows=judged.rows,
+    )
+
+
+def _fabric(workload: Workload[Any, Any], asked: Fabric | None) -> Fabric:
+    from testbed.stream.session import choose_fabric
+
+    if asked not in (None, "emulation", "simulator"):
+        raise InputError(f"fabric {asked!r}; give emulation, simulator or None")
+    if asked is None and (workload.emulate is None or workload.simulate is None):
+        asked = "simulator" if workload.emulate is None else "emulation"
+    chosen = choose_fabric(asked, quiet=True)
+    if (workload.emulate if chosen == "emulation" else workload.simulate) is None:
+        raise CapabilityError(f"workload {workload.name!r} does not run on the fabric {chosen!r}")
+    return "emulation" if chosen == "emulation" else "simulator"
+
+
+def _emulated(workload: Workload[Any, Any], plan: Any, progress: ReportProgress | None) -> Any:
+    """Here where this is a sandbox already, else in a process inside one."""
+    from testbed.emulation.sandbox.sandbox import in_sandbox
+
+    assert workload.emulate is not None
+    if in_sandbox():
+        return workload.emulate(plan, progress)
+    from testbed.api.emulated.owner import SandboxProcess
+
+    with SandboxProcess({"do": "work"}, report_progress=progress) as process:
+        return process.ask({"do": "run"}, plan, progress)

@@ -1,0 +1,291 @@
+"""``testbed.session``: a network of real switches held up for an ordinary process: a script, a test, a notebook.
+
+The switches stand in a sandbox of their own. This process only asks: every call is a request over a connection of its own, so that
+threads may call at once, and Ctrl-C ends the call and leaves the network up. With this process everything ends, also by kill -9.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.api.values import NetworkLike
+from testbed.api.values import network as known_network
+from testbed.errors import InputError, TimeLimitError, UsageError, require
+
+if TYPE_CHECKING:
+    from testbed.api.emulated.owner import SandboxProcess
+    from testbed.bulk.measurements import LinkCount
+    from testbed.bulk.plan import Switching
+    from testbed.emulation.held.caller import Recording
+    from testbed.model.progress import ReportProgress
+    from testbed.model.routes import SplitRoute
+    from testbed.model.workload import Outcome
+    from topologies.network import LinkId
+
+_MAX_ENDS = 64
+_COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) received")
+_TIMES = re.compile(r"= ([\d.]+)/([\d.]+)/([\d.]+)/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ping:
+    """Echoes between two hosts; round trip times in seconds, None where nothing came back."""
+
+    sent: int
+    received: int
+    least_s: float | None
+    mean_s: float | None
+    greatest_s: float | None
+
+    @property
+    def loss(self) -> float:
+        """Share of echoes that did not come back."""
+        return 1 - self.received / self.sent if self.sent else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installed:
+    """A route in force: rules that the switches took, seconds until all had confirmed."""
+
+    rules: int
+    seconds: float
+
+
+def session(
+    network: NetworkLike,
+    *,
+    name: str | None = None,
+    ends: Sequence[str] | None = None,
+    mtu: int = 1500,
+    shape: bool = True,
+    progress: ReportProgress | None = None,
+) -> Session:
+    """Build the network and hold it up until the with block ends; every pair of hosts can talk at once, over shortest paths.
+
+    ``name``: by which ``testbed exec NAME HOST -- CMD`` and ``testbed attach NAME`` reach it. ``ends``: switches that get a host
+    of their own outside the model, over which routes between switches are streamed (None: all, where there are 64 at most).
+    ``mtu`` in bytes; ``shape`` false: links are not held to capacity and delay. Raises CapabilityError where this machine
+    cannot emulate, TopologyError and InputError for arguments that make no network.
+
+        with testbed.session("swiss-t1") as session:
+            session.fail("s1->s2")
+            print(session.exec("t0", ["ip", "address"]).stdout)
+    """
+    return Session(network, name=name, ends=ends, mtu=mtu, shape=shape, progress=progress)
+
+
+class Session:
+    """See ``session``. Nodes are called by the network's own names, links ``a->b``. Thread-safe."""
+
+    def __init__(
+        self,
+        network: NetworkLike,
+        *,
+        name: str | None = None,
+        ends: Sequence[str] | None = None,
+        mtu: int = 1500,
+        shape: bool = True,
+        progress: ReportProgress | None = None,
+    ) -> None:
+        from testbed.api.emulated.owner import SandboxProcess
+
+        self.network = known_network(network)
+        require(mtu, int, "mtu", "bytes, a whole number")
+        require(name, (str, type(None)), "name", "a text")
+        switches = [node.id for node in self.network.switches]
+        chosen = list(ends) if ends is not None else switches if len(switches) <= _MAX_ENDS else []
+        for node in chosen:
+            self.network.node(node)
+        task = {"do": "hold", "network": self.network, "ends": chosen, "mtu": mtu, "shape": shape}
+        self._nodes: dict[str, Mapping[str, Any]] = {}
+        self._process: SandboxProcess = SandboxProcess(task, name, progress)
+
+    @property
+    def name(self) -> str:
+        """By which other processes reach the network."""
+        return self._process.name
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the network down; may be called twice."""
+        self._process.close()
+
+    def exec(
+        self,
+        host: str,
+        argv: Sequence[str],
+        *,
+        input: str | None = None,
+        timeout_s: float | None = None,
+        env: Mapping[str, str] | None = None,
+        end_point: bool = False,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program in the host and wait: exit code, output, errors. A switch's name: where Open vSwitch's programs work;
+        with ``end_point`` the host outside the model that hangs on the switch.
+
+        Raises TimeLimitError after ``timeout_s`` seconds (the program is ended), InputError where it cannot be started.
+        """
+        program = self.popen(
+            host,
+            argv,
+            env=env,
+            end_point=end_point,
+            stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with program:
+            try:
+                out, err = program.communicate(input, timeout_s)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                raise TimeLimitError(f"{argv[0]} in {host}: not done after {timeout_s:g} s; ended") from None
+            except BaseException:
+                program.kill()
+                raise
+        return subprocess.CompletedProcess(list(argv), program.returncode, out, err)
+
+    def popen(
+        self,
+        host: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        end_point: bool = False,
+        **options: Any,
+    ) -> subprocess.Popen[Any]:
+        """Start a program in the host. ``options`` are subprocess.Popen's; signals, pipes and exit code are the program's own."""
+        from testbed.emulation.held.caller import start_program
+
+        require(host, str, "host", "the id of a node")
+        if isinstance(argv, str) or not all(isinstance(word, str) for word in argv) or not argv:
+            raise UsageError('argv: give a program and its arguments as a list, such as ["ip", "address"]')
+        self._host(host)
+        self._process.check()
+        return start_program(self.name, host, argv, env, end_point=end_point, **options)
+
+    def ping(self, source: str, target: str, count: int = 3, *, every_s: float = 0.2, wait_s: float = 1.0) -> Ping:
+        """Echoes from one host to another, ``every_s`` seconds apart; the last is waited for ``wait_s`` seconds."""
+        require(count, int, "count", "a whole number of echoes")
+        if not 1 <= count <= 100_000:
+            raise InputError(f"count {count}: give 1 to 100000")
+        words = ["ping", "-n", "-q", "-c", str(count), "-i", f"{every_s:g}", "-W", f"{wait_s:g}", self.address(target)]
+        done = self.exec(source, words, end_point=True)
+        counts, times = _COUNTS.search(done.stdout), _TIMES.search(done.stdout)
+        if counts is None:
+            raise InputError(f"ping from {source} to {target}: {done.stderr.strip() or done.stdout.strip()}")
+        least, mean, greatest = (float(ms) / 1e3 for ms in times.groups()) if times else (None, None, None)
+        return Ping(sent=int(counts[1]), received=int(counts[2]), least_s=least, mean_s=mean, greatest_s=greatest)
+
+    def address(self, node: str) -> str:
+        """IPv4 address of the node's host."""
+        return str(self._host(node)["ip"])
+
+    def fail(self, link: str, kind: str = "down", *, loss: float | None = None, one_way: bool = False) -> float:
+        """Break a link until it is restored; the monotonic time (``time.monotonic``) at which that was in force.
+
+        ``kind``: "down" (the carrier goes), "blackhole" (packets vanish) or "loss", with the fraction that is lost. A link that
+        is broken already is broken in the new way.
+        """
+        require(link, str, "link", 'a text such as "s1->s2"')
+        manner = f"loss {loss:g}" if kind == "loss" and loss is not None else kind
+        text = f"{link} {manner}{' one-way' if one_way else ''}"
+        return float(self._process.ask({"do": "fail", "fault": text})["at_s"])
+
+    def restore(self, link: str) -> float:
+        """Mend a link that ``fail`` broke; the monotonic time at which it was whole. InputError where none stands on it."""
+        require(link, str, "link", 'a text such as "s1->s2"')
+        return float(self._process.ask({"do": "restore", "link": link})["at_s"])
+
+    def counters(self) -> Mapping[LinkId, LinkCount]:
+        """Link -> packets and bytes sent onto the cable, and packets dropped by a full queue; since the network is up."""
+        from testbed.bulk.measurements import LinkCount
+
+        rows = self._process.ask({"do": "counters"})["links"]
+        return {(a, b, key): LinkCount(packets=p, bytes=n, queue_drops=d) for a, b, key, p, n, d in rows}
+
+    def capture(self, link: str, path: str | Path) -> Recording:
+        """Record what arrives over a link (that direction) into a pcap file until ``stop``, or the end of its with block."""
+        from testbed.emulation.held.caller import Recording
+
+        require(link, str, "link", 'a text such as "s1->s2"')
+        self._process.check()
+        return Recording(self.name, link, Path(path))
+
+    def install(self, route: SplitRoute) -> Installed:
+        """Put a route in force: the coded stream's labels take its paths, everything else of the pair the path of label 0.
+
+        What was installed for the pair before is replaced without a gap; the way back is disjoint where it can be.
+        """
+        from testbed.model.routes import SplitRoute
+        from testbed.routing.label_split.spraying import disjoint_return_split, spray
+
+        require(route, SplitRoute, "route", "a SplitRoute, as testbed.route(...) makes")
+        if route.network.links != self.network.links:
+            raise InputError(f"the route is of {route.network.name!r}, this session holds {self.network.name!r} up")
+        splits = spray(route), disjoint_return_split(self.network, route.source, route.sink)
+        done = self._process.ask({"do": "install"}, splits)
+        return Installed(rules=done["rules"], seconds=done["seconds"])
+
+    def stream(
+        self, source: str, sink: str, *, progress: ReportProgress | None = None, **options: Any
+    ) -> Outcome[Any, Any]:
+        """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``. One measured run goes at a time."""
+        from testbed.api.plans import stream_plan
+
+        return self._run("stream", stream_plan(self.network, source, sink, **options), progress)
+
+    def bulk(
+        self, *, switching: Switching = "circuit", progress: ReportProgress | None = None, **options: Any
+    ) -> Outcome[Any, Any]:
+        """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their capacity.
+
+        InputError where links differ in capacity, or a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time frames
+        where switches are in user space.
+        """
+        from testbed.api.plans import bulk_plan
+
+        rates = {link.capacity_bps for link in self.network.links}
+        rate = options.setdefault("link_rate_bps", min(rates))
+        if rates != {rate}:
+            raise InputError(f"bulk: links of {min(rates):g} to {max(rates):g} bit/s here; all must have {rate:g}")
+        return self._run("bulk", bulk_plan(self.network, switching=switching, **options), progress)
+
+    def _run(self, workload: str, plan: Any, progress: ReportProgress | None) -> Outcome[Any, Any]:
+        from testbed.api.workloads.known import workload_of
+        from testbed.model.workload import Outcome
+
+        measured = self._process.ask({"do": workload}, plan, progress)
+        judged = workload_of(plan).judge(plan, measured)
+        return Outcome(
+            workload=workload,
+            fabric="emulation",
+            plan=plan,
+            measurements=measured,
+            verdict=judged.verdict,
+            document=judged.document,
+            rows=judged.rows,
+        )
+
+    def _host(self, node: str) -> Mapping[str, Any]:
+        """What the network says of a node's host or of a switch; InputError for a name that is neither."""
+        if not self._nodes:
+            found = self._process.ask({"do": "describe"})
+            listed = [*found["switches"], *found["hosts"]]
+            self._nodes = {one["device"]: one for one in listed} | {one["node"]: one for one in listed}
+        if node not in self._nodes:
+            raise InputError(
+                f"no host {node!r} in {self.network.name!r}; it has {', '.join(list(self._nodes)[:6])} ..."
+            )
+        return self._nodes[node]

@@ -1,0 +1,67 @@
+"""Bulk transfers and downloads as workloads."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from testbed.bulk.measurements import BulkMeasurements
+from testbed.bulk.plan import BulkPlan
+from testbed.download.judgement import DownloadMeasurements
+from testbed.download.plan import DownloadPlan
+from testbed.model.progress import ReportProgress
+from testbed.model.workload import Judgement, Workload
+
+
+def _simulate_bulk(plan: BulkPlan, report_progress: ReportProgress | None) -> BulkMeasurements:
+    from testbed.bulk.simulated import SimulatedBulkFabric
+
+    return SimulatedBulkFabric().run(plan, report_progress)
+
+
+def _emulate_bulk(plan: BulkPlan, report_progress: ReportProgress | None) -> BulkMeasurements:
+    from testbed.bulk.session import open_bulk_fabric
+
+    with ExitStack() as stack:
+        return open_bulk_fabric("emulation", stack).run(plan, report_progress)
+
+
+def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
+    """One row: all figures of the run."""
+    from testbed.bulk.judgement import analyse, judge
+    from testbed.bulk.prediction import predicted_ratio
+    from testbed.bulk.session import BulkSession
+
+    analysis = analyse(plan, run, predicted_ratio(plan))
+    verdict = judge(plan, run, analysis)
+    row = BulkSession(plan=plan, run=run, analysis=analysis, verdict=verdict).row()
+    return Judgement(verdict=verdict, document={**row, "verdict": dict(verdict.to_json())}, rows=(row,))
+
+
+def _simulate_download(plan: DownloadPlan, _: ReportProgress | None) -> DownloadMeasurements:
+    from testbed.download.simulated import simulate_download
+
+    return simulate_download(plan)
+
+
+def _emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None) -> DownloadMeasurements:
+    from testbed.download.emulated import emulate_download
+
+    return emulate_download(plan, report_progress)
+
+
+def _judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
+    from testbed.download.judgement import download_document, judge_download
+
+    verdict = judge_download(plan, run)
+    document = download_document(plan, run, verdict)
+    return Judgement(verdict=verdict, document=document, rows=tuple(document["faults"]))
+
+
+BULK = Workload(name="bulk", plan=BulkPlan, judge=judge_bulk, simulate=_simulate_bulk, emulate=_emulate_bulk)
+DOWNLOAD = Workload(
+    name="download",
+    plan=DownloadPlan,
+    judge=_judge_download,
+    simulate=_simulate_download,
+    emulate=_emulate_download,
+)

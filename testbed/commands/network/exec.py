@@ -1,0 +1,34 @@
+"""``testbed exec RUN HOST -- CMD``: a program in a host of a network that another process holds up."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from testbed.errors import InputError
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "exec",
+        help="run a program in a host of a network that is up",
+        description="Run a program in a host of a network that testbed up, testbed run or a Python session holds up. Terminal, "
+        "pipes, signals and exit code are the program's own; a switch's name runs it where Open vSwitch's programs work.",
+    )
+    parser.add_argument("held", metavar="RUN", help="the network's name (testbed attach lists those that are up)")
+    parser.add_argument("host", metavar="HOST", help="a host or switch, as the network calls it")
+    parser.add_argument("words", metavar="-- CMD", nargs=argparse.REMAINDER, help="the program and its arguments")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: the program's; 2 where there is no such network, host or program."""
+    from testbed.emulation.held.caller import ask, replace_by_program
+
+    words = args.words[1:] if args.words[:1] == ["--"] else args.words
+    if not words:
+        raise InputError("say what to run: testbed exec RUN HOST -- CMD")
+    ask(args.held, {"do": "describe"})  # a network that is not up is reported in our words
+    replace_by_program(args.held, args.host, words)
+    return 0

@@ -1,0 +1,109 @@
+"""Programs in hosts that end with whoever asked for them."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+from contextlib import suppress
+from typing import Any
+
+from testbed.emulation.held.channel import Frame, receive, send
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.errors import InputError, SessionError
+
+_SIGNALS = range(1, 65)
+
+
+def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> None:
+    """Start the program that the request names on its three descriptors; the exit code is the answer.
+
+    The request: ``host`` (a node, or a device of the wiring; a switch stands for the switches' own namespace, or with ``end_point``
+    for the host outside the model that hangs on it), ``argv``, ``cwd``, ``env`` (added to the sandbox's). Frames with ``signal`` are passed on; when the connection closes, the program and what it
+    started are killed. Raises InputError where it cannot be started.
+    """
+    if len(request.descriptors) != 3:
+        raise InputError("a program needs standard input, output and error; give three descriptors")
+    program = _start(net, request)
+    try:
+        send(sock, {"pid": program.pid})
+        _attend(program, sock)
+        send(sock, {"code": program.returncode})
+    finally:
+        _kill_group(program)
+
+
+def words_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point: bool = False) -> list[str]:
+    """The words that run a program there. ``end_point``: in the host that stands for a switch, not beside the switch.
+
+    InputError where there is no such host or switch, or no program.
+    """
+    if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
+        raise InputError("give a program and its arguments, each a text")
+    wiring = net.wiring
+    switches = {s.node for s in wiring.switches} | {s.name for s in wiring.switches}
+    if name in switches and not end_point and not _has_host(net, name):
+        return argv
+    return ["mnexec", "-a", str(net.host_pid(device_of(net, name))), *argv]
+
+
+def device_of(net: EmulatedNetwork, name: str) -> str:
+    """The wired host of that node, or of that name; InputError where there is none."""
+    try:
+        return net.wiring.host_at(name).name
+    except KeyError:
+        return net.host(name).name
+
+
+def _has_host(net: EmulatedNetwork, name: str) -> bool:
+    """Whether a host of the model has that name (an outside host stands for its switch, not for programs there)."""
+    return any(not host.outside and name == host.node for host in net.wiring.hosts)
+
+
+def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
+    asked: dict[str, Any] = request.header
+    words = words_in_host(
+        net, str(asked.get("host")), list(asked.get("argv", ())), end_point=bool(asked.get("end_point"))
+    )
+    stdin, stdout, stderr = request.descriptors
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=asked.get("cwd"),
+            env={**os.environ, **asked.get("env", {})},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise InputError(f"{asked['argv'][0]}: {error.strerror}") from None
+    finally:
+        request.close()
+
+
+def _attend(program: subprocess.Popen[bytes], sock: socket.socket) -> None:
+    """Until the program ends or nobody waits for it any more."""
+    ended = os.pidfd_open(program.pid)
+    try:
+        while program.poll() is None:
+            ready: list[object] = select.select([ended, sock], [], [])[0]  # type: ignore[type-var]
+            if sock in ready:
+                frame = receive(sock)
+                if frame is None:
+                    raise SessionError("whoever asked for the program has gone")
+                number = frame.header.get("signal")
+                if isinstance(number, int) and number in _SIGNALS:
+                    with suppress(ProcessLookupError):
+                        os.killpg(program.pid, number)
+    finally:
+        os.close(ended)
+
+
+def _kill_group(program: subprocess.Popen[bytes]) -> None:
+    if program.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()

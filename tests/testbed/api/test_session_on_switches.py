@@ -1,0 +1,254 @@
+"""A session: an ordinary process works on a network of real switches, and nothing outlives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import testbed
+from testbed.errors import InputError, SessionError, TimeLimitError
+from tests.helpers.ordinary_user import as_ordinary_user
+from tests.helpers.paths import ROOT
+
+pytestmark = pytest.mark.emulation
+COMMAND = [sys.executable, "-m", "testbed.cli"]
+
+OWNER = """
+import sys, testbed
+with testbed.session("ring:4", name=sys.argv[1]) as session:
+    session.fail("s0->s1")
+    lost = session.ping("h0", "h1", 1, wait_s=0.2).received
+    session.restore("s0->s1")
+    back = session.ping("h0", "h1", 1).received
+    session.fail("s1->s2", "blackhole")
+    left_running = session.popen("h0", ["sleep", "1000"])
+    recording = session.capture("h0->s0", sys.argv[2])
+    print("READY", lost, back, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[testbed.Session]:
+    with testbed.session("ring:4") as held:
+        yield held
+
+
+def marked_processes(mark: str) -> list[str]:
+    """Processes whose environment carries the mark."""
+    found = []
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            try:
+                if mark.encode() in (directory / "environ").read_bytes():
+                    found.append((directory / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+    return found
+
+
+def wait_until_gone(mark: str, limit_s: float = 30.0) -> list[str]:
+    limit = time.monotonic() + limit_s
+    while (left := marked_processes(mark)) and time.monotonic() < limit:
+        time.sleep(0.05)
+    return left
+
+
+def test_program_in_a_host_has_the_hosts_address_and_its_own_exit_code(session: testbed.Session) -> None:
+    done = session.exec("h0", ["ip", "-o", "-4", "address"])
+    assert session.address("h0") in done.stdout and done.returncode == 0
+    assert session.exec("h1", ["sh", "-c", "cat; exit 7"], input="words").stdout == "words"
+    assert session.exec("h1", ["sh", "-c", "exit 7"]).returncode == 7
+    assert session.exec("h1", ["sh", "-c", "kill -TERM $$"]).returncode == -signal.SIGTERM
+    assert len(session.exec("s0", ["ovs-vsctl", "list-br"]).stdout.split()) == 4
+
+
+def test_popen_is_ended_by_its_stand_ins_end(session: testbed.Session) -> None:
+    word = uuid.uuid4().hex
+    program = session.popen("h2", ["sh", "-c", f"sleep 1000; : {word}"])
+    limit = time.monotonic() + 10
+    while not _running(session, word) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert _running(session, word)
+    program.kill()
+    program.wait(5)
+    while _running(session, word) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not _running(session, word)
+    with pytest.raises(TimeLimitError, match="not done after"):
+        session.exec("h2", ["sleep", "1000"], timeout_s=0.2)
+
+
+def _running(session: testbed.Session, word: str) -> bool:
+    """Whether a process of the sandbox has the word among its own; the one that looks does not spell it out."""
+    looking = f"grep -la '{word[:8]}''{word[8:]}' /proc/[0-9]*/cmdline"
+    return "cmdline" in session.exec("s0", ["sh", "-c", looking]).stdout
+
+
+def test_failed_link_takes_its_packets_until_it_is_restored(session: testbed.Session) -> None:
+    assert session.ping("h0", "h1").received == 3
+    began = time.monotonic()
+    assert began <= session.fail("s0->s1") <= time.monotonic()
+    assert session.ping("h0", "h1", wait_s=0.2).loss == 1
+    assert session.ping("h0", "h3").received == 3
+    with pytest.raises(InputError, match="no fault stands"):
+        session.restore("s1->s2")
+    session.restore("s0->s1")
+    assert session.ping("h0", "h1").received == 3
+
+
+def test_switches_have_end_points_of_their_own(session: testbed.Session) -> None:
+    assert session.ping("s0", "s2").received == 3
+
+
+def test_threads_call_at_once(session: testbed.Session) -> None:
+    found: list[Any] = [None] * 8
+
+    def call(number: int) -> None:
+        found[number] = session.ping(f"h{number % 4}", f"h{(number + 1) % 4}", every_s=0.1).received
+        session.counters()
+
+    began = time.monotonic()
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [3] * 8
+    assert time.monotonic() - began < 8 * 0.2 + 3
+
+
+def test_interrupted_call_leaves_the_network_up(session: testbed.Session) -> None:
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        session.exec("h0", ["sleep", "1000"])
+    assert session.ping("h0", "h1").received == 3
+
+
+def test_installed_route_carries_the_pairs_packets(session: testbed.Session) -> None:
+    def over(first: str) -> int:
+        before = session.counters()
+        session.ping("h0", "h1", 5, every_s=0.1)
+        after = session.counters()
+        return after["s0", first, 0].packets - before["s0", first, 0].packets
+
+    assert over("s1") == 5
+    network = testbed.network("ring:4")
+    links = [link for link in network.links if {link.source, link.target} != {"s0", "s1"}]
+    from dataclasses import replace
+    from fractions import Fraction
+
+    around = testbed.route(replace(network, links=tuple(links)), "h0", "h1", "single")
+    loads = {link.id: load for link, load in zip(links, around.loads, strict=True)}
+    route = replace(around, network=network, loads=tuple(loads.get(link.id, Fraction(0)) for link in network.links))
+    installed = session.install(route)
+    assert installed.rules > 0 and over("s3") == 5 and over("s1") == 0
+    session.install(testbed.route(network, "h0", "h1", "single"))
+    assert over("s1") == 5
+
+
+def test_capture_holds_what_arrived(session: testbed.Session, tmp_path: Path) -> None:
+    with session.capture("h0->s0", tmp_path / "link.pcap") as recording:
+        session.ping("h0", "h2", 4, every_s=0.1)
+    assert recording.path.stat().st_size == 24 + 4 * (16 + 98)
+
+
+def test_stream_over_a_session_is_judged_as_the_commands_is(session: testbed.Session) -> None:
+    outcome = session.stream("s0", "s2", faults=["s0->s1@1.8-2.6"], duration_s=3.4, rate_pps=200)
+    assert outcome.verdict.invalid is not None or outcome.passed, outcome.verdict.to_json()["failed"]
+    assert outcome.document["fabric"] == "emulation" and outcome.rows[0]["link"] == "s0->s1"
+    assert session.ping("h0", "h2").received == 3
+
+
+def test_bulk_over_a_session_verifies_every_message(session: testbed.Session) -> None:
+    outcome = session.bulk(message_bytes=50_000, injected=5)
+    assert outcome.document["verified"] and outcome.document["transfers"] == 12
+    assert session.ping("h0", "h2").received == 3
+    session.fail("s0->s1")
+    with pytest.raises(InputError, match="stands"):
+        session.bulk(message_bytes=50_000)
+    session.restore("s0->s1")
+
+
+def test_plan_of_another_network_is_refused(session: testbed.Session) -> None:
+    with pytest.raises(InputError, match="no host 'h9'"):
+        session.exec("h9", ["true"])
+    with pytest.raises(InputError, match=r"is up here|this session holds"):
+        session.install(testbed.route("ring:5", "h0", "h1"))
+
+
+def test_exec_and_attach_reach_a_session(session: testbed.Session) -> None:
+    def said(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*COMMAND, *words], input=text, capture_output=True, text=True, timeout=60, check=False)
+
+    assert session.name in json.loads(said("attach", "--json").stdout)["networks"]
+    done = said("exec", session.name, "h1", "--", "sh", "-c", "cat; exit 5", text="through")
+    assert (done.returncode, done.stdout) == (5, "through")
+    wrong = said("exec", "nobody", "h1", "--", "true")
+    assert wrong.returncode == 2 and "no network named 'nobody' is up" in wrong.stderr
+    prompt = said("attach", session.name, text="h0 ping -c 1 -W 1 10.0.0.2\nfault s0->s1\nrestore s0->s1\nnonsense\n")
+    assert "1 received" in prompt.stdout and "s0->s1 restored" in prompt.stdout
+    assert prompt.returncode == 2 and "unknown command 'nonsense'" in prompt.stderr
+
+
+def test_run_from_an_ordinary_process_builds_a_sandbox_of_its_own() -> None:
+    plan = testbed.stream_plan("ring:4", "s0", "s2", faults="none", duration_s=1.5, rate_pps=200)
+    told: list[str] = []
+    outcome = testbed.run(plan, "emulation", progress=lambda progress: told.append(progress.doing))
+    assert outcome.fabric == "emulation" and len(outcome.measurements.sent.time_s) >= 290
+    assert "streaming" in told
+
+
+@pytest.mark.parametrize("user", ["own", "ordinary"])
+def test_killed_owner_leaves_nothing(user: str, tmp_path: Path) -> None:
+    if user == "ordinary" and os.geteuid() != 0:
+        pytest.skip("runs as an ordinary user already")
+    name, value = "TESTBED_TEST_MARK", uuid.uuid4().hex
+    pcap = tmp_path / "link.pcap" if user == "own" else Path("/mnt/home/link.pcap")
+    words = [sys.executable, "-c", OWNER, f"killed-{value[:8]}", str(pcap)]
+    before = {path.name for path in Path("/sys/class/net").iterdir()}
+    owner = subprocess.Popen(
+        words if user == "own" else as_ordinary_user(words),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, name: value, "TMPDIR": str(tmp_path) if user == "own" else "/tmp", "PYTHONPATH": str(ROOT)},
+    )
+    assert owner.stdout is not None and owner.stdin is not None
+    assert owner.stdout.readline() == "READY 0 1\n"
+    assert len(marked_processes(f"{name}={value}")) > 6
+    owner.kill()
+    owner.wait()
+    assert wait_until_gone(f"{name}={value}") == []
+    assert f"killed-{value[:8]}" not in Path("/proc/net/unix").read_text()
+    assert {path.name for path in Path("/sys/class/net").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == (["link.pcap"] if user == "own" else [])
+    owner.stdin.close()
+    owner.stdout.close()
+
+
+def test_session_whose_sandbox_was_killed_says_so() -> None:
+    with testbed.session("ring:3") as held:
+        os.kill(held._process.pid, signal.SIGKILL)
+        limit = time.monotonic() + 10
+        with pytest.raises(SessionError, match=r"not up any more|has gone"):
+            while time.monotonic() < limit:
+                held.counters()
+
+
+def test_name_that_is_taken_is_refused() -> None:
+    name = f"twice-{uuid.uuid4().hex[:8]}"
+    with testbed.session("ring:3", name=name), pytest.raises(InputError, match="is up already"):
+        testbed.session("ring:3", name=name)

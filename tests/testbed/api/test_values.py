@@ -1,0 +1,147 @@
+"""The library's calls give what the commands give, and refuse what they cannot use with the testbed's own errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import testbed
+from testbed.errors import InputError, TestbedError, UsageError
+from testbed.scheduling import liquid_schedule
+from tests.helpers.paths import ROOT
+from topologies.errors import TopologyError
+
+WRONG: list[Callable[[], Any]] = [
+    lambda: liquid_schedule([[0, 1], [1, 2]]),  # type: ignore[arg-type]
+    lambda: testbed.schedule([["a", "b"]]),  # type: ignore[arg-type]
+    lambda: testbed.schedule("crossbar:2", seed="x"),  # type: ignore[arg-type]
+    lambda: testbed.network(5),  # type: ignore[arg-type]
+    lambda: testbed.route("ring:4", 1, "s2"),  # type: ignore[arg-type]
+    lambda: testbed.route("ring:4", "s0", "s2", None),  # type: ignore[arg-type]
+    lambda: testbed.route("ring:4", "s0", "s2", layers="2"),  # type: ignore[arg-type]
+    lambda: testbed.traffic("ring:4", 7),  # type: ignore[arg-type]
+    lambda: testbed.traffic("ring:4", [(1, 2)]),  # type: ignore[list-item]
+    lambda: testbed.block_size("20", 0.1),  # type: ignore[arg-type]
+    lambda: testbed.block_size(20, None),  # type: ignore[arg-type]
+    lambda: testbed.run({"plan": 1}),
+    lambda: testbed.stream_plan("ring:4", "s0", "s2", rate="fast"),
+    lambda: testbed.stream_plan("ring:4", "s0", "s2", rate_pps="fast"),
+    lambda: testbed.stream_plan("ring:4", "s0", "s2", faults=[5]),
+    lambda: testbed.bulk_plan("crossbar:2", message_bytes="1"),
+    lambda: testbed.data_frame("ring:4"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_value_of_the_wrong_kind_is_a_usage_error_of_one_line(number: int) -> None:
+    with pytest.raises(UsageError) as error:
+        WRONG[number]()
+    assert ("\n" not in str(error.value) and "give" in str(error.value)) or "there are" in str(error.value)
+    assert isinstance(error.value, (TypeError, ValueError)) and error.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: testbed.network("rnig:4"),
+        lambda: testbed.route("ring:4", "s0", "s9"),
+        lambda: testbed.route("ring:4", "s0", "s2", "capilary"),
+        lambda: testbed.schedule("crossbar:2", "liqid"),
+        lambda: testbed.schedule("crossbar:2", seed=-1),
+        lambda: testbed.traffic("ring:4", "none"),
+        lambda: testbed.traffic("ring:4", [("h0",)]),  # type: ignore[list-item]
+        lambda: testbed.block_size(20, 0.1, labels="none"),  # type: ignore[arg-type]
+        lambda: testbed.block_size(20, [(0, 70000)], labels="stratified"),
+        lambda: testbed.block_size(20, 1.5),
+        lambda: testbed.bulk_plan("crossbar:2", switching="both"),  # type: ignore[arg-type]
+        lambda: testbed.run(testbed.bulk_plan("crossbar:2"), "cloud"),  # type: ignore[arg-type]
+    ],
+)
+def test_value_out_of_range_is_an_error_of_ours(call: Callable[[], Any]) -> None:
+    from fec import FecError
+
+    with pytest.raises((InputError, TopologyError, FecError)):
+        call()
+
+
+def test_every_name_is_there_and_another_is_an_attribute_error() -> None:
+    for name in testbed.__all__:
+        assert getattr(testbed, name) is not None and name in dir(testbed)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        testbed.nothing  # noqa: B018
+
+
+def test_import_alone_imports_nothing_else() -> None:
+    script = "import sys; before = set(sys.modules); import testbed; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "numpy" not in done.stdout and "testbed.api" not in done.stdout
+
+
+def test_stratified_blocks_of_an_interval_are_no_longer_than_random_ones() -> None:
+    assert testbed.block_size(20, Fraction(1, 10), labels="stratified") < testbed.block_size(20, 0.1) == 32
+
+
+def test_script_of_twenty_lines_gives_the_commands_json() -> None:
+    script = ROOT / "examples" / "one_stream.py"
+    assert len(script.read_text().splitlines()) <= 20
+    ours = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=ROOT)
+    words = [
+        "stream",
+        "swiss-t1",
+        "--from",
+        "s1",
+        "--to",
+        "s6",
+        "--links",
+        "3",
+        "--fabric",
+        "simulator",
+        "--json",
+        "--results",
+    ]
+    command = [sys.executable, "-m", "testbed.cli", *words]
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as results:
+        theirs = subprocess.run([*command, results], capture_output=True, text=True, check=False, cwd=ROOT)
+    document = json.loads(theirs.stdout)
+    del document["results"]  # where the command kept the run
+    assert json.loads(ours.stdout) == document
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        lambda: testbed.bulk_plan("crossbar:3", message_bytes=10_000),
+        lambda: testbed.download_plan("ring:4", "s0", "s2", file_bytes=200_000),
+        lambda: testbed.striping_plan("crossbar:4", 2, 2, file_bytes=20_000),
+        lambda: testbed.wavelength_plan("optical-cloud:graph=ring:4,wavelengths=2"),
+    ],
+)
+def test_every_workload_runs_on_the_simulator_to_a_verdict(plan: Callable[[], Any]) -> None:
+    outcome = testbed.run(plan(), "simulator")
+    assert outcome.fabric == "simulator" and outcome.verdict.checks and outcome.verdict.invalid is None
+    assert json.loads(json.dumps(outcome.document))["verdict"]["passed"] == outcome.passed
+
+
+def test_tables_have_a_row_an_item() -> None:
+    pandas = pytest.importorskip("pandas")
+    route = testbed.route("ring:4", "s0", "s2")
+    frame = testbed.data_frame(route)
+    assert isinstance(frame, pandas.DataFrame) and frame.load_float.tolist() == [0.5] * 4
+    assert len(testbed.data_frame(testbed.network("ring:4"))) == 16
+    assert testbed.data_frame(testbed.schedule("crossbar:2")).groupby("frame").size().tolist() == [2, 2]
+
+
+def test_plan_that_no_fabric_runs_is_refused() -> None:
+    plan = testbed.metapath_plan("torus:3x3", "h0_0", "h1_1", faults="none")
+    with pytest.raises(TestbedError, match="switches only"):
+        testbed.run(plan, "simulator")
+    assert replace(plan, seed=2).seed == 2
