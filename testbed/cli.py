@@ -33,6 +33,7 @@ COMMANDS = {
     "run": "striping",
     "sfio": "striping",
     "schema": "network",
+    "plugins": "network",
     "doctor": "network",
 }
 """Each command and the folder of ``testbed.commands`` in which it lies, in the order of --help."""

@@ -18,6 +18,7 @@ from topologies.files.formats import is_there, read_network_file, read_topohub, 
 from topologies.manet import Walk, manet
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud
+from topologies.registry import Registry
 from topologies.swiss_t1 import checked_allocation, swiss_t1
 from topologies.torus import mesh, ring, torus
 from topologies.worked_examples import (
@@ -80,12 +81,14 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
     if not isinstance(name_or_path, str):
         return read_network_file(Path(name_or_path))
     family, colon, words = name_or_path.partition(":")
-    entry = _BY_NAME.get(family)
+    entry = _own(family)
     if entry is None:
         if is_there(name_or_path) or _looks_like_a_file(name_or_path):
             return read_network_file(name_or_path)
+        entry = FAMILIES.find(family)
+    if entry is None:
         raise TopologyError(
-            f"network {shortened(name_or_path)!r}: neither a catalogue name nor a file; {_nearest(family, _BY_NAME, 'testbed topology list shows all names')}"
+            f"network {shortened(name_or_path)!r}: neither a catalogue name nor a file; {_nearest(family, dict.fromkeys(FAMILIES.names()), 'testbed topology list shows all names')}"
         )
     if family == "topohub":
         return read_topohub(words)
@@ -101,7 +104,13 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
 
 def catalogue() -> tuple[CatalogueEntry, ...]:
     """Every family, in the order of ``testbed topology list``."""
-    return _ENTRIES
+    found = (FAMILIES.find(name) for name in FAMILIES.names())
+    return tuple(entry for entry in found if entry is not None)
+
+
+def _own(family: str) -> CatalogueEntry | None:
+    """Ours alone: a file is not hidden by what other packages call their families."""
+    return FAMILIES.find(family) if family in FAMILIES.own_names() else None
 
 
 def _parse_values(entry: CatalogueEntry, words: str) -> Values:
@@ -330,4 +339,12 @@ _ENTRIES = (
         build=read_topohub,
     ),
 )
-_BY_NAME = {entry.name: entry for entry in _ENTRIES}
+
+
+def _check_entry(thing: object) -> str | None:
+    return None if isinstance(thing, CatalogueEntry) else "it is no topologies.catalog.CatalogueEntry"
+
+
+FAMILIES: Registry[CatalogueEntry] = Registry("testbed.topologies", "family of networks", _check_entry)
+for _entry in _ENTRIES:
+    FAMILIES.register(_entry.name, _entry)

@@ -14,6 +14,7 @@ from typing import Any
 from topologies.errors import NoPathError, TopologyError
 from topologies.fat_tree import switch_name, with_digit
 from topologies.network import LinkId, Network
+from topologies.registry import Registry, function_check
 from topologies.torus import grid_name
 
 Path = tuple[LinkId, ...]
@@ -48,12 +49,13 @@ def static_routing(network: Network, method: str | None = None) -> StaticRouting
     """
     if method is None:
         named = network.attributes.get("routing")
-        method = named if isinstance(named, str) and named in METHODS else "shortest-path"
-    build = METHODS.get(method)
+        method = named if isinstance(named, str) and STATIC_ROUTINGS.find(named) is not None else "shortest-path"
+    build = STATIC_ROUTINGS.find(method)
     if build is None:
-        near = difflib.get_close_matches(method, METHODS, n=1) or list(METHODS)
+        known = STATIC_ROUTINGS.names()
+        near = difflib.get_close_matches(method, known, n=1) or list(known)
         raise TopologyError(f"routing {method!r} is unknown; did you mean {' or '.join(near)}?")
-    return build(network)
+    return _of_pair_function(network, method, build)
 
 
 def shortest_path_routing(network: Network) -> StaticRouting:
@@ -291,10 +293,20 @@ def _lowest_keys(network: Network) -> dict[tuple[str, str], LinkId]:
     return joins
 
 
-METHODS: Mapping[str, Callable[[Network], StaticRouting]] = {
-    "table": table_routing,
-    "dimension-order": dimension_order_routing,
-    "d-mod-k": d_mod_k_routing,
-    "shortest-path": shortest_path_routing,
-}
-"""Routing method -> its builder, which takes the network."""
+def _of_pair_function(network: Network, method: str, build: Builder) -> StaticRouting:
+    """What a builder gives, as a StaticRouting: plug-ins may give a plain function of source and destination."""
+    found = build(network)
+    if isinstance(found, StaticRouting):
+        return found
+    return StaticRouting(method=method, network=network, find=found)
+
+
+Builder = Callable[[Network], StaticRouting | Callable[[str, str], Path]]
+STATIC_ROUTINGS: Registry[Builder] = Registry(
+    "testbed.interconnect_routings", "static routing", function_check("a network")
+)
+"""Routing method -> its builder, which takes the network; raises TopologyError for a network that it has no data for."""
+STATIC_ROUTINGS.register("table", table_routing)
+STATIC_ROUTINGS.register("dimension-order", dimension_order_routing)
+STATIC_ROUTINGS.register("d-mod-k", d_mod_k_routing)
+STATIC_ROUTINGS.register("shortest-path", shortest_path_routing)

@@ -53,7 +53,8 @@ def _fabric(workload: Workload[Any, Any], asked: Fabric | None) -> Fabric:
         asked = "simulator" if workload.emulate is None else "emulation"
     chosen = choose_fabric(asked, quiet=True)
     if (workload.emulate if chosen == "emulation" else workload.simulate) is None:
-        raise CapabilityError(f"workload {workload.name!r} does not run on the fabric {chosen!r}")
+        where = "on switches only" if chosen == "simulator" else "in virtual time only"
+        raise CapabilityError(f"a plan of the workload {workload.name!r} runs {where}, not on the fabric {chosen!r}")
     return "emulation" if chosen == "emulation" else "simulator"
 
 

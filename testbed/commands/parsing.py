@@ -65,6 +65,7 @@ def reported(action: Callable[[], int]) -> int:
     """Run the action; an error that it is meant to raise becomes one line on stderr and its exit code."""
     from testbed.errors import TestbedError
     from topologies.errors import TopologyError
+    from topologies.registry import PluginError
 
     try:
         code = action()
@@ -72,7 +73,7 @@ def reported(action: Callable[[], int]) -> int:
         return code
     except TestbedError as error:
         return _complain(str(error), error.exit_code)
-    except TopologyError as error:
+    except (TopologyError, PluginError) as error:
         return _complain(str(error), 2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

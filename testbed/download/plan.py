@@ -8,8 +8,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from fec.adapters.raptorq_blocks import RaptorQBlocks
-from fec.code.block_codes import ReedSolomonBlocks
 from fec.protocol.large_blocks import (
     HEADER,
     BlockCode,
@@ -18,6 +16,7 @@ from fec.protocol.large_blocks import (
     LargeBlockSender,
 )
 from fec.redundancy.labels import StratifiedLabels
+from testbed.download.codes import block_code
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS, LabelSplit
 from topologies.network import LinkId, Network
@@ -25,10 +24,6 @@ from topologies.network import LinkId, Network
 FRAME_OVERHEAD_BYTES = 14 + 20 + 8 + HEADER.size
 FILL = 0.95
 """Share of the last kilometre's rate that is asked for: what is more would only stand in its queue."""
-CODES: dict[str, type[RaptorQBlocks] | type[ReedSolomonBlocks]] = {
-    "raptorq": RaptorQBlocks,
-    "reed-solomon": ReedSolomonBlocks,
-}
 RETURN_LABELS = (LABELS // 4, LABELS * 3 // 4)
 """One label in each half of the label space: every acknowledgement goes both ways."""
 
@@ -64,7 +59,7 @@ class DownloadPlan:
         return self.network.links[self.network.link_index[self.last_link]].capacity_bps
 
     def block_code(self) -> BlockCode:
-        return CODES[self.code]()
+        return block_code(self.code)
 
     def file(self) -> bytes:
         """The content, from the seed alone."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fec.protocol.large_blocks import LargeBlockParameters
-from testbed.download.plan import CODES, FILL, FRAME_OVERHEAD_BYTES, DownloadPlan
+from testbed.download.codes import block_code
+from testbed.download.plan import FILL, FRAME_OVERHEAD_BYTES, DownloadPlan
 from testbed.download.prediction import predict
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
@@ -36,8 +37,7 @@ class DownloadOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.file_bytes <= MAX_BYTES:
             raise InputError(f"file of {self.file_bytes} bytes; give 1 to {MAX_BYTES}")
-        if self.code not in CODES:
-            raise InputError(f"code {self.code!r}; choose one of {', '.join(CODES)}")
+        block_code(self.code)
 
     def parameters(self, slowest_bps: float) -> LargeBlockParameters:
         """Of the sender: paced to fill the last kilometre, and where packets are lost up to what the slowest link carries."""

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field
 
 from testbed.errors import InputError
+from topologies.routing_tables import STATIC_ROUTINGS
 
 TICKS_PER_S = 10**11
 """A tick is 10 ps. Times are whole ticks, so both engines order events alike."""
@@ -199,12 +200,14 @@ class SimulationParameters:
     def __post_init__(self) -> None:
         for name, value, words in (
             ("model", self.model, HOP_MODELS),
-            ("routing", self.routing, ROUTINGS),
             ("deadlock", self.deadlock, DEADLOCKS),
             ("arbitration", self.arbitration, ARBITRATIONS),
         ):
             if value not in words:
                 raise InputError(f"simulation: {name} {value!r}; give one of {', '.join(words)}")
+        if self.routing not in ROUTINGS and STATIC_ROUTINGS.find(self.routing) is None:
+            known = dict.fromkeys((*ROUTINGS, *STATIC_ROUTINGS.names()))
+            raise InputError(f"simulation: routing {self.routing!r}; give one of {', '.join(known)}")
         self._check_sizes()
         self._check_channels()
         for name in ("watchdog_s", "drain_s"):

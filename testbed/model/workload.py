@@ -30,13 +30,15 @@ class Judgement:
 @dataclass(frozen=True, kw_only=True)
 class Workload(Generic[P, M]):
     """``simulate`` and ``emulate`` carry out a plan in virtual time and on switches (None: not there); ``emulate`` is called
-    inside the sandbox only. Both give the same kind of measurements, which ``judge`` holds against the plan's predictions."""
+    inside the sandbox only. Both give the same kind of measurements, which ``judge`` holds against the plan's predictions. ``example`` makes a small plan that
+    passes on the simulator: what the suite for workloads runs."""
 
     name: str
     plan: type[P]
     judge: Callable[[P, M], Judgement]
     simulate: Callable[[P, ReportProgress | None], M] | None = None
     emulate: Callable[[P, ReportProgress | None], M] | None = None
+    example: Callable[[], P] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

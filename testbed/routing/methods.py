@@ -5,9 +5,10 @@ The linear programmes (thesis-loop, least-fec:T) load scipy when they are first 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
-from testbed.errors import InputError
+from testbed.errors import InputError, TestbedError
 from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import (
     all_disjoint_paths,
@@ -18,7 +19,9 @@ from testbed.routing.baselines import (
     single_path,
 )
 from testbed.routing.capillary.route import capillary_route
+from topologies.errors import TopologyError
 from topologies.network import Network
+from topologies.registry import PluginError, Registry, function_check
 
 RoutingMethod = Callable[[Network, str, str], SplitRoute]
 
@@ -33,51 +36,41 @@ def _thesis_loop(network: Network, source: str, sink: str) -> SplitRoute:
     return thesis_route(network, source, sink)
 
 
-ROUTING_METHODS: Mapping[str, RoutingMethod] = {
-    "single": single_path,
-    "ecmp": ecmp,
-    "disjoint-2": _two_disjoint_paths,
-    "disjoint-all": all_disjoint_paths,
-    "max-flow": max_flow,
-    "min-cost": cheapest_max_flow,
-    "capillary": capillary_route,
-    "thesis-loop": _thesis_loop,
-}
-"""The methods without a number; ``disjoint:k`` and ``capillary:K`` (K layers) take one, ``least-fec:T`` a tolerance."""
-
-NUMBERED_METHODS: Mapping[str, Callable[[Network, str, str, int], SplitRoute]] = {
-    "disjoint": disjoint_paths,
-    "capillary": capillary_route,
-}
-
-METHOD_NAMES = (*ROUTING_METHODS, "disjoint:k", "capillary:K", "least-fec:T")
-
-
 def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
     """The routing of that name; ``layers`` is another way to say the K of ``capillary:K``.
 
-    Raises InputError for an unknown name, for a number that is none or below 1, and for layers of other methods.
+    Raises InputError for an unknown name, for a number that is none or below 1, and for layers of other methods; PluginError for
+    a plug-in that cannot be used.
     """
-    name, colon, text = method.partition(":")
-    if name == "least-fec" and layers is None:
-        return _least_fec(text)
-    if name not in (NUMBERED_METHODS if colon else ROUTING_METHODS):
-        raise InputError(f"routing method {method!r} is not known; choose one of {', '.join(METHOD_NAMES)}")
-    number = layers
-    if layers is not None and (name != "capillary" or colon):
-        raise InputError(f"routing method {method!r} takes no layers; only 'capillary' does")
-    if colon:
+    _, colon, text = method.partition(":")
+    found = ROUTINGS.find(method)
+    if found is None:
+        raise InputError(f"routing method {method!r} is not known; choose one of {', '.join(ROUTINGS.names())}")
+    if layers is not None:
+        if method != "capillary":
+            raise InputError(f"routing method {method!r} takes no layers; only 'capillary' does")
+        return routing_method(f"capillary:{layers}")
+    if not colon:
+        routing: RoutingMethod = found
+        return routing
+    made: RoutingMethod = found(text)
+    return made
+
+
+def _numbered(name: str, numbered: Callable[[Network, str, str, int], SplitRoute]) -> Callable[[str], RoutingMethod]:
+    """From the text after the colon to the routing; InputError where it is no whole number of at least 1."""
+
+    def make(text: str) -> RoutingMethod:
         if not (text.isascii() and text.isdigit()) or int(text) < 1:
-            raise InputError(f"routing method {method!r}: {text!r} must be a whole number of at least 1")
+            raise InputError(f"routing method '{name}:{text}': {text!r} must be a whole number of at least 1")
         number = int(text)
-    if number is None:
-        return ROUTING_METHODS[method]
-    numbered = NUMBERED_METHODS[name]
 
-    def route(network: Network, source: str, sink: str) -> SplitRoute:
-        return numbered(network, source, sink, number)
+        def route(network: Network, source: str, sink: str) -> SplitRoute:
+            return numbered(network, source, sink, number)
 
-    return route
+        return route
+
+    return make
 
 
 def _least_fec(tolerance: str) -> RoutingMethod:
@@ -100,6 +93,25 @@ def _least_fec(tolerance: str) -> RoutingMethod:
     return route
 
 
+ROUTINGS: Registry[Callable[..., Any]] = Registry(
+    "testbed.routings", "routing", function_check("network, source and sink"), (TestbedError, TopologyError)
+)
+"""Routings of one flow: functions of network, source and sink; those named with a colon (``disjoint:k``) are functions of the text
+after it that give one."""
+ROUTINGS.register("single", single_path)
+ROUTINGS.register("ecmp", ecmp)
+ROUTINGS.register("disjoint-2", _two_disjoint_paths)
+ROUTINGS.register("disjoint-all", all_disjoint_paths)
+ROUTINGS.register("max-flow", max_flow)
+ROUTINGS.register("min-cost", cheapest_max_flow)
+ROUTINGS.register("capillary", capillary_route)
+ROUTINGS.register("thesis-loop", _thesis_loop)
+ROUTINGS.register("disjoint:k", _numbered("disjoint", disjoint_paths))
+ROUTINGS.register("capillary:K", _numbered("capillary", capillary_route))
+ROUTINGS.register("least-fec:T", _least_fec)
+METHOD_NAMES = ROUTINGS.own_names()
+
+
 def route_by_name(
     network: Network, source: str, sink: str, method: str = "capillary", layers: int | None = None
 ) -> SplitRoute:
@@ -113,4 +125,9 @@ def route_by_name(
     >>> [str(load) for load in route_by_name(pair, "a", "b", "disjoint:3").loads]
     ['1/2', '1/2']
     """
-    return routing_method(method, layers)(network, source, sink)
+    route = routing_method(method, layers)(network, source, sink)
+    if not isinstance(route, SplitRoute) or (route.source, route.sink) != (source, sink):
+        raise PluginError(
+            f"routing method {method!r} gave {type(route).__name__}, no route from {source!r} to {sink!r}"
+        )
+    return route

@@ -5,16 +5,18 @@ A method takes a traffic and returns a schedule: ``f(traffic, *, seed=1, time_li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from testbed.errors import InputError
+from testbed.errors import InputError, TestbedError
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
 from testbed.scheduling.exact.theory_methods import dsatur, exact, identical_order, milp, random_order, round_robin
 from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
+from topologies.errors import TopologyError
+from topologies.registry import PluginError, Registry, function_check
 
 Clock = Callable[[], float]
 
@@ -27,16 +29,19 @@ class SchedulingMethod(Protocol):
     ) -> Schedule: ...
 
 
-SCHEDULING_METHODS: Mapping[str, SchedulingMethod] = {
-    "liquid": liquid_schedule,
-    "exact": exact,
-    "round-robin": round_robin,
-    "random": random_order,
-    "identical": identical_order,
-    "dsatur": dsatur,
-    "milp": milp,
-    "cp-sat": cp_sat_schedule,
-}
+SCHEDULERS: Registry[SchedulingMethod] = Registry(
+    "testbed.schedulers", "scheduler", function_check("a traffic"), (TestbedError, TopologyError)
+)
+SCHEDULERS.register("liquid", liquid_schedule)
+SCHEDULERS.register("exact", exact)
+SCHEDULERS.register("round-robin", round_robin)
+SCHEDULERS.register("random", random_order)
+SCHEDULERS.register("identical", identical_order)
+SCHEDULERS.register("dsatur", dsatur)
+SCHEDULERS.register("milp", milp)
+SCHEDULERS.register("cp-sat", cp_sat_schedule)
+SCHEDULING_METHODS = SCHEDULERS.own_names()
+"""Names of our own methods."""
 
 
 def schedule_by_name(
@@ -46,10 +51,23 @@ def schedule_by_name(
 
     Raises InputError for a method that is not known.
     """
-    if name not in SCHEDULING_METHODS:
-        raise InputError(f"scheduling method {name!r} is not known; choose one of {', '.join(SCHEDULING_METHODS)}")
+    method = SCHEDULERS.find(name)
+    if method is None:
+        raise InputError(f"scheduling method {name!r} is not known; choose one of {', '.join(SCHEDULERS.names())}")
     started = now() if now is not None else None
-    schedule = SCHEDULING_METHODS[name](traffic, seed=seed, time_limit_s=time_limit_s, now=now)
+    schedule = method(traffic, seed=seed, time_limit_s=time_limit_s, now=now)
     seconds = now() - started if now is not None and started is not None else None
-    check_schedule(traffic, schedule)
+    _check(name, traffic, schedule)
     return replace(schedule, seconds=seconds)
+
+
+def _check(name: str, traffic: Traffic, schedule: Schedule) -> None:
+    """PluginError where another package's method gave what is no schedule of the traffic."""
+    if name in SCHEDULING_METHODS:
+        check_schedule(traffic, schedule)
+        return
+    try:
+        check_schedule(traffic, schedule)
+    except InputError as error:
+        package = next((p.title for p in SCHEDULERS.plugins() if p.name == name), name)
+        raise PluginError(f"{package} gave no schedule: {error}") from error

@@ -64,12 +64,25 @@ def _judge_rounds(plan: WavelengthPlan, run: Rounds) -> Judgement:
     return Judgement(verdict=verdict, document=document, rows=rows)
 
 
+def _small_striping() -> StripingPlan:
+    from testbed.api.plans import striping_plan
+
+    return striping_plan("crossbar:4", 2, 2, file_bytes=200_000)
+
+
+def _small_rounds() -> WavelengthPlan:
+    from testbed.api.plans import wavelength_plan
+
+    return wavelength_plan("optical-cloud:graph=ring:4,wavelengths=2")
+
+
 STRIPING = Workload(
     name="striping",
     plan=StripingPlan,
     judge=_judge_striping,
     simulate=_simulate_striping,
     emulate=_emulate_striping,
+    example=_small_striping,
 )
 WAVELENGTHS = Workload(
     name="wavelengths",
@@ -77,4 +90,5 @@ WAVELENGTHS = Workload(
     judge=_judge_rounds,
     simulate=_simulate_rounds,
     emulate=_emulate_rounds,
+    example=_small_rounds,
 )

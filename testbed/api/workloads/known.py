@@ -1,4 +1,4 @@
-"""The workload of a plan: whose class the plan is of."""
+"""The workload of a plan: whose class the plan is of. Ours are registered here, plug-ins come by the group ``testbed.workloads``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from testbed.api.workloads.streams import METAPATH, STREAM
 from testbed.api.workloads.transfers import BULK, DOWNLOAD
 from testbed.errors import UsageError
 from testbed.model.workload import Workload
+from topologies.registry import Registry
 
-WORKLOADS: tuple[Workload[Any, Any], ...] = (STREAM, METAPATH, BULK, DOWNLOAD, STRIPING, WAVELENGTHS)
+
+def _check_workload(thing: object) -> str | None:
+    return None if isinstance(thing, Workload) else "it is no testbed.model.workload.Workload"
+
+
+WORKLOADS: Registry[Workload[Any, Any]] = Registry("testbed.workloads", "workload", _check_workload)
+for _workload in (STREAM, METAPATH, BULK, DOWNLOAD, STRIPING, WAVELENGTHS):
+    WORKLOADS.register(_workload.name, _workload)
 
 
 def workload_of(plan: object) -> Workload[Any, Any]:
-    """UsageError for what is no plan of any workload."""
-    for workload in WORKLOADS:
-        if isinstance(plan, workload.plan):
-            return workload
-    kinds = ", ".join(workload.plan.__name__ for workload in WORKLOADS)
+    """UsageError for what is no plan of any workload; plug-ins are looked for only where it is none of ours."""
+    for names in (WORKLOADS.own_names(), WORKLOADS.names()):
+        for name in names:
+            workload = WORKLOADS.find(name)
+            if workload is not None and isinstance(plan, workload.plan):
+                return workload
+    kinds = ", ".join(w.plan.__name__ for name in WORKLOADS.names() if (w := WORKLOADS.find(name)) is not None)
     raise UsageError(f"plan: got a {type(plan).__name__}; give one of {kinds} (testbed.stream_plan(...) makes one)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from testbed.errors import CapabilityError
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import Judgement, Workload
@@ -34,12 +33,6 @@ def judge_stream(plan: StreamPlan, run: StreamMeasurements) -> Judgement:
     return Judgement(verdict=verdict, document=document, rows=tuple(document["per_fault"]))
 
 
-def _simulate_metapaths(plan: MetapathPlan, report_progress: ReportProgress | None) -> MetapathRun:
-    raise CapabilityError(
-        f"routing {plan.routing} of a stream runs on switches only; the simulator's FT-DRB is testbed simulate --routing ft-drb"
-    )
-
-
 def _emulate_metapaths(plan: MetapathPlan, report_progress: ReportProgress | None) -> MetapathRun:
     from testbed.metapath.emulated.fabric import run_metapath_stream
 
@@ -57,13 +50,30 @@ def _judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
     return Judgement(verdict=verdict, document=document, rows=tuple(document["per_fault"]))
 
 
+def _small_stream() -> StreamPlan:
+    from testbed.api.plans import stream_plan
+
+    return stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
+
+
+def _small_metapaths() -> MetapathPlan:
+    from testbed.api.plans import metapath_plan
+
+    return metapath_plan("torus:3x3", "h0_0", "h1_1", faults="none")
+
+
 STREAM = Workload(
-    name="stream", plan=StreamPlan, judge=judge_stream, simulate=_simulate_stream, emulate=_emulate_stream
+    name="stream",
+    plan=StreamPlan,
+    judge=judge_stream,
+    simulate=_simulate_stream,
+    emulate=_emulate_stream,
+    example=_small_stream,
 )
 METAPATH = Workload(
     name="metapath",
     plan=MetapathPlan,
     judge=_judge_metapaths,
-    simulate=_simulate_metapaths,
     emulate=_emulate_metapaths,
+    example=_small_metapaths,
 )

@@ -57,11 +57,31 @@ def _judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
     return Judgement(verdict=verdict, document=document, rows=tuple(document["faults"]))
 
 
-BULK = Workload(name="bulk", plan=BulkPlan, judge=judge_bulk, simulate=_simulate_bulk, emulate=_emulate_bulk)
+def _small_bulk() -> BulkPlan:
+    from testbed.api.plans import bulk_plan
+
+    return bulk_plan("crossbar:3", message_bytes=100_000)
+
+
+def _small_download() -> DownloadPlan:
+    from testbed.api.plans import download_plan
+
+    return download_plan("swiss-t1", "s1", "s6")
+
+
+BULK = Workload(
+    name="bulk",
+    plan=BulkPlan,
+    judge=judge_bulk,
+    simulate=_simulate_bulk,
+    emulate=_emulate_bulk,
+    example=_small_bulk,
+)
 DOWNLOAD = Workload(
     name="download",
     plan=DownloadPlan,
     judge=_judge_download,
     simulate=_simulate_download,
     emulate=_emulate_download,
+    example=_small_download,
 )

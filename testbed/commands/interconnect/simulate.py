@@ -59,7 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--injection", default="poisson", choices=("poisson", "periodic", "burst"), help="when messages are made")
     add("--burst", type=numbers.count, default=1, metavar="N", help="messages a burst (with --injection burst)")
     add("--in-phase", action="store_true", help="all senders at the same moments (periodic and burst)")
-    add("--routing", choices=("dor", "d-mod-k", "table", "shortest-path", "ft-drb"), help="default: the network's own")
+    add("--routing", help="dor, d-mod-k, table, shortest-path, ft-drb or a plug-in's (default: the network's own)")
     add("--deadlock", default="none", choices=("none", "nac", "virtual-channels"), help="how deadlocks are avoided")
     add(
         "--virtual-channels",

@@ -22,7 +22,7 @@ from testbed.commands.scheduling.schedule_extras import (
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
 from testbed.report.progress_bar import spinner
-from testbed.scheduling.methods import SCHEDULING_METHODS
+from testbed.scheduling.methods import SCHEDULERS
 
 if TYPE_CHECKING:
     from testbed.model.schedule import Schedule
@@ -45,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
     add("--pattern", default="all-to-all", metavar="all-to-all|FILE", help="or a JSON file of pairs [[from, to], ...]")
     add("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
     add("--check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
-    add("--method", default="liquid", choices=tuple(SCHEDULING_METHODS), help="default %(default)s")
+    add("--method", default="liquid", choices=SCHEDULERS.names(), help="default %(default)s")
     add("--time-limit", type=numbers.search_limit, default=60.0, metavar="S", help="seconds (default %(default)g)")
     add("--seed", type=numbers.seed, default=1, help="default 1")
     add_extras(parser)

@@ -9,12 +9,18 @@ import json
 import pkgutil
 import sys
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from typing import Any
 
 from testbed.errors import InputError
+from topologies.registry import Registry
 
-GROUP = "testbed.experiments"
+
+def _check_study(thing: object) -> str | None:
+    lacking = [name for name in ("name", "answers", "does", "main") if not hasattr(thing, name)]
+    return f"it has no {', '.join(lacking)}" if lacking else None
+
+
+EXPERIMENTS: Registry[Any] = Registry("testbed.experiments", "study", _check_study)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -36,9 +42,15 @@ def find_experiments() -> dict[str, Any]:
 
     Our own are the ``STUDY`` of every module below ``experiments``; those of others come in as entry points.
     """
-    found = {study.name: study for study in _own_studies()}
-    found.update({point.name: point.load() for point in entry_points(group=GROUP)})
-    return dict(sorted(found.items()))
+    _fill()
+    return {name: EXPERIMENTS.find(name) for name in sorted(EXPERIMENTS.names())}
+
+
+def _fill() -> None:
+    """Our own studies through the door by which others' come; plug-ins are looked for anew each time."""
+    EXPERIMENTS.forget_plugins()
+    for study in () if EXPERIMENTS.own_names() else _own_studies():
+        EXPERIMENTS.register(study.name, study)
 
 
 def chapters() -> dict[str, int]:
@@ -48,14 +60,16 @@ def chapters() -> dict[str, int]:
 
 def known_experiment(name: str) -> Any:
     """The experiment of that name. Raises InputError, with the nearest name, where there is none."""
-    known = find_experiments()
-    if name not in known:
+    _fill()
+    found = EXPERIMENTS.find(name)
+    if found is None:
+        known = sorted(EXPERIMENTS.names())
         near = difflib.get_close_matches(name, known, n=1)
         raise InputError(
             f"no experiment {name!r}; "
             + (f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none installed'}")
         )
-    return known[name]
+    return found
 
 
 def _own_studies() -> Iterator[Any]:

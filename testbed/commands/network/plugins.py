@@ -1,0 +1,60 @@
+"""``testbed plugins [list | check NAME]``: what other packages add, and the suites that judge it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "plugins",
+        help="what other packages add, and the suites that judge it",
+        description="Routings, schedulers, codes, static routings, networks and workloads: ours, and those of installed packages.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
+    listing = actions.add_parser("list", help="every plug-in with its package, broken ones with the reason")
+    listing.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    listing.set_defaults(run=run_list)
+    checking = actions.add_parser("check", help="judge one by its group's suite; ours too")
+    checking.add_argument("name", metavar="NAME", help="as commands call it")
+    checking.add_argument("--group", metavar="GROUP", help="testbed.routings, ...: where several groups have the name")
+    checking.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    checking.set_defaults(run=run_check)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Exit code 0, also where plug-ins are broken."""
+    from testbed.conformance import registries
+
+    groups = registries()
+    if args.json:
+        print(json.dumps({"groups": {group: _document(registry) for group, registry in groups.items()}}))
+        return 0
+    for group, registry in groups.items():
+        print(f"{group}\n    ours: {', '.join(registry.own_names())}")
+        for plugin in registry.plugins():
+            state = "" if plugin.broken is None else f"; BROKEN: {plugin.broken}"
+            print(f"    {plugin.name} (package {plugin.package}){state}")
+    return 0
+
+
+def _document(registry: Any) -> dict[str, Any]:
+    listed = [{"name": p.name, "package": p.package, "broken": p.broken} for p in registry.plugins()]
+    return {"ours": list(registry.own_names()), "plugins": listed}
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Exit code: the verdict's."""
+    from testbed.commands.runs import show_checks
+    from testbed.conformance import check, group_of
+
+    group = args.group or group_of(args.name)
+    verdict = check(group, args.name)
+    if args.json:
+        print(json.dumps({"group": group, "name": args.name, "verdict": verdict.to_json()}))
+    else:
+        show_checks(verdict)
+    return verdict.exit_code

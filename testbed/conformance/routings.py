@@ -1,0 +1,105 @@
+"""Judges a routing of one flow: exact conservation recomputed here, the certified optimum as a bound, repeatability, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from testbed.conformance.findings import finding, must_raise
+from testbed.errors import InputError
+from testbed.model.routes import SplitRoute
+from testbed.model.verdict import Check
+from testbed.routing.capillary.route import capillary_route
+from testbed.routing.label_split.spraying import spray
+from topologies import Link, Network, load_network
+from topologies.errors import NoPathError, TopologyError
+from topologies.network import Node
+
+Routing = Callable[[Network, str, str], SplitRoute]
+CASES = (
+    ("ring:4", "s0", "s2"),
+    ("ring:5", "h0", "h2"),
+    ("swiss-t1", "s1", "s6"),
+    ("swiss-t1", "t0", "r31"),
+    ("torus:3x3", "s0_0", "s1_1"),
+    ("fat-tree:2,2", "h0", "h3"),
+    ("two-switch", "t1", "r5"),
+)
+"""Networks and the ends of a flow: cycles, parallel links, links that go one way only, hosts and switches as ends."""
+
+
+def routing_checks(routing: Routing) -> list[Check]:
+    """One check a property and network."""
+    found = []
+    for name, source, sink in CASES:
+        network = load_network(name)
+        where = f"{name} {source} to {sink}"
+
+        def route(network: Network = network, source: str = source, sink: str = sink) -> SplitRoute:
+            return routing(network, source, sink)
+
+        found.append(finding(f"{where}: flow is conserved, in exact fractions", lambda route=route: _unsound(route())))
+        found.append(finding(f"{where}: it is read as label intervals", lambda route=route: _unsprayable(route())))
+        found.append(finding(f"{where}: the same twice", lambda route=route: _differs(route(), route())))
+        found.append(finding(f"{where}: no better than the certified optimum", lambda route=route: _too_good(route())))
+    found.append(finding("a sink out of reach is a NoPathError", lambda: _unreachable(routing)))
+    ring = load_network("ring:4")
+    found.append(
+        finding(
+            "an unknown node is an InputError or a TopologyError",
+            lambda: must_raise((InputError, TopologyError), lambda: routing(ring, "s0", "nowhere")),
+        )
+    )
+    return found
+
+
+def _unsound(route: SplitRoute) -> str | None:
+    """Kirchhoff's law at every node, recomputed from the loads alone."""
+    if not all(isinstance(load, (Fraction, int)) for load in route.loads):
+        return "loads must be Fractions"
+    if any(not 0 <= load <= 1 for load in route.loads):
+        return "a load lies outside 0 to 1"
+    for node in route.network.nodes:
+        out = sum(
+            (load for link, load in zip(route.network.links, route.loads, strict=True) if link.source == node.id),
+            Fraction(0),
+        )
+        into = sum(
+            (load for link, load in zip(route.network.links, route.loads, strict=True) if link.target == node.id),
+            Fraction(0),
+        )
+        wanted = 1 if node.id == route.source else -1 if node.id == route.sink else 0
+        if out - into != wanted:
+            return f"node {node.id!r} sends out {out - into} more than it takes in; it should be {wanted}"
+        if node.kind == "host" and node.id not in (route.source, route.sink) and out:
+            return f"host {node.id!r} passes flow on"
+    route.in_flow_order(route.loaded)  # raises where the flow runs in a cycle
+    return None
+
+
+def _unsprayable(route: SplitRoute) -> str | None:
+    split = spray(route)
+    worst = max(abs(float(split.load(i)) - float(load)) for i, load in enumerate(route.loads))
+    return None if worst <= 0.01 else f"labels put {worst:.4f} more or less than the load on a link"
+
+
+def _differs(first: SplitRoute, second: SplitRoute) -> str | None:
+    return None if first.loads == second.loads else "two calls gave two routes; draw from a seed of your own"
+
+
+def _too_good(route: SplitRoute) -> str | None:
+    """No route loads its fullest link less than capillary routing's first layer, which its certificate proves to be the least."""
+    least = max(capillary_route(route.network, route.source, route.sink).utilisations)
+    greatest = max(route.utilisations)
+    return (
+        None if greatest >= least - 1e-12 else f"its fullest link carries {greatest:.6f}, less than the least there is"
+    )
+
+
+def _unreachable(routing: Routing) -> str | None:
+    apart = Network(
+        name="apart",
+        nodes=tuple(Node(id=node, kind="switch") for node in "abc"),
+        links=(Link(source="a", target="b"), Link(source="b", target="a")),
+    )
+    return must_raise((NoPathError,), lambda: routing(apart, "a", "c"))

@@ -1,0 +1,86 @@
+"""The suite of each group of plug-ins, and the registries in which they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from testbed.conformance.codes import code_checks
+from testbed.conformance.families import family_checks, workload_checks
+from testbed.conformance.routings import routing_checks
+from testbed.conformance.schedulers import scheduler_checks
+from testbed.conformance.static_routings import static_routing_checks
+from testbed.errors import InputError
+from testbed.model.verdict import Check, Verdict
+from topologies.registry import Registry
+
+
+def registries() -> dict[str, Registry[Any]]:
+    """Group -> its registry, in the order in which they are listed."""
+    from testbed.api.workloads.known import WORKLOADS
+    from testbed.download.codes import CODES
+    from testbed.routing.methods import ROUTINGS
+    from testbed.scheduling.methods import SCHEDULERS
+    from topologies.catalog import FAMILIES
+    from topologies.routing_tables import STATIC_ROUTINGS
+
+    listed: list[Registry[Any]] = [ROUTINGS, SCHEDULERS, CODES, STATIC_ROUTINGS, FAMILIES, WORKLOADS]
+    return {registry.group: registry for registry in listed}
+
+
+def check(group: str, name: str) -> Verdict:
+    """Judge what is registered there by the group's suite; takes seconds. InputError for an unknown group or name.
+
+    >>> check("testbed.routings", "single").passed
+    True
+    """
+    found = registries()
+    if group not in found:
+        raise InputError(f"group {group!r}; give one of {', '.join(found)}")
+    thing = found[group].find(name)
+    if thing is None:
+        raise InputError(f"{group}: there is no {name!r}; there are {', '.join(found[group].names())}")
+    if ":" in name and group == "testbed.routings":
+        thing = _with_parameter(thing, name.partition(":")[2])
+    return Verdict(checks=tuple(_checks(group, name, thing)))
+
+
+def group_of(name: str) -> str:
+    """The group in which that name is; InputError where it is in none or in several."""
+    groups = [
+        group for group, registry in registries().items() if name in registry.names() or _is_broken(registry, name)
+    ]
+    if len(groups) != 1:
+        where = "no group has it" if not groups else f"it is in {', '.join(groups)}; say which by --group"
+        raise InputError(f"plug-in {name!r}: {where}; testbed plugins lists all")
+    return groups[0]
+
+
+def _is_broken(registry: Registry[Any], name: str) -> bool:
+    return any(plugin.name == name for plugin in registry.plugins())
+
+
+def _with_parameter(make: Callable[[str], Any], text: str) -> Any:
+    """The routing for the text after the colon, or, where that only says what stands there, for a usual number."""
+    for number in (text, "2", "0.05"):
+        try:
+            return make(number)
+        except InputError as error:
+            wrong = error
+    raise wrong
+
+
+def _checks(group: str, name: str, thing: Any) -> list[Check]:
+    match group.removeprefix("testbed."):
+        case "routings":
+            return routing_checks(thing)
+        case "schedulers":
+            return scheduler_checks(thing)
+        case "codes":
+            return code_checks(thing)
+        case "interconnect_routings":
+            return static_routing_checks(name, thing)
+        case "topologies":
+            return family_checks(thing)
+        case _:
+            return workload_checks(thing)

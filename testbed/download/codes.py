@@ -1,0 +1,29 @@
+"""Codes for large blocks by name: ours, and those of other packages (group ``testbed.codes``).
+
+A code is a class, or a function without arguments, whose value is a ``fec.protocol.large_blocks.BlockCode``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fec.adapters.raptorq_blocks import RaptorQBlocks
+from fec.code.block_codes import ReedSolomonBlocks
+from fec.errors import FecError
+from fec.protocol.large_blocks import BlockCode
+from testbed.errors import InputError, TestbedError
+from topologies.registry import Registry, function_check
+
+CODES: Registry[Callable[[], BlockCode]] = Registry(
+    "testbed.codes", "code", function_check("no argument"), (TestbedError, FecError)
+)
+CODES.register("raptorq", RaptorQBlocks)
+CODES.register("reed-solomon", ReedSolomonBlocks)
+
+
+def block_code(name: str) -> BlockCode:
+    """A code of that name. InputError for an unknown one."""
+    make = CODES.find(name)
+    if make is None:
+        raise InputError(f"code {name!r}; choose one of {', '.join(CODES.names())}")
+    return make()

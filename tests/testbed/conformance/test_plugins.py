@@ -1,0 +1,251 @@
+"""Other packages add routings, schedulers and more through our own doors, are judged by our suites, and take nothing down."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from testbed.conformance import check, registries
+from testbed.conformance.codes import code_checks
+from testbed.conformance.routings import routing_checks
+from testbed.conformance.schedulers import scheduler_checks
+from testbed.conformance.static_routings import static_routing_checks
+from testbed.errors import InputError
+from testbed.model.schedule import Schedule
+from testbed.routing import route_by_name, single_path
+from testbed.routing.methods import ROUTINGS
+from testbed.scheduling.methods import schedule_by_name
+from tests.helpers.paths import ROOT
+from topologies.registry import PluginError, Registry
+from topologies.routing_tables import STATIC_ROUTINGS
+
+OURS = [(group, name) for group, registry in registries().items() for name in registry.own_names()]
+
+
+@pytest.mark.parametrize(("group", "name"), OURS)
+def test_what_is_built_in_passes_the_suite_of_its_group(group: str, name: str) -> None:
+    verdict = check(group, name)
+    assert verdict.passed, [f"{c.name}: {c.detail}" for c in verdict.checks if not c.passed]
+
+
+def wrong(checks: list[Any]) -> str:
+    return "; ".join(f"{c.name}: {c.detail}" for c in checks if not c.passed)
+
+
+def _half(network: Any, source: str, sink: str) -> Any:
+    found = single_path(network, source, sink)
+    broken = object.__new__(type(found))
+    broken.__dict__.update(found.__dict__ | {"loads": tuple(load / 2 for load in found.loads)})
+    return broken
+
+
+def _by_chance(network: Any, source: str, sink: str, calls: list[int] = []) -> Any:  # noqa: B006 - counts its calls
+    calls.append(1)
+    return route_by_name(network, source, sink, "single" if len(calls) % 2 else "capillary")
+
+
+@pytest.mark.parametrize(
+    ("routing", "says"),
+    [
+        (_half, "sends out 1/2 more"),
+        (_by_chance, "two calls gave two routes"),
+        (lambda network, source, sink: single_path(network, sink, source), "flow is conserved"),
+        (lambda network, source, sink: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_wrong_routing_fails_its_suite(routing: Callable[..., Any], says: str) -> None:
+    checks = routing_checks(routing)
+    if says == "flow is conserved":  # the other way round is a sound route of another pair
+        with pytest.raises(PluginError, match="no route from"):
+            ROUTINGS.register("backwards", routing)
+            route_by_name(*_ring(), "backwards")
+        return
+    assert says in wrong(checks)
+
+
+def _ring() -> tuple[Any, str, str]:
+    from topologies import load_network
+
+    return load_network("ring:4"), "s0", "s1"
+
+
+def _one_frame(traffic: Any, **_: Any) -> Schedule:
+    return Schedule.of(np.zeros(len(traffic), dtype=np.int32), traffic.bottleneck_load, method="one")
+
+
+def _boasting(traffic: Any, **options: Any) -> Schedule:
+    return replace(schedule_by_name(traffic, "round-robin", **options), proved="no-liquid-schedule")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "says"),
+    [(_one_frame, "both use link"), (_boasting, "there is one"), (lambda t, **_: t, "UsageError")],
+)
+def test_wrong_scheduler_fails_its_suite(scheduler: Any, says: str) -> None:
+    assert says in wrong(scheduler_checks(scheduler))
+
+
+class Repeating:
+    """No code at all: symbol n is source symbol n mod K."""
+
+    name, most_symbols, excess = "repeating", 1000, 0
+
+    def encoder(self, data: bytes, symbol_bytes: int) -> Any:
+        symbols = [data[at : at + symbol_bytes] for at in range(0, len(data), symbol_bytes)]
+
+        class Encoder:
+            def symbol(self, number: int) -> bytes:
+                return symbols[number % len(symbols)]
+
+        return Encoder()
+
+    def decoder(self, symbols: int, symbol_bytes: int) -> Any:
+        have: dict[int, bytes] = {}
+
+        class Decoder:
+            def add(self, number: int, symbol: bytes) -> bytes | None:
+                have[number] = symbol
+                return b"".join(have[n] for n in sorted(have)) if len(have) == symbols else None
+
+        return Decoder()
+
+
+def test_wrong_code_fails_its_suite() -> None:
+    assert "to other bytes" in wrong(code_checks(Repeating))
+
+
+def test_wrong_static_routing_fails_its_suite() -> None:
+    from topologies.routing_tables import shortest_path_routing
+
+    def build(network: Any) -> Any:
+        found = shortest_path_routing(network)
+        return lambda source, sink: found(source, sink)[:-1]
+
+    STATIC_ROUTINGS.register("too-short", build)
+    assert "it ends at" in wrong(static_routing_checks("too-short", build))
+
+
+def test_name_that_is_taken_is_refused() -> None:
+    doubles: Registry[Any] = Registry(
+        "testbed.nothing", "thing", lambda thing: None if callable(thing) else "no function"
+    )
+    doubles.register("one", print)
+    with pytest.raises(PluginError, match="the name is taken"):
+        doubles.register("one", len)
+    with pytest.raises(PluginError, match="no function"):
+        doubles.register("two", 2)
+
+
+# what is installed
+
+
+def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    command = [sys.executable, "-m", "testbed.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=site, timeout=250, check=False)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example package, installed into a directory of its own."""
+    base = tmp_path_factory.mktemp("plugin")
+    shutil.copytree(ROOT / "examples" / "plugin", base / "source")
+    words = ["install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", str(base / "site")]
+    pip = [sys.executable, "-m", "pip", *words, str(base / "source")]
+    done = subprocess.run(pip, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stderr
+    return base / "site"
+
+
+def test_installed_routing_and_scheduler_are_methods_of_the_commands(installed: Path) -> None:
+    done = run(installed, "route", "swiss-t1", "--from", "s1", "--to", "s6", "--method", "widest", "--json")
+    links = json.loads(done.stdout)["links"]
+    assert links[0]["source"] == "s1" and {link["load"] for link in links} == {"1"}
+    done = run(installed, "schedule", "crossbar:4", "--method", "longest-first", "--json")
+    assert json.loads(done.stdout)["length"] == 4
+    unknown = run(installed, "route", "ring:4", "--from", "s0", "--to", "s2", "--method", "widdest")
+    assert unknown.returncode == 2 and "widest" in unknown.stderr
+
+
+def test_suites_judge_the_installed_package(installed: Path) -> None:
+    for name, group in (("widest", "testbed.routings"), ("longest-first", "testbed.schedulers")):
+        done = run(installed, "plugins", "check", name, "--json")
+        document = json.loads(done.stdout)
+        assert done.returncode == 0 and document["group"] == group, done.stdout
+    listed = json.loads(run(installed, "plugins", "list", "--json").stdout)["groups"]
+    assert listed["testbed.routings"]["plugins"] == [
+        {"name": "widest", "package": "testbed-plugin-example 1.0", "broken": None}
+    ]
+
+
+def test_example_package_is_short() -> None:
+    for file in (ROOT / "examples" / "plugin").glob("*.py"):
+        assert len(file.read_text().splitlines()) < 50, file
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A package whose plug-ins do all that plug-ins must not do."""
+    description = tmp_path / "bad_plugins-0.1.dist-info"
+    description.mkdir()
+    (description / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-plugins\nVersion: 0.1\n")
+    (description / "entry_points.txt").write_text(
+        "[testbed.routings]\nmissing = no_such_module:route\nnumber = bad_plugins:NUMBER\nleaving = leaving:route\n"
+        "capillary = bad_plugins:failing\nfailing = bad_plugins:failing\n"
+        "[testbed.schedulers]\nliar = bad_plugins:liar\n[testbed.topologies]\nnowhere = bad_plugins:failing\n"
+        "[testbed.experiments]\nghost = no_such_module:STUDY\n"
+    )
+    (tmp_path / "bad_plugins.py").write_text(
+        "import numpy\nfrom testbed.model.schedule import Schedule\nNUMBER = 5\n"
+        "def failing(network, source, sink): return {}['key']\n"
+        "def liar(traffic, **_):\n"
+        "    return Schedule.of(numpy.zeros(len(traffic), dtype='int32'), 1, method='liar')\n"
+    )
+    (tmp_path / "leaving.py").write_text("raise SystemExit('good bye')\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("route ring:4 --from s0 --to s2 --method missing", "No module named 'no_such_module'"),
+        ("route ring:4 --from s0 --to s2 --method number", "it is no function"),
+        ("route ring:4 --from s0 --to s2 --method leaving", "good bye"),
+        ("route ring:4 --from s0 --to s2 --method failing", "KeyError: 'key'"),
+        ("schedule crossbar:4 --method liar", "gave no schedule: transfers 0 and 1 both use link"),
+        ("topology show nowhere", "it is no topologies.catalog.CatalogueEntry"),
+        ("experiment run ghost", "No module named 'no_such_module'"),
+    ],
+)
+def test_broken_plugin_is_named_with_its_package_in_one_line(broken: Path, words: str, says: str) -> None:
+    done = run(broken, *words.split())
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "bad-plugins 0.1" in done.stderr and says in done.stderr
+
+
+def test_broken_plugins_take_nothing_else_down(broken: Path) -> None:
+    done = run(broken, "route", "ring:4", "--from", "s0", "--to", "s2", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["method"] == "capillary"
+    assert run(broken, "topology", "list").returncode == 0
+    assert run(broken, "schedule", "crossbar:4", "--json").returncode == 0
+    listed = run(broken, "experiment", "list", "--json")
+    assert listed.returncode == 0 and len(json.loads(listed.stdout)["experiments"]) > 20
+    done = run(broken, "plugins", "list")
+    assert done.returncode == 0 and "capillary (package bad-plugins 0.1); BROKEN: its name is taken" in done.stdout
+
+
+def test_unknown_group_and_name_are_refused() -> None:
+    with pytest.raises(InputError, match=r"give one of testbed\.routings"):
+        check("testbed.nothing", "x")
+    with pytest.raises(InputError, match="there is no 'x'"):
+        check("testbed.routings", "x")
