@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import COMMANDS, build_parser
-from testbed.commands.studies.experiment import find_experiments
+from testbed.commands.studies.experiment import EXPERIMENTS, find_experiments
+from testbed.conformance import registries
 from tests.helpers.paths import ROOT
 
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
@@ -102,7 +103,7 @@ def test_python_names_exist(page: Path) -> None:
 
 def _defined(name: str) -> bool:
     """Is ``name`` an entry-point group, a module, or what a module (or a class in it) defines? Read, not imported."""
-    if re.search(rf'"{re.escape(name)}"', (ROOT / "testbed/commands/studies/experiment.py").read_text()):
+    if name in {EXPERIMENTS.group, *registries()}:
         return True
     words = name.split(".")
     for length in range(len(words), 0, -1):
@@ -122,7 +123,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
             if command not in COMMANDS:
                 wrong.append(f"testbed {command}")
                 continue
-            if command in ("experiment", "run"):
+            if command in ("experiment", "run", "exec"):
                 continue  # options of an experiment are its own; behind -- stands another program
             words = re.findall(r"(?<![\w-])--?[a-z][\w-]*", rest.split(" # ")[0])
             wrong += [f"testbed {command} {word}" for word in words if word not in _options(command)]
