@@ -20,11 +20,12 @@ from testbed.errors import InputError, TimeLimitError, UsageError, require
 if TYPE_CHECKING:
     from testbed.api.emulated.owner import SandboxProcess
     from testbed.bulk.measurements import LinkCount
-    from testbed.bulk.plan import Switching
+    from testbed.bulk.plan import BulkPlan, Switching
     from testbed.emulation.held.caller import Recording
     from testbed.model.progress import ReportProgress
     from testbed.model.routes import SplitRoute
     from testbed.model.workload import Outcome
+    from testbed.stream.plan import StreamPlan
     from topologies.network import LinkId
 
 _MAX_ENDS = 64
@@ -262,7 +263,7 @@ class Session:
             raise InputError(f"bulk: links of {min(rates):g} to {max(rates):g} bit/s here; all must have {rate:g}")
         return self._run("bulk", bulk_plan(self.network, switching=switching, **options), progress)
 
-    def _run(self, workload: str, plan: Any, progress: ReportProgress | None) -> Outcome[Any, Any]:
+    def _run(self, workload: str, plan: StreamPlan | BulkPlan, progress: ReportProgress | None) -> Outcome[Any, Any]:
         from testbed.api.workloads.known import workload_of
         from testbed.model.workload import Outcome
 

@@ -6,13 +6,13 @@ import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Unpack
 
 from testbed.errors import CapabilityError
 from testbed.model.progress import ReportProgress
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import Record
-from testbed.stream.fabric import StreamFabric
+from testbed.stream.fabric import EmulationOptions, StreamFabric
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.records import JudgedRun, session_records
 from testbed.stream.judgement.verdict import judge
@@ -82,7 +82,7 @@ def judged_session(plan: StreamPlan, route: SplitRoute, run: StreamMeasurements,
 
 
 def run_sessions_together(
-    plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: Any, report_progress: ReportProgress | None = None
+    plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: StreamFabric, report_progress: ReportProgress | None = None
 ) -> tuple[Session, ...]:
     """All streams at once on one network; each has its own analysis and verdict."""
     runs = fabric.run_together([plan for plan, _ in plans], report_progress)
@@ -120,7 +120,7 @@ def choose_fabric(asked: str | None, *, quiet: bool = False) -> str:
     return "simulator"
 
 
-def open_fabric(name: str, **options: Any) -> StreamFabric:
+def open_fabric(name: str, **options: Unpack[EmulationOptions]) -> StreamFabric:
     """The fabric of that name; emulation must be called inside the sandbox."""
     if name == "simulator":
         from testbed.stream.simulated import SimulatedStreamFabric

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from testbed.emulation.machine.capabilities import as_document, find_capabilities
 from testbed.emulation.machine.provenance import describe_run
@@ -14,7 +14,7 @@ from testbed.model.run_records import LoadedRun, combined_verdict
 from testbed.model.verdict import Verdict
 from testbed.report.progress_bar import progress_bar
 from testbed.results.result_store import ResultStore
-from testbed.stream.fabric import StreamFabric
+from testbed.stream.fabric import EmulationOptions, StreamFabric
 from testbed.stream.judgement.records import stream_document
 from testbed.stream.plan import StreamPlan
 from testbed.stream.plan_json import plan_to_json
@@ -60,7 +60,7 @@ class SuiteResult:
         return [stream_document(s.plan, s.run, s.analysis, s.verdict) for s in self.sessions]
 
 
-def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: Any) -> SuiteResult:
+def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: Unpack[EmulationOptions]) -> SuiteResult:
     """Plan all sessions, then run them in turn or together. One that cannot be planned ends the suite before anything is
     done or stored."""
     if suite.together:

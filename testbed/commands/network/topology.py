@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from topologies import catalogue, load_network
@@ -129,7 +130,7 @@ def _examples(names: list[str]) -> str:
     return f"   {', '.join(names)}" if len(names) <= 4 else f"   {names[0]}, {names[1]}, ... {names[-1]}"
 
 
-def _spread(values: list[float], write: Any) -> str:
+def _spread(values: list[float], write: Callable[[float], str]) -> str:
     counts = Counter(values)
     if not counts:
         return "no link"

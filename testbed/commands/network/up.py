@@ -16,8 +16,10 @@ from testbed.errors import CapabilityError, InputError
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:
+    from testbed.emulation.control.controller_link import ControllerLink
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import Wiring
+    from testbed.openflow.rules import FlowRule
     from topologies.network import LinkId, Network
 
 
@@ -100,7 +102,7 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
         return _prompt(net)
 
 
-def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> Any:
+def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> tuple[FlowRule, ...]:
     """The rules of the label split there and of the paths back, or nothing without --route."""
     if args.route is None:
         return ()
@@ -116,7 +118,7 @@ def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> 
     )
 
 
-def _controller(stack: contextlib.ExitStack) -> Any:
+def _controller(stack: contextlib.ExitStack) -> ControllerLink:
     from testbed.emulation.control.controller_link import ControllerLink
 
     controller = ControllerLink()

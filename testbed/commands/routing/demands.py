@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.routing.coding_options import coding_of
 
 if TYPE_CHECKING:
+    from testbed.routing.demands.checker import DemandCheck
     from testbed.routing.demands.matrix import DemandMatrix
     from testbed.routing.demands.splits import RoutedDemands
     from testbed.routing.redundancy.coding import Coding
@@ -138,7 +139,7 @@ def demands_document(
     }
 
 
-def _timed(action: Any) -> tuple[Any, float]:
+def _timed(action: Callable[[], RoutedDemands]) -> tuple[RoutedDemands, float]:
     began = time.perf_counter()
     return action(), time.perf_counter() - began
 
@@ -167,7 +168,7 @@ def _rated(
     }
 
 
-def check(routed: RoutedDemands) -> Any:
+def check(routed: RoutedDemands) -> DemandCheck:
     """The independent checker's answer about a routing."""
     from testbed.routing.demands.checker import check_demands
 

@@ -11,7 +11,7 @@ from testbed.commands import numbers
 from testbed.commands.routing.coding_options import coding_of
 
 if TYPE_CHECKING:
-    from fec.redundancy.ror import LoadOverhead
+    from fec.redundancy.ror import LoadOverhead, RorBreakdown
     from testbed.model.routes import SplitRoute
     from testbed.routing.redundancy.coding import Coding
 
@@ -125,7 +125,7 @@ def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Nam
     return document
 
 
-def _too_long(terms: Any, args: argparse.Namespace) -> str | None:
+def _too_long(terms: RorBreakdown, args: argparse.Namespace) -> str | None:
     from testbed.errors import InputError
     from testbed.routing.redundancy.ror_study import REED_SOLOMON_MOST, beyond_reed_solomon
 

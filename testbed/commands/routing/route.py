@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands import numbers
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from testbed.model.routes import SplitRoute
     from topologies.network import Link, LinkId, Network
 
@@ -209,7 +211,7 @@ def _print_table(document: dict[str, Any]) -> None:
             console.print(f"  {violation}", soft_wrap=True)
 
 
-def _layer_table(layers: list[dict[str, Any]]) -> Any:
+def _layer_table(layers: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     table = Table(title="layers")

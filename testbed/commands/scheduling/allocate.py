@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from testbed.commands import numbers
 from testbed.errors import InputError
@@ -97,5 +97,5 @@ def _print(args: argparse.Namespace, choice: Choice) -> None:
         print(f"{allocation.name:<17} {allocation.bottleneck_load:<17} {rate}{note}")
 
 
-def _rate(links: Any, link_rate_bps: float) -> str:
+def _rate(links: SupportsFloat, link_rate_bps: float) -> str:
     return f"{float(links):.2f} links ({float(links) * link_rate_bps / 1e9:.2f} Gbit/s)"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands.runs import add_run_options, command_line
+
+if TYPE_CHECKING:
+    from testbed.stream.session import SessionRequest
 
 
 def add_parser(subparsers: Any) -> None:
@@ -60,7 +63,7 @@ def _rate_pps(fabric: str) -> float:
     return rate_pps
 
 
-def demo_requests(*, quick: bool, seed: int, rate_pps: float = 1000.0) -> list[tuple[str, Any]]:
+def demo_requests(*, quick: bool, seed: int, rate_pps: float = 1000.0) -> list[tuple[str, SessionRequest]]:
     """(title, request) of the demo's sessions; six links (two when quick) fail on each network.
 
     Playback buffer and hold grow as the rate falls: they are told in blocks.

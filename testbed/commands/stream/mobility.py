@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.runs import add_run_options, command_line
@@ -16,6 +16,9 @@ from testbed.commands.stream.stream_options import (
 )
 from testbed.errors import InputError
 from testbed.faults.grammar import parse_poisson
+
+if TYPE_CHECKING:
+    from testbed.stream.session import MobilityRequest
 
 USUAL_RATE_PPS = 1000.0
 """At this rate the playback buffer and the hold are the stream's usual ones; they are told in blocks, and grow as it falls."""
@@ -75,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     return result.verdict.exit_code
 
 
-def mobility_request(args: argparse.Namespace) -> Any:
+def mobility_request(args: argparse.Namespace) -> MobilityRequest:
     """Raises InputError where an option cannot be used."""
     from testbed.stream.mobility import Movement
     from testbed.stream.session import MobilityRequest

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.meaning import REACTIVE, require_switches
@@ -20,6 +20,10 @@ from testbed.commands.stream.stream_options import (
 from testbed.commands.stream.stream_routing import add_routing_options, check_reactive, run_reactive
 from testbed.errors import InputError
 from topologies import load_network
+
+if TYPE_CHECKING:
+    from testbed.stream.fabric import EmulationOptions
+    from testbed.stream.session import SessionRequest
 
 
 def add_parser(subparsers: Any) -> None:
@@ -85,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     return _stream(args, request, fabric)
 
 
-def _probe(args: argparse.Namespace, request: Any, fabric_name: str) -> int:
+def _probe(args: argparse.Namespace, request: SessionRequest, fabric_name: str) -> int:
     """Two runs at fixed block sizes, decoding failures counted against theory, printed with the verdict."""
     from testbed.stream.probe_session import probe
 
@@ -103,11 +107,11 @@ def _probe(args: argparse.Namespace, request: Any, fabric_name: str) -> int:
     return verdict.exit_code
 
 
-def _stream(args: argparse.Namespace, request: Any, fabric: str) -> int:
+def _stream(args: argparse.Namespace, request: SessionRequest, fabric: str) -> int:
     from testbed.commands.stream.closing import show_result
     from testbed.stream.suite import Suite, run_suite
 
-    options: dict[str, Any] = {}
+    options: EmulationOptions = {}
     if fabric == "emulation":
         captures = parse_captures(args.pcap, load_network(args.network), named=True)
         options = {"mtu": args.mtu, "pcap": captures, "background_bps": args.background_mbps * 1e6}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from testbed.commands import numbers
 from testbed.commands.parsing import read_faults
@@ -16,6 +16,10 @@ from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, each_cable_faults
 from topologies import load_network
 from topologies.network import Network
+
+if TYPE_CHECKING:
+    from testbed.faults.fault import Fault
+    from testbed.metapath.session import MetapathSession
 
 STUDY_NAME = "stream-routing"
 _REPEATS = 2
@@ -136,7 +140,7 @@ def metapath_plan(args: argparse.Namespace) -> MetapathPlan:
     )
 
 
-def _faults(args: argparse.Namespace, network: Network) -> Any:
+def _faults(args: argparse.Namespace, network: Network) -> tuple[Fault, ...]:
     if args.faults == "none":
         return ()
     if args.faults.startswith("poisson:"):
@@ -146,7 +150,7 @@ def _faults(args: argparse.Namespace, network: Network) -> Any:
     return each_cable_faults(network, args.source, args.sink, kind=args.fault_kind, most=args.links)
 
 
-def _show(session: Any, directory: Path) -> None:
+def _show(session: MetapathSession, directory: Path) -> None:
     print(
         "link            fault       lost  of  noticed ms  reconfigured ms  returned ms  latency ms before/during/after"
     )

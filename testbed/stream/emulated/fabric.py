@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +65,7 @@ class EmulatedStreamFabric:
         self,
         *,
         mtu: int = 1500,
-        pcap: dict[LinkId, Path] | None = None,
+        pcap: Mapping[LinkId, Path] | None = None,
         background_bps: float = 0.0,
         background_connections: int = 1,
         queues: Literal["fifo", "priority"] = "fifo",
