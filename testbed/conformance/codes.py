@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fec.protocol.large_blocks import BlockCode
 from testbed.conformance.findings import finding
@@ -20,17 +21,15 @@ def code_checks(make: Callable[[], BlockCode]) -> list[Check]:
     for symbols, size in SIZES:
         where = f"{symbols} symbols of {size} bytes"
         found.append(
-            finding(f"{where}: the source symbols alone", lambda s=symbols, b=size: _fails(make(), s, b, [range(s)]))
+            finding(f"{where}: the source symbols alone", partial(_fails, make, symbols, size, [range(symbols)]))
         )
         found.append(
             finding(
                 f"{where}: random symbols of the first two blocks' worth",
-                lambda s=symbols, b=size: _random(make(), s, b),
+                partial(_random, make, symbols, size),
             )
         )
-        found.append(
-            finding(f"{where}: too few symbols give nothing", lambda s=symbols, b=size: _too_early(make(), s, b))
-        )
+        found.append(finding(f"{where}: too few symbols give nothing", partial(_too_early, make, symbols, size)))
     return found
 
 
@@ -44,8 +43,8 @@ def _block(symbols: int, size: int) -> bytes:
     return random.Random(symbols * size).randbytes(symbols * size)
 
 
-def _fails(code: BlockCode, symbols: int, size: int, draws: Sequence[Sequence[int]]) -> str | None:
-    data = _block(symbols, size)
+def _fails(make: Callable[[], BlockCode], symbols: int, size: int, draws: Sequence[Sequence[int]]) -> str | None:
+    code, data = make(), _block(symbols, size)
     encoder = code.encoder(data, size)
     for numbers in draws:
         decoder = code.decoder(symbols, size)
@@ -65,14 +64,15 @@ def _fails(code: BlockCode, symbols: int, size: int, draws: Sequence[Sequence[in
     return None
 
 
-def _random(code: BlockCode, symbols: int, size: int) -> str | None:
-    draw = random.Random(7)
+def _random(make: Callable[[], BlockCode], symbols: int, size: int) -> str | None:
+    draw, code = random.Random(7), make()
     most = min(2 * symbols + 20, 255 if code.most_symbols < 256 else 1 << 16)
     wanted = min(symbols + code.excess + _SPARE, most)
-    return _fails(code, symbols, size, [draw.sample(range(most), wanted) for _ in range(_DRAWS)])
+    return _fails(make, symbols, size, [draw.sample(range(most), wanted) for _ in range(_DRAWS)])
 
 
-def _too_early(code: BlockCode, symbols: int, size: int) -> str | None:
+def _too_early(make: Callable[[], BlockCode], symbols: int, size: int) -> str | None:
+    code = make()
     encoder, decoder = code.encoder(_block(symbols, size), size), code.decoder(symbols, size)
     for number in range(symbols - 1):
         if decoder.add(number, encoder.symbol(number)) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 from testbed.conformance.findings import finding, must_raise
 from testbed.errors import InputError
@@ -35,13 +36,13 @@ def routing_checks(routing: Routing) -> list[Check]:
         network = load_network(name)
         where = f"{name} {source} to {sink}"
 
-        def route(network: Network = network, source: str = source, sink: str = sink) -> SplitRoute:
-            return routing(network, source, sink)
-
-        found.append(finding(f"{where}: flow is conserved, in exact fractions", lambda route=route: _unsound(route())))
-        found.append(finding(f"{where}: it is read as label intervals", lambda route=route: _unsprayable(route())))
-        found.append(finding(f"{where}: the same twice", lambda route=route: _differs(route(), route())))
-        found.append(finding(f"{where}: no better than the certified optimum", lambda route=route: _too_good(route())))
+        route = partial(routing, network, source, sink)
+        found += [
+            finding(f"{where}: flow is conserved, in exact fractions", partial(_of, _unsound, route)),
+            finding(f"{where}: it is read as label intervals", partial(_of, _unsprayable, route)),
+            finding(f"{where}: the same twice", partial(_differs, route)),
+            finding(f"{where}: no better than the certified optimum", partial(_of, _too_good, route)),
+        ]
     found.append(finding("a sink out of reach is a NoPathError", lambda: _unreachable(routing)))
     ring = load_network("ring:4")
     found.append(
@@ -51,6 +52,10 @@ def routing_checks(routing: Routing) -> list[Check]:
         )
     )
     return found
+
+
+def _of(judge: Callable[[SplitRoute], str | None], route: Callable[[], SplitRoute]) -> str | None:
+    return judge(route())
 
 
 def _unsound(route: SplitRoute) -> str | None:
@@ -83,7 +88,8 @@ def _unsprayable(route: SplitRoute) -> str | None:
     return None if worst <= 0.01 else f"labels put {worst:.4f} more or less than the load on a link"
 
 
-def _differs(first: SplitRoute, second: SplitRoute) -> str | None:
+def _differs(route: Callable[[], SplitRoute]) -> str | None:
+    first, second = route(), route()
     return None if first.loads == second.loads else "two calls gave two routes; draw from a seed of your own"
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
@@ -118,7 +119,7 @@ def demands_document(
     known = {"optimum": (optimum, seconds), "capillary": (capillary, capillary_s)}
     rated = []
     for method in methods:
-        routed, taken = known.get(method) or _timed(lambda name=method: route_demands(matrix, name, args.seed))
+        routed, taken = known.get(method) or _timed(partial(route_demands, matrix, method, args.seed))
         rated.append(_rated(routed, method, taken, optimum, (coding, forced)) | _link_list(routed, args.links))
     best = check(optimum)
     return {
