@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from testbed.model.code_words import code_words
+
 MARKS = "osD^vP*Xh<>d"
 
 
@@ -26,7 +28,7 @@ def campaign_figures(summary: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             axes.plot(
                 [100 * t for t, _ in line], [r for _, r in line], marker=MARKS[number % len(MARKS)], ms=4, label=label
             )
-        equation = "equation 29 (large blocks)" if large else f"equation 23, M = {m}, DER = {der:g}"
+        equation = code_words(labels="random", m=m, tolerance=None, der=der, large_blocks=large)
         axes.set(xlabel="static tolerance, % of packets", ylabel="mean ROR", title=f"Mean ROR, {equation}")
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from testbed.model.code_words import stream_code_words
 from testbed.model.json_values import json_ready
 from testbed.model.record_json import record_to_json
 from testbed.model.run_records import LoadedRun, SessionRun
@@ -99,9 +100,11 @@ def _overview(run: LoadedRun) -> Markup | None:
     if len(run.sessions) < 2:
         return None
     columns = ("Network", "Verdict", "Route", "Faults", "Largest deviation of a loss", "ROR predicted", "ROR measured")
+    codes = {stream_code_words(part.session.parameters) for part in run.sessions} - {""}
+    note = tag("p", f"ROR: {'; '.join(sorted(codes))}", class_="soft") if codes else None
     head = tag("tr", [tag("th", name, class_="n" if k >= 3 else None, scope="col") for k, name in enumerate(columns)])
     table = tag("table", tag("thead", head), tag("tbody", [_overview_row(part) for part in run.sessions]))
-    return scrolling(table, "All sessions")
+    return Markup(scrolling(table, "All sessions") + (note or ""))
 
 
 def _overview_row(part: SessionRun) -> Markup:

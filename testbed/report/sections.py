@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from testbed.model.code_words import stream_code_words
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.axes import NOTHING, half_width, milliseconds, percent, plain
@@ -104,11 +105,13 @@ def _tiles(part: SessionRun) -> Markup:
 def _ror_tile(part: SessionRun) -> tuple[str, str, str]:
     assert part.summary is not None
     summary = part.summary
+    words = stream_code_words(part.session.parameters)
+    code = f"; {words}" if words else ""
     if summary.infinite_links and summary.ror_predicted is None:
         more = f"measured {plain(summary.ror_measured)}; " if summary.ror_measured is not None else ""
         carriers = "s carry" if len(summary.infinite_links) > 1 else " carries"
-        return ("ROR, predicted", "infinite", f"{more}{len(summary.infinite_links)} link{carriers} every packet")
-    return ("ROR, measured", plain(summary.ror_measured), f"predicted {plain(summary.ror_predicted)}")
+        return ("ROR, predicted", "infinite", f"{more}{len(summary.infinite_links)} link{carriers} every packet{code}")
+    return ("ROR, measured", plain(summary.ror_measured), f"predicted {plain(summary.ror_predicted)}{code}")
 
 
 def _both(wide: Markup | None, narrow: Markup | None) -> list[Markup]:

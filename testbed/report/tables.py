@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, JustifyMethod, Renderab
 from rich.table import Table
 from rich.text import Text
 
+from testbed.model.code_words import stream_code_words
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.report.drawing.axes import NOTHING, half_width, plain
 from testbed.report.wording import MARKS, State, accused, counted, state_of, why
@@ -129,6 +130,8 @@ def _session_line(part: SessionRun) -> Text:
         infinite = summary.ror_predicted is None and summary.infinite_links
         predicted = "infinite" if infinite else plain(summary.ror_predicted)
         line.append(f"  ROR predicted {predicted}, measured {plain(summary.ror_measured)}")
+        words = stream_code_words(part.session.parameters)
+        line.append(f" ({words})" if words else "")
     if state != "passed":
         line.append("\n" + why(summary.verdict if summary else None))
     return line

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from testbed.commands.meaning import given_options
+
 if TYPE_CHECKING:
     from testbed.routing.redundancy.coding import Coding
 
 
+LABELS = ("stratified", "random")
+
+
 def coding_of(args: argparse.Namespace) -> Coding:
-    """--tolerance, --m, --der, --large-blocks and --labels. Raises InputError where they make no code."""
+    """--tolerance, --m, --der, --large-blocks and --labels (of which large blocks know nothing). Raises InputError where they make no code."""
     from testbed.routing.redundancy.coding import Coding
 
     return Coding(
@@ -18,5 +23,5 @@ def coding_of(args: argparse.Namespace) -> Coding:
         source_packets=args.m,
         decoding_error_rate=args.der,
         large_blocks=args.large_blocks,
-        labels=args.labels,
+        labels="random" if args.large_blocks and "labels" not in given_options(args) else args.labels,
     )

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
-from testbed.commands.routing.coding_options import coding_of
+from testbed.commands.routing.coding_options import LABELS, coding_of
 
 if TYPE_CHECKING:
     from testbed.routing.demands.checker import DemandCheck
@@ -53,7 +53,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--der", type=numbers.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
     add("--large-blocks", action="store_true", help="ROR by equation 29")
     add(
-        "--labels", choices=("random", "stratified"), default="random", help="ROR for these labels (stratified is slow)"
+        "--labels",
+        choices=LABELS,
+        default="random",
+        help="ROR for these labels (default random: those of stream and ror, stratified, take half a minute a network)",
     )
     add("--seed", type=numbers.seed, default=1, help="of the routing trees (default 1)")
     add("--links", action="store_true", help="list the load of every link too")
@@ -200,6 +203,7 @@ def _print_tables(document: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from testbed.model.code_words import code_words
     from topologies.network import label_of
 
     console, best = Console(highlight=False), document["optimum"]
@@ -234,6 +238,8 @@ def _print_tables(document: dict[str, Any]) -> None:
         "avoid; in brackets the ROR of the others",
         soft_wrap=True,
     )
+    named = {name: document["coding"][name] for name in ("labels", "m", "tolerance", "der", "large_blocks")}
+    console.print(f"ROR: {code_words(**named)}", soft_wrap=True)
     for one in document["methods"]:
         for violation in one["violations"]:
             console.print(f"WRONG {one['method']}: {violation}", soft_wrap=True)

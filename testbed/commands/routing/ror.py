@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
-from testbed.commands.routing.coding_options import coding_of
+from testbed.commands.routing.coding_options import LABELS, coding_of
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
@@ -36,7 +36,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--m", type=numbers.large_block_packets, default=20, metavar="M", help="source packets a block (default 20)")
     add("--der", type=numbers.probability, default=1e-5, metavar="RATE", help="decoding error rate (default 1e-5)")
     add("--large-blocks", action="store_true", help="equation 29: blocks of thousands of packets")
-    add("--labels", choices=("random", "stratified"), default="random", help="block sizes for these packet labels")
+    add(
+        "--labels",
+        choices=LABELS,
+        default="stratified",
+        help="block sizes for these packet labels (default stratified)",
+    )
     add("--code", choices=("any", "reed-solomon", "raptorq"), default="any", help="refuse blocks too long for the code")
     add(
         "--failed",
@@ -199,6 +204,14 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dic
     }
 
 
+def _code(document: dict[str, Any]) -> str:
+    """Labels, M, tolerance and DER in words."""
+    from testbed.model.code_words import code_words
+
+    named = {name: document[name] for name in ("labels", "m", "tolerance", "der", "large_blocks")}
+    return code_words(**named)
+
+
 def _print_table(document: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -220,7 +233,8 @@ def _print_table(document: dict[str, Any]) -> None:
     console.print(table)
     ror = "infinite: " + ", ".join(document["infinite_links"]) + " carry everything" if document["ror"] is None else ""
     console.print(
-        f"ROR {ror or format(document['ror'], '.4f')}   (FEC_t {document['fec_tolerance']:.6g})", soft_wrap=True
+        f"ROR {ror or format(document['ror'], '.4f')}   ({_code(document)}; FEC_t {document['fec_tolerance']:.6g})",
+        soft_wrap=True,
     )
     for name in ("failure", "overlap"):
         if name in document:

@@ -186,6 +186,7 @@ def _show(
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "method": lambda row: row["method"],
         "tolerance": lambda row: f"{row['tolerance']:.3g}",
+        "labels": lambda row: "any" if row["large_blocks"] else "random",
         "M": lambda row: str(row["m"]),
         "DER": lambda row: f"{row['der']:g}",
         "equation": lambda row: "29" if row["large_blocks"] else "23",
@@ -196,7 +197,7 @@ def _show(
             "" if row["mean_ror_of_others"] is None else f"{row['mean_ror_of_others']:.2f}"
         ),
     }
-    values = {name: {columns[name](row) for row in summary} for name in ("M", "DER", "equation")}
+    values = {name: {columns[name](row) for row in summary} for name in ("labels", "M", "DER", "equation")}
     constant = {name: found.pop() for name, found in values.items() if len(found) == 1}
     title = ", ".join(f"{name} {value}" for name, value in constant.items())
     table = Table(title=f"{campaign.name}: mean ROR" + (f" ({title})" if title else ""))

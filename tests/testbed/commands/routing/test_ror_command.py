@@ -24,12 +24,50 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any, st
 
 
 def test_every_link_has_its_block_size_and_the_sum_is_the_ror(capsys: pytest.CaptureFixture[str]) -> None:
-    code, document, _ = asked(capsys, *SWISS, "--tolerance", "0.05", "--m", "20", "--der", "1e-5", "--json")
+    code, document, _ = asked(
+        capsys, *SWISS, "--labels", "random", "--tolerance", "0.05", "--m", "20", "--der", "1e-5", "--json"
+    )
     assert code == 0
-    assert document["fec_tolerance"] == 28
+    assert document["fec_tolerance"] == 28 and document["labels"] == "random"
     assert {entry["block_size"] for entry in document["per_link"] if entry["load"] == "1/4"} == {44}
     assert document["ror"] == pytest.approx(sum(entry["overhead"] for entry in document["per_link"]))
     assert document["infinite_links"] == []
+
+
+@pytest.mark.parametrize("labels", [(), ("--labels", "random")])
+def test_ror_of_a_route_is_that_of_a_stream_over_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, labels: tuple[str, ...]
+) -> None:
+    _, rated, _ = asked(capsys, *SWISS, *labels, "--json")
+    words = [
+        "stream",
+        *SWISS[1:],
+        *labels,
+        "--fabric",
+        "simulator",
+        "--links",
+        "1",
+        "--results",
+        str(tmp_path),
+        "--json",
+    ]
+    _, streamed, _ = asked(capsys, *words)
+    assert streamed["ror"]["whole_route"] == pytest.approx(rated["ror"])
+    stated = {name: rated[name] for name in ("labels", "m", "der")} | {"static_tolerance": rated["tolerance"]}
+    assert {name: streamed["ror"][name] for name in stated} == stated
+
+
+def test_labels_m_tolerance_and_der_stand_beside_every_ror(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = "stratified labels, M 20, tolerance 5 %, DER 1e-05"
+    _, text, _ = asked(capsys, *SWISS)
+    assert words in text
+    run = ["--fabric", "simulator", "--links", "1", "--results", str(tmp_path)]
+    code, text, _ = asked(capsys, "stream", *SWISS[1:], *run)
+    assert code == 0 and words in " ".join(text.split())
+    (page,) = tmp_path.glob("stream/*/page.html")
+    assert words in page.read_text()
+    _, text, _ = asked(capsys, "demands", "ring:4", "--method", "single")
+    assert words.replace("stratified", "random") in text
 
 
 def test_a_single_path_is_infinite_and_names_its_links(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +91,7 @@ def test_several_methods_come_in_one_object_in_the_order_asked(capsys: pytest.Ca
 
 def test_stratified_labels_need_no_more_than_random_ones(capsys: pytest.CaptureFixture[str]) -> None:
     _, stratified, _ = asked(capsys, *SWISS, "--labels", "stratified", "--json")
-    _, random_labels, _ = asked(capsys, *SWISS, "--json")
+    _, random_labels, _ = asked(capsys, *SWISS, "--labels", "random", "--json")
     for a, b in zip(stratified["per_link"], random_labels["per_link"], strict=True):
         assert a["block_size"] < b["block_size"]
 
@@ -122,7 +160,7 @@ def test_parallel_links_of_a_file_stay_separate_links(capsys: pytest.CaptureFixt
 
 def test_a_row_is_json_ready_and_agrees_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     route = route_by_name(load_network("swiss-t1"), "s1", "s6", "capillary")
-    row = rate_route(route, Coding(tolerance=0.05))
+    row = rate_route(route, Coding(tolerance=0.05, labels="stratified"))
     _, document, _ = asked(capsys, *SWISS, "--json")
     assert json.loads(json.dumps(row))["ror"] == document["ror"]
     assert row["infinite_links"] == [] and row["counted_links"] == len(document["per_link"])

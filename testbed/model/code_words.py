@@ -1,0 +1,32 @@
+"""The code that a ROR belongs to, in words: labels, M, tolerance and DER stand beside every ROR, for it says nothing without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def code_words(*, labels: str, m: int, tolerance: float | None, der: float, large_blocks: bool = False) -> str:
+    """In one line; ``tolerance`` None where it is said elsewhere (as an axis, a column).
+
+    >>> code_words(labels="stratified", m=20, tolerance=0.05, der=1e-5)
+    'stratified labels, M 20, tolerance 5 %, DER 1e-05'
+    >>> code_words(labels="random", m=20, tolerance=0.05, der=1e-5, large_blocks=True)
+    'large blocks (equation 29, any labels, M and DER), tolerance 5 %'
+    """
+    share = () if tolerance is None else (f"tolerance {100 * tolerance:.4g} %",)
+    if large_blocks:
+        return ", ".join(("large blocks (equation 29, any labels, M and DER)", *share))
+    return ", ".join((f"{labels} labels", f"M {m}", *share, f"DER {der:g}"))
+
+
+def stream_code_words(parameters: Mapping[str, Any]) -> str:
+    """Of a stored stream's parameters; empty where it has none."""
+    if not {"labels", "source_packets", "tolerance", "decoding_error_rate"} <= parameters.keys():
+        return ""
+    return code_words(
+        labels=parameters["labels"],
+        m=parameters["source_packets"],
+        tolerance=parameters["tolerance"],
+        der=parameters["decoding_error_rate"],
+    )
