@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.errors import FecError
-from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, StratifiedLabels
+from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, label_table
 
 Interval = tuple[int, int]
 """Half-open range [start, stop) of labels."""
@@ -75,10 +75,10 @@ def decoding_failure_probability(source_packets: int, block_size: int, loss: flo
     return Fraction(_failing_ways(source_packets, block_size, lost, whole), whole**block_size)
 
 
-def stratified_block_size(intervals: Sequence[Interval], source_packets: int, multiplier: int = WEYL_MULTIPLIER) -> int:
+def stratified_block_size(intervals: Sequence[Interval], source_packets: int, rule: LabelRule = WEYL_MULTIPLIER) -> int:
     """Smallest N such that of *every* N consecutive stratified labels at least M lie outside the intervals.
 
-    ``intervals``: half-open label ranges, the ones that a failed link carried. Exact over all 65,536 offsets, so a
+    ``intervals``: half-open label ranges, the ones that a failed link carried. Exact over all offsets of the order, so a
     block of N packets always decodes while that link is down. FecError where the intervals cover every label.
     Cost: one pass over the label space.
 
@@ -86,26 +86,27 @@ def stratified_block_size(intervals: Sequence[Interval], source_packets: int, mu
     42
     """
     _check_source_packets(source_packets)
-    return _worst_window(tuple((start, stop) for start, stop in intervals), source_packets, multiplier)
+    return _worst_window(tuple((start, stop) for start, stop in intervals), source_packets, rule)
 
 
 @lru_cache(maxsize=4096)
-def _worst_window(intervals: tuple[Interval, ...], source_packets: int, multiplier: int) -> int:
-    survivors = np.flatnonzero(~_on_link(intervals, multiplier))
+def _worst_window(intervals: tuple[Interval, ...], source_packets: int, rule: LabelRule) -> int:
+    lost = _on_link(intervals, rule)
+    survivors = np.flatnonzero(~lost)
     if not len(survivors):
         raise FecError("the intervals cover every label: nothing arrives while this link is down, no N suffices")
     # the longest window with M - 1 survivors reaches from just after one survivor to just before the M-th after it
     rounds, rest = divmod(source_packets, len(survivors))
-    reached = np.concatenate((survivors[rest:], survivors[:rest] + LABELS)) + LABELS * rounds
+    reached = np.concatenate((survivors[rest:], survivors[:rest] + len(lost))) + len(lost) * rounds
     return int((reached - survivors).max())
 
 
 def stratified_tolerance_block_size(
     tolerance: float | Fraction | str, source_packets: int, multiplier: int = WEYL_MULTIPLIER
 ) -> int:
-    """``stratified_block_size`` for one interval of share ``tolerance``, the worst over all its 65,536 positions.
+    """``stratified_block_size`` for one interval of share ``tolerance``, the worst over all its 65,536 positions, of an order by a multiplier.
 
-    Stratified labels are multiples of an odd number, so moving the interval only moves the offset of the window: one
+    Such labels are multiples of an odd number, so moving the interval only moves the offset of the window: one
     position (judged over all offsets) stands for all. FecError for a tolerance outside [0, 1).
 
     >>> stratified_tolerance_block_size(0.05, 20)
@@ -118,20 +119,31 @@ def stratified_tolerance_block_size(
     return _tolerance_block_size(math.ceil(share * LABELS), source_packets, multiplier)
 
 
-def window_share_error(intervals: Sequence[Interval], window: int, multiplier: int = WEYL_MULTIPLIER) -> float:
+def window_share_error(intervals: Sequence[Interval], window: int, rule: LabelRule = WEYL_MULTIPLIER) -> float:
     """Largest difference between the intervals' share of ``window`` consecutive stratified labels and their exact share.
 
-    Over all 65,536 offsets: a loss measured over that many packets of a cut link errs by no more.
+    Over all offsets of the order: a loss measured over that many packets of a cut link errs by no more.
 
     >>> window_share_error([(0, 32768)], 65536)
     0.0
     """
     if window < 1:
         raise FecError(f"window {window}: give a number of packets from 1")
-    return _worst_excess(_running_excess(intervals, multiplier), window) / window
+    lost = _on_link(intervals, rule)
+    share = sum(stop - start for start, stop in intervals) / LABELS
+    return _worst_excess(_running_excess(lost), window) / window + abs(float(lost.mean()) - share)
 
 
-def stratified_window_for(intervals: Sequence[Interval], precision: float, multiplier: int = WEYL_MULTIPLIER) -> int:
+def order_share(intervals: Sequence[Interval], rule: LabelRule = WEYL_MULTIPLIER) -> float:
+    """The part of an order's packets whose labels lie in the intervals: their share of the labels, where the order takes all of them.
+
+    >>> order_share([(0, 32768)])
+    0.5
+    """
+    return float(_on_link(intervals, rule).mean())
+
+
+def stratified_window_for(intervals: Sequence[Interval], precision: float, rule: LabelRule = WEYL_MULTIPLIER) -> int:
     """Smallest W such that *every* window of W or more packets tells the intervals' share within ``precision``.
 
     Exact: walks down from where the excess over the whole label space bounds all longer windows, skipping windows that
@@ -139,7 +151,7 @@ def stratified_window_for(intervals: Sequence[Interval], precision: float, multi
     """
     if not precision > 0:
         raise FecError(f"precision {precision!r}: give a fraction of loss above 0, such as 0.01")
-    excess = _running_excess(intervals, multiplier)
+    excess = _running_excess(_on_link(intervals, rule))
     bound = float(excess.max() - excess.min())
     window = max(1, math.ceil(bound / precision))
     while window >= 1:
@@ -265,32 +277,27 @@ def _failing_ways(m: int, n: int, lost: int, whole: int) -> int:
     return int(total * lost ** (n - m + 1))
 
 
-@lru_cache(maxsize=64)
-def _label_table(multiplier: int) -> NDArray[np.int64]:
-    return StratifiedLabels(multiplier).labels(0, LABELS)
-
-
-def _on_link(intervals: Sequence[Interval], multiplier: int) -> NDArray[np.bool_]:
-    """For each packet index 0..65535 whether its stratified label lies in the intervals; bool of shape (65536,)."""
+def _on_link(intervals: Sequence[Interval], rule: LabelRule) -> NDArray[np.bool_]:
+    """For each packet of one period of the order whether its label lies in the intervals; bool of shape (period,)."""
     inside = np.zeros(LABELS, dtype=np.bool_)
     for start, stop in intervals:
         if not 0 <= start <= stop <= LABELS:
             raise FecError(f"label interval [{start}, {stop}) is not within [0, {LABELS})")
         inside[start:stop] = True
-    return np.asarray(inside[_label_table(multiplier)], dtype=np.bool_)
+    return np.asarray(inside[label_table(rule)], dtype=np.bool_)
 
 
-def _running_excess(intervals: Sequence[Interval], multiplier: int) -> NDArray[np.float64]:
-    """Labels of the intervals among the first i, less their share of i; float64 of shape (65536,), periodic."""
-    hits = np.cumsum(_on_link(intervals, multiplier), dtype=np.int64)
+def _running_excess(lost: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Losses among the first i packets of a period, less their share of i; float64 of shape (period,), periodic."""
+    hits, period = np.cumsum(lost, dtype=np.int64), len(lost)
     before = np.concatenate(([0], hits[:-1]))
-    # in 65536ths, so that the differences are exact
-    return np.asarray((before * LABELS - np.arange(LABELS) * int(hits[-1])) / LABELS, dtype=np.float64)
+    # in parts of the period, so that the differences are exact
+    return np.asarray((before * period - np.arange(period) * int(hits[-1])) / period, dtype=np.float64)
 
 
 def _worst_excess(excess: NDArray[np.float64], window: int) -> float:
-    """Largest |labels in a window - share * window| over all offsets."""
-    return float(np.abs(np.roll(excess, -(window % LABELS)) - excess).max())
+    """Largest |losses in a window - share * window| over all offsets."""
+    return float(np.abs(np.roll(excess, -(window % len(excess))) - excess).max())
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,8 @@ the first lost label that nothing known explains (``_open``), and is closed in o
 
 - All sets left lose the same labels: the diagnosis is *certain*. Suspects in series, which carry the same labels, cannot be told apart
   and need not be: the answer is the same, and all of them are named. Two small failures look like one large one until a label tells
-  them apart, so explanations by two cables have to be ruled out as well, until much was lost to one cable.
+  them apart, so explanations by two cables have to be ruled out as well. Where a loss contradicts the one cable that was left, that may
+  be another failure on top of it, or two others from the beginning: both stay possible.
 - A label arrives that was lost before: the failure is over. Closed ones end likewise, each by itself. One of few labels may be over
   without a label that tells: where another failure has begun since and none of its labels was lost, the whole is *uncertain*.
 - No set is left: what was lost is *unexplained*, as independent random loss, congestion and links that lose some of their packets are.
@@ -44,10 +45,8 @@ _MIN_EVIDENCE = 2
 """Losses since the evidence began before a diagnosis is acted upon: one packet may be lost by chance, and FEC_t answers it."""
 _WELL_EXPLAINED = 5
 """Losses after which an explanation stands: what contradicts it is then another failure, or the end of this one."""
-_SURE = 25
-"""Losses after which one cable is believed without more ado; before, every explanation by two has to be ruled out as well. Of 3,600 pairs
-of failures at once on three mobile networks (3, 10 and all layers, both orders of labels), 11 made the sender certain of a set with labels
-that were not lost; 333 did where it heeded no pairs. It costs single failures 10 to 100 ms (median) until certainty, and no redundancy."""
+_MANY = 25
+"""Losses that are too many for a switch that stalls: so many need not be spread over time before one is certain."""
 _BAFFLING = 3
 _FIRST_LOOK = 64
 """Packets under new paths before the diagnosis speaks again."""
@@ -138,7 +137,7 @@ class _Failure:
     """One cause of losses, from the first lost label that nothing known explains.
 
     ``possible``: the smallest explanations left; ``rivals``: explanations by one cable more, which have to be ruled out as well before one
-    is certain of a failure of which little was seen yet (None: not looked for). ``closed``: it takes no more losses than its own.
+    is certain (None: not looked for). ``closed``: it takes no more losses than its own.
     ``confirmed``: a label that it alone loses was lost since another failure began.
     """
 
@@ -152,12 +151,13 @@ class _Failure:
     closed: bool = False
     confirmed: bool = True
 
-    def lose(self, bit: int, sent_s: float) -> None:
-        """One more loss that is its own."""
+    def lose(self, bit: int, sent_s: float, *, alone: bool = True) -> None:
+        """One more loss that it explains; ``alone``: and nothing else does, so that it tells which explanation holds."""
         self.lost |= bit
         self.losses += 1
         self.newest_s = max(self.newest_s, sent_s)
-        self._keep(lambda mask: bool(mask & bit))
+        if alone:
+            self._keep(lambda mask: bool(mask & bit))
 
     def clear(self, bit: int) -> None:
         """A label has arrived that was not lost to it."""
@@ -213,10 +213,12 @@ class Diagnoser:
     @property
     def dead(self) -> tuple[int, ...]:
         """Bit sets of labels, one of which is lost now: one where certain; the widest ones where several are possible."""
-        known = self._mask_of(self._closed)
-        if self._open is None or self._open.losses < _MIN_EVIDENCE:
-            return (known,)
-        masks = {known | one.mask for one in self._open.possible}
+        masks = {self._mask_of(self._closed)}
+        for failure in self._closed:
+            others = self._mask_of(one for one in self._closed if one is not failure)
+            masks |= {others | one.mask for one in failure.possible}
+        if self._open is not None and self._open.losses >= _MIN_EVIDENCE:
+            masks = {mask | one.mask for mask in masks for one in self._open.possible}
         return tuple(sorted(masks, key=lambda mask: (-self.table.labels_in(mask), mask))[:_MAX_SIZED])
 
     def names(self) -> tuple[str, ...]:
@@ -248,11 +250,12 @@ class Diagnoser:
             return  # left before the repair that a quicker packet told of
         owners = [one for one in self._closed if any(each.mask & bit for each in one.possible)]
         if owners:
-            alone = len(owners) == 1 and not (
-                self._open is not None and any(one.mask & bit for one in self._open.possible)
-            )
+            alone = len(owners) == 1
+            if self._open is not None and any(one.mask & bit for one in self._open.possible):
+                self._open.lose(bit, sent_s, alone=False)
+                alone = False
             for one in owners:
-                one.lose(bit, sent_s)
+                one.lose(bit, sent_s, alone=alone)
                 one.confirmed = one.confirmed or alone
             return
         known = self._open
@@ -261,7 +264,8 @@ class Diagnoser:
         elif any(one.mask & bit for one in known.possible):
             known.lose(bit, sent_s)
         elif known.losses >= _WELL_EXPLAINED or sent_s - known.newest_s > self._memory_s:
-            self._put_aside(known)  # another failure, on top of this one or long after
+            both = [one for one in self._rivals_of(known) if one.mask & bit]
+            self._put_aside(known, both)  # another failure, on top of this one or long after; or two from the beginning
             self._begin(bit, sent_s)
         else:
             known.lose(bit, sent_s)
@@ -315,11 +319,13 @@ class Diagnoser:
         self._unexplained.append(self._newest_s)
         self._open = None
 
-    def _put_aside(self, failure: _Failure) -> None:
-        """Close it with all that is still possible; a single loss is too little for that."""
+    def _put_aside(self, failure: _Failure, both: Sequence[Explanation]) -> None:
+        """Close it with all that is still possible, ``both``: pairs that explain what it lost and the loss that it does not; a single
+        loss is too little for that."""
         if failure.losses < _MIN_EVIDENCE:
             self._give_up()
         else:
+            failure.possible = [*failure.possible, *both]
             self._closed.append(failure)
             self._open = None
 
@@ -328,17 +334,14 @@ class Diagnoser:
         known = self._open
         if known is None or known.losses < _MIN_EVIDENCE:
             return
-        if known.losses < _SURE and known.newest_s - known.began_s < self._settle_s:
+        if known.losses < _MANY and known.newest_s - known.began_s < self._settle_s:
             return
         fresh = ~self._mask_of(self._closed)
         mask = known.possible[0].mask & fresh
         if any(one.mask & fresh != mask for one in known.possible):
             return
-        if known.losses < _SURE or self.table.suspects[known.possible[0].suspects[0]].cables > 1:
-            if known.rivals is None:
-                known.rivals = self._rivals(known)
-            if any(one.mask & fresh != mask for one in known.rivals):
-                return
+        if any(one.mask & fresh != mask for one in self._rivals_of(known)):
+            return
         self._closed.append(known)
         self._open = None
 
@@ -348,6 +351,12 @@ class Diagnoser:
         for failure in failures:
             mask |= max(failure.possible, key=lambda one: self.table.labels_in(one.mask)).mask
         return mask
+
+    def _rivals_of(self, known: _Failure) -> list[Explanation]:
+        """Looked for once; from then on evidence rules them out one by one."""
+        if known.rivals is None:
+            known.rivals = self._rivals(known)
+        return known.rivals
 
     def _rivals(self, known: _Failure) -> list[Explanation]:
         """Pairs of cables that would explain as much as the one suspect that is left, each what the other does not."""

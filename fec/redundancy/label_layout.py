@@ -3,10 +3,11 @@
 Theory of operation. A link of load r loses N r of N packets on average, so that N is at least M / (1 - r): no order of labels needs less
 than ceil(M / (1 - r)). The usual order, multiples of the golden ratio, spreads every single interval well. Links that carry several
 intervals, as most of a route with many paths do, may meet them in one window. How often depends on the distances between the
-intervals and on the multiplier alone; so the orders of ``CANDIDATES`` are tried on the route, and the best is taken: first by N at
-rest, which is paid all the time, then by the packets that the failures of all links ask for beyond that, each once.
+intervals and on the multiplier alone; so the orders of ``CANDIDATES`` are tried on the route, orders made for it
+(``fec.redundancy.label_slots``) as well, and the best is taken: first by N at rest, which is paid all the time, then by the packets that
+the failures of all links ask for beyond that, each once. Whatever is tried, the result is never worse than a multiplier's.
 
-The orders are equally good for switches: only the sender numbers its labels otherwise. A multiplier chosen for a route
+The orders are equally good for switches: only the sender numbers its labels otherwise. An order chosen for a route
 may be worse for sets of intervals that no link of it has, and so for several failures at once.
 """
 
@@ -15,13 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from fec.errors import FecError
 from fec.redundancy.block_size import Interval, stratified_tolerance_block_size
-from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER
+from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule
 
 # fmt: off
 CANDIDATES = (
@@ -49,18 +51,26 @@ Groups = tuple[tuple[tuple[Interval, ...], int], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class LabelLayout:
-    """One order on one route. ``base``: N at rest, which answers every loss up to the tolerance and every link of no more load.
+    """One order on one route. ``base``: N at rest, which answers every link of no more load than the tolerance and, of an order by a
+    multiplier, every interval of labels of so much.
 
     ``bound``: ceil(M / (1 - t)), the least that N at rest can be. ``packets``: what the failures of all links ask for beyond that,
-    each once; ``over_bound``: how much of it is above ceil(M / (1 - r)) of the link; ``links_over_bound``: on how many links.
+    each once; ``over_bound``: how much of it is above ceil(M / (1 - r)) of the link, where r is the share that its labels have in the order;
+    ``links_over_bound``: on how many links. ``multiplier`` or ``slots``: the order's rule; the multiplier is 0 where slots are given.
     """
 
     multiplier: int
+    slots: tuple[int, ...] = ()
     bound: int
     base: int
     packets: int
     over_bound: int
     links_over_bound: int
+
+    @property
+    def rule(self) -> LabelRule:
+        """What makes the order (``fec.redundancy.labels.stratified_labels``)."""
+        return self.slots or self.multiplier
 
 
 def block_size_bound(share: float, source_packets: int) -> int:
@@ -75,43 +85,71 @@ def block_size_bound(share: float, source_packets: int) -> int:
     return -(-source_packets * LABELS // (LABELS - lost))
 
 
-def label_layout(groups: Groups, source_packets: int, tolerance: float, multiplier: int) -> LabelLayout:
+def rest_block_size(tolerance: float | Fraction, source_packets: int, rule: LabelRule) -> int:
+    """N that answers a loss of the tolerance: of an order by a multiplier, of one interval wherever it lies; an order of slots is made for
+    the links of a route and is asked about them (``LabelLayout.base``), beyond that ceil(M / (1 - t)).
+
+    >>> rest_block_size(0.05, 20, 40503), rest_block_size(0.05, 20, (1, 0))
+    (22, 22)
+    """
+    if isinstance(rule, int):
+        return stratified_tolerance_block_size(tolerance, source_packets, rule)
+    return block_size_bound(float(tolerance), source_packets)
+
+
+def label_layout(groups: Groups, source_packets: int, tolerance: float, rule: LabelRule) -> LabelLayout:
     """What an order costs. FecError for a group that carries every label. Cost: some ms for a hundred groups."""
-    return _layouts(groups, source_packets, tolerance)(multiplier)
+    return _layouts(groups, source_packets, tolerance)(rule)
 
 
 @lru_cache(maxsize=256)
 def best_layout(groups: Groups, source_packets: int, tolerance: float) -> LabelLayout:
-    """Of ``CANDIDATES``, the order with the smallest N at rest, then the fewest packets; the earlier one where they are equal.
+    """Of ``CANDIDATES`` and the orders that are made for the groups, the one with the smallest N at rest, then the fewest packets; the
+    earlier one where they are equal.
 
     >>> quarters = tuple((((k * 16384, (k + 1) * 16384),), 1) for k in range(4))
     >>> layout = best_layout(quarters, 20, 0.05)
     >>> layout.base, layout.packets, layout.over_bound
     (22, 20, 0)
     """
-    return min(map(_layouts(groups, source_packets, tolerance), CANDIDATES), key=lambda one: (one.base, one.packets))
+    from fec.redundancy.label_slots import SlotSearch
+
+    layout_of = _layouts(groups, source_packets, tolerance)
+    search = SlotSearch(
+        [intervals for intervals, _ in groups],
+        [count for _, count in groups],
+        source_packets,
+        block_size_bound(tolerance, source_packets),
+    )
+
+    def cost_of(rule: LabelRule) -> tuple[int, int]:
+        layout = layout_of(rule)
+        return layout.base, layout.packets
+
+    rules: list[LabelRule] = [*CANDIDATES, *search.orders(cost_of)]
+    return layout_of(min(rules, key=cost_of))
 
 
-def _layouts(groups: Groups, m: int, tolerance: float) -> Callable[[int], LabelLayout]:
-    """A function from a multiplier to its layout; what all of them share is reckoned once."""
+def _layouts(groups: Groups, m: int, tolerance: float) -> Callable[[LabelRule], LabelLayout]:
+    """A function from a rule to its layout; what all of them share is reckoned once."""
     from fec.redundancy.worst_windows import WorstWindows
 
     bound = block_size_bound(tolerance, m)
     counts = np.array([count for _, count in groups], dtype=np.int64)
-    shares = np.array([sum(stop - start for start, stop in intervals) / LABELS for intervals, _ in groups])
-    if (shares >= 1).any():
+    loads = np.array([sum(stop - start for start, stop in intervals) / LABELS for intervals, _ in groups])
+    if (loads >= 1).any():
         raise FecError("a group of links carries every label: nothing arrives while one of them is down, no N suffices")
-    bounds = np.array([max(bound, block_size_bound(float(share), m)) for share in shares], dtype=np.int64)
     windows = WorstWindows([intervals for intervals, _ in groups], m)
 
-    def layout(multiplier: int) -> LabelLayout:
-        sizes = np.maximum(bound, windows.sizes(multiplier))
-        excess = (sizes - bounds) * counts
-        base = int(sizes[shares <= tolerance].max(initial=stratified_tolerance_block_size(tolerance, m, multiplier)))
+    def layout(rule: LabelRule) -> LabelLayout:
+        sizes = np.maximum(bound, windows.sizes(rule))
+        bounds = [max(bound, block_size_bound(float(share), m)) for share in windows.shares(rule)]
+        excess = (sizes - np.array(bounds, dtype=np.int64)) * counts
         return LabelLayout(
-            multiplier=multiplier,
+            multiplier=rule if isinstance(rule, int) else 0,
+            slots=() if isinstance(rule, int) else rule,
             bound=bound,
-            base=base,
+            base=int(sizes[loads <= tolerance].max(initial=rest_block_size(tolerance, m, rule))),
             packets=int(((sizes - bound) * counts).sum()),
             over_bound=int(excess.sum()),
             links_over_bound=int(counts[excess > 0].sum()),

@@ -6,6 +6,8 @@ or two. Random: independent labels, so that what a broken link takes of a block 
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -26,6 +28,14 @@ eight intervals of total share p (smaller is better):
 
 The two are near; this one is chosen because all positions of an interval are equivalent (a shift of the interval is
 a shift of the index), so that one pass gives the exact bound over every position."""
+
+
+LabelRule = int | tuple[int, ...]
+"""What a stratified order is made by: an odd multiplier, or the order of equal slots of the label space."""
+
+_MARGIN = 2
+"""Labels that are left out at either end of a slot: loads are rounded to whole labels, and a link that fits its slots but for rounding
+must not count among those beside them."""
 
 
 class LabelOrder(Protocol):
@@ -62,6 +72,58 @@ class StratifiedLabels:
     def labels(self, start: int, count: int) -> NDArray[np.int64]:
         index = np.arange(start % LABELS, start % LABELS + count, dtype=np.int64)
         return np.asarray((index * self._multiplier) % LABELS, dtype=np.int64)
+
+
+class SlottedLabels:
+    """The label space in T equal slots that follow each other in a given order, over and over, each time with another label of the slot.
+
+    The order repeats after T * floor(65536 / T) packets; by then a link's labels were taken as often as its share says, to within a few in
+    100,000. FecError unless ``slots`` has each of 0 .. T-1 once, 2 <= T <= 4096.
+
+    >>> SlottedLabels((0, 2, 1, 3)).labels(0, 8).tolist()
+    [2, 32770, 16386, 49154, 10127, 42895, 26511, 59279]
+    """
+
+    def __init__(self, slots: tuple[int, ...]) -> None:
+        if not 2 <= len(slots) <= 4096 or sorted(slots) != list(range(len(slots))):
+            raise FecError(f"{len(slots)} slots of labels: give each of 0, 1, ... once, 2 to 4096 of them")
+        count, rounds = len(slots), LABELS // len(slots)
+        step = next(
+            k for k in range(round(rounds * WEYL_MULTIPLIER / LABELS), 2 * rounds + 2) if math.gcd(k, rounds) == 1
+        )
+        turns = (2 * (np.arange(rounds, dtype=np.int64) * step % rounds) + 1) * (LABELS - 2 * _MARGIN * count)
+        within = _MARGIN * count + turns // (2 * rounds)
+        self._table = ((np.array(slots, dtype=np.int64) * LABELS + within[:, None]) // count).reshape(-1)
+
+    def label(self, index: int) -> int:
+        return int(self._table[index % len(self._table)])
+
+    def labels(self, start: int, count: int) -> NDArray[np.int64]:
+        first = start % len(self._table)
+        return np.asarray(self._table[np.arange(first, first + count) % len(self._table)], dtype=np.int64)
+
+    @property
+    def period(self) -> int:
+        """Packets after which the order repeats."""
+        return len(self._table)
+
+
+def slot_edges(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The smallest and the greatest label that is ever sent of each of ``count`` slots, int64 of shape (count,) both."""
+    slots = np.arange(count, dtype=np.int64) * LABELS
+    return slots // count + _MARGIN, (slots + LABELS) // count - _MARGIN
+
+
+def stratified_labels(rule: LabelRule) -> StratifiedLabels | SlottedLabels:
+    """The order that a rule makes. FecError for a rule that makes none."""
+    return StratifiedLabels(rule) if isinstance(rule, int) else SlottedLabels(rule)
+
+
+@lru_cache(maxsize=128)
+def label_table(rule: LabelRule) -> NDArray[np.int64]:
+    """The labels of one period of an order, int64 of shape (period,); not to be written to."""
+    period = LABELS if isinstance(rule, int) else SlottedLabels(rule).period
+    return stratified_labels(rule).labels(0, period)
 
 
 class RandomLabels:

@@ -2,7 +2,7 @@
 
 The same numbers as ``fec.redundancy.block_size.stratified_block_size``, a hundred times as fast for a route of a hundred links. Theory: k lost packets
 have to fit a block of N = M - 1 + k or be answered by N = M + k, so N is M plus the most losses between which fewer than M packets
-arrive. One walk over the 65,536 packets keeps, for every set, the losses of that window.
+arrive. One walk over the packets of a period keeps, for every set, the losses of that window.
 
 Imported when first used: numba takes half a second to load.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fec.compile import compiled
 from fec.redundancy.block_size import Interval, stratified_block_size
-from fec.redundancy.labels import LABELS
+from fec.redundancy.labels import LABELS, LabelRule, label_table
 
 _HEAVY = 0.9
 """A set of more of the labels is reckoned by itself: its windows are too long to be kept."""
@@ -26,7 +26,7 @@ _LIGHTEST_ROOM = 256
 
 
 class WorstWindows:
-    """N of every set of label intervals, by the multiplier of the order of labels. ``source_packets``: M. No set has every label.
+    """N of every set of label intervals, by the rule of the order of labels. ``source_packets``: M. No set has every label.
 
     >>> WorstWindows([[(0, 32768)], [(0, 3277)]], 20).sizes(40503).tolist()
     [42, 22]
@@ -49,24 +49,34 @@ class WorstWindows:
         most = 4 * source_packets / (1 - max((share for share in shares if share <= _HEAVY), default=0.0))
         self._room = max(_LIGHTEST_ROOM, 1 << int(most).bit_length())
 
-    def sizes(self, multiplier: int) -> NDArray[np.int64]:
-        """Shape (sets,): the smallest N of which M packets arrive in every window of N labels that are multiples of it."""
+    def sizes(self, rule: LabelRule) -> NDArray[np.int64]:
+        """Shape (sets,): the smallest N of which M packets arrive in every window of N labels of the order."""
         kept = np.zeros((self._count, self._room), dtype=np.int32)
-        most = _most_lost(multiplier, self._place_of, self._first, self._members, self._m, kept)
+        most = _most_lost(self._place_of[label_table(rule)], self._first, self._members, self._m, kept)
         sizes = np.asarray(most + self._m, dtype=np.int64)
         for number, intervals in self._heavy.items():
-            sizes[number] = stratified_block_size(intervals, self._m, multiplier)
+            sizes[number] = stratified_block_size(intervals, self._m, rule)
         return sizes
 
+    def shares(self, rule: LabelRule) -> NDArray[np.float64]:
+        """Shape (sets,): the part of a period's packets that each set loses. Heavy ones (above 0.9): their labels' share."""
+        counts = np.bincount(self._place_of[label_table(rule)], minlength=len(self._first) - 1)
+        members = np.repeat(counts, np.diff(self._first))
+        lost = np.bincount(self._members, weights=members, minlength=self._count) / counts.sum()
+        for number, intervals in self._heavy.items():
+            lost[number] = sum(stop - start for start, stop in intervals) / LABELS
+        return np.asarray(lost, dtype=np.float64)
 
-def _walk(multiplier: int, place_of: Any, first: Any, members: Any, m: int, kept: Any) -> Any:
-    """For every set the most losses between which fewer than M packets arrive; ``kept``: a ring of losses for each."""
+
+def _walk(places: Any, first: Any, members: Any, m: int, kept: Any) -> Any:
+    """For every set the most losses between which fewer than M packets arrive; ``places``: the elementary interval of each packet of a
+    period; ``kept``: a ring of losses for each."""
     count, room = kept.shape
     head = np.zeros(count, dtype=np.int64)
     tail = np.zeros(count, dtype=np.int64)
     most = np.zeros(count, dtype=np.int64)
-    for index in range(65536 + room + m):  # windows across the end of the label space included
-        place = place_of[(index * multiplier) & 65535]
+    for index in range(len(places) + room + m):  # windows across the end of the period included
+        place = places[index % len(places)]
         for at in range(first[place], first[place + 1]):
             number = members[at]
             arrived = index - tail[number]  # before this loss, up to a constant

@@ -58,7 +58,8 @@ class SessionRecord:
 class FaultRecord:
     """One fault, prediction beside measurement: fractions, seconds since the session's start, counts.
 
-    ``interval`` is where the true loss lies given the measurement. ``skipped`` is the reason why a link did not fail, or
+    ``interval`` is where the true loss lies given the measurement. ``bound_block_size``: what no order of labels can be
+    below. ``skipped`` is the reason why a link did not fail, or
     None. ``diagnosis``: whom the sender accused (cables, right, certain, certain_after_packets,
     certain_after_s), where it diagnoses. ``passed`` is what all checks of this fault say together; None leaves it to ``loss_agrees``.
     """
@@ -73,6 +74,7 @@ class FaultRecord:
     interval: tuple[float, float] | None = None
     packets: int = 0
     predicted_block_size: float | None = None
+    bound_block_size: float | None = None
     measured_block_size: float | None = None
     mean_block_size: float | None = None
     size_range: tuple[float, float] | None = None

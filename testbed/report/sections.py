@@ -21,6 +21,7 @@ from testbed.report.wording import (
     accused,
     beside,
     counted,
+    over_bound,
     state_of,
     what_session_was,
     why,
@@ -255,7 +256,7 @@ def _fault_row(number: int, fault: FaultRecord) -> Markup:
     figures = (
         percent(fault.predicted_loss),
         _measured_loss(fault),
-        plain(fault.predicted_block_size),
+        _with_bound(fault),
         _with_range(fault),
         reaction,
         accused(fault),
@@ -279,6 +280,11 @@ def _measured_loss(fault: FaultRecord) -> Markup:
         return tag("span", percent(fault.measured_loss))
     spread = f"{plain(fault.interval[0] * 100)} to {plain(fault.interval[1] * 100)}"
     return tag("span", percent(fault.measured_loss), " ", tag("span", f"[{spread}]", class_="sub"))
+
+
+def _with_bound(fault: FaultRecord) -> Markup:
+    written, more = plain(fault.predicted_block_size), over_bound(fault)
+    return tag("span", written, " ", tag("span", f"[{more}]", class_="sub")) if more else tag("span", written)
 
 
 def _with_range(fault: FaultRecord) -> Markup:

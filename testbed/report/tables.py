@@ -12,7 +12,7 @@ from rich.text import Text
 from testbed.model.code_words import stream_code_words
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.report.drawing.axes import NOTHING, half_width, plain
-from testbed.report.wording import MARKS, State, accused, counted, state_of, why
+from testbed.report.wording import MARKS, State, accused, counted, over_bound, state_of, why
 
 STYLES: dict[State, str] = {"passed": "green", "failed": "red", "invalid": "yellow", "unfinished": "yellow"}
 
@@ -40,12 +40,18 @@ def _reaction(fault: FaultRecord) -> str:
     return NOTHING if fault.reaction_s is None else f"{fault.reaction_s * 1000:.0f}"
 
 
+def _needed(fault: FaultRecord) -> str:
+    """N; where labels do not lie as well as they could, with the bound and what they ask for more: "24 = 23+1"."""
+    more = over_bound(fault)
+    return plain(fault.predicted_block_size) + (f" = {more}" if more else "")
+
+
 COLUMNS = (
     _Column(heading="link", show=lambda f: f.link, left=True),
     _Column(heading="fault", show=lambda f: f.kind, left=True, leaves=3),
     _Column(heading="pred. %", show=lambda f: f"{f.predicted_loss * 100:.2f}"),
     _Column(heading="measured %", show=_loss),
-    _Column(heading="N pred.", show=lambda f: plain(f.predicted_block_size), leaves=1),
+    _Column(heading="N pred.", show=_needed, leaves=1),
     _Column(heading="meas.", show=lambda f: plain(f.measured_block_size, 1), leaves=1),
     _Column(heading="react. ms", show=_reaction, leaves=2),
     _Column(heading="accused", show=accused, left=True, leaves=6),

@@ -170,6 +170,12 @@ _MONTHS = (
 )
 
 
+def over_bound(fault: FaultRecord) -> str:
+    """Where the layout of labels asks for more packets than the load alone: the bound and how many more, "23+1"; else nothing."""
+    needed, bound = fault.predicted_block_size, fault.bound_block_size
+    return "" if needed is None or bound is None or needed <= bound else f"{plain(bound)}+{plain(needed - bound)}"
+
+
 def accused(fault: FaultRecord) -> str:
     """The cables that the sender took for broken, with a question mark where it was unsure, an exclamation mark where wrong."""
     if fault.diagnosis is None:

@@ -12,7 +12,7 @@ from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.block_size_control import BlockSizeControl, PlannedBlockSize, fixed_block_size
 from fec.redundancy.diagnosis import Diagnoser, DiagnosingControl, NewPaths
-from fec.redundancy.labels import LabelOrder, RandomLabels, StratifiedLabels
+from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from testbed.model.label_split import LabelSplit
 from testbed.stream.payload import payload_source
 from testbed.stream.plan import StreamPlan
@@ -28,11 +28,7 @@ CHANGE_ALLOWED_S = 1.0
 
 
 def label_sequence(plan: StreamPlan) -> LabelOrder:
-    return (
-        StratifiedLabels(plan.stream.label_multiplier)
-        if plan.stream.labels == "stratified"
-        else RandomLabels(plan.seed)
-    )
+    return stratified_labels(plan.stream.label_rule) if plan.stream.labels == "stratified" else RandomLabels(plan.seed)
 
 
 def build_sender(plan: StreamPlan, foreseen: Callable[[float], int] | None = None) -> StreamSender:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from fec.redundancy.labels import WEYL_MULTIPLIER
+from fec.errors import FecError
+from fec.redundancy.labels import WEYL_MULTIPLIER, LabelRule, stratified_labels
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelSplit
@@ -30,7 +31,8 @@ class StreamParameters:
     ``most_overhead``: N - M is never more than so many times M, whatever the losses (None: what the plan's links can call for):
     a sender that answered the losses of its own congestion with more packets would never stop. ``late_pps``: late parity
     packets a second (None: eight times the rate, 1000 at least), fewer where the switches are slow. ``diagnosis``: the sender finds
-    out what failed from the labels that are lost; without it, it only estimates the share that is. ``label_multiplier``: of the stratified order of labels.
+    out what failed from the labels that are lost; without it, it only estimates the share that is. ``label_multiplier``: of the stratified order of labels, or ``label_slots``: the order of equal slots of
+    the label space that makes it (``fec.redundancy.labels.SlottedLabels``).
     """
 
     rate_pps: float = 1000.0
@@ -48,6 +50,12 @@ class StreamParameters:
     late_pps: float | None = None
     diagnosis: bool = True
     label_multiplier: int = WEYL_MULTIPLIER
+    label_slots: tuple[int, ...] = ()
+
+    @property
+    def label_rule(self) -> LabelRule:
+        """What makes the stratified order of labels."""
+        return self.label_slots or self.label_multiplier
 
     def __post_init__(self) -> None:
         checks = (
@@ -64,7 +72,6 @@ class StreamParameters:
                 f"most overhead {self.most_overhead}; give one above 0",
             ),
             (self.late_pps is None or self.late_pps > 0, f"late parity at {self.late_pps} packets/s; give more than 0"),
-            (self.label_multiplier % 2 == 1, f"label multiplier {self.label_multiplier}; give an odd number"),
             (self.hold_s >= 0, f"hold of {self.hold_s} s; give 0 or more"),
             (
                 self.block_size is None or self.source_packets <= self.block_size <= 255,
@@ -74,6 +81,10 @@ class StreamParameters:
         for holds, wrong in checks:
             if not holds:
                 raise InputError(f"stream: {wrong}")
+        try:
+            stratified_labels(self.label_rule)
+        except FecError as error:
+            raise InputError(f"stream: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)

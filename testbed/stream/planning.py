@@ -13,10 +13,11 @@ import numpy as np
 
 from fec.redundancy.block_size import binomial_window_for, stratified_window_for
 from fec.redundancy.label_layout import best_layout
+from fec.redundancy.labels import label_table
 from testbed.errors import InputError
 from testbed.faults.fault import Direction, Fault, FaultKind
-from testbed.faults.schedules import PoissonFaults, poisson_faults
-from testbed.model.label_split import LABELS, LabelSplit
+from testbed.faults.schedules import PoissonFaults, overlapping, poisson_faults
+from testbed.model.label_split import LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -86,8 +87,9 @@ def build_plan(
         duration_s=1.0,
         seed=options.seed,
     )
-    if not isinstance(faults, PoissonFaults) and parameters.labels == "stratified":
-        parameters = replace(parameters, label_multiplier=route_multiplier(forward, parameters))
+    one_by_one = isinstance(faults, EachLink) or not (isinstance(faults, PoissonFaults) or overlapping(faults))
+    if one_by_one and parameters.labels == "stratified":
+        parameters = ordered_for_route(forward, parameters)
         plan = replace(plan, stream=parameters)
     if isinstance(faults, PoissonFaults):
         scheduled = random_faults(replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults)
@@ -111,9 +113,12 @@ def check_faults_come(plan: StreamPlan) -> None:
             )
 
 
-def route_multiplier(split: LabelSplit, stream: StreamParameters) -> int:
-    """The order of labels that asks for the fewest packets over the failures of the route's links, one at a time."""
-    return best_layout(interval_groups(split), stream.source_packets, stream.tolerance).multiplier
+def ordered_for_route(split: LabelSplit, stream: StreamParameters) -> StreamParameters:
+    """The parameters with the order of labels that asks for the fewest packets over the failures of the route's links, one at a time."""
+    layout = best_layout(interval_groups(split), stream.source_packets, stream.tolerance)
+    if layout.slots:
+        return replace(stream, label_slots=layout.slots)
+    return replace(stream, label_multiplier=layout.multiplier)
 
 
 def protectable_links(plan: StreamPlan) -> tuple[int, ...]:
@@ -138,14 +143,16 @@ def steady_packets(plan: StreamPlan, link: int, each: EachLink) -> int:
     """Packets that must be seen for the share of one link to be known to ``precision``."""
     share = float(plan.forward.load(link)) * each.loss_fraction
     if plan.stream.labels == "stratified" and each.loss_fraction == 1:
-        return max(
-            200, stratified_window_for(plan.forward.intervals(link), each.precision, plan.stream.label_multiplier)
-        )
+        return max(200, stratified_window_for(plan.forward.intervals(link), each.precision, plan.stream.label_rule))
     return max(400, binomial_window_for(share, each.precision))
 
 
 def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
-    """Faults one after another: reaction, steady window, then recovery before the next (``_before_next_s``)."""
+    """Faults one after another: reaction, steady window, then recovery before the next (``_before_next_s``).
+
+    The most loaded link first: where a link of very few labels is not seen to work again before the next one fails, the sender has to allow
+    for both, which asks for no packet if the next one loses no more.
+    """
     if not 0 < each.precision < 0.5:
         raise InputError(f"precision {each.precision} lies outside (0, 0.5); 0.01 is one point of loss")
     parameters = plan.stream
@@ -155,7 +162,7 @@ def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
     policy = block_size_policy(replace(plan, faults=(draft,)))
     block_s = parameters.source_packets / parameters.rate_pps
     at, faults = WARM_UP_S, []
-    for link in choose_links(plan, each.most):
+    for link in sorted(choose_links(plan, each.most), key=lambda i: (-plan.forward.load(i), i)):
         share = float(plan.forward.load(link)) * each.loss_fraction
         size = parameters.block_size or (policy(share) if share < 1 else policy.base)
         wire_pps = parameters.rate_pps * size / parameters.source_packets
@@ -190,10 +197,11 @@ def _longest_absence(plan: StreamPlan, link: int) -> float:
     """Packets from one label of the link to the next: the most in stratified order, all but 5 % of the gaps in random order."""
     if plan.stream.labels == "random":
         return -math.log(0.05) / float(plan.forward.load(link))
-    back = pow(plan.stream.label_multiplier, -1, LABELS)
-    labels = np.concatenate([np.arange(start, stop) for start, stop in plan.forward.intervals(link)])
-    places = np.sort(labels * back % LABELS)
-    return float(max(np.diff(places, append=places[0] + LABELS)))
+    table = label_table(plan.stream.label_rule)
+    places = np.flatnonzero(
+        np.any([(table >= start) & (table < stop) for start, stop in plan.forward.intervals(link)], axis=0)
+    )
+    return float(max(np.diff(places, append=places[0] + len(table)))) if len(places) else math.inf
 
 
 def random_faults(plan: StreamPlan, faults: PoissonFaults) -> tuple[Fault, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fec.redundancy.block_size import binomial_interval, decoding_failure_probability, fec_block_size
-from fec.redundancy.labels import StratifiedLabels
+from fec.redundancy.labels import label_table
 from testbed.faults.fault import Fault
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.measurements import StreamMeasurements
@@ -84,12 +84,12 @@ def _arriving(
     plan: StreamPlan, link: int, size: int, blocks: np.typing.NDArray[np.int64]
 ) -> np.typing.NDArray[np.int64]:
     """How many labels of each block's window (its packets' label indices b*N ... b*N + N - 1) miss the link."""
-    labels = StratifiedLabels(plan.stream.label_multiplier).labels(0, 65536)
-    outside = np.ones(65536, dtype=np.int64)
+    labels = label_table(plan.stream.label_rule)
+    outside = np.ones(len(labels), dtype=np.int64)
     for start, stop in plan.forward.intervals(link):
         outside[(labels >= start) & (labels < stop)] = 0
     total = np.concatenate([[0], np.cumsum(np.concatenate([outside, outside[:256]]))])
-    at = (blocks * size) % 65536
+    at = (blocks * size) % len(labels)
     return np.asarray(total[at + size] - total[at], dtype=np.int64)
 
 

@@ -146,7 +146,9 @@ _NOTHING = {
 
 def _finite_part(analysis: SessionAnalysis, m: int) -> dict[str, Any]:
     base = analysis.policy.base
-    counted = [(f, n) for f in analysis.faults if (n := f.predicted_block_size) is not None]
+    # by name: links of one load fail one after another, and the next one's block size would often be the link's own
+    by_name = sorted(analysis.faults, key=lambda fault: fault.link)
+    counted = [(f, n) for f in by_name if (n := f.predicted_block_size) is not None]
     told = [(m * f.sent_per_source, n) for f, n in counted if f.sent_per_source is not None]
     after = [n for _, n in told[1:] + told[:1]]
     off = [(sent - n) / base for sent, n in told]

@@ -17,9 +17,8 @@ from fec.redundancy.block_size import (
     as_fraction,
     fec_block_size,
     stratified_block_size,
-    stratified_tolerance_block_size,
 )
-from fec.redundancy.label_layout import best_layout
+from fec.redundancy.label_layout import best_layout, rest_block_size
 from fec.redundancy.ror import RorBreakdown, ror_breakdown, ror_of_block_sizes
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
@@ -136,13 +135,13 @@ def _stratified_breakdown(route: SplitRoute, coding: Coding) -> RorBreakdown:
     m = coding.source_packets
     loads = [split.load(i) for i in route.loaded]
     t = as_fraction(coding.tolerance, "tolerance")
-    multiplier = best_layout(interval_groups(split), m, float(t)).multiplier
+    rule = best_layout(interval_groups(split), m, float(t)).rule
     sizes = [
-        stratified_block_size(split.intervals(i), m, multiplier) if 0 < load < 1 else None
+        stratified_block_size(split.intervals(i), m, rule) if 0 < load < 1 else None
         for i, load in zip(route.loaded, loads, strict=True)
     ]
     tolerated = [size for size, load in zip(sizes, loads, strict=True) if size is not None and load < t]
-    base = max([stratified_tolerance_block_size(t, m, multiplier), *tolerated])
+    base = max([rest_block_size(t, m, rule), *tolerated])
     return ror_of_block_sizes(loads, sizes, base, tolerance=coding.tolerance, source_packets=m)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fec.redundancy.block_size import binomial_interval, fec_block_size, window_share_error
+from fec.redundancy.block_size import binomial_interval, fec_block_size, order_share, window_share_error
 from fec.redundancy.label_layout import block_size_bound
 from fec.redundancy.labels import LABELS
 from testbed.faults.fault import Fault
@@ -49,7 +49,7 @@ class FaultDiagnosis:
 class FaultResult:
     """One fault, prediction beside measurement. Losses are fractions; ``interval`` is where the predicted loss must lie.
 
-    ``bound_block_size``: what no order of labels can be below, ceil(M / (1 - loss)) or the base.
+    ``bound_block_size``: what no order of labels can be below, ceil(M / (1 - loss)) or the base (loss: as often as the order takes the labels).
     ``measured_block_size`` is where N settled: the median over the blocks of the steady part (``mean_block_size``: their mean). ``size_range``: block sizes that the sender may settle at, given how well
     a loss can be told from a measurement.
     ``sent_per_source``: coded packets sent per source packet, counted over the whole blocks begun after the answer and sent before
@@ -139,7 +139,7 @@ def fault_result(
         interval=loss_interval(plan, times, packets, lost[mask]),
         packets=packets,
         predicted_block_size=predicted,
-        bound_block_size=None if loss >= 1 else max(policy.base, block_size_bound(loss, plan.stream.source_packets)),
+        bound_block_size=None if loss >= 1 else _bound(plan, times, loss, policy.base),
         measured_block_size=float(np.median(sizes)) if len(sizes) else None,
         mean_block_size=float(sizes.mean()) if len(sizes) else None,
         size_range=(low, high),
@@ -207,6 +207,14 @@ def predicted_block_size(plan: StreamPlan, times: FaultTimes, loss: float, base:
     return max(base, fec_block_size(stream.source_packets, loss, stream.decoding_error_rate))
 
 
+def _bound(plan: StreamPlan, times: FaultTimes, loss: float, base: int) -> int:
+    """ceil(M / (1 - r)) or the base; r: the share of the order's packets that the fault takes, where labels decide."""
+    if is_deterministic(plan):
+        lost = order_share(fault_intervals(plan, times.fault), plan.stream.label_rule)
+        loss = min(loss, lost)
+    return max(base, block_size_bound(loss, plan.stream.source_packets))
+
+
 def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolArray) -> tuple[float, float]:
     """Where the true loss lies, given the measurement: the discrepancy of the intervals around it, or a binomial
     interval at 99 % for the run as a whole (shared out over its faults)."""
@@ -214,7 +222,7 @@ def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolA
         return (0.0, 1.0)
     share = float(lost.mean())
     if is_deterministic(plan):
-        error = window_share_error(fault_intervals(plan, times.fault), max(1, packets), plan.stream.label_multiplier)
+        error = window_share_error(fault_intervals(plan, times.fault), max(1, packets), plan.stream.label_rule)
         error += 1 / packets
         blocks = 2 / max(1.0, packets / plan.stream.source_packets)
         return (max(0.0, share - error - 0.01 * blocks), min(1.0, share + error + 0.01 * blocks))

@@ -123,9 +123,7 @@ def _layout(plan: StreamPlan) -> dict[str, Any]:
     if not is_deterministic(plan) or plan.changes:
         return {}
     stream = plan.stream
-    layout = label_layout(
-        interval_groups(plan.forward), stream.source_packets, stream.tolerance, stream.label_multiplier
-    )
+    layout = label_layout(interval_groups(plan.forward), stream.source_packets, stream.tolerance, stream.label_rule)
     return {"label_layout": asdict(layout)}
 
 

@@ -184,7 +184,7 @@ class _Ledger:
         elif sum(stop - start for start, stop in hit) == LABELS:
             needed = NEVER
         else:
-            needed = stratified_block_size(hit, m, self._plan.stream.label_multiplier)
+            needed = stratified_block_size(hit, m, self._plan.stream.label_rule)
         backward = (self._plan.backward, *(c.backward for c in self._plan.changes))[number]
         losses = path_losses(backward, broken)
         starts = [path.start for path in backward.paths]

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fec.redundancy.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
+from fec.redundancy.label_layout import rest_block_size
+from fec.redundancy.labels import WEYL_MULTIPLIER
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import is_campaign
 
@@ -78,7 +80,7 @@ def _any_window_policy(plan: StreamPlan, slack: float = 0.02) -> BlockSizePolicy
     One interval of the loss's width and two packets: what two to four separate ones ask for more; late parity makes up
     for the rest. Steps of one point.
     """
-    m, largest, step = plan.stream.source_packets, largest_block(plan), plan.stream.label_multiplier
+    m, largest, step = plan.stream.source_packets, largest_block(plan), _any_multiplier(plan)
 
     def size_for(loss: float) -> int:
         return min(largest, stratified_tolerance_block_size(round(min(0.95, loss + slack), 2), m, step) + _SEPARATE)
@@ -98,11 +100,17 @@ def link_block_size(plan: StreamPlan, link: int) -> int | None:
     if plan.forward.load(link) >= 1:
         return None
     stream = plan.stream
-    return stratified_block_size(plan.forward.intervals(link), stream.source_packets, stream.label_multiplier)
+    return stratified_block_size(plan.forward.intervals(link), stream.source_packets, stream.label_rule)
+
+
+def _any_multiplier(plan: StreamPlan) -> int:
+    """What block sizes of losses that no single link causes are reckoned by: the plan's multiplier, or the usual one where slots make its
+    order, which are made for single links only."""
+    return WEYL_MULTIPLIER if plan.stream.label_slots else plan.stream.label_multiplier
 
 
 def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePolicy:
-    m, largest, multiplier = plan.stream.source_packets, largest_block(plan), plan.stream.label_multiplier
+    m, largest, multiplier = plan.stream.source_packets, largest_block(plan), _any_multiplier(plan)
     stairs = sorted(
         (float(plan.forward.load(link)), size)
         for link in plan.forward.loaded
@@ -119,7 +127,7 @@ def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePol
         return min(largest, max(most[known], single[min(18, int(loss * 20 + 1e-9))]))
 
     weak = [n for share, n in stairs if share <= plan.stream.tolerance]
-    base = max([stratified_tolerance_block_size(plan.stream.tolerance, m, multiplier), *weak])
+    base = max([rest_block_size(plan.stream.tolerance, m, plan.stream.label_rule), *weak])
     return BlockSizePolicy(
         name="worst window", base=min(largest, base), largest=largest, slack=slack, size_for=size_for
     )

@@ -70,7 +70,7 @@ def exact_block_size(plan: StreamPlan) -> Callable[[tuple[Interval, ...]], int |
         if labels == LABELS:
             return None
         if stream.labels == "stratified":
-            return stratified_block_size(lost, m, stream.label_multiplier) if lost else m
+            return stratified_block_size(lost, m, stream.label_rule) if lost else m
         return fec_block_size(m, labels / LABELS, stream.decoding_error_rate)
 
     return size_of

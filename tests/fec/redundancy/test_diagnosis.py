@@ -264,3 +264,30 @@ def test_a_stall_that_looks_like_a_node_makes_nobody_certain_before_losses_last_
         patient.add(PacketFate(100 + k, True, 0.021 + 0.003 * k))
         patient.add(PacketFate(1200 + k, False, 0.021 + 0.003 * k))
     assert patient.certain and patient.names() == ("left",)
+
+
+def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_from_the_beginning() -> None:
+    """Cable a explains what two others lose together, until a label is lost that it does not carry."""
+    spans = {
+        "a": ((0, 200),),
+        "b": ((0, 100), (300, 320)),
+        "c": ((100, 220),),
+        "d": ((300, 340),),
+        "rest": ((400, LABELS),),
+    }
+    table = SuspectTable([Suspect(name=name, intervals=one) for name, one in spans.items()])
+    diagnoser = Diagnoser(table, memory_s=1.0)
+    for k in range(12):
+        diagnoser.add(PacketFate((10, 150)[k % 2], True, 0.01 * k))
+    assert not diagnoser.certain  # a, or b and c
+    diagnoser.add(PacketFate(310, True, 0.2))
+    diagnoser.add(PacketFate(315, True, 0.21))
+    diagnoser.add(PacketFate(330, False, 0.22))  # not d: it is b, on top of a or with c
+    assert not diagnoser.certain and {"a", "b", "c"} <= set(diagnoser.names())
+    widest = {table.labels_in(mask) for mask in diagnoser.dead}
+    assert (
+        table.labels_in(table.masks[0] | table.masks[1]) in widest
+        and table.labels_in(table.masks[1] | table.masks[2]) in widest
+    )
+    diagnoser.add(PacketFate(210, True, 0.23))  # only c carries it
+    assert diagnoser.certain and diagnoser.dead == (table.masks[1] | table.masks[2],)

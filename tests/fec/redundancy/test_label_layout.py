@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fec.errors import FecError
-from fec.redundancy.block_size import stratified_block_size, stratified_tolerance_block_size
-from fec.redundancy.label_layout import CANDIDATES, Groups, best_layout, block_size_bound, label_layout
-from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, StratifiedLabels
+from fec.redundancy.block_size import order_share, stratified_block_size, stratified_tolerance_block_size
+from fec.redundancy.label_layout import CANDIDATES, Groups, best_layout, block_size_bound, label_layout, rest_block_size
+from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, StratifiedLabels, stratified_labels
 from fec.redundancy.worst_windows import WorstWindows
 
 
@@ -27,35 +27,40 @@ def groups(draw: st.DrawFn) -> Groups:
     return tuple(found)
 
 
+rules = st.sampled_from(CANDIDATES) | st.integers(2, 60).flatmap(lambda count: st.permutations(range(count)).map(tuple))
+
+
 @settings(max_examples=25, deadline=None)
 @given(groups=groups())
 def test_the_best_order_is_no_worse_than_the_usual_one_and_no_better_than_the_bound(groups: Groups) -> None:
     best, usual = best_layout(groups, 20, 0.05), label_layout(groups, 20, 0.05, WEYL_MULTIPLIER)
     assert (best.base, best.packets) <= (usual.base, usual.packets)
-    assert best.multiplier in CANDIDATES and best.over_bound >= 0
+    assert (best.slots or best.multiplier in CANDIDATES) and best.over_bound >= 0
     needed = 0
     for intervals, count in groups:
         share = sum(stop - start for start, stop in intervals) / LABELS
-        size = stratified_block_size(intervals, 20, best.multiplier)
-        assert size >= block_size_bound(share, 20)
+        size = stratified_block_size(intervals, 20, best.rule)
+        assert size >= block_size_bound(order_share(intervals, best.rule), 20)
         assert share > 0.05 or best.base >= size
         needed += count * (max(size, best.bound) - best.bound)
-    assert best.packets == needed and best.base >= stratified_tolerance_block_size(0.05, 20, best.multiplier)
+    assert best.packets == needed and best.base >= rest_block_size(0.05, 20, best.rule)
 
 
 @settings(max_examples=20, deadline=None)
-@given(groups=groups(), first=st.integers(0, LABELS - 1), choice=st.sampled_from(CANDIDATES))
-def test_every_window_of_the_size_it_gives_holds_enough_survivors(groups: Groups, first: int, choice: int) -> None:
+@given(groups=groups(), first=st.integers(0, LABELS - 1), choice=rules)
+def test_every_window_of_the_size_it_gives_holds_enough_survivors(
+    groups: Groups, first: int, choice: LabelRule
+) -> None:
     for intervals, _ in groups:
         size = stratified_block_size(intervals, 20, choice)
-        labels = StratifiedLabels(choice).labels(first, size).tolist()
+        labels = stratified_labels(choice).labels(first, size).tolist()
         assert sum(not any(a <= label < b for a, b in intervals) for label in labels) >= 20
 
 
 @settings(max_examples=40, deadline=None)
-@given(groups=groups(), source_packets=st.integers(1, 60), choice=st.sampled_from(CANDIDATES))
+@given(groups=groups(), source_packets=st.integers(1, 60), choice=rules)
 def test_compiled_worst_windows_are_those_of_every_set_by_itself(
-    groups: Groups, source_packets: int, choice: int
+    groups: Groups, source_packets: int, choice: LabelRule
 ) -> None:
     sets = [intervals for intervals, _ in groups]
     found = WorstWindows(sets, source_packets).sizes(choice).tolist()
@@ -73,6 +78,16 @@ def test_quarters_reach_the_bound_and_the_usual_order_does_not() -> None:
     usual = label_layout(quarters, 20, 0.05, WEYL_MULTIPLIER)
     assert (usual.over_bound, usual.links_over_bound) == (4, 4)
     assert best_layout(quarters, 20, 0.05).over_bound == 0
+
+
+def test_thirds_and_halves_of_one_route_reach_the_bound_together_and_no_multiplier_does_that() -> None:
+    sixths = [(k * LABELS // 6, (k + 1) * LABELS // 6) for k in range(6)]
+    sets = [*([one] for one in sixths), sixths[0:2], sixths[2:4], sixths[4:6], sixths[0:3], sixths[3:6], sixths[1:5:3]]
+    groups = tuple((tuple(intervals), 1) for intervals in sets)
+    best = best_layout(groups, 20, 0.05)
+    assert best.slots and best.over_bound == 0
+    assert min(label_layout(groups, 20, 0.05, choice).packets for choice in CANDIDATES) > best.packets
+    assert best_layout(groups, 20, 0.05).slots == best.slots
 
 
 @pytest.mark.parametrize("multiplier", CANDIDATES)

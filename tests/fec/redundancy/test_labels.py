@@ -5,10 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fec.redundancy.labels import LABELS, LabelOrder, RandomLabels, StratifiedLabels
+from fec.errors import FecError
+from fec.redundancy.labels import (
+    LABELS,
+    LabelOrder,
+    RandomLabels,
+    SlottedLabels,
+    StratifiedLabels,
+    label_table,
+    slot_edges,
+)
 
 
-@pytest.mark.parametrize("order", [StratifiedLabels(), RandomLabels(3), RandomLabels(-3)])
+@pytest.mark.parametrize("order", [StratifiedLabels(), SlottedLabels((1, 0, 2)), RandomLabels(3), RandomLabels(-3)])
 @pytest.mark.parametrize("start", [0, 65530, 10**9 + 7, 2**40])
 def test_single_labels_and_runs_of_labels_agree(order: LabelOrder, start: int) -> None:
     run = order.labels(start, 20)
@@ -33,3 +42,21 @@ def test_random_labels_depend_on_the_seed_and_are_uniform() -> None:
     assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 350  # chi-squared, 255 degrees of freedom
     pairs = np.corrcoef(labels[:-1], labels[1:])[0, 1]
     assert abs(pairs) < 0.01
+
+
+def test_slots_take_every_label_equally_often_but_for_those_at_their_edges() -> None:
+    slots = tuple(np.random.default_rng(1).permutation(24).tolist())
+    order, table = SlottedLabels(slots), label_table(slots)
+    assert len(table) == order.period == 24 * (LABELS // 24)
+    assert (table.reshape(-1, 24) * 24 // LABELS == np.array(slots)).all()
+    assert len(np.unique(table)) > 0.99 * LABELS
+    low, high = slot_edges(24)
+    rows = np.sort(table.reshape(-1, 24), axis=1)
+    assert (rows >= low).all() and (rows <= high).all()
+    assert [order.label(k) for k in (0, 23, 24, order.period + 5)] == table[[0, 23, 24, 5]].tolist()
+
+
+@pytest.mark.parametrize("slots", [(), (0,), (0, 0), (1, 2), (0, 1, 3)])
+def test_slots_that_are_no_order_are_refused(slots: tuple[int, ...]) -> None:
+    with pytest.raises(FecError, match="slots"):
+        SlottedLabels(slots)

@@ -54,3 +54,14 @@ def test_long_link_names_are_cut_short_not_the_figures() -> None:
 def test_unfinished_run_says_so() -> None:
     text = printed(replace(sample_run(), verdict=None, unfinished="the run was interrupted before its end"), 80)
     assert "UNFINISHED" in text and "interrupted" in text
+
+
+def test_a_packet_that_only_the_labels_ask_for_is_shown_beside_the_bound() -> None:
+    part = sample_run().sessions[0]
+    fault = part.faults[0]
+    needed = fault.predicted_block_size
+    assert needed is not None
+    more = tuple(replace(f, bound_block_size=needed - 1) if f is fault else f for f in part.faults)
+    assert f"{needed:g} = {needed - 1:g}+1" in printed(replace(part, faults=more), 120)
+    same = tuple(replace(f, bound_block_size=f.predicted_block_size) for f in part.faults)
+    assert "+1" not in printed(replace(part, faults=same), 120)

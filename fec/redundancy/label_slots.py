@@ -1,0 +1,256 @@
+"""Orders of labels made for one route: the label space in equal slots, sent in the order that spreads the route's links best.
+
+Theory of operation. A multiplier (``fec.redundancy.labels.StratifiedLabels``) spreads every interval well and none perfectly. A link that
+carries 1/3 of the labels needs N = 30 for M = 20 only if every third packet goes over it without fail; one of load 1/12 needs no more
+than N at rest only if no 22 packets in a row have three of its own. Orders that do this for all links of a route at once are found by
+annealing: T slots of 1/T of the label space each follow each other in some order, over and over, each time with another label of the
+slot. Two slots change places, and the change is kept if fewer windows of any link hold more losses than the link's bound
+ceil(M / (1 - r)) allows, or if it costs no more than a threshold that falls to nearly nothing.
+
+First the slots are few (``_COARSE``): the loads of the first capillary layers are multiples of a small fraction, and fit whole slots. Then
+each is divided into ``_FINER`` and the search goes on, mostly among parts of one slot, which leaves the coarse pattern whole. A slot
+counts for every link that has a label in it, so that what fits here fits all the more when it is reckoned exactly
+(``fec.redundancy.label_layout``).
+
+Deterministic: a generator of its own, no clock, and no function but roots, which every machine rounds alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fec.compile import compiled
+from fec.redundancy.block_size import Interval
+from fec.redundancy.labels import LABELS, slot_edges
+
+_COARSE = (24, 20, 28, 30, 36, 40)
+_FINER = 10
+_REFINED = 2
+"""So many of the coarse orders are divided further."""
+_COARSE_MOVES, _FINE_MOVES = 30_000, 100_000
+_COARSE_WAY = (1.0, 1.0, 0.1)
+_FINE_WAYS = ((0.05, 0.6, 0.1), (0.15, 0.3, 0.05))
+"""Of a search: the share of moves between any two places, not parts of one slot only; thresholds at the beginning and at the end, in links
+times roots of windows. Which of the two is better differs from route to route; both are tried."""
+_HEAVY = 0.9
+"""Links of more load take no part in the search: their windows are too long."""
+
+
+Slots = NDArray[np.int64]
+"""Slot by place: an order."""
+
+
+Way = tuple[float, float, float]
+
+
+class SlotSearch:
+    """Looks for orders for the links of one route. ``sets``: label intervals of its links; ``counts``: how many links carry just these;
+    ``least``: N at rest, which every link may use up. Cost: some tenths of a second for a hundred links."""
+
+    def __init__(
+        self, sets: Sequence[Sequence[Interval]], counts: Sequence[int], source_packets: int, least: int
+    ) -> None:
+        labels = [sum(stop - start for start, stop in intervals) for intervals in sets]
+        chosen = [k for k, count in enumerate(labels) if count <= _HEAVY * LABELS]
+        self._sets = [sets[k] for k in chosen]
+        self._counts = np.array([counts[k] for k in chosen], dtype=np.float64)
+        self._labels = np.array([labels[k] for k in chosen], dtype=np.int64)
+        self._m, self._least = source_packets, least
+
+    def orders(self, cost_of: Callable[[tuple[int, ...]], Any]) -> list[tuple[int, ...]]:
+        """Orders worth a trial, coarse ones and divided ones. ``cost_of``: of a whole order, exactly; the cheapest coarse ones are divided."""
+        if not self._sets:
+            return []
+        coarse = [self._coarse(count) for count in _COARSE]
+        ranked = sorted(coarse, key=lambda slots: cost_of(tuple(slots.tolist())))
+        divided = [self._divided(slots, way) for slots in ranked[:_REFINED] for way in _FINE_WAYS]
+        return [tuple(slots.tolist()) for slots in (*coarse, *divided)]
+
+    def _coarse(self, count: int) -> Slots:
+        """From the best multiple, places exchanged at will."""
+        inside = self._inside(count)
+        turns = [np.arange(count) * step % count for step in range(1, count) if math.gcd(step, count) == 1]
+        windows = self._windows(inside)
+        start = min(turns, key=lambda slots: float(_cost_of(slots, inside, windows, windows - self._m, self._counts)))
+        return self._annealed(start, inside, np.zeros(count, dtype=np.int64), _COARSE_MOVES, _COARSE_WAY)
+
+    def _divided(self, coarse: Slots, way: Way) -> Slots:
+        """Every slot in parts, one a round; the parts of a slot spread evenly over the rounds."""
+        count = len(coarse)
+        part = np.argsort(np.argsort(np.arange(_FINER) * ((math.sqrt(5) - 1) / 2) % 1))
+        turn = np.arange(count)
+        slots = np.concatenate([coarse * _FINER + part[(turn + k) % _FINER] for k in range(_FINER)])
+        classes = np.tile(turn, _FINER)
+        return self._annealed(slots, self._inside(count * _FINER), classes, _FINE_MOVES, way)
+
+    def _annealed(
+        self,
+        slots: Slots,
+        inside: NDArray[np.bool_],
+        classes: NDArray[np.int64],
+        moves: int,
+        way: Way,
+    ) -> Slots:
+        first = np.concatenate(([0], np.cumsum(inside.sum(axis=1))))
+        members = np.nonzero(inside)[1].astype(np.int32)
+        by_class = np.argsort(classes, kind="stable")
+        starts = np.searchsorted(classes[by_class], np.arange(classes.max() + 2))
+        windows = self._windows(inside)
+        best: Slots = _anneal(
+            slots.astype(np.int64),
+            inside,
+            first,
+            members,
+            windows,
+            windows - self._m,
+            self._counts,
+            (classes, by_class, starts),
+            (moves, *way),
+        )
+        return best
+
+    def _windows(self, inside: NDArray[np.bool_]) -> Slots:
+        """Shape (links,): the bound ceil(M / (1 - r)), r by labels or, where rounding to labels has made that more, by slots."""
+        share = np.minimum(self._labels / LABELS, inside.mean(axis=0))
+        return np.asarray(np.maximum(self._least, np.ceil(self._m / (1 - share) - 1e-9)), dtype=np.int64)
+
+    def _inside(self, count: int) -> NDArray[np.bool_]:
+        """Shape (slots, links): whether the slot has a label of the link's that is ever sent."""
+        low, high = slot_edges(count)
+        inside: NDArray[np.bool_] = np.zeros((count, len(self._sets)), dtype=np.bool_)
+        for number, intervals in enumerate(self._sets):
+            for start, stop in intervals:
+                inside[:, number] |= (low < stop) & (high >= start)
+        return inside
+
+
+def _excess(order: Any, inside: Any, windows: Any, most: Any, held: Any) -> Any:
+    """Per link, by how many losses all its windows together hold too many; ``held``: filled with each window's losses."""
+    places, links = len(order), inside.shape[1]
+    excess = np.zeros(links, dtype=np.int64)
+    for link in range(links):
+        for place in range(places):
+            if inside[order[place], link]:
+                for back in range(windows[link]):
+                    held[link, (place - back) % places] += 1
+        for place in range(places):
+            excess[link] += max(0, held[link, place] - most[link])
+    return excess
+
+
+_excess_of = compiled(_excess)
+
+
+def _reckon(order: Any, inside: Any, windows: Any, most: Any, counts: Any) -> Any:
+    excess = _excess_of(order, inside, windows, most, np.zeros((inside.shape[1], len(order)), dtype=np.int32))
+    cost = 0.0
+    for link in range(len(excess)):
+        cost += counts[link] * math.sqrt(excess[link])
+    return cost
+
+
+_cost_of = compiled(_reckon)
+
+
+def _shift(link: Any, out: Any, into: Any, windows: Any, most: Any, held: Any) -> Any:
+    """Move one loss of a link from a place to another; returns by how much its excess grows."""
+    places, limit, change = held.shape[1], most[link], 0
+    for back in range(windows[link]):
+        place = (out - back) % places
+        if held[link, place] > limit:
+            change -= 1
+        held[link, place] -= 1
+    for back in range(windows[link]):
+        place = (into - back) % places
+        held[link, place] += 1
+        if held[link, place] > limit:
+            change += 1
+    return change
+
+
+_shifted = compiled(_shift)
+
+
+def _draw(state: Any, draws: Any) -> None:
+    """Numbers in [0, 1) by xorshift64."""
+    bits = state[0]
+    for k in range(len(draws)):
+        bits ^= bits << np.uint64(13)
+        bits ^= bits >> np.uint64(7)
+        bits ^= bits << np.uint64(17)
+        draws[k] = float(bits >> np.uint64(11)) / 9007199254740992.0
+    state[0] = bits
+
+
+_drawn = compiled(_draw)
+
+
+def _search(
+    order: Any,
+    inside: Any,
+    first: Any,
+    members: Any,
+    windows: Any,
+    most: Any,
+    counts: Any,
+    exchange: Any,
+    way: Any,
+) -> Any:
+    """The cheapest order met. ``exchange``: class of each place, places by class, where each class starts; ``way``: moves, share
+    of those between any two places, first and last threshold."""
+    classes, by_class, starts = exchange
+    moves, anywhere, hot, cold = way
+    places, links = len(order), inside.shape[1]
+    held = np.zeros((links, places), dtype=np.int32)
+    excess = _excess_of(order, inside, windows, most, held)
+    cost = 0.0
+    for link in range(links):
+        cost += counts[link] * math.sqrt(excess[link])
+    best, least = order.copy(), cost
+    touched, grown = np.empty(links, dtype=np.int64), np.empty(links, dtype=np.int64)
+    state, draws = np.array([88172645463325252], dtype=np.uint64), np.empty(4)
+    for move in range(moves):
+        if least < 1e-9:
+            break
+        _drawn(state, draws)
+        a = int(draws[0] * places)
+        if draws[1] < anywhere:
+            b = int(draws[2] * places)
+        else:
+            begin, end = starts[classes[a]], starts[classes[a] + 1]
+            b = by_class[begin + int(draws[2] * (end - begin))]
+        x, y = order[a], order[b]
+        if x == y:
+            continue
+        count, change = 0, 0.0
+        for mine, other, out, into in ((x, y, a, b), (y, x, b, a)):
+            for at in range(first[mine], first[mine + 1]):
+                link = members[at]
+                if not inside[other, link]:
+                    grown[count] = _shifted(link, out, into, windows, most, held)
+                    change += counts[link] * (math.sqrt(excess[link] + grown[count]) - math.sqrt(excess[link]))
+                    touched[count] = link
+                    count += 1
+        if change <= 2 * draws[3] * (hot + (cold - hot) * move / moves):
+            order[a], order[b] = y, x
+            cost += change
+            for k in range(count):
+                excess[touched[k]] += grown[k]
+            if cost < least - 1e-9:
+                least = cost
+                best[:] = order
+        else:
+            for k in range(count):
+                if inside[x, touched[k]]:
+                    _shifted(touched[k], b, a, windows, most, held)
+                else:
+                    _shifted(touched[k], a, b, windows, most, held)
+    return best
+
+
+_anneal = compiled(_search)
