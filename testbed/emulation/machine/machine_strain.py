@@ -30,15 +30,15 @@ class MachineCounts:
 
     ``task_s``: seconds on a processor so far of all that runs in this sandbox: every thread by itself, but a Python process as
     one, whose threads take turns. ``stalled_s``: seconds since boot in which some runnable task waited for a processor, None
-    where the kernel does not count them. ``wanted_s``: seconds in which the threads of this sandbox ran, or could have run and
-    waited for a processor, all together; None likewise.
+    where the kernel does not count them. ``wanted_s``: seconds in which each thread of this sandbox, by its number, ran, or
+    could have run and waited for a processor; empty where the kernel does not tell.
     """
 
     at_s: float
     processors: ProcessorTimes
     task_s: Mapping[Task, float]
     stalled_s: float | None
-    wanted_s: float | None
+    wanted_s: Mapping[int, float]
 
 
 def read_counts(proc: Path = _PROC) -> MachineCounts:
@@ -75,11 +75,12 @@ def _wanted_share(before: MachineCounts, after: MachineCounts) -> float:
     """Of all processors, what the sandbox's threads had or waited for: programs that give way to them at once (niced, idle
     class) keep a processor busy and nobody waiting, so they do not count. All busy time where the kernel does not tell."""
     busy = busy_share(before.processors, after.processors)
-    if before.wanted_s is None or after.wanted_s is None:
+    if not after.wanted_s:
         return busy
     there_s = (after.processors.total - before.processors.total) / os.sysconf("SC_CLK_TCK")
-    wanted = (after.wanted_s - before.wanted_s) / there_s if there_s > 0 else 0.0
-    return round(min(busy, max(0.0, wanted) + stolen_share(before.processors, after.processors)), 3)
+    wanted_s = sum(spent - before.wanted_s.get(thread, 0.0) for thread, spent in after.wanted_s.items())
+    wanted = wanted_s / there_s if there_s > 0 else 0.0
+    return round(min(busy, wanted + stolen_share(before.processors, after.processors)), 3)
 
 
 class StrainGauge:
@@ -135,13 +136,13 @@ def _seconds(path: Path) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _wanted_s(proc: Path) -> float | None:
+def _wanted_s(proc: Path) -> dict[int, float]:
     """Nanoseconds on a processor and in a queue for one are the first two figures of every thread's ``schedstat``."""
-    total_ns, told = 0, False
+    found: dict[int, float] = {}
     for entry in proc.iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError, ValueError):  # it has ended, or the kernel does not count
                 for task in (entry / "task").iterdir():
                     ran, waited = (task / "schedstat").read_text().split()[:2]
-                    total_ns, told = total_ns + int(ran) + int(waited), True
-    return total_ns / 1e9 if told else None
+                    found[int(task.name)] = (int(ran) + int(waited)) / 1e9
+    return found
