@@ -12,7 +12,7 @@ from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.methods import route_demands
 from testbed.routing.demands.pair_routes import pair_route
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import check_together, route_multiplier
+from testbed.stream.planning import check_together, ordered_for_route
 from testbed.stream.session import SessionRequest, plan_session, plans_together
 
 PAIRS: Mapping[str, Sequence[tuple[str, str, float]]] = {
@@ -71,7 +71,7 @@ def _routed(single: Sequence[Planned], method: str) -> list[Planned]:
     found = []
     for pair, plan in enumerate(plans):
         split, route = pair_route(routed, pair)
-        stream = replace(plan.stream, label_multiplier=route_multiplier(split, plan.stream))
+        stream = ordered_for_route(split, plan.stream)
         found.append((replace(plan, method=method, forward=split, stream=stream), route))
     return found
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fec.redundancy.block_size import binomial_window_for, stratified_window_for
 from fec.redundancy.label_layout import best_layout
-from fec.redundancy.labels import label_table
+from fec.redundancy.labels import WEYL_MULTIPLIER, label_table
 from testbed.errors import InputError
 from testbed.faults.fault import Direction, Fault, FaultKind
 from testbed.faults.schedules import PoissonFaults, overlapping, poisson_faults
@@ -116,9 +116,7 @@ def check_faults_come(plan: StreamPlan) -> None:
 def ordered_for_route(split: LabelSplit, stream: StreamParameters) -> StreamParameters:
     """The parameters with the order of labels that asks for the fewest packets over the failures of the route's links, one at a time."""
     layout = best_layout(interval_groups(split), stream.source_packets, stream.tolerance)
-    if layout.slots:
-        return replace(stream, label_slots=layout.slots)
-    return replace(stream, label_multiplier=layout.multiplier)
+    return replace(stream, label_slots=layout.slots, label_multiplier=layout.multiplier or WEYL_MULTIPLIER)
 
 
 def protectable_links(plan: StreamPlan) -> tuple[int, ...]:
