@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
 from collections.abc import Sequence
 
+from testbed.commands.compile_notice import announce_compilation
 from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.parsing import OneLineParser, reported
 
@@ -37,16 +39,57 @@ COMMANDS = {
     "doctor": "network",
 }
 """Each command and the folder of ``testbed.commands`` in which it lies, in the order of --help."""
+SUMMARIES = {
+    "topology": "list, show, draw and export networks",
+    "route": "split a flow over a network",
+    "ror": "rate routings by the redundancy they need",
+    "demands": "route all pairs of a network at once",
+    "stream": "stream coded packets over a network while links fail; verdict on every prediction",
+    "mobility": "stream while nodes move: each frame is routed anew and passed to the switches without a gap",
+    "download": "a file over many paths, the last kilometre kept full",
+    "schedule": "schedule transfers in time frames (liquid, exact, baselines)",
+    "bulk": "bulk transfers frame by frame over circuits",
+    "demo": "coded streams over capillary routes on three networks while links fail (under 2 minutes)",
+    "experiment": "list and run the experiments",
+    "campaign": "ROR over many networks, methods and tolerances, on Dask",
+    "replicate": "run all studies, resumably, and write the book of results",
+    "report": "draw a stored run's page anew",
+    "allocate": "choose the nodes of a job",
+    "wavelengths": "assign wavelengths in an optical cloud",
+    "simulate": "simulate an interconnection network",
+    "up": "build a network of real switches and give Mininet's prompt",
+    "exec": "run a program in a host of a network that is up",
+    "attach": "a prompt on a network that is up, or which ones are",
+    "run": "run a parallel program on emulated hosts",
+    "sfio": "striped files over an emulated network",
+    "schema": "the JSON Schema of the files that commands read",
+    "plugins": "what other packages add, and the suites that judge it",
+    "doctor": "try out what this machine can do, and say what to do about each lack",
+}
+"""What --help says of each command: the same as the command itself, whose module it does not have to import."""
 
 
 def build_parser(chosen: str | None) -> OneLineParser:
-    """The whole parser; only the chosen command's module is imported (all of them for --help)."""
-    parser = OneLineParser(prog="testbed", description="A testbed for parallel communications.")
-    parser.add_argument("--version", action="version", version=_version())
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OneLineParser)
-    for name in COMMANDS if chosen not in COMMANDS else (chosen,):
+    """The parser of the chosen command, whose module alone is imported; None: of all of them."""
+    parser, subparsers = _outer_parser()
+    for name in COMMANDS if chosen is None else (chosen,):
         importlib.import_module(f"testbed.commands.{COMMANDS[name]}.{name}").add_parser(subparsers)
     return parser
+
+
+def outline_parser() -> OneLineParser:
+    """Every command with one line and no options: what --help and a wrong command's name need."""
+    parser, subparsers = _outer_parser()
+    for name in COMMANDS:
+        subparsers.add_parser(name, help=SUMMARIES[name])
+    return parser
+
+
+def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLineParser]]:
+    parser = OneLineParser(prog="testbed", description="A testbed for parallel communications.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OneLineParser)
+    return parser, subparsers
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,20 +102,25 @@ def _run(words: list[str]) -> int:
     """Parse and run; argparse ends the program after --help and bad input, which is an exit code here."""
     chosen = next((w for w in words if not w.startswith("-")), None)
     try:
-        args = build_parser(chosen).parse_args(words)
+        parser = build_parser(chosen) if chosen in COMMANDS else outline_parser()
+        args = parser.parse_args(words)
         refuse_meaningless(args.command, args)
+        announce_compilation()
         return int(args.run(args))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
 
 
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
+class _Version(argparse.Action):
+    """Prints the version and ends; it is looked up only then."""
 
-    try:
-        return "testbed " + version("parallel-communications-testbed")
-    except PackageNotFoundError:
-        return "testbed (not installed)"
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            parser.exit(0, "testbed " + version("parallel-communications-testbed") + "\n")
+        except PackageNotFoundError:
+            parser.exit(0, "testbed (not installed)\n")
 
 
 if __name__ == "__main__":

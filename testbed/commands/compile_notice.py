@@ -1,0 +1,55 @@
+"""Says on stderr that code is being compiled for this machine, what and how long: the first use of an algorithm takes seconds.
+
+``testbed doctor --compile`` does all of it ahead.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+
+PATIENCE_S = 1.0
+"""What is compiled sooner is not told."""
+
+
+class CompileNotice(logging.Handler):
+    """Tells of a function once it has taken PATIENCE_S, and again when it is done."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._began_s = 0.0
+        self._told = False
+        self._timer: threading.Timer | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """``compiling NAME`` or ``compiled NAME``, see ``fec.compile.LOGGER``."""
+        doing, _, name = record.getMessage().partition(" ")
+        if doing == "compiling":
+            self._began_s, self._told = time.monotonic(), False
+            self._timer = threading.Timer(PATIENCE_S, self._tell, (name,))
+            self._timer.daemon = True
+            self._timer.start()
+        elif doing == "compiled":
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._told:
+                _say(f"compiled {name} in {time.monotonic() - self._began_s:.1f} s")
+
+    def _tell(self, name: str) -> None:
+        self._told = True
+        _say(f"compiling {name} for this machine, this once; 5 to 60 s ...")
+
+
+def announce_compilation() -> None:
+    """From now on, in this process; a second call changes nothing. The logger is named and not imported: fec is large."""
+    logger = logging.getLogger("fec.compile")
+    if not any(isinstance(handler, CompileNotice) for handler in logger.handlers):
+        logger.addHandler(CompileNotice())
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+
+
+def _say(text: str) -> None:
+    print(f"testbed: {text}", file=sys.stderr, flush=True)

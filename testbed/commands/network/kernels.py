@@ -1,0 +1,73 @@
+"""``testbed doctor --compile``: everything that is compiled for this machine at its first use, compiled ahead.
+
+Each task runs one algorithm on something small; what it compiles is kept (see ``fec.compile``). After a change of code only what
+changed is compiled again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+
+def compile_all() -> Iterator[tuple[str, float]]:
+    """(what, seconds) of each task, as it ends."""
+    for name, task in TASKS.items():
+        began = time.monotonic()
+        task()
+        yield name, time.monotonic() - began
+
+
+def _codes() -> None:
+    import fec
+    from fec.redundancy.worst_windows import WorstWindows
+
+    if "numba" in fec.available_engines():
+        code = fec.ReedSolomonCode(source_packets=4, engine="numba")
+        code.parity([bytes(64)] * 4, 4, 6)
+    WorstWindows([[(0, 32768)]], 20).sizes(40503)
+
+
+def _routes() -> None:
+    from testbed.routing.capillary.float_route import capillary_loads
+    from testbed.routing.capillary.recursion import LinkArrays, final_loads
+    from topologies import load_network
+
+    capillary_loads(load_network("torus:4x4"), [("s0_0", "s2_2")])
+    final_loads(LinkArrays(nodes=3, tail=[0, 0, 1], head=[1, 2, 2], weight=[1, 1, 1]), 0, 2, compiled=True)
+
+
+def _schedules() -> None:
+    from testbed.conformance.schedulers import traffics
+    from testbed.scheduling.fast.portfolio import liquid_schedule
+    from testbed.scheduling.traffic.patterns import all_to_all
+    from topologies import load_network
+
+    for traffic in (*traffics().values(), all_to_all(load_network("torus:3x3"))):
+        liquid_schedule(traffic, time_limit_s=2.0)
+
+
+def _router_simulator() -> None:
+    import numpy as np
+
+    from testbed.interconnect.injection import Injections
+    from testbed.interconnect.parameters import SimulationParameters
+    from testbed.interconnect.simulation import simulate
+    from topologies import load_network
+
+    network = load_network("torus:3x3")
+    two = Injections(
+        time_ps=np.zeros(2, dtype=np.int64),
+        source=np.array([0, 1], dtype=np.int32),
+        destination=np.array([4, 5], dtype=np.int32),
+    )
+    for routing in ("dor", "ft-drb"):
+        simulate(network, two, SimulationParameters(routing=routing))
+
+
+TASKS: dict[str, Callable[[], None]] = {
+    "codes and block sizes": _codes,
+    "capillary routes": _routes,
+    "liquid schedules": _schedules,
+    "router simulator": _router_simulator,
+}

@@ -1,0 +1,105 @@
+"""The first use of anything is quick, or says what takes its time."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import COMMANDS, SUMMARIES, build_parser
+from testbed.commands import compile_notice
+from testbed.commands.compile_notice import CompileNotice
+from tests.helpers.paths import ROOT
+
+HEAVY = ("numpy", "scipy", "numba", "networkx", "rich", "matplotlib", "ortools", "testbed.api", "testbed.stream")
+"""Nothing of these may be imported to say which commands there are."""
+
+COMPILING = """
+import time
+import testbed.commands.compile_notice as notice
+from fec.compile import compiled
+from testbed.compile import compiled_entry
+
+notice.PATIENCE_S = 0.05
+notice.announce_compilation()
+
+def slow_to_compile(n):
+    total = 0.0
+    for i in range(n):
+        total += (i ** 0.5) % 3.7
+    return total
+
+step = compiled_entry(slow_to_compile, ())
+print(step(10) > 0)
+"""
+
+
+def test_help_names_every_command_as_the_command_itself_does() -> None:
+    (subparsers,) = (a for a in build_parser(None)._actions if isinstance(a, argparse._SubParsersAction))
+    assert {choice.dest: choice.help for choice in subparsers._choices_actions} == SUMMARIES
+    assert list(SUMMARIES) == list(COMMANDS)
+
+
+def test_help_imports_no_command_and_nothing_large() -> None:
+    script = "import sys, testbed.cli; testbed.cli.main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert all(name in done.stdout for name in COMMANDS)
+    loaded = set(done.stderr.split())
+    assert not {name for name in HEAVY if name in loaded}
+    assert not {f"testbed.commands.{folder}.{name}" for name, folder in COMMANDS.items()} & loaded
+
+
+def test_help_takes_less_than_a_quarter_of_a_second_of_processor() -> None:
+    def once() -> float:
+        before = time.perf_counter(), _child_s()
+        subprocess.run([sys.executable, "-m", "testbed.cli", "--help"], capture_output=True, check=True, cwd=ROOT)
+        return _child_s() - before[1]
+
+    assert statistics.median(once() for _ in range(5)) < 0.25
+
+
+def _child_s() -> float:
+    """Processor seconds of all children that have ended: another program's load is not counted."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def test_wrong_command_is_named_with_those_there_are() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli", "rote"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 2 and "'route'" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_compilation_says_what_and_how_long(tmp_path: Path) -> None:
+    script = tmp_path / "compiling.py"
+    script.write_text(COMPILING)
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, env=environment, check=True
+        )
+
+    first, second = run(), run()
+    assert first.stdout == second.stdout == "True\n"
+    begun, done = first.stderr.splitlines()
+    assert begun.startswith("testbed: compiling slow to compile for this machine")
+    assert done.startswith("testbed: compiled slow to compile in ") and done.endswith(" s")
+    assert second.stderr == ""  # read from the cache
+
+
+def test_quick_compilation_is_not_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_notice, "PATIENCE_S", 5.0)
+    notice = CompileNotice()
+    for text in ("compiling a step", "compiled a step"):
+        notice.emit(logging.LogRecord("fec.compile", logging.INFO, __file__, 1, text, None, None))
+    assert capsys.readouterr().err == ""
