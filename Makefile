@@ -55,8 +55,9 @@ soak:  ## set up, then striped files by 100 000 steps of a model, by histories, 
 	@SFIO_SOAK_S=$(or $(SOAK_S),3600) SFIO_FUZZ_MESSAGES=250000 $(PYTHON) -m pytest -s --timeout 0 \
 	    tests/sfio_emu/adapters/test_listener_soak.py tests/sfio_emu/listener/test_sfio_fuzz.py
 
-setup:  ## only set up
+setup:  ## only set up, and compile ahead what is compiled at first use
 	@vagrant/provision.sh
+	@$(TESTBED_VENV)/bin/testbed doctor --compile
 
 clean:  ## remove the virtual environment and caches; results/ stays
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
