@@ -15,6 +15,7 @@ from experiments.stream.ror.layer_checks import judge_layers, layer_means
 from experiments.stream.ror.measured_routes import measure_route, mobile_networks, route_ror
 from experiments.stream.ror.method_checks import METHODS, judge_methods, pairs, whole_ror
 from testbed.model.verdict import Check, Verdict
+from tests.helpers.study_rows import published
 
 Rows = list[dict[str, Any]]
 
@@ -117,6 +118,37 @@ def test_layers_spoilt_as_a_rival_would_have_them_fail(spoil: Callable[[Rows], N
     spoil(rows)
     found = [check for name, check in not_passed(judge_layers(rows)).items() if words in name]
     assert found and all(check.outcome == "fails" for check in found)
+
+
+def wrong_cable_on_every_route(rows: Rows) -> None:
+    for row in rows:
+        row["wrong"] = row["heavy"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words", "outcome"),
+    [
+        (no_fall, "stratified labels: fall of mean ROR", "fails"),
+        (no_fall, "stratified labels: mean ROR, layers up to 5", "fails"),
+        (no_fall, "random labels: mean ROR, layers up to 10", "fails"),
+        (never_raises, "stratified labels: mean ROR, all layers", "fails"),
+        (never_raises, "random labels: mean ROR, layers up to 1", "fails"),
+        (never_raises, "undecodable blocks", "fails"),
+        (neighbours_share, "stratified labels: what single links are off", "fails"),
+        (neighbours_share, "random labels: what single links are off", "fails"),
+        (wrong_cable_on_every_route, "certain of a wrong cable", "fails"),
+        (unnamed_cables, "the failed cable is named", "fails"),
+        (one_route_astray, "worst route", "fails"),
+        (answers_too_late, "without a whole block", "fails"),
+    ],
+)
+def test_the_run_on_switches_spoilt_as_a_rival_would_have_it_fails(
+    spoil: Callable[[Rows], None], words: str, outcome: str
+) -> None:
+    rows = published("ror_by_layer_switches")
+    spoil(rows)
+    found = [check for name, check in not_passed(judge_layers(rows)).items() if words in name]
+    assert found and outcome in {check.outcome for check in found}
 
 
 @pytest.mark.parametrize(
