@@ -6,7 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.stream.ror.measured_routes import LABELS, RouteRor, Row, allowed, mean_ror, route_ror
+from experiments.stream.ror.measured_routes import (
+    LABELS,
+    RouteRor,
+    Row,
+    allowed,
+    beyond_notes,
+    carried,
+    mean_ror,
+    route_ror,
+)
 from experiments.stream.ror.sender_checks import sender_checks
 from testbed.model.verdict import Check, Verdict
 
@@ -20,7 +29,8 @@ def layer_name(layers: int) -> str:
 
 
 def judge_layers(rows: Sequence[Row]) -> Verdict:
-    """Means layer by layer, the fall, and what is asked of the sender on every route."""
+    """Means layer by layer, the fall, and what is asked of the sender on every route that the code can carry."""
+    left_out, rows = beyond_notes(rows), carried(rows)
     first = {(row["network"], row["labels"]): route_ror(row).predicted for row in rows if row["layers"] == 1}
     checks: list[Check] = []
     orders = [labels for labels in LABELS if any(row["labels"] == labels for row in rows)]
@@ -32,7 +42,7 @@ def judge_layers(rows: Sequence[Row]) -> Verdict:
         lambda row: first.get((row["network"], row["labels"]), 0.0),
         "no fall: what layer 1 calls for, at every layer",
     )
-    return Verdict(checks=tuple(checks), notes=tuple(_note(rows, labels) for labels in orders))
+    return Verdict(checks=tuple(checks), notes=(*(_note(rows, labels) for labels in orders), *left_out))
 
 
 def whole_networks(rows: Sequence[Row], labels: str) -> list[dict[int, Row]]:

@@ -19,7 +19,7 @@ from testbed.stream.judgement.analysis import SessionAnalysis
 from testbed.stream.judgement.fault_results import predicted_block_size
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import WARM_UP_S, EachLink, predicted_loss, protectable_links, recovery_s
-from testbed.stream.prediction.policy import block_size_policy
+from testbed.stream.prediction.policy import MAX_SYMBOLS, block_size_policy
 from testbed.stream.session import Session, SessionRequest, open_fabric, plan_session, run_session
 from topologies import load_network
 from topologies.errors import NoPathError
@@ -72,7 +72,7 @@ def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[s
     ``links`` of the ``of_links`` that do not carry everything failed in turn; ROR figures are their sums, but for ``whole``, which is
     predicted for all. ``spread``: standard deviation of what a link is off. ``astray``: what links are off, summed without sign,
     and ``astray_rival``: what they would be off if each were answered with the next one's block size. ``forced`` links carry
-    everything; while ``forced_open`` of them were down something arrived all the same.
+    everything; while ``forced_open`` of them were down something arrived all the same. ``beyond``: links that ask for more packets than a block can have.
     """
     request = SessionRequest(
         network=point["network"],
@@ -95,20 +95,39 @@ def measure_route(point: Mapping[str, Any], fabric: str = "simulator") -> dict[s
     finite = protectable_links(plan)
     row = _finite_part(_session(plan, route, fabric).analysis, plan.stream.source_packets) if finite else dict(_NOTHING)
     cut = _session(_with_failures_of(plan, forced), route, fabric).analysis.faults if forced else ()
-    row |= {"whole": _predicted_whole(plan, finite), "of_links": len(finite), "forced": len(forced)}
+    sizes = _predicted_sizes(plan, finite)
+    whole = sum(size / block_size_policy(plan).base - 1 for size in sizes)
+    row |= {"whole": whole, "of_links": len(finite), "forced": len(forced)}
+    row |= {"beyond": sum(size > MAX_SYMBOLS for size in sizes)}
     row |= {"forced_open": sum(fault.measured_loss != 1 for fault in cut)}
     return {key: round(value, 9) for key, value in row.items()}
 
 
-def _predicted_whole(plan: StreamPlan, links: Sequence[int]) -> float:
-    """Equation 23 over all of these links, each with the block size for the labels that its cable carries either way."""
-    base = block_size_policy(plan).base
-    total = 0.0
+def _predicted_sizes(plan: StreamPlan, links: Sequence[int]) -> list[int]:
+    """The block size of equation 23 for each of these links, for the labels that its cable carries either way; none where nothing helps."""
+    base, found = block_size_policy(plan).base, []
     for fault in _with_failures_of(plan, links).faults:
         times = FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s)
         size = predicted_block_size(plan, times, predicted_loss(plan, fault), base)
-        total += size / base - 1 if size is not None else 0.0
-    return total
+        found += [size] if size is not None else []
+    return found
+
+
+def carried(rows: Sequence[Row]) -> list[Row]:
+    """Rows of the routes that a Reed-Solomon code can carry: no link of theirs asks for more than 255 packets a block."""
+    return [row for row in rows if not row.get("beyond", 0)]
+
+
+def beyond_notes(rows: Sequence[Row]) -> list[str]:
+    """Which routes are left out because the code cannot carry them."""
+    left = [
+        f"{row['network']} ({row.get('method', row.get('layers'))}, {row['labels']} labels)"
+        for row in rows
+        if row.get("beyond", 0)
+    ]
+    if not left:
+        return []
+    return [f"left out, because a link of theirs asks for more than {MAX_SYMBOLS} packets a block: {', '.join(left)}"]
 
 
 def _with_failures_of(plan: StreamPlan, links: Sequence[int]) -> StreamPlan:

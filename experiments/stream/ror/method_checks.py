@@ -11,7 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.stream.ror.measured_routes import LABELS, Row, allowed, mean_ror, route_ror
+from experiments.stream.ror.measured_routes import (
+    LABELS,
+    Row,
+    allowed,
+    beyond_notes,
+    carried,
+    mean_ror,
+    route_ror,
+)
 from experiments.stream.ror.sender_checks import sender_checks
 from testbed.model.verdict import Check, Verdict
 
@@ -74,8 +82,9 @@ def pairs(rows: Sequence[Row], labels: str) -> list[Pair]:
 
 
 def judge_methods(rows: Sequence[Row]) -> Verdict:
-    """The order pair by pair, each method beside capillary routing, infinite ROR, and what is asked of the sender on every route."""
-    checks, notes = [], []
+    """The order pair by pair, each method beside capillary routing, infinite ROR, and what is asked of the sender on every route that the
+    code can carry."""
+    checks, notes, rows = [], beyond_notes(rows), carried(rows)
     for labels in LABELS:
         if any(row["labels"] == labels for row in rows):
             checks.append(_order_check(labels, pairs(rows, labels)))

@@ -12,7 +12,7 @@ import pytest
 
 from experiments.stream.ror import ror_by_layer, ror_by_layer_switches, ror_by_method, ror_validation
 from experiments.stream.ror.layer_checks import judge_layers, layer_means
-from experiments.stream.ror.measured_routes import measure_route, mobile_networks, route_ror
+from experiments.stream.ror.measured_routes import carried, measure_route, mobile_networks, route_ror
 from experiments.stream.ror.method_checks import METHODS, judge_methods, pairs, whole_ror
 from testbed.model.verdict import Check, Verdict
 from tests.helpers.study_rows import published
@@ -226,7 +226,7 @@ def test_points_are_each_different_and_cover_what_the_studies_say() -> None:
     for study, count in (
         (ror_by_layer, 32 * 12),
         (ror_by_layer_switches, (8 + 4) * 6),
-        (ror_by_method, 8 * 12),
+        (ror_by_method, 32 * 12),
         (ror_validation, 18),
     ):
         points = study.points(False, 1)
@@ -237,3 +237,23 @@ def test_points_are_each_different_and_cover_what_the_studies_say() -> None:
 def test_figures_are_drawn() -> None:
     assert list(ror_by_layer.STUDY.figures(by_layer())) == ["mean_ror_by_layer", "fall_of_each_network"]
     assert list(ror_by_method.STUDY.figures(by_method())) == ["methods_beside_capillary", "order_of_pairs"]
+
+
+def test_a_route_that_asks_for_more_packets_than_a_block_can_have_is_left_out_and_named() -> None:
+    rows = by_method()
+    one = next(row for row in rows if row["method"] == "disjoint-2" and row["links"])
+    one["measured"] = one["predicted"] / 2  # as where the block size stops at 255
+    assert not judge_methods(rows).passed
+    one["beyond"] = 1
+    verdict = judge_methods(rows)
+    assert verdict.passed, not_passed(verdict)
+    assert any("255" in note and one["network"] in note for note in verdict.notes)
+    assert not any(
+        pair.network == one["network"] and "disjoint-2" in (pair.a, pair.b)
+        for pair in pairs(carried(rows), one["labels"])
+    )
+
+
+def test_no_route_of_the_quick_study_is_beyond_the_code_but_one_with_nearly_everything_on_a_link_is() -> None:
+    row = measure_route({"network": "ring:4", "source": "s0", "sink": "s2", "labels": "random", "layers": 1, "seed": 1})
+    assert row["beyond"] == 0 and row["whole"] > 0
