@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from testbed.api.data_frames import data_frame
-    from testbed.api.plans import bulk_plan, download_plan, metapath_plan, stream_plan, striping_plan, wavelength_plan
+    from testbed.api.plans import (
+        bulk_plan,
+        download_plan,
+        metapath_plan,
+        simulation_plan,
+        stream_plan,
+        striping_plan,
+        wavelength_plan,
+    )
     from testbed.api.runs import run
     from testbed.api.session import Session, session
     from testbed.api.values import block_size, network, route, schedule, traffic
@@ -33,6 +41,7 @@ _HOMES = {
     "metapath_plan": "plans",
     "striping_plan": "plans",
     "wavelength_plan": "plans",
+    "simulation_plan": "plans",
     "run": "runs",
     "session": "session",
     "Session": "session",
@@ -51,6 +60,7 @@ __all__ = [
     "run",
     "schedule",
     "session",
+    "simulation_plan",
     "stream_plan",
     "striping_plan",
     "traffic",

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from testbed.errors import InputError
 from testbed.faults.cable_faults import check_faults, faults_from_trace
 from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
@@ -21,6 +23,7 @@ from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import NAC_EVENTS, Simulation, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic_files import read_messages
+from testbed.model.samples import half_width
 from testbed.model.verdict import Check, Verdict
 from topologies import Network
 
@@ -144,6 +147,57 @@ def _messages(experiment: Experiment, parameters: SimulationParameters, seed: in
         in_phase=experiment.in_phase,
     )
     return build_injections(pattern, process, duration_s=experiment.duration_s, seed=seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationPlan:
+    """An experiment, and the seeds with which it is run, each once."""
+
+    experiment: Experiment
+    seeds: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        if not self.seeds or min(self.seeds) < 0:
+            raise InputError(f"seeds {self.seeds}: give one or more, 0 or more each")
+
+
+def simulation_document(experiment: Experiment, rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> dict[str, Any]:
+    """What ``testbed simulate --json`` prints, but for what its files are called: means over the seeds with half their 95 %
+    confidence intervals, and every seed's row."""
+    latency, latency_half = _mean(rows, "mean_latency_s")
+    network_latency, network_half = _mean(rows, "network_latency_s")
+    throughput, throughput_half = _mean(rows, "throughput")
+    return {
+        "network": experiment.network.name,
+        "pattern": experiment.pattern,
+        "model": experiment.parameters.model,
+        "routing": experiment.parameters.routing,
+        "deadlock_avoidance": experiment.parameters.deadlock,
+        "rate_packets_per_s": experiment.rate_per_s,
+        "duration_s": experiment.duration_s,
+        "warm_up_s": experiment.warm_up_s,
+        "mean_latency_s": latency,
+        "mean_latency_interval_s": latency_half,
+        "network_latency_s": network_latency,
+        "network_latency_interval_s": network_half,
+        "throughput": throughput,
+        "throughput_interval": throughput_half,
+        "trace": None,
+        "sent": sum(row["sent"] for row in rows),
+        "received": sum(row["received"] for row in rows),
+        "deadlocked": any(row["deadlocked"] for row in rows),
+        "packet_hops": sum(row["packet_hops"] for row in rows),
+        "per_seed": list(rows),
+        "verdict": dict(verdict.to_json()),
+    }
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
+    """Mean over seeds and half its 95 % confidence interval (None where there is none)."""
+    values = [row[name] for row in rows if row[name] is not None]
+    if not values:
+        return None, None
+    return statistics.fmean(values), half_width(values) if len(values) > 1 else None
 
 
 def judge_runs(rows: Sequence[Mapping[str, Any]]) -> Verdict:

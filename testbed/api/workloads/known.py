@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.api.workloads.files_and_light import STRIPING, WAVELENGTHS
+from testbed.api.workloads.routers import SIMULATION
 from testbed.api.workloads.streams import METAPATH, STREAM
 from testbed.api.workloads.transfers import BULK, DOWNLOAD
 from testbed.errors import UsageError
@@ -17,7 +18,7 @@ def _check_workload(thing: object) -> str | None:
 
 
 WORKLOADS: Registry[Workload[Any, Any]] = Registry("testbed.workloads", "workload", _check_workload)
-for _workload in (STREAM, METAPATH, BULK, DOWNLOAD, STRIPING, WAVELENGTHS):
+for _workload in (STREAM, METAPATH, BULK, DOWNLOAD, STRIPING, WAVELENGTHS, SIMULATION):
     WORKLOADS.register(_workload.name, _workload)
 
 

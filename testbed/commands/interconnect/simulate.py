@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,45 +203,13 @@ def _write_timeline(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         raise InputError(f"--nac-timeline {path}: {error.strerror}; give a file that can be written") from None
 
 
-def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
-    """Mean over seeds and half its 95 % confidence interval (None where there is none)."""
-    from testbed.model.samples import half_width
-
-    values = [row[name] for row in rows if row[name] is not None]
-    if not values:
-        return None, None
-    return statistics.fmean(values), half_width(values) if len(values) > 1 else None
-
-
 def _document(
     args: argparse.Namespace, experiment: Experiment, rows: Sequence[Mapping[str, Any]], verdict: Verdict
 ) -> dict[str, Any]:
-    latency, latency_half = _mean(rows, "mean_latency_s")
-    network_latency, network_half = _mean(rows, "network_latency_s")
-    throughput, throughput_half = _mean(rows, "throughput")
-    return {
-        "network": experiment.network.name,
-        "pattern": args.pattern or ("uniform" if args.traffic is None else args.traffic),
-        "model": args.model,
-        "routing": experiment.parameters.routing,
-        "deadlock_avoidance": args.deadlock,
-        "rate_packets_per_s": experiment.rate_per_s,
-        "duration_s": experiment.duration_s,
-        "warm_up_s": experiment.warm_up_s,
-        "mean_latency_s": latency,
-        "mean_latency_interval_s": latency_half,
-        "network_latency_s": network_latency,
-        "network_latency_interval_s": network_half,
-        "throughput": throughput,
-        "throughput_interval": throughput_half,
-        "trace": trace_summary(experiment.trace),
-        "sent": sum(row["sent"] for row in rows),
-        "received": sum(row["received"] for row in rows),
-        "deadlocked": any(row["deadlocked"] for row in rows),
-        "packet_hops": sum(row["packet_hops"] for row in rows),
-        "per_seed": list(rows),
-        "verdict": dict(verdict.to_json()),
-    }
+    from testbed.interconnect.experiment import simulation_document
+
+    named = {} if args.traffic is None else {"pattern": args.traffic}
+    return simulation_document(experiment, rows, verdict) | named | {"trace": trace_summary(experiment.trace)}
 
 
 def _skipped(rows: Sequence[int]) -> str:

@@ -35,6 +35,7 @@ WRONG: list[Callable[[], Any]] = [
     lambda: testbed.stream_plan("ring:4", "s0", "s2", rate_pps="fast"),
     lambda: testbed.stream_plan("ring:4", "s0", "s2", faults=[5]),
     lambda: testbed.bulk_plan("crossbar:2", message_bytes="1"),
+    lambda: testbed.simulation_plan("mesh:3x3", "0.1"),  # type: ignore[arg-type]
     lambda: testbed.data_frame("ring:4"),
 ]
 
@@ -129,6 +130,25 @@ def test_every_workload_runs_on_the_simulator_to_a_verdict(plan: Callable[[], An
     outcome = testbed.run(plan(), "simulator")
     assert outcome.fabric == "simulator" and outcome.verdict.checks and outcome.verdict.invalid is None
     assert json.loads(json.dumps(outcome.document))["verdict"]["passed"] == outcome.passed
+
+
+def test_simulation_gives_the_commands_json() -> None:
+    plan = testbed.simulation_plan("mesh:3x3", 0.1, duration_s=0.001, seeds=2, engine="reference")
+    words = [
+        "simulate",
+        "mesh:3x3",
+        "--rate",
+        "0.1",
+        "--duration",
+        "0.001",
+        "--seeds",
+        "2",
+        "--engine",
+        "reference",
+        "--json",
+    ]
+    done = subprocess.run([sys.executable, "-m", "testbed.cli", *words], capture_output=True, text=True, cwd=ROOT)
+    assert json.loads(json.dumps(testbed.run(plan).document)) == json.loads(done.stdout)
 
 
 def test_tables_have_a_row_an_item() -> None:
