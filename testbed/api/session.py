@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +106,7 @@ class Session:
         task = {"do": "hold", "network": self.network, "ends": chosen, "mtu": mtu, "shape": shape}
         self._nodes: dict[str, Mapping[str, Any]] = {}
         self._process: SandboxProcess = SandboxProcess(task, name, progress)
+        weakref.finalize(self, self._process.close)
 
     @property
     def name(self) -> str:

@@ -97,8 +97,8 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
             install_shortest_paths(wiring)
             for link, path in captures.items():
                 net.start_capture(link, path)
-        stack.enter_context(reachable(net))
-        _introduce(net, time.monotonic() - began)
+        name = stack.enter_context(reachable(net))
+        _introduce(net, time.monotonic() - began, name)
         return _prompt(net)
 
 
@@ -127,12 +127,13 @@ def _controller(stack: contextlib.ExitStack) -> ControllerLink:
     return controller
 
 
-def _introduce(net: EmulatedNetwork, seconds: float) -> None:
+def _introduce(net: EmulatedNetwork, seconds: float, name: str | None) -> None:
     wiring = net.wiring
     kind = "in the kernel" if net.datapath == "kernel" else "in user space"
     print(
         f"{wiring.network.name}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches ({kind}), "
-        f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes",
+        f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes"
+        + (f"; testbed attach {name} reaches it too" if name else ""),
         flush=True,
     )
 

@@ -16,7 +16,7 @@ from testbed.emulation.control.fault_injection import CableBreaker
 from testbed.emulation.held.channel import Frame, error_header, receive, send
 from testbed.emulation.held.programs import device_of, run_program
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.sandbox.door import inherited_door, is_own
+from testbed.emulation.sandbox.door import inherited_door, is_own, name_of
 from testbed.errors import InputError, SessionError
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_fault, parse_link
@@ -182,16 +182,17 @@ class DoorKeeper:
 
 
 @contextmanager
-def reachable(net: EmulatedNetwork, breaker: CableBreaker | None = None) -> Iterator[None]:
-    """Meanwhile ``testbed exec`` and ``testbed attach`` reach the network, where this process was given a door."""
+def reachable(net: EmulatedNetwork, breaker: CableBreaker | None = None) -> Iterator[str | None]:
+    """Meanwhile ``testbed exec`` and ``testbed attach`` reach the network by the name that is given, where this process has a door."""
     door = inherited_door()
     if door is None:
-        yield
+        yield None
         return
+    name = name_of(door)
     keeper = DoorKeeper(door, NetworkService(net, breaker).handlers())
     keeper.start()
     try:
-        yield
+        yield name
     finally:
         keeper.close()
 

@@ -67,6 +67,11 @@ def inherited_door() -> socket.socket | None:
     return None
 
 
+def name_of(door: socket.socket) -> str:
+    """The name by which a door was opened."""
+    return bytes(door.getsockname()).decode().partition("testbed-network-")[2].partition("-")[2]
+
+
 def open_doors() -> tuple[str, ...]:
     """Names of this user's networks that are up, as the kernel lists them."""
     names = []
