@@ -25,7 +25,10 @@ Pure and without a clock. A packet costs a few operations on integers used as bi
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
+import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +53,8 @@ _MANY = 25
 _BAFFLING = 3
 _FIRST_LOOK = 64
 """Packets under new paths before the diagnosis speaks again."""
+_MOST_UNIONS = 1000
+"""Choices of explanations, one for each failure, that are gone through."""
 _MAX_SIZED = 4
 """So many of the widest sets are asked for their block size while several are possible."""
 
@@ -196,12 +201,11 @@ class Diagnoser:
     @property
     def certain(self) -> bool:
         """Whether one set of lost labels is left (none lost included), and no more of it is believed than was seen of late."""
-        if self._open is not None:
+        if self._open is not None or len(self._unions()) > 1:
             return False
         for failure in self._closed:
             own = ~self._mask_of(one for one in self._closed if one is not failure)
-            masks = {one.mask & own for one in failure.possible}
-            if len(masks) > 1 or not (failure.confirmed or masks == {0}):
+            if not failure.confirmed and any(one.mask & own for one in failure.possible):
                 return False
         return True
 
@@ -213,10 +217,7 @@ class Diagnoser:
     @property
     def dead(self) -> tuple[int, ...]:
         """Bit sets of labels, one of which is lost now: one where certain; the widest ones where several are possible."""
-        masks = {self._mask_of(self._closed)}
-        for failure in self._closed:
-            others = self._mask_of(one for one in self._closed if one is not failure)
-            masks |= {others | one.mask for one in failure.possible}
+        masks = self._unions()
         if self._open is not None and self._open.losses >= _MIN_EVIDENCE:
             masks = {mask | one.mask for mask in masks for one in self._open.possible}
         return tuple(sorted(masks, key=lambda mask: (-self.table.labels_in(mask), mask))[:_MAX_SIZED])
@@ -351,6 +352,16 @@ class Diagnoser:
         for failure in failures:
             mask |= max(failure.possible, key=lambda one: self.table.labels_in(one.mask)).mask
         return mask
+
+    def _unions(self) -> set[int]:
+        """What the closed failures may lose together: a choice of each one's explanations that covers all that was lost, or, where there
+        are very many such, the widest of each and what is sure to be among them."""
+        choices = [list({one.mask for one in failure.possible}) for failure in self._closed]
+        if math.prod(map(len, choices)) > _MOST_UNIONS:
+            return {self._mask_of(self._closed), *itertools.chain.from_iterable(choices)}
+        lost = functools.reduce(operator.or_, (failure.lost for failure in self._closed), 0)
+        unions = {functools.reduce(operator.or_, chosen, 0) for chosen in itertools.product(*choices)}
+        return {mask for mask in unions if not lost & ~mask} or unions
 
     def _rivals_of(self, known: _Failure) -> list[Explanation]:
         """Looked for once; from then on evidence rules them out one by one."""
