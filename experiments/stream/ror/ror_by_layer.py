@@ -12,6 +12,7 @@ from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers
 from experiments.stream.ror.measured_routes import LABELS, measure_route, mobile_networks, named_networks
 from testbed.commands.studies.study import Study
 
+
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Swiss-T1, NSFNET and thirty mobile networks at six numbers of layers; quick: Swiss-T1, NSFNET and one, at three."""
     networks = named_networks()
