@@ -71,6 +71,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module("testbed.api.compile_notice").announce_to_people()
     found = getattr(import_module(f"testbed.api.{_HOMES[name]}"), name)
     globals()[name] = found
     return found

@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from testbed.commands.compile_notice import announce_compilation
+from testbed.api.compile_notice import announce_compilation
 from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.parsing import OneLineParser, reported
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -273,3 +274,18 @@ def test_network_of_up_is_reached_from_another_terminal() -> None:
         prompt.stdin.write("exit\n")
         prompt.stdin.close()
         assert prompt.wait(30) == 0
+
+
+def test_session_outlives_the_thread_that_began_it_and_works_inside_an_event_loop() -> None:
+    """A notebook's kernel runs its cells inside a running loop, and libraries begin things in threads that end."""
+    begun: list[testbed.Session] = []
+    thread = threading.Thread(target=lambda: begun.append(testbed.session("ring:3")))
+    thread.start()
+    thread.join()
+    time.sleep(0.5)
+
+    async def cell() -> int:
+        with begun[0] as session:
+            return session.ping("h0", "h1").received
+
+    assert asyncio.run(cell()) == 3

@@ -34,8 +34,12 @@ class CompileNotice(logging.Handler):
         elif doing == "compiled":
             if self._timer is not None:
                 self._timer.cancel()
+                self._timer.join()
+            seconds = time.monotonic() - self._began_s
+            if seconds >= PATIENCE_S and not self._told:  # the compiler let no other thread run
+                self._tell(name)
             if self._told:
-                _say(f"compiled {name} in {time.monotonic() - self._began_s:.1f} s")
+                _say(f"compiled {name} in {seconds:.1f} s")
 
     def _tell(self, name: str) -> None:
         self._told = True
@@ -49,6 +53,12 @@ def announce_compilation() -> None:
         logger.addHandler(CompileNotice())
         logger.setLevel(logging.INFO)
         logger.propagate = False
+
+
+def announce_to_people() -> None:
+    """The same where somebody looks: at a terminal, or in a notebook. Other programs that use the library are left in peace."""
+    if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        announce_compilation()
 
 
 def _say(text: str) -> None:
