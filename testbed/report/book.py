@@ -1,24 +1,25 @@
-"""The book of results: for each chapter a table of what was claimed, measured and decided, rendered from stored runs alone.
+"""The book of results: for each chapter what was claimed, measured and decided, rendered from stored runs alone.
 
-As self-contained HTML pages with their figures, and as Markdown tables for the pages of the documentation.
+Self-contained HTML pages with their figures; ``book_tables`` has the same as Markdown for the pages of the documentation.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Check
-from testbed.report.drawing.axes import plain, seconds_in_words
+from testbed.report.drawing.axes import NOTHING, seconds_in_words
 from testbed.report.markup import Markup, tag
 from testbed.report.page import differences, page_head, picture
 from testbed.report.sections import badge, scrolling
 from testbed.report.wording import OUTCOME_MARKS, RELATIONS, counted, state_of, when
 
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-COLUMNS = ("figure or claim", "document", "predicted", "ours", "rival", "verdict")
+COLUMNS = ("figure or claim", "the document", "asked", "ours", "rival", "verdict")
+SIZES = ("full", "quick")
 MOST_ROWS = 14
 """Checks that hold beyond this number are counted in one row; those that do not are all shown."""
 TITLES = {
@@ -26,48 +27,40 @@ TITLES = {
     3: "Chapter 3: liquid schedules",
     4: "Chapter 4: capillary routing and redundancy",
     5: "Zarza 2011: FT-DRB and NAC",
-    0: "Others",
+    0: "Campaigns and others",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A study of the book: its name, what it speaks to, and the run that speaks for it (None: there is none)."""
+    """A study of the book: its name, what it speaks to, and the run that speaks for it (None: there is none).
+
+    ``quick``: its newest whole run of reduced size. ``page``: the page of the documentation in which it stands.
+    """
 
     name: str
     title: str
     answers: str
     run: StoredRun | None
+    quick: StoredRun | None = None
+    page: str = ""
+
+    @property
+    def heading(self) -> str:
+        return self.title or self.name.replace("_", " ").replace("-", " ")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chapter:
+    """``errata``: rows of the chapter's page, the names of its columns first; cells in Markdown."""
+
     number: int
     entries: tuple[Entry, ...]
+    errata: tuple[tuple[str, ...], ...] = ()
 
     @property
     def title(self) -> str:
         return TITLES.get(self.number, f"Chapter {self.number}")
-
-
-def chapter_tables(chapter: Chapter) -> str:
-    """What stands between the marks of a page of the documentation, as Markdown."""
-    parts = [BEGIN, "", f"{_counts_in_words([chapter])} Written by `testbed replicate --book` from `replication/`.", ""]
-    for entry in chapter.entries:
-        if entry.run is not None:
-            parts += [_markdown_study(entry, entry.run), ""]
-    missing = [f"`{entry.name}`" for entry in chapter.entries if entry.run is None]
-    if missing:
-        parts += [f"No stored run: {', '.join(missing)}.", ""]
-    return "\n".join([*parts, END])
-
-
-def with_tables(page: str, chapter: Chapter) -> str:
-    """A page with the tables between its marks, or at its end where it has none."""
-    if BEGIN in page and END in page:
-        before, rest = page.split(BEGIN, 1)
-        return before + chapter_tables(chapter) + rest.split(END, 1)[1]
-    return page.rstrip("\n") + "\n\n## Stored results\n\n" + chapter_tables(chapter) + "\n"
 
 
 def book_pages(chapters: Sequence[Chapter], read_drawing: Callable[[StoredRun, str], str]) -> dict[str, str]:
@@ -75,12 +68,10 @@ def book_pages(chapters: Sequence[Chapter], read_drawing: Callable[[StoredRun, s
     pages = {"index.html": _page("What holds", _index(chapters))}
     for chapter in chapters:
         body = [_html_study(entry, entry.run, read_drawing) for entry in chapter.entries if entry.run is not None]
-        missing = [
-            tag("li", f"{entry.title or entry.name}: {entry.answers}") for entry in chapter.entries if not entry.run
-        ]
+        missing = [tag("li", f"{entry.heading}: {entry.answers}") for entry in chapter.entries if not entry.run]
         rest = [tag("h2", "Without a stored run"), tag("ul", missing, class_="plain")] if missing else []
         up = tag("p", tag("a", "all chapters", href="index.html"))
-        pages[f"chapter_{chapter.number}.html"] = _page(chapter.title, [up, *body, *rest])
+        pages[f"chapter_{chapter.number}.html"] = _page(chapter.title, [up, *body, *rest, *_errata(chapter)])
     return pages
 
 
@@ -99,50 +90,7 @@ def size_in_words(run: StoredRun) -> str:
     return f"{whole}, {counted(run.points, 'point')}"
 
 
-def _counts(chapters: Iterable[Chapter]) -> dict[str, int]:
-    entries = [entry for chapter in chapters for entry in chapter.entries]
-    runs = [entry.run for entry in entries if entry.run is not None]
-    checks = [c for run in runs if run.verdict is not None for c in run.verdict.checks]
-    return {
-        "studies": len(entries),
-        "at full size": sum(run.size == "full" and run.verdict is not None for run in runs),
-        "in part": sum(run.verdict is None for run in runs),
-        "quick": sum(run.size == "quick" and run.verdict is not None for run in runs),
-        "not run": len(entries) - len(runs),
-        "checks": len(checks),
-        "hold": sum(c.outcome == "holds" for c in checks),
-        "fail": sum(c.outcome == "fails" for c in checks),
-        "cannot tell": sum(c.outcome == "cannot-tell" for c in checks),
-        "name a rival": sum(c.rival is not None for c in checks),
-    }
-
-
-def _counts_in_words(chapters: Iterable[Chapter]) -> str:
-    n = _counts(chapters)
-    return (
-        f"{n['studies']} studies: {n['at full size']} at full size, {n['in part']} in part, {n['quick']} quick, "
-        f"{n['not run']} not run. {n['checks']} checks: {n['hold']} hold, {n['fail']} fail, "
-        f"{n['cannot tell']} cannot tell; {n['name a rival']} name a rival."
-    )
-
-
-def _cells(check: Check) -> tuple[str, ...]:
-    """One row of text: claim, document, predicted, ours, rival, verdict."""
-    between = "" if check.interval is None else f" [{plain(check.interval[0], 4)}, {plain(check.interval[1], 4)}]"
-    predicted = "" if check.predicted is None else RELATIONS.get(check.relation, "") + plain(check.predicted, 4)
-    predicted += f" ± {plain(check.tolerance, 3)}" if check.tolerance else ""
-    rival = "" if check.rival is None else plain(check.rival, 4)
-    return (
-        check.name + (f" ({check.detail})" if check.detail else ""),
-        "" if check.document is None else str(check.document),
-        predicted,
-        "" if check.measured is None else plain(check.measured, 4) + between,
-        f"{rival} ({check.rival_note})" if rival and check.rival_note else rival or check.rival_note,
-        f"{OUTCOME_MARKS[check.outcome]} {check.outcome.replace('-', ' ')}",
-    )
-
-
-def _facts(run: StoredRun) -> list[str]:
+def facts_of(run: StoredRun) -> list[str]:
     """How and where it was run, in words."""
     manifest = run.manifest
     machine = manifest.machine
@@ -154,60 +102,124 @@ def _facts(run: StoredRun) -> list[str]:
     return [fact for fact in facts if fact]
 
 
-def _markdown_study(entry: Entry, run: StoredRun) -> str:
-    state = run.state.replace("-", " ")
-    lines = [f"### `{entry.name}`: {state}", "", f"{entry.title or entry.answers}. {'; '.join(_facts(run))}."]
-    lines += [f"Command: `{run.manifest.command}`.", ""]
-    deviations = run.manifest.study.get("deviations") or []
-    if deviations:
-        lines += [*(f"- Differs from the document: {words}" for words in deviations), ""]
-    if run.verdict is not None and run.verdict.invalid is not None:
-        lines += [f"Invalid: {run.verdict.invalid}", ""]
-    checks, more = shown_checks(run)
-    if checks:
-        lines += ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-        lines += ["| " + " | ".join(_escaped(cell) for cell in _cells(check)) + " |" for check in checks]
-        lines += [f"| {more} further checks hold | | | | | |"] if more else []
-    return "\n".join(lines)
+def tally(runs: Iterable[StoredRun]) -> dict[str, int]:
+    """Of the checks of whole runs: how many there are, how they came out, and how many name a rival or say why there is none."""
+    checks = [check for run in runs if run.verdict is not None for check in run.verdict.checks]
+    return {
+        "checks": len(checks),
+        "hold": sum(c.outcome == "holds" for c in checks),
+        "fail": sum(c.outcome == "fails" for c in checks),
+        "cannot tell": sum(c.outcome == "cannot-tell" for c in checks),
+        "name a rival": sum(c.rival is not None for c in checks),
+        "say why there is none": sum(c.rival is None and bool(c.rival_note) for c in checks),
+    }
 
 
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+def counts_in_words(entries: Sequence[Entry]) -> list[str]:
+    """How many studies have run at which size, and how their checks came out; a sentence each."""
+    runs = [entry.run for entry in entries if entry.run is not None]
+    ran = {
+        "at full size": sum(run.size == "full" and run.verdict is not None for run in runs),
+        "in part": sum(run.verdict is None for run in runs),
+        "reduced": sum(run.size != "full" and run.verdict is not None for run in runs),
+        "not run": len(entries) - len(runs),
+    }
+    words = [f"{counted(len(entries), 'study').replace('studys', 'studies')}: " + _listed(ran) + "."]
+    for size in SIZES:
+        found = tally(_of_size(entries, size))
+        if found["checks"]:
+            rest = {name: count for name, count in found.items() if name != "checks"}
+            words.append(f"At {size} size {counted(found['checks'], 'check')}: {_listed(rest)}.")
+    return words
+
+
+def check_cells(check: Check) -> tuple[str, ...]:
+    """One row of text, a cell for each of ``COLUMNS``."""
+    between = "" if check.interval is None else f" [{number(check.interval[0])}, {number(check.interval[1])}]"
+    asked = "" if check.predicted is None else RELATIONS.get(check.relation, "") + number(check.predicted)
+    asked += f" ± {number(check.tolerance)}" if check.tolerance else ""
+    rival = "" if check.rival is None else number(check.rival)
+    return (
+        check.name + (f" ({check.detail})" if check.detail else ""),
+        "" if check.document is None else str(check.document),
+        asked,
+        NOTHING if check.measured is None else number(check.measured) + between,
+        f"{rival} ({check.rival_note})" if rival and check.rival_note else rival or check.rival_note,
+        f"{OUTCOME_MARKS[check.outcome]} {check.outcome.replace('-', ' ')}",
+    )
+
+
+def number(value: float) -> str:
+    """Four digits that count, whole numbers whole.
+
+    >>> [number(x) for x in (6217735.0, 98.97884, 0.000140154, 12345.6)]
+    ['6,217,735', '98.98', '0.00014', '12,346']
+    """
+    if value == round(value) and abs(value) < 1e15:
+        return f"{round(value):,}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) >= 1e-3 else f"{value:.2g}"
+
+
+def _of_size(entries: Sequence[Entry], size: str) -> list[StoredRun]:
+    runs = [entry.run if size == "full" else entry.quick for entry in entries]
+    return [run for run in runs if run is not None and run.size == size and run.verdict is not None]
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
 def _page(title: str, body: Sequence[Any]) -> str:
     header = tag("header", tag("div", tag("h1", title), class_="headline"))
-    return (
-        "<!doctype html>\n" + tag("html", page_head(title), tag("body", header, tag("main", *body)), lang="en") + "\n"
-    )
+    page = tag("html", page_head(title), tag("body", header, tag("main", *body)), lang="en")
+    return f"<!doctype html>\n{page}\n"
 
 
 def _index(chapters: Sequence[Chapter]) -> list[Any]:
-    columns = list(_counts([]))
-    head = tag("tr", tag("th", ""), [tag("th", name, scope="col") for name in columns])
+    entries = [entry for chapter in chapters for entry in chapter.entries]
+    body: list[Any] = [tag("p", " ".join(counts_in_words(entries)), class_="lead")]
+    for size in SIZES:
+        if _of_size(entries, size):
+            body += [tag("h2", f"Checks of the studies that ran at {size} size"), _counts_table(chapters, size)]
+    body += [tag("h2", "What did not pass"), _not_passed(chapters)]
+    wrong = [chapter for chapter in chapters if chapter.errata]
+    links = [
+        tag("li", tag("a", f"{c.title}: {len(c.errata) - 1}", href=f"chapter_{c.number}.html#errata")) for c in wrong
+    ]
+    return (
+        [*body, tag("h2", "Errata of the documents, with their proof"), tag("ul", links, class_="plain")]
+        if wrong
+        else body
+    )
+
+
+def _counts_table(chapters: Sequence[Chapter], size: str) -> Markup:
+    head = tag("tr", [tag("th", name, scope="col") for name in ("", "studies", *tally([]))])
     rows = []
     for chapter in chapters:
-        n = _counts([chapter])
         link = tag("a", chapter.title, href=f"chapter_{chapter.number}.html")
-        rows.append(tag("tr", tag("td", link), [tag("td", str(n[name]), class_="n") for name in columns]))
-    total = _counts(chapters)
-    rows.append(tag("tr", tag("td", tag("b", "All")), [tag("td", str(total[name]), class_="n") for name in columns]))
-    return [
-        tag("p", _counts_in_words(chapters), class_="lead"),
-        scrolling(tag("table", tag("thead", head), tag("tbody", rows)), "Counts by chapter"),
-        tag("h2", "What did not pass"),
-        _not_passed(chapters),
-    ]
+        rows.append(_counts_row(link, _of_size(chapter.entries, size)))
+    everything = [run for chapter in chapters for run in _of_size(chapter.entries, size)]
+    rows.append(_counts_row(tag("b", "All"), everything))
+    return scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Checks at {size} size by chapter")
+
+
+def _counts_row(name: Markup, runs: Sequence[StoredRun]) -> Markup:
+    counts = [len(runs), *tally(runs).values()]
+    return tag("tr", tag("td", name), [tag("td", str(count), class_="n") for count in counts])
 
 
 def _not_passed(chapters: Sequence[Chapter]) -> Markup:
     rows = []
-    for entry in (entry for chapter in chapters for entry in chapter.entries):
-        for check in entry.run.verdict.checks if entry.run is not None and entry.run.verdict is not None else ():
-            if not check.passed:
-                rows.append(
-                    tag("tr", tag("td", entry.name), [tag("td", cell, class_="wrap") for cell in _cells(check)])
-                )
+    for chapter in chapters:
+        for entry in chapter.entries:
+            for check in entry.run.verdict.checks if entry.run is not None and entry.run.verdict is not None else ():
+                if not check.passed:
+                    link = tag("a", entry.heading, href=f"chapter_{chapter.number}.html#{entry.name}")
+                    cells = [tag("td", cell, class_="wrap") for cell in check_cells(check)]
+                    rows.append(tag("tr", tag("td", link, class_="wrap"), cells))
     if not rows:
         return tag("p", "No check of a stored run failed.")
     head = tag("tr", [tag("th", name, scope="col") for name in ("study", *COLUMNS)])
@@ -215,22 +227,39 @@ def _not_passed(chapters: Sequence[Chapter]) -> Markup:
 
 
 def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun, str], str]) -> Markup:
-    heading = entry.title or entry.name.replace("_", " ")
     checks, more = shown_checks(run)
     head = tag("tr", [tag("th", name, scope="col") for name in COLUMNS])
-    rows = [tag("tr", [tag("td", cell, class_="wrap") for cell in _cells(check)]) for check in checks]
+    rows = [tag("tr", [tag("td", cell, class_="wrap") for cell in check_cells(check)]) for check in checks]
     return tag(
         "section",
-        tag("div", tag("h2", heading), badge(state_of(run.verdict)), class_="headline"),
+        tag("div", tag("h2", entry.heading), badge(state_of(run.verdict)), class_="headline"),
         tag("p", entry.answers),
-        tag("p", " · ".join(_facts(run)), class_="soft"),
+        tag("p", " · ".join(facts_of(run)), class_="soft"),
         tag("p", tag("code", run.manifest.command), class_="soft"),
+        tag("p", f"Invalid: {run.verdict.invalid}") if run.verdict is not None and run.verdict.invalid else None,
         differences(run.manifest.study.get("deviations") or ()),
         [picture(read_drawing(run, name), _caption(name)) for name in run.drawings],
-        scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Checks of {entry.name}") if rows else None,
+        scrolling(tag("table", tag("thead", head), tag("tbody", rows)), f"Checks of {entry.heading}") if rows else None,
         tag("p", f"{counted(more, 'further check')} hold.") if more else None,
+        id=entry.name,
     )
 
 
 def _caption(name: str) -> str:
     return name.removeprefix("figure-").removesuffix(".svg").replace("_", " ").replace("-", " ")
+
+
+def _errata(chapter: Chapter) -> list[Markup]:
+    if not chapter.errata:
+        return []
+    names, *rows = chapter.errata
+    head = tag("tr", [tag("th", name, scope="col") for name in names])
+    body = [tag("tr", [tag("td", _from_markdown(cell), class_="wrap") for cell in row]) for row in rows]
+    table = scrolling(tag("table", tag("thead", head), tag("tbody", body)), "Errata")
+    return [tag("h2", "Errata of the documents, with their proof", id="errata"), table]
+
+
+def _from_markdown(text: str) -> list[Any]:
+    """Links by their words, code as code; nothing else is known."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "").replace("\\|", "|")
+    return [tag("code", part) if k % 2 else part for k, part in enumerate(plain.split("`"))]

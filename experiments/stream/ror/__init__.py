@@ -5,3 +5,6 @@ the packets sent per source packet are counted, over the same at rest, less one:
 ROR, held against equation 23 with the block sizes of the very labels that each failure takes (``measured_routes``). A link that carries
 everything makes ROR infinite: it fails too, and ROR is measured as infinite where nothing arrives meanwhile, since no N would help.
 """
+
+PAGE = "ror_on_packets"
+"""Of docs/replication, in which its studies stand."""

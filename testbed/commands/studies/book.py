@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.commands.studies.experiment import chapters, find_experiments
+from testbed.commands.studies.experiment import chapters, find_experiments, pages_of_studies
 from testbed.errors import InputError
 from testbed.model.stored_runs import StoredRun, spokesman
-from testbed.report.book import Chapter, Entry, book_pages, with_tables
+from testbed.report.book import Chapter, Entry, book_pages
+from testbed.report.book_tables import errata_of, with_tables
 from testbed.results.replication import stored_runs
 from topologies.files.formats import write_whole
 
+PAGES = Path("docs/replication")
+"""Where the errata of the documents stand, where there is such a folder."""
+
 
 def write_book(root: Path, pages: Path | None = None) -> Path:
-    """Write ``ROOT/book``, and the tables into ``pages``/chapter_N.md where it is given; returns the front page.
+    """Write ``ROOT/book``, and the tables into the pages of ``pages`` where it is given; returns the front page.
 
     Raises InputError where a run is damaged, or a page of ``pages`` is not there.
     """
-    found = book_chapters(root)
+    found = book_chapters(root, pages or PAGES)
     if pages is not None:
-        for chapter in found:
-            _write_tables(pages / f"chapter_{chapter.number}.md", chapter)
+        for page, text in tables_of_pages(found, pages).items():
+            write_whole(page, text.encode())
     book = root / "book"
     book.mkdir(parents=True, exist_ok=True)
     for name, text in book_pages(found, _read_drawing).items():
@@ -28,28 +33,51 @@ def write_book(root: Path, pages: Path | None = None) -> Path:
     return book / "index.html"
 
 
-def book_chapters(root: Path) -> list[Chapter]:
+def book_chapters(root: Path, pages: Path = PAGES) -> list[Chapter]:
     """All studies by chapter, each with the stored run that speaks for it; stored runs of others under chapter 0."""
     runs: dict[str, list[StoredRun]] = {}
     for run in stored_runs(root):
         runs.setdefault(run.name, []).append(run)
-    known, of = find_experiments(), chapters()
+    known, of, places = find_experiments(), chapters(), pages_of_studies()
     listed: dict[int, list[Entry]] = {}
     for name in [*known, *sorted(set(runs) - set(known))]:
-        study = known.get(name)
-        title = study.title if study is not None else ""
-        answers = study.answers if study is not None else ""
-        entry = Entry(name=name, title=title, answers=answers, run=spokesman(runs.get(name, [])))
+        study, own = known.get(name), runs.get(name, [])
+        entry = Entry(
+            name=name,
+            title=study.title if study is not None else _title(own),
+            answers=study.answers if study is not None else "",
+            run=spokesman(own),
+            quick=spokesman(run for run in own if run.size == "quick"),
+            page=places.get(name, ""),
+        )
         listed.setdefault(of.get(name, 0), []).append(entry)
-    return [Chapter(number=n, entries=tuple(entries)) for n, entries in sorted(listed.items())]
+    return [
+        Chapter(number=n, entries=tuple(entries), errata=_errata(pages / f"chapter_{n}.md"))
+        for n, entries in sorted(listed.items())
+    ]
 
 
-def _write_tables(page: Path, chapter: Chapter) -> None:
-    if chapter.number == 0:
-        return
-    if not page.is_file():
-        raise InputError(f"{page}: no such page; give the folder of chapter_2.md to chapter_5.md")
-    write_whole(page, with_tables(page.read_text(encoding="utf-8"), chapter).encode())
+def tables_of_pages(found: Sequence[Chapter], pages: Path) -> dict[Path, str]:
+    """Every page of the folder that studies stand in -> its text with their tables. InputError where one is not there."""
+    entries: dict[str, list[Entry]] = {}
+    for entry in (entry for chapter in found for entry in chapter.entries):
+        if entry.page:
+            entries.setdefault(entry.page, []).append(entry)
+    texts = {}
+    for stem, own in sorted(entries.items()):
+        page = pages / f"{stem}.md"
+        if not page.is_file():
+            raise InputError(f"{page}: no such page; give the folder of chapter_2.md to chapter_5.md")
+        texts[page] = with_tables(page.read_text(encoding="utf-8"), own)
+    return texts
+
+
+def _title(runs: Sequence[StoredRun]) -> str:
+    return str(runs[-1].manifest.study.get("title") or "") if runs else ""
+
+
+def _errata(page: Path) -> tuple[tuple[str, ...], ...]:
+    return errata_of(page.read_text(encoding="utf-8")) if page.is_file() else ()
 
 
 def _read_drawing(run: StoredRun, name: str) -> str:

@@ -49,13 +49,23 @@ def find_experiments() -> dict[str, Any]:
 def _fill() -> None:
     """Our own studies through the door by which others' come; plug-ins are looked for anew each time."""
     EXPERIMENTS.forget_plugins()
-    for study in () if EXPERIMENTS.own_names() else _own_studies():
+    for study in () if EXPERIMENTS.own_names() else [study for study, _ in _with_modules()]:
         EXPERIMENTS.register(study.name, study)
 
 
 def chapters() -> dict[str, int]:
     """Name -> chapter of our documents, of our own studies: what a study says itself, or its folder's ``CHAPTER``."""
-    return {study.name: study.chapter or folder.CHAPTER for study, folder in _with_folders()}
+    return {study.name: study.chapter or _said(module, "CHAPTER", 0) for study, module in _with_modules()}
+
+
+def pages_of_studies() -> dict[str, str]:
+    """Name -> page of docs/replication, of our own studies: that of its own chapter, else the ``PAGE`` of the nearest folder that has
+    one, else that of its folder's chapter."""
+    of = chapters()
+    return {
+        study.name: f"chapter_{of[study.name]}" if study.chapter else _said(module, "PAGE", f"chapter_{of[study.name]}")
+        for study, module in _with_modules()
+    }
 
 
 def known_experiment(name: str) -> Any:
@@ -72,16 +82,22 @@ def known_experiment(name: str) -> Any:
     return found
 
 
-def _own_studies() -> Iterator[Any]:
-    yield from (study for study, _ in _with_folders())
-
-
-def _with_folders() -> Iterator[tuple[Any, Any]]:
-    """Each study with the package of ``experiments`` in which it lies, however deep."""
+def _with_modules() -> Iterator[tuple[Any, str]]:
+    """Each study with the name of the module in which it lies, however deep below ``experiments``."""
     for _, name, _ in pkgutil.walk_packages(importlib.import_module("experiments").__path__, "experiments."):
         study = getattr(importlib.import_module(name), "STUDY", None)
         if study is not None:
-            yield study, importlib.import_module(".".join(name.split(".")[:2]))
+            yield study, name
+
+
+def _said(module: str, what: str, otherwise: Any) -> Any:
+    """What the nearest folder around a module says."""
+    while "." in module:
+        module = module.rpartition(".")[0]
+        found = getattr(importlib.import_module(module), what, None)
+        if found is not None:
+            return found
+    return otherwise
 
 
 def _list(args: argparse.Namespace) -> int:

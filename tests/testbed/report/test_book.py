@@ -8,7 +8,8 @@ from pathlib import PurePath
 from testbed.model.run_records import Manifest
 from testbed.model.stored_runs import StoredRun, spokesman
 from testbed.model.verdict import Check, Verdict
-from testbed.report.book import BEGIN, END, Chapter, Entry, book_pages, chapter_tables, shown_checks, with_tables
+from testbed.report.book import Chapter, Entry, book_pages, number, shown_checks, tally
+from testbed.report.book_tables import BEGIN, END, errata_of, page_tables, with_tables
 
 GAIN = Check.equal(
     "gain", 1.7, 1.71, tolerance=0.1, uncertainty=0.05, rival=1.0, rival_is="no gain", stated="1.5 to 2, page 66"
@@ -39,21 +40,48 @@ def chapter(*runs: StoredRun | None) -> Chapter:
 
 
 def test_a_table_has_the_documents_value_ours_the_rival_the_size_and_the_command() -> None:
-    text = chapter_tables(chapter(stored(GAIN, WEAK), None))
+    text = page_tables(chapter(stored(GAIN, WEAK), None).entries)
     assert "| gain | 1.5 to 2, page 66 | 1.7 ± 0.1 | 1.71 [1.66, 1.76] | 1 (no gain) | ✓ holds |" in text
     assert "| order\\_of\\|methods |" in text and "? cannot tell |" in text
-    assert "`testbed experiment run gains`" in text and "full, 7 points" in text and "2 cores, Debian" in text
+    assert "| Gains | full, 7 points | cannot tell | 1 | 0 | 1 | `testbed experiment run gains` |" in text
+    assert "### Gains: cannot tell" in text and "2 cores, Debian" in text
     assert "- Differs from the document: 500 kB instead of 2 MB" in text
-    assert "No stored run: `study_1`." in text
-    assert "2 studies: 1 at full size, 0 in part, 0 quick, 1 not run. 2 checks: 1 hold, 0 fail, 1 cannot tell" in text
+    assert "No stored run: Gains (`study_1`)." in text
+    assert "2 studies: 1 at full size, 0 in part, 0 reduced, 1 not run." in text
+    assert "At full size 2 checks: 1 hold, 0 fail, 1 cannot tell, 2 name a rival, 0 say why there is none." in text
 
 
 def test_tables_replace_those_of_before_and_leave_the_page_alone() -> None:
     page = f"# Chapter\n\nwords\n\n{BEGIN}\nof before\n{END}\n\n## Errata\n"
-    once = with_tables(page, chapter(stored(GAIN)))
+    entries = chapter(stored(GAIN)).entries
+    once = with_tables(page, entries)
     assert once.startswith("# Chapter\n\nwords\n\n" + BEGIN) and once.endswith(END + "\n\n## Errata\n")
-    assert "of before" not in once and with_tables(once, chapter(stored(GAIN))) == once
-    assert BEGIN in with_tables("# Chapter\n", chapter(stored(GAIN)))
+    assert "of before" not in once and with_tables(once, entries) == once
+    assert BEGIN in with_tables("# Chapter\n", entries)
+
+
+def test_numbers_have_the_digits_that_count() -> None:
+    written = [number(x) for x in (6217735.0, 98.97884, 0.000140154, 12345.6, -0.5, 0.0)]
+    assert written == ["6,217,735", "98.98", "0.00014", "12,346", "-0.5", "0"]
+
+
+def test_checks_are_counted_by_size_and_by_whether_they_have_a_rival() -> None:
+    counted = Check.equal("packets", 3, 3, rival_is="none: packets are counted")
+    full, quick = stored(GAIN, counted), stored(WEAK, Check.equal("n", 1, 1), size="quick")
+    assert list(tally([full]).values()) == [2, 2, 0, 0, 1, 1]
+    assert list(tally([quick]).values()) == [2, 1, 0, 1, 1, 0]
+    both = Entry(name="gains", title="Gains", answers="Figure 66", run=full, quick=quick)
+    index = book_pages([Chapter(number=3, entries=(both,))], lambda run, name: "<svg/>")["index.html"]
+    assert "at full size" in index and "at quick size" in index and "1 cannot tell" in index
+
+
+def test_errata_of_a_page_come_into_the_book_with_their_proof() -> None:
+    page = "# C\n\n## Errata\n\nwords\n\n| printed | right | how |\n|---|---|---|\n| 362 | 321 | `a \\| b`, [page](x.md) |\n\n## More\n\n| no | no |\n"
+    errata = errata_of(page)
+    assert errata == (("printed", "right", "how"), ("362", "321", "`a \\| b`, [page](x.md)"))
+    pages = book_pages([Chapter(number=3, entries=(), errata=errata)], lambda run, name: "<svg/>")
+    assert "<code>a | b</code>" in pages["chapter_3.html"] and "page</td>" in pages["chapter_3.html"]
+    assert "chapter_3.html#errata" in pages["index.html"] and errata_of("# C\n") == ()
 
 
 def test_pages_show_figures_what_did_not_pass_and_the_part_of_a_study_that_ran() -> None:
