@@ -73,6 +73,10 @@ def tables_of_pages(found: Sequence[Chapter], pages: Path) -> dict[Path, str]:
 
 
 def _title(runs: Sequence[StoredRun]) -> str:
+    """Of a run that is no study of ours: what it says itself, or the name of its campaign."""
+    name = runs[-1].name if runs else ""
+    if name.startswith("campaign-"):
+        return f"Campaign over many networks: {name.split('-')[1]}"
     return str(runs[-1].manifest.study.get("title") or "") if runs else ""
 
 

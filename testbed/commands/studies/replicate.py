@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -19,15 +20,18 @@ from testbed.commands.studies.experiment import chapters, find_experiments, know
 from testbed.emulation.sandbox.process_life import die_with_parent
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, spokesman
+from testbed.report.drawing.axes import seconds_in_words
 from testbed.report.progress_bar import progress_bar
 from testbed.results.replication import stored_runs
 
 DESCRIPTION = (
     "Run every study that is not stored yet, those that are computed over all workers first, then those on the clock one at a time, "
-    "shortest first; then write the book. Killed at any moment, the same command goes on where it was. Exit code: 0 all stored and "
+    "shortest first by what they took before; then write the book. Killed at any moment, the same command goes on where it was. Exit code: 0 all stored and "
     "passed, 1 one failed or cannot tell, 4 one is invalid or was left."
 )
 ATTEMPTS = 3
+KEPT = Path("replication")
+"""Where committed runs are, which tell what a study takes."""
 GRACE_S = 30.0
 
 
@@ -119,6 +123,8 @@ def _shared_words(args: argparse.Namespace) -> list[str]:
 def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> None:
     """Until nothing is left or the time is over. A study whose run is invalid has its next turn after all others."""
     total = len(replication.studies)
+    if not quiet:
+        print(_estimate(replication), flush=True)
     with progress_bar("replicate") as show:
         for name in _in_turn(replication):
             remaining = None if deadline is None else deadline - time.monotonic()
@@ -137,10 +143,34 @@ def _in_turn(replication: Replication) -> Iterator[str]:
 
 
 def _order(replication: Replication, name: str) -> tuple[bool, float, str]:
-    """Computed before timed ones; then by what an earlier run of any size took, those never run last."""
-    last = spokesman([r for r in stored_runs(replication.root, name) if r.manifest.seconds is not None])
-    seconds = float("inf") if last is None or last.manifest.seconds is None else last.manifest.seconds
-    return (not getattr(replication.studies[name], "shared", False), seconds, name)
+    """Computed before timed ones; then by what an earlier run took, those never run last."""
+    seconds = expected_seconds(replication, name)
+    return (not getattr(replication.studies[name], "shared", False), math.inf if seconds is None else seconds, name)
+
+
+def expected_seconds(replication: Replication, name: str) -> float | None:
+    """What the newest whole run of this size took, here or in ``replication/``; else that of another size, by its points; None: no run."""
+    timed = [
+        run
+        for root in dict.fromkeys((KEPT, replication.root))
+        for run in stored_runs(root, name)
+        if run.verdict is not None and run.manifest.seconds is not None and run.points
+    ]
+    if not timed:
+        return None
+    last = max(timed, key=lambda run: (run.size == replication.size, run.manifest.run))
+    seconds = last.manifest.seconds or 0.0
+    if last.size == replication.size or not hasattr(replication.studies[name], "points"):
+        return seconds
+    return seconds * len(replication.studies[name].points(replication.size == "quick", replication.seed)) / last.points
+
+
+def _estimate(replication: Replication) -> str:
+    """How long what is left will take, in words."""
+    left = replication.left()
+    known = [seconds for seconds in (expected_seconds(replication, name) for name in left) if seconds is not None]
+    words = f"{len(left)} of {len(replication.studies)} studies left, about {seconds_in_words(sum(known))} by what they took before"
+    return words + (f" ({len(left) - len(known)} were never timed)" if len(known) < len(left) else "")
 
 
 def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:

@@ -17,6 +17,9 @@ import pytest
 
 from testbed.cli import main
 from testbed.commands.studies import replicate
+from testbed.commands.studies.experiment import find_experiments
+from testbed.commands.studies.replicate import Replication, expected_seconds
+from testbed.results.replication import stored_runs
 from tests.helpers.paths import ROOT
 
 STUDIES = """
@@ -131,6 +134,25 @@ def test_invalid_runs_are_repeated_and_counted_and_a_broken_study_stops_no_other
     assert found["slow"]["state"] == "passed" and measured(tmp_path) == ["0", "1"]
     assert main(words) == 1
     assert measured(tmp_path) == ["0", "1"]  # what is stored is not run again
+
+
+def test_what_is_left_is_estimated_from_stored_seconds(
+    tmp_path: Path, theirs: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "their_studies", raising=False)
+    monkeypatch.setattr(replicate, "_child", run_here)
+    monkeypatch.chdir(tmp_path)
+    words = ["replicate", "--quick", "--only", "slow"]
+    assert main([*words, "--results", "replication"]) == 0
+    assert "1 of 1 studies left, about 0 s by what they took before (1 were never timed)" in capsys.readouterr().out
+    (took,) = [run.manifest.seconds for run in stored_runs(tmp_path / "replication")]
+    known = find_experiments()
+    fresh = Replication({"slow": known["slow"]}, "quick", tmp_path / "elsewhere", 1, [])
+    assert took is not None and took >= 0.8 and expected_seconds(fresh, "slow") == took
+    full = Replication({"slow": known["slow"]}, "full", tmp_path / "elsewhere", 1, [])
+    assert expected_seconds(full, "slow") == 2 * took  # four points for two
+    assert expected_seconds(full, "busy") is None
 
 
 def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, theirs: dict[str, str]) -> None:
