@@ -47,6 +47,7 @@ def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
         tolerance=None,
         passed=routed > 0,
         detail=f"of {len(rows)}",
+        rival_note="none: rows are counted",
     )
     return Verdict(checks=(some, *(_check(claim, rows) for claim in campaign.claims)))
 
