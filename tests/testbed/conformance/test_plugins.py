@@ -249,3 +249,91 @@ def test_unknown_group_and_name_are_refused() -> None:
         check("testbed.nothing", "x")
     with pytest.raises(InputError, match="there is no 'x'"):
         check("testbed.routings", "x")
+
+
+EVERY_KIND = """
+from dataclasses import dataclass
+from fec.code.block_codes import ReedSolomonBlocks
+from testbed.model.verdict import Check, Verdict
+from testbed.model.workload import Judgement, Workload
+from testbed.routing import ecmp, single_path
+from topologies.catalog import CatalogueEntry, Parameter
+from topologies.network import Link, Network, Node
+from topologies.routing_tables import shortest_path_routing
+
+class Code(ReedSolomonBlocks):
+    name = "rs-again"
+
+def last_resort(text):
+    return single_path if text == "1" else ecmp
+
+def triangle(n, capacity_bps, delay_s):
+    nodes = tuple(Node(id=f"s{i}", kind="switch") for i in range(n)) + tuple(Node(id=f"h{i}", kind="host") for i in range(n))
+    pairs = [(f"s{i}", f"s{(i + 1) % n}") for i in range(n)] + [(f"h{i}", f"s{i}") for i in range(n)]
+    both = [(a, b) for pair in pairs for a, b in (pair, pair[::-1])]
+    links = tuple(Link(source=a, target=b, capacity_bps=capacity_bps, delay_s=delay_s) for a, b in both)
+    return Network(name=f"cycle:{n}", nodes=nodes, links=links)
+
+CYCLE = CatalogueEntry(name="cycle", pattern="cycle:n", description="Switches in a cycle", positional=1, build=triangle,
+                       parameters=(Parameter(name="n", kind="whole", default="3", description="switches"),))
+
+@dataclass(frozen=True)
+class Sum:
+    numbers: tuple
+
+def judge(plan, measured):
+    verdict = Verdict(checks=(Check.equal("sum", 6, measured, rival=0.0, rival_is="nothing added"),))
+    return Judgement(verdict=verdict, document={"sum": measured, "verdict": verdict.to_json()}, rows=({"sum": measured},))
+
+SUM = Workload(name="sum", plan=Sum, judge=judge, simulate=lambda plan, _: sum(plan.numbers), example=lambda: Sum((1, 2, 3)))
+"""
+
+
+@pytest.fixture(scope="module")
+def every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package with a plug-in in every group that works."""
+    site = tmp_path_factory.mktemp("every_kind")
+    description = site / "every_kind-2.0.dist-info"
+    description.mkdir()
+    (description / "METADATA").write_text("Metadata-Version: 2.1\nName: every-kind\nVersion: 2.0\n")
+    groups = {
+        "routings": "resort:n = every_kind:last_resort",
+        "codes": "rs-again = every_kind:Code",
+        "interconnect_routings": "again = every_kind:shortest_path_routing",
+        "topologies": "cycle = every_kind:CYCLE",
+        "workloads": "sum = every_kind:SUM",
+    }
+    (description / "entry_points.txt").write_text("".join(f"[testbed.{g}]\n{line}\n" for g, line in groups.items()))
+    (site / "every_kind.py").write_text(EVERY_KIND)
+    return site
+
+
+@pytest.mark.parametrize("name", ["resort:n", "rs-again", "again", "cycle", "sum"])
+def test_suite_of_every_group_passes_what_works(every_kind: Path, name: str) -> None:
+    done = run(every_kind, "plugins", "check", name)
+    assert done.returncode == 0 and "verdict: passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "route cycle:5 --from s0 --to s2 --method resort:2 --json",
+        "topology show cycle:4 --json",
+        "simulate cycle:4 --routing again --rate 0.05 --duration 0.001 --engine reference --json",
+        "bulk cycle:3 --routing again --fabric simulator --message-size 10kB --alone --json",
+        "download swiss-t1 --from s1 --to s6 --code rs-again --size 100kB --faults /dev/null --fabric simulator --json",
+        "demands cycle:4 --method resort:1 --json",
+    ],
+)
+def test_plugins_of_every_kind_work_in_the_commands(every_kind: Path, words: str) -> None:
+    listed = [str(every_kind / "none.json") if word == "/dev/null" else word for word in words.split()]
+    (every_kind / "none.json").write_text("[]")
+    done = run(every_kind, *listed)
+    assert done.returncode in (0, 1) and json.loads(done.stdout), done.stderr
+
+
+def test_plan_of_another_packages_workload_is_run(every_kind: Path) -> None:
+    script = "import testbed, every_kind; print(testbed.run(every_kind.Sum((1, 2, 3))).passed)"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{every_kind}"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout == "True\n", done.stderr
