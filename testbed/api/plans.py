@@ -1,6 +1,6 @@
 """The plan of each workload from a network and plain arguments: what ``testbed.run`` carries out.
 
-The keyword arguments are the fields of the workload's options class, named in each docstring; one that is not there is a
+The keyword arguments (``testbed.api.options``) are the fields of the workload's options class, named in each docstring; one that is not there is a
 UsageError that names those that are. Nothing is run; the same arguments and seed give the same plan on every machine.
 """
 
@@ -9,13 +9,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from testbed.api.values import NetworkLike
 from testbed.api.values import network as known_network
 from testbed.errors import InputError, UsageError, require
 
 if TYPE_CHECKING:
+    from testbed.api.options import (
+        BulkPlanOptions,
+        DownloadPlanOptions,
+        MetapathPlanOptions,
+        SimulationPlanOptions,
+        StreamOptions,
+        StripingPlanOptions,
+    )
     from testbed.bulk.plan import BulkPlan, Switching
     from testbed.download.plan import DownloadPlan
     from testbed.interconnect.experiment import SimulationPlan
@@ -35,7 +43,7 @@ _SIMPLE: Mapping[str, tuple[type | tuple[type, ...], str]] = {
 """Annotations of options that are checked here, and what to give."""
 
 
-def stream_plan(network: NetworkLike, source: str, sink: str, **options: Any) -> StreamPlan:
+def stream_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[StreamOptions]) -> StreamPlan:
     """A coded stream. ``options``: fields of ``PlanOptions`` (method, layers, faults, duration_s, seed) and of ``StreamParameters``
     (rate_pps, source_packets, symbol_bytes, tolerance, ...). ``faults``: "each-link" (as the command does), "none", faults as
     texts ("s1->s2@0.5-1 down") or ``Fault`` values.
@@ -44,6 +52,7 @@ def stream_plan(network: NetworkLike, source: str, sink: str, **options: Any) ->
     >>> plan.faults[0].start_s, plan.stream.rate_pps, plan.method
     (2.0, 200, 'capillary')
     """
+    options: dict[str, Any] = {**given}
     from testbed.stream.plan import StreamParameters
     from testbed.stream.planning import EachLink, PlanOptions, build_plan
 
@@ -61,8 +70,9 @@ def stream_plan(network: NetworkLike, source: str, sink: str, **options: Any) ->
     return plan
 
 
-def metapath_plan(network: NetworkLike, source: str, sink: str, **options: Any) -> MetapathPlan:
+def metapath_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[MetapathPlanOptions]) -> MetapathPlan:
     """A plain stream whose routing answers failures. ``options``: fields of ``MetapathPlan``; ``faults`` as of ``stream_plan``."""
+    options: dict[str, Any] = {**given}
     from testbed.metapath.plan import MetapathPlan, each_cable_faults
 
     found = _with_ends(network, source, sink)
@@ -77,7 +87,7 @@ def metapath_plan(network: NetworkLike, source: str, sink: str, **options: Any) 
     return _built(lambda: MetapathPlan(network=found, source=source, sink=sink, faults=asked, **options))
 
 
-def bulk_plan(network: NetworkLike, *, switching: Switching = "circuit", **options: Any) -> BulkPlan:
+def bulk_plan(network: NetworkLike, *, switching: Switching = "circuit", **given: Unpack[BulkPlanOptions]) -> BulkPlan:
     """Messages from every host to every other in time frames. ``options``: fields of ``BulkOptions`` (method, message_bytes,
     link_rate_bps, barrier, pattern, routing, seed, time_limit_s, injected, faults, killed).
 
@@ -85,6 +95,7 @@ def bulk_plan(network: NetworkLike, *, switching: Switching = "circuit", **optio
     >>> len(plan.transfers), len(plan.frames), plan.bottleneck_load
     (9, 3, 3)
     """
+    options: dict[str, Any] = {**given}
     from testbed.bulk.plan import SWITCHINGS
     from testbed.bulk.planning import BulkOptions, build_bulk_plan
 
@@ -97,9 +108,10 @@ def bulk_plan(network: NetworkLike, *, switching: Switching = "circuit", **optio
     return _built(lambda: build_bulk_plan(found, BulkOptions(**options), switching, now=time.monotonic))
 
 
-def download_plan(network: NetworkLike, source: str, sink: str, **options: Any) -> DownloadPlan:
+def download_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[DownloadPlanOptions]) -> DownloadPlan:
     """A file in large coded blocks over a last kilometre. ``options``: fields of ``DownloadOptions`` (file_bytes, last_rate_bps,
     method, code, symbol_bytes, block_symbols, seed, constant_rate), and ``faults``."""
+    options: dict[str, Any] = {**given}
     from testbed.download.planning import DownloadOptions, build_download
 
     found = _with_ends(network, source, sink)
@@ -110,8 +122,11 @@ def download_plan(network: NetworkLike, source: str, sink: str, **options: Any) 
     return _built(lambda: build_download(found, source, sink, DownloadOptions(**options), asked))
 
 
-def striping_plan(network: NetworkLike, compute_nodes: int, io_nodes: int, **options: Any) -> StripingPlan:
+def striping_plan(
+    network: NetworkLike, compute_nodes: int, io_nodes: int, **given: Unpack[StripingPlanOptions]
+) -> StripingPlan:
     """A striped file, written or read by many at once. ``options``: fields of ``StripingOptions``."""
+    options: dict[str, Any] = {**given}
     from testbed.striping.plan import StripingOptions
     from testbed.striping.planning import build_striping_plan
 
@@ -152,7 +167,7 @@ def wavelength_plan(
 
 
 def simulation_plan(
-    network: NetworkLike, rate: float = 0.3, *, seed: int = 1, seeds: int = 1, **options: Any
+    network: NetworkLike, rate: float = 0.3, *, seed: int = 1, seeds: int = 1, **given: Unpack[SimulationPlanOptions]
 ) -> SimulationPlan:
     """Routers with finite buffers in virtual time, run once for each of ``seeds`` seeds from ``seed`` on.
 
@@ -163,6 +178,7 @@ def simulation_plan(
     >>> plan.seeds, plan.experiment.parameters.routing, plan.experiment.parameters.channels
     ((1, 2, 3), 'dor', 2)
     """
+    options: dict[str, Any] = {**given}
     from testbed.interconnect.experiment import Experiment, SimulationPlan, own_routing
     from testbed.interconnect.parameters import SimulationParameters
 

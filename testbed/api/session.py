@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from testbed.api.values import NetworkLike
 from testbed.api.values import network as known_network
@@ -20,6 +20,7 @@ from testbed.errors import InputError, TimeLimitError, UsageError, require
 
 if TYPE_CHECKING:
     from testbed.api.emulated.owner import SandboxProcess
+    from testbed.api.options import BulkPlanOptions, StreamOptions
     from testbed.bulk.measurements import LinkCount
     from testbed.bulk.plan import BulkPlan, Switching
     from testbed.emulation.held.caller import Recording
@@ -242,7 +243,7 @@ class Session:
         return Installed(rules=done["rules"], seconds=done["seconds"])
 
     def stream(
-        self, source: str, sink: str, *, progress: ReportProgress | None = None, **options: Any
+        self, source: str, sink: str, *, progress: ReportProgress | None = None, **options: Unpack[StreamOptions]
     ) -> Outcome[Any, Any]:
         """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``. One measured run goes at a time."""
         from testbed.api.plans import stream_plan
@@ -250,7 +251,11 @@ class Session:
         return self._run("stream", stream_plan(self.network, source, sink, **options), progress)
 
     def bulk(
-        self, *, switching: Switching = "circuit", progress: ReportProgress | None = None, **options: Any
+        self,
+        *,
+        switching: Switching = "circuit",
+        progress: ReportProgress | None = None,
+        **options: Unpack[BulkPlanOptions],
     ) -> Outcome[Any, Any]:
         """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their capacity.
 

@@ -165,3 +165,29 @@ def test_plan_that_no_fabric_runs_is_refused() -> None:
     with pytest.raises(TestbedError, match="switches only"):
         testbed.run(plan, "simulator")
     assert replace(plan, seed=2).seed == 2
+
+
+def test_typed_options_are_those_that_plans_take() -> None:
+    """Type checkers know no option that would be refused."""
+    from dataclasses import fields
+
+    from testbed.api import options
+    from testbed.bulk.planning import BulkOptions
+    from testbed.download.planning import DownloadOptions
+    from testbed.interconnect.experiment import Experiment
+    from testbed.interconnect.parameters import SimulationParameters
+    from testbed.metapath.plan import MetapathPlan
+    from testbed.stream.plan import StreamParameters
+    from testbed.stream.planning import PlanOptions
+    from testbed.striping.plan import StripingOptions
+
+    for typed, kinds in (
+        (options.StreamOptions, (PlanOptions, StreamParameters)),
+        (options.MetapathPlanOptions, (MetapathPlan,)),
+        (options.BulkPlanOptions, (BulkOptions,)),
+        (options.DownloadPlanOptions, (DownloadOptions,)),
+        (options.StripingPlanOptions, (StripingOptions,)),
+        (options.SimulationPlanOptions, (SimulationParameters, Experiment)),
+    ):
+        known = {field.name for kind in kinds for field in fields(kind)} | {"faults"}
+        assert set(typed.__annotations__) <= known

@@ -1,0 +1,145 @@
+"""The keyword arguments of the functions that make plans: the fields of each workload's options, for type checkers and editors.
+
+All may be left out; defaults are the workload's. A network, end points and what a function takes by itself are not among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from testbed.bulk.plan import KilledProcess, Pair, Switching
+from testbed.faults.failure_traces import FailureTrace
+from testbed.faults.fault import Fault
+from testbed.faults.schedules import PoissonFaults
+from testbed.interconnect.parameters import FtDrbOptions, NacOptions
+from testbed.metapath.metapaths import MetapathOptions
+from testbed.metapath.plan import Routing
+from testbed.stream.plan import LabelOrder
+from testbed.stream.planning import EachLink
+from testbed.striping.access import Access
+from testbed.striping.placement import Order
+from testbed.striping.plan import Operation, Optimisation, Schedule
+
+Faults = str | Sequence[str | Fault]
+"""``"s1->s2@0.5-1 down"``, several of them, or ``Fault`` values."""
+
+
+class StreamOptions(TypedDict, total=False):
+    """Of ``stream_plan``. ``faults``: also "each-link", "none", ``EachLink``, or a law of random faults."""
+
+    method: str
+    layers: int | None
+    faults: Faults | EachLink | PoissonFaults
+    duration_s: float | None
+    seed: int
+    rate_pps: float
+    source_packets: int
+    symbol_bytes: int
+    tolerance: float
+    decoding_error_rate: float
+    labels: LabelOrder
+    playback_s: float
+    report_interval_s: float
+    report_packets: int
+    hold_s: float
+    block_size: int | None
+    most_overhead: float | None
+    late_pps: float | None
+    diagnosis: bool
+    label_multiplier: int
+    label_slots: tuple[int, ...]
+
+
+class MetapathPlanOptions(TypedDict, total=False):
+    """Of ``metapath_plan``. ``faults``: also "each-link" or "none"."""
+
+    routing: Routing
+    rate_pps: float
+    packet_bytes: int
+    faults: Faults
+    duration_s: float
+    options: MetapathOptions
+    background_bps: float
+    seed: int
+
+
+class BulkPlanOptions(TypedDict, total=False):
+    """Of ``bulk_plan``. ``pattern``: "all-to-all" or pairs of hosts."""
+
+    method: str
+    message_bytes: int
+    link_rate_bps: float
+    barrier: bool
+    pattern: str | tuple[Pair, ...]
+    routing: str | None
+    seed: int
+    time_limit_s: float
+    injected: int
+    faults: Faults
+    killed: tuple[KilledProcess, ...]
+
+
+class DownloadPlanOptions(TypedDict, total=False):
+    """Of ``download_plan``. ``faults`` left out: the most loaded link is down for the middle half."""
+
+    file_bytes: int
+    last_rate_bps: float
+    method: str
+    code: str
+    symbol_bytes: int
+    block_symbols: int | None
+    seed: int
+    constant_rate: bool
+    faults: Faults
+
+
+class StripingPlanOptions(TypedDict, total=False):
+    """Of ``striping_plan``."""
+
+    stripe_unit: int
+    file_bytes: int
+    operation: Operation
+    access: Access
+    block_bytes: int
+    optimise: bool
+    without: tuple[Optimisation, ...]
+    schedule: Schedule
+    switching: Switching
+    link_rate_bps: float
+    routing: str | None
+    order: Order
+    seed: int
+    time_limit_s: float
+    repeat: int
+    faults: Faults
+    killed: tuple[KilledProcess, ...]
+
+
+class SimulationPlanOptions(TypedDict, total=False):
+    """Of ``simulation_plan``. ``faults``: in the grammar of testbed/faults/grammar.py."""
+
+    model: str
+    routing: str
+    deadlock: str
+    virtual_channels: int | None
+    link_bps: float
+    packet_bytes: int
+    buffer_bytes: int
+    arbitration: str
+    watchdog_s: float
+    drain_s: float
+    nac: NacOptions
+    ft_drb: FtDrbOptions
+    pattern: str
+    traffic: Mapping[str, Any] | None
+    injection: str
+    burst: int
+    in_phase: bool
+    faults: str | None
+    trace: FailureTrace | None
+    trace_permanent: bool
+    timeline: int
+    duration_s: float
+    warm_up_s: float
+    engine: str
