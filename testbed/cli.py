@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import importlib
+import os
+import signal
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from testbed.api.compile_notice import announce_compilation
 from testbed.commands.meaning import refuse_meaningless
-from testbed.commands.parsing import OneLineParser, reported
+from testbed.commands.parsing import INTERRUPTED, OneLineParser, reported
 
 COMMANDS = {
     "topology": "network",
@@ -95,7 +99,26 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (0 passed, 1 failed, 2 bad input, 3 machine lacks something, 4 run invalid)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    return reported(lambda: _run(words))
+    if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt_once)
+    code = reported(lambda: _run(words))
+    if argv is None and code == INTERRUPTED:
+        _end_now(code)
+    return code
+
+
+def _end_now(code: int) -> NoReturn:
+    """End with the code: Python itself would kill the process by SIGINT where that once came while code in a text ran (an import
+    of named tuples), although it was handled."""
+    atexit._run_exitfuncs()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _interrupt_once(_number: int, _frame: object) -> NoReturn:
+    """Ctrl-C ends the command; a second one must not cut short the clean-up that the first one began."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _run(words: list[str]) -> int:

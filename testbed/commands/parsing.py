@@ -7,6 +7,8 @@ pairs; a recording is LINK=FILE.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -19,6 +21,12 @@ from testbed.errors import InputError
 if TYPE_CHECKING:
     from testbed.faults.fault import Fault
     from topologies.network import LinkId, Network
+
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""How a write ends where the place is full, or is no place."""
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -76,10 +84,24 @@ def reported(action: Callable[[], int]) -> int:
     except (TopologyError, PluginError) as error:
         return _complain(str(error), 2)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 0
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _give_up_output()
+        return _complain(f"the output cannot be written ({error.strerror}); give it another place", 2)
     except KeyboardInterrupt:
-        return _complain("interrupted", 130)
+        _give_up_output()
+        return _complain("interrupted", INTERRUPTED)
+
+
+def _give_up_output() -> None:
+    """What is still to be written at the end of the program goes nowhere, and complains no more."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, code: int) -> int:

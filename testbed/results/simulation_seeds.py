@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from testbed.emulation.sandbox.process_life import children_without_interrupts
 from testbed.interconnect.experiment import Experiment, run_seed
 
 FEW_MESSAGES = 200_000
@@ -21,5 +22,5 @@ def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int) -
     if processes < 2 or sum(row["packet_hops"] for row in rows) * len(rest) < 10 * FEW_MESSAGES:
         return rows + [run_seed(experiment, seed) for seed in rest]
     context = multiprocessing.get_context("spawn")
-    with context.Pool(min(processes, len(rest))) as pool:
+    with children_without_interrupts(), context.Pool(min(processes, len(rest))) as pool:
         return rows + pool.map(partial(run_seed, experiment), rest, chunksize=1)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from testbed.emulation.sandbox.process_life import children_without_interrupts
 from testbed.errors import CapabilityError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def dask_client(workers: int, scheduler: str | None) -> Iterator[Client]:
     if scheduler is None:
         # workers watch for the end of this process and go with it, kill -9 included
         with (
+            children_without_interrupts(),
             LocalCluster(
                 n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
             ) as cluster,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -139,6 +140,7 @@ def _introduce(net: EmulatedNetwork, seconds: float, name: str | None) -> None:
 
 
 def _prompt(net: EmulatedNetwork) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # at the prompt Ctrl-C ends a node's command, not ours
     from testbed.emulation.control.prompt import Prompt
 
     typed = sys.stdin.isatty()

@@ -87,7 +87,12 @@ class ControllerLink:
                 str(number),
             ]
             self._process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[number], bufsize=0
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=[number],
+                bufsize=0,
+                start_new_session=True,
             )
         self._ready, self._unread = False, b""
 

@@ -1,0 +1,87 @@
+"""Ctrl-C ends every command in one line with exit code 130, at whatever moment, and nothing is left running; so does a full disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SWISS = ("swiss-t1", "--from", "s1", "--to", "s6")
+LONG = {
+    "stream": ("stream", *SWISS, "--fabric", "simulator", "--faults", "none", "--duration", "20000"),
+    "simulate": ("simulate", "torus:8x8", "--seeds", "5000", "--rate", "0.5"),
+    "campaign": ("campaign", "thousands"),
+    "experiment": ("experiment", "run", "ror_layers", "--workers", "2"),
+    "demands": ("demands", "topohub:sndlib/germany50", "--labels", "stratified"),
+}
+
+
+def alive(group: int) -> list[str]:
+    """The processes of a process group that are more than their name."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            name, rest = (entry / "stat").read_text().rsplit(")", 1)
+        except OSError:
+            continue
+        state, _, its_group = rest.split()[:3]
+        if int(its_group) == group and state != "Z":
+            found.append(name)
+    return found
+
+
+def interrupted(words: tuple[str, ...], folder: Path, after_s: float) -> tuple[int, str, list[str]]:
+    """Exit code, stderr and what is left of a command whose process group gets SIGINT, as from a terminal."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "testbed.cli", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    time.sleep(after_s)
+    os.killpg(child.pid, signal.SIGINT)
+    try:
+        _, said = child.communicate(timeout=60)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    until = time.monotonic() + 5
+    while alive(child.pid) and time.monotonic() < until:
+        time.sleep(0.1)
+    return child.returncode, said, alive(child.pid)
+
+
+@pytest.mark.parametrize("after_s", [1.0, 5.0])
+@pytest.mark.parametrize("command", LONG)
+def test_an_interrupt_is_one_line_and_leaves_nothing(command: str, after_s: float, tmp_path: Path) -> None:
+    code, said, left = interrupted(LONG[command], tmp_path, after_s)
+    assert (code, said, left) == (130, "testbed: interrupted\n", [])
+
+
+@pytest.mark.emulation
+def test_an_interrupted_stream_on_switches_says_so_in_one_line(tmp_path: Path) -> None:
+    code, said, left = interrupted(("stream", *SWISS, "--fabric", "emulation"), tmp_path, 8.0)
+    assert (code, left) == (130, []) and said.splitlines()[-1] == "testbed: interrupted"
+    assert all(line.startswith("testbed: ") for line in said.splitlines())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("route", *SWISS), ("route", *SWISS, "--json"), ("topology", "show", "swiss-t1", "--json"), ("schema", "network")],
+)
+def test_a_full_disk_is_one_line(words: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "testbed.cli", *words], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert done.stderr == "testbed: the output cannot be written (No space left on device); give it another place\n"
