@@ -21,7 +21,7 @@ from testbed.errors import InvalidRunError
 
 Row = Mapping[str, Any]
 PATTERNS, REPETITIONS = 362, 20
-QUICK_PATTERNS = 8
+QUICK_PATTERNS = 4
 LIQUID_REPETITIONS = 7
 ATTEMPTS = 3
 KEPT = ("seconds", "ratio", "predicted_ratio", "throughput_bps", "messages_verified", "queue_drops", "failure")
@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--patterns",
         type=numbers.whole(1, PATTERNS),
         metavar="N",
-        help="so many, spread over the 362 (default: all; quick: 8)",
+        help="so many, spread over the 362 (default: all; quick: 4)",
     )
     add(
         "--repetitions",

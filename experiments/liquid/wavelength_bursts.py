@@ -8,6 +8,7 @@ stays (load below 1) or grows more slowly than time (load 1, where the bottlenec
 
 from __future__ import annotations
 
+import argparse
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -41,12 +42,25 @@ LOOKS = {
 }
 
 
+_asked = {"conversion": True}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What may be left out."""
+    parser.add_argument("--no-conversion", action="store_true", help="leave out the loads with wavelength conversion")
+
+
+def configure(args: argparse.Namespace) -> None:
+    """Takes the option."""
+    _asked["conversion"] = not args.no_conversion
+
+
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Every strategy at every load, without conversion and with it; in full the horizons too."""
     if quick:
         return _over_loads(("wsxc",), QUICK_LOADS, 400, seed)
     kept, converted = (_over_loads((switching,), LOADS, 2000, seed) for switching in ("wsxc", "wixc"))
-    return kept + _over_horizons(seed) + converted
+    return kept + _over_horizons(seed) + (converted if _asked["conversion"] else [])
 
 
 def _over_loads(switchings: Sequence[str], loads: Sequence[float], slots: int, seed: int) -> list[dict[str, Any]]:

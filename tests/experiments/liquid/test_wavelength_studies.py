@@ -16,7 +16,7 @@ from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
 from testbed.wavelengths import emulated, simulated
 from testbed.wavelengths.plan import WavelengthPlan
-from tests.helpers.study_rows import Change, Rows, failed, spoilt
+from tests.helpers.study_rows import Change, Rows, failed, published, spoilt
 
 DROPS, WAITS = "over first fit, lost where none is free", "over first fit, waits"
 LOAD, HIGHER_LOAD = 0.8, 0.95
@@ -89,6 +89,29 @@ def test_a_point_is_measured_and_the_same_twice() -> None:
     assert first == wavelength_bursts.measure(point)
     assert first["offered"] > 0
     assert first["mean_delay_slots"] >= 2.5
+
+
+@cache
+def horizons() -> Rows:
+    """The published study, of which a part runs ever longer."""
+    return published("wavelength_bursts")
+
+
+def spoilt_horizons(change: Change) -> Rows:
+    return [row | change(row) if "buffer_bursts" in row and row["strategy"] == "liquid" else row for row in horizons()]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda row: {"backlog": row["slots"] * 4, "carried": row["offered"] - row["slots"] * 4}, "load 0.95"),
+        (lambda row: {"backlog": row["slots"] * 4, "carried": row["offered"] - row["slots"] * 4}, "load 1, buffers"),
+        (lambda row: {"throughput": 0.95}, "load 0.95, 2000 slots"),
+        (lambda row: {"backlog": row["backlog"] - 1}, "neither carried, nor lost"),
+    ],
+)
+def test_horizon_verdict_fails_where_capacity_is_missing(change: Change, words: str) -> None:
+    assert words in failed(wavelength_bursts.judge(spoilt_horizons(change)))
 
 
 def rounds() -> Rows:

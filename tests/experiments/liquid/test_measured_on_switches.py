@@ -1,0 +1,99 @@
+"""The studies of chapter 3 that are measured on switches: verdicts on published rows, and on the same rows spoilt as a rival would have them."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+from experiments.liquid import bulk_swiss_t1
+from experiments.liquid.bulk_swiss_t1_verdict import METHODS, by_pattern
+from experiments.liquid.switching import latency, message_sizes
+from tests.helpers.study_rows import Change, Rows, failed, published, spoilt
+
+NAMES = {bulk_swiss_t1: "bulk_swiss_t1", latency: "switching_latency", message_sizes: "switching_message_sizes"}
+AGAINST_THE_DOCUMENT: dict[Any, tuple[str, ...]] = {}
+"""Claims that what was measured contradicts."""
+
+
+@cache
+def measured(study: Any) -> Rows:
+    return published(NAMES[study])
+
+
+def like(method: str, other: str) -> Change:
+    """What ``method`` carried is what ``other`` did, prediction and all but the names."""
+    return lambda row: {f"{method}_ratio": row[f"{other}_ratio"]} if f"{other}_ratio" in row else {}
+
+
+@pytest.mark.parametrize("study", NAMES)
+def test_verdict_holds_on_what_was_measured_but_for_what_contradicts_the_document(study: Any) -> None:
+    verdict = study.judge(measured(study))
+    contradicted = AGAINST_THE_DOCUMENT.get(study, ())
+    assert verdict.invalid is None
+    assert [c.name for c in verdict.checks if not c.passed and not any(words in c.name for words in contradicted)] == []
+    for words in contradicted:
+        assert [c.outcome for c in verdict.checks if words in c.name] == ["fails"]
+
+
+@pytest.mark.parametrize(
+    ("study", "at", "change", "words"),
+    [
+        (bulk_swiss_t1, None, like("liquid", "round_robin"), "liquid schedules over the liquid throughput"),
+        (bulk_swiss_t1, None, like("liquid", "round_robin"), "median gain of liquid schedules"),
+        (bulk_swiss_t1, None, like("round_robin", "liquid"), "round robin over the liquid throughput"),
+        (bulk_swiss_t1, None, like("fifo", "liquid"), "throughput of FIFO order"),
+        (bulk_swiss_t1, None, like("random", "liquid"), "throughput of random order"),
+        (bulk_swiss_t1, None, like("round_robin", "fifo"), "round robin, measured over its own run"),
+        (bulk_swiss_t1, None, like("random", "round_robin_phases"), "random order, measured over its own run"),
+        (bulk_swiss_t1, None, like("fifo", "liquid"), "FIFO order (the same for all), measured over its own run"),
+        (bulk_swiss_t1, None, like("round_robin_phases", "liquid"), "phase by phase, measured over its own run"),
+        (bulk_swiss_t1, 0, lambda row: {"fifo_messages_verified": 0}, "messages not verified"),
+        (latency, None, lambda row: {"stored_s": row["streamed_s"]}, "stored at every stop"),
+        (latency, None, lambda row: {"streamed_s": row["stored_s"]}, "streamed through all switches"),
+        (latency, 0, lambda row: {"stored_verified": 0}, "messages not verified"),
+        (message_sizes, None, lambda row: {"liquid_share": 0.9}, "throughput of messages of 25 kB"),
+        (message_sizes, None, lambda row: {"packets_share": row["circuits_share"]}, "in packets over that of whole"),
+        (
+            message_sizes,
+            None,
+            lambda row: {"packets_share": row["liquid_share"]},
+            "over that of round robin in packets",
+        ),
+        (message_sizes, 0, lambda row: {"liquid_messages_verified": 1}, "messages not verified"),
+    ],
+)
+def test_verdict_fails_where_the_claim_does(study: Any, at: int | None, change: Change, words: str) -> None:
+    assert words in failed(study.judge(spoilt(measured(study), at, change)))
+
+
+@pytest.mark.parametrize("study", NAMES)
+def test_a_machine_that_did_not_keep_up_makes_the_run_invalid(study: Any) -> None:
+    late = dict.fromkeys(("invalid", *(f"{method}_invalid" for method in METHODS)), "too late")
+    assert study.judge(spoilt(measured(study), None, lambda row: late)).invalid is not None
+
+
+def test_medians_are_taken_over_the_repetitions_of_a_pattern() -> None:
+    first, *others = measured(bulk_swiss_t1)
+    (pattern,) = by_pattern([first, {**first, "repetition": 2, "random_ratio": first["random_ratio"] + 0.2}])
+    assert pattern["random_ratio"] == pytest.approx(first["random_ratio"] + 0.1)
+    assert len(by_pattern([first, *others])) == len({row["pattern"] for row in measured(bulk_swiss_t1)})
+    lost = {key: value for key, value in first.items() if not key.startswith("fifo_")}
+    assert by_pattern([lost]) == []
+
+
+@pytest.mark.parametrize(
+    ("study", "names"),
+    [
+        (bulk_swiss_t1, {"42-round-robin", "43-liquid-schedules", "orders", "gain"}),
+        (latency, {"latency"}),
+        (message_sizes, {"message-sizes"}),
+    ],
+)
+def test_figures_come_from_rows_alone_and_name_their_axes(study: Any, names: set[str]) -> None:
+    drawn = study.figures(json.loads(json.dumps(measured(study))))
+    assert set(drawn) == names
+    for figure in drawn.values():
+        assert all(axes.get_xlabel() and axes.get_ylabel() and axes.get_legend() for axes in figure.axes)
