@@ -210,9 +210,17 @@ def _stopped(run: StudyRun, done: int, count: int) -> int:
 
 
 def _by_point(rows: Sequence[Row], points: Sequence[Row]) -> dict[str, Row]:
-    """The rows under the key of their point; those of other studies' or sizes' points may be among them."""
+    """The rows under the key of their point; those of other sizes' points may be among them.
+
+    Where points differ in their parameters, a row belongs to the one with the most of those that it has.
+    """
     names = {frozenset(point) for point in points}
-    return {_key({k: row[k] for k in keys}): row for row in rows for keys in names if keys <= row.keys()}
+    found = {}
+    for row in rows:
+        fitting = [keys for keys in names if keys <= row.keys()]
+        if fitting:
+            found[_key({k: row[k] for k in max(fitting, key=len)})] = row
+    return found
 
 
 def _one_by_one(measure: Measure, points: Sequence[Row]) -> Iterator[tuple[Row, Mapping[str, Any]]]:

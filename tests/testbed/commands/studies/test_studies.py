@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,14 @@ def test_a_study_stops_after_its_hours_and_goes_on_later(tmp_path: Path, capsys:
     assert measured == [0, 1, 2, 3, 4, 5]
     with pytest.raises(SystemExit, match="2"):
         study().main([*words, "--hours", "0"])
+
+
+def test_a_point_with_more_parameters_is_not_taken_for_one_with_fewer(tmp_path: Path) -> None:
+    mixed = replace(study(), points=lambda quick, seed: [{"x": 5}, {"x": 5, "slowly": True}])
+    mixed.main(["--results", str(tmp_path)])
+    run = only_run(tmp_path)
+    measured.clear()
+    assert mixed.main(["--extend", str(run), "--results", str(tmp_path / "again")]) == 0
+    assert not measured
+    _, _, rows, _ = load_study(only_run(tmp_path / "again"))
+    assert rows == [{"x": 5, "y": 25}, {"x": 5, "slowly": True, "y": 25}]
