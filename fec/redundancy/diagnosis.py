@@ -143,7 +143,7 @@ class _Failure:
 
     ``possible``: the smallest explanations left; ``rivals``: explanations by one cable more, which have to be ruled out as well before one
     is certain (None: not looked for). ``closed``: it takes no more losses than its own.
-    ``confirmed``: a label that it alone loses was lost since another failure began.
+    ``seen``: of each lost elementary interval, when the first and the newest lost packet left. ``confirmed``: a label that it alone loses was lost since another failure began.
     """
 
     began_s: float
@@ -155,14 +155,26 @@ class _Failure:
     rivals: list[Explanation] | None = None
     closed: bool = False
     confirmed: bool = True
+    seen: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def lose(self, bit: int, sent_s: float, *, alone: bool = True) -> None:
         """One more loss that it explains; ``alone``: and nothing else does, so that it tells which explanation holds."""
         self.lost |= bit
         self.losses += 1
         self.newest_s = max(self.newest_s, sent_s)
+        self.note(bit, sent_s)
         if alone:
             self._keep(lambda mask: bool(mask & bit))
+
+    def note(self, bit: int, sent_s: float) -> None:
+        """When a lost packet left."""
+        first_s, newest_s = self.seen.get(bit, (sent_s, sent_s))
+        self.seen[bit] = min(first_s, sent_s), max(newest_s, sent_s)
+
+    def lasted_s(self, outside: int) -> float:
+        """Over how long packets were lost that the labels of ``outside`` do not explain; infinity where there were none."""
+        times = [self.seen[bit] for bit in self.seen if not bit & outside]
+        return max(t for _, t in times) - min(t for t, _ in times) if times else math.inf
 
     def clear(self, bit: int) -> None:
         """A label has arrived that was not lost to it."""
@@ -302,6 +314,7 @@ class Diagnoser:
         for failure in self._closed:
             failure.confirmed = False
         self._open = _Failure(began_s=sent_s, newest_s=sent_s, lost=bit, possible=cheapest)
+        self._open.note(bit, sent_s)
         if not cheapest:
             self._give_up()
 
@@ -343,8 +356,17 @@ class Diagnoser:
             return
         if any(one.mask & fresh != mask for one in self._rivals_of(known)):
             return
+        if self._is_passing(known):
+            return
         self._closed.append(known)
         self._open = None
+
+    def _is_passing(self, known: _Failure) -> bool:
+        """Whether one cable explains all but what was lost within a moment: a switch that stalls beside a failure delays packets of other
+        ways, and the two look like a node that is down, or like several failures, until the late packets come or more are lost."""
+        wide = all(len(one.suspects) > 1 or self.table.suspects[one.suspects[0]].cables > 1 for one in known.possible)
+        cables = self._free_cables(known.lost, known.arrived) if wide else ()
+        return any(known.lasted_s(self.table.masks[i]) < self._settle_s for i in cables)
 
     def _mask_of(self, failures: Iterable[_Failure]) -> int:
         """All labels that they may lose, of each one the widest that is possible."""

@@ -291,3 +291,27 @@ def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_
     )
     diagnoser.add(PacketFate(210, True, 0.23))  # only c carries it
     assert diagnoser.certain and diagnoser.dead == (table.masks[1] | table.masks[2],)
+
+
+@pytest.mark.parametrize("passing", [True, False])
+def test_a_node_is_not_believed_while_one_of_its_cables_and_a_stall_explain_as_much(passing: bool) -> None:
+    """A cable is down for long enough to be certain of; of the other one packets were lost for a moment only, as yet."""
+    table = SuspectTable(
+        [
+            Suspect(name="left", intervals=((0, 1000),)),
+            Suspect(name="right", intervals=((1000, 2000),)),
+            Suspect(name="node", intervals=((0, 2000),), cables=2),
+            Suspect(name="rest", intervals=((2000, LABELS),)),
+        ]
+    )
+    diagnoser = Diagnoser(table, memory_s=1.0, settle_s=0.03)
+    for k in range(20):
+        diagnoser.add(PacketFate(100 + k, True, 0.003 * k))
+        if k < 4:
+            diagnoser.add(PacketFate(1100 + k, True, 0.003 * k))
+    assert diagnoser.names() == ("node",) and not diagnoser.certain
+    assert table.labels_in(diagnoser.dead[0]) == 2000, "what may be lost is answered all the same"
+    diagnoser.add(PacketFate(1150, not passing, 0.06))
+    for k in range(12):
+        diagnoser.add(PacketFate(100 + k, True, 0.061 + 0.003 * k))
+    assert diagnoser.certain and diagnoser.names() == (("left",) if passing else ("node",))
