@@ -102,6 +102,11 @@ def facts_of(run: StoredRun) -> list[str]:
     return [fact for fact in facts if fact]
 
 
+def command_of(run: StoredRun) -> str:
+    """The command that gives the run, without where this one was kept and where it went on."""
+    return re.sub(r" --(results|resume) \S+| --json", "", run.manifest.command)
+
+
 def tally(runs: Iterable[StoredRun]) -> dict[str, int]:
     """Of the checks of whole runs: how many there are, how they came out, and how many name a rival or say why there is none."""
     checks = [check for run in runs if run.verdict is not None for check in run.verdict.checks]
@@ -218,11 +223,11 @@ def _not_passed(chapters: Sequence[Chapter]) -> Markup:
             for check in entry.run.verdict.checks if entry.run is not None and entry.run.verdict is not None else ():
                 if not check.passed:
                     link = tag("a", entry.heading, href=f"chapter_{chapter.number}.html#{entry.name}")
-                    cells = [tag("td", cell, class_="wrap") for cell in check_cells(check)]
-                    rows.append(tag("tr", tag("td", link, class_="wrap"), cells))
+                    *cells, outcome = (tag("td", cell, class_="wrap") for cell in check_cells(check))
+                    rows.append(tag("tr", tag("td", link, class_="wrap"), outcome, cells))
     if not rows:
         return tag("p", "No check of a stored run failed.")
-    head = tag("tr", [tag("th", name, scope="col") for name in ("study", *COLUMNS)])
+    head = tag("tr", [tag("th", name, scope="col") for name in ("study", COLUMNS[-1], *COLUMNS[:-1])])
     return scrolling(tag("table", tag("thead", head), tag("tbody", rows)), "Checks that did not pass")
 
 
@@ -235,7 +240,7 @@ def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun,
         tag("div", tag("h2", entry.heading), badge(state_of(run.verdict)), class_="headline"),
         tag("p", entry.answers),
         tag("p", " · ".join(facts_of(run)), class_="soft"),
-        tag("p", tag("code", run.manifest.command), class_="soft"),
+        tag("p", tag("code", command_of(run)), class_="soft"),
         tag("p", f"Invalid: {run.verdict.invalid}") if run.verdict is not None and run.verdict.invalid else None,
         differences(run.manifest.study.get("deviations") or ()),
         [picture(read_drawing(run, name), _caption(name)) for name in run.drawings],
@@ -246,7 +251,8 @@ def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun,
 
 
 def _caption(name: str) -> str:
-    return name.removeprefix("figure-").removesuffix(".svg").replace("_", " ").replace("-", " ")
+    words = name.removeprefix("figure-").removesuffix(".svg").replace("_", " ")
+    return f"Figure {words}" if words[:1].isdigit() else words.replace("-", " ")
 
 
 def _errata(chapter: Chapter) -> list[Markup]:

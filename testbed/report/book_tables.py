@@ -9,6 +9,7 @@ from testbed.report.book import (
     COLUMNS,
     Entry,
     check_cells,
+    command_of,
     counts_in_words,
     facts_of,
     shown_checks,
@@ -58,12 +59,12 @@ def errata_of(page: str) -> tuple[tuple[str, ...], ...]:
 def _overview(entry: Entry, run: StoredRun) -> tuple[str, ...]:
     counts = tally([run])
     outcomes = [str(counts[name]) for name in ("hold", "fail", "cannot tell")]
-    return entry.heading, size_in_words(run), run.state.replace("-", " "), *outcomes, f"`{run.manifest.command}`"
+    return entry.heading, size_in_words(run), run.state.replace("-", " "), *outcomes, f"`{command_of(run)}`"
 
 
 def _study(entry: Entry, run: StoredRun) -> str:
     lines = [f"### {entry.heading}: {run.state.replace('-', ' ')}", ""]
-    lines += [f"{entry.answers}. `{run.manifest.command}`; {'; '.join(facts_of(run))}.", ""]
+    lines += [f"{entry.answers}. `{command_of(run)}`; {'; '.join(facts_of(run))}.", ""]
     deviations = run.manifest.study.get("deviations") or []
     if deviations:
         lines += [*(f"- Differs from the document: {words}" for words in deviations), ""]

@@ -1,0 +1,99 @@
+"""The published runs of the interconnect studies, spoilt as their rivals say: each verdict must fail where it was spoilt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from testbed.commands.studies.experiment import find_experiments
+from tests.helpers.study_rows import Rows, published
+
+Row = dict[str, Any]
+Spoil = Callable[[Row], dict[str, Any]]
+
+
+@cache
+def rows_of(name: str) -> Rows:
+    return published(f"interconnect_{name}")
+
+
+def slower(factor: float, which: Callable[[Row], bool] = lambda row: row["faults"] > 0) -> Spoil:
+    return lambda row: {"latency_s": factor * row["latency_s"]} if which(row) else {}
+
+
+def of_part(part: str, **changes: Any) -> Spoil:
+    return lambda row: changes if row["part"] == part else {}
+
+
+def lost(row: Row) -> dict[str, Any]:
+    return {"received": row["received"] - 1} if row["deadlock"] == "nac" else {}
+
+
+def stays_high(row: Row) -> dict[str, Any]:
+    return {"latency_after_us": row["latency_before_us"] + row["rise_us"]} if "rise_us" in row else {}
+
+
+def later_with_the_rate(row: Row) -> dict[str, Any]:
+    return {"deadlocked": True, "deadlock_s": 1e-9 * row["rate"]} if row["part"] == "sweep" else {}
+
+
+def no_burst(row: Row) -> dict[str, Any]:
+    return {"deadlocked": False} if row["part"] == "burst" and row["deadlock"] == "none" else {}
+
+
+def no_path_more(row: Row) -> dict[str, Any]:
+    return {"latency_s": 1e-5} if row["rate"] > 400.0 else {}
+
+
+def few_paths_slow(row: Row) -> dict[str, Any]:
+    return slower(1.1, lambda r: r["paths"] == 1 and r["rate"] == 400.0)(row)
+
+
+def as_permanent(row: Row) -> dict[str, Any]:
+    return slower(1.2, lambda r: r["fault_kind"] == "transient")(row)
+
+
+CASES: list[tuple[str, str, Spoil]] = [
+    ("nac", "at the stated rates", of_part("stated", deadlocked=True)),
+    ("nac", "within 100 ms", of_part("sweep", deadlocked=False, deadlock_s=None)),
+    ("nac", "the higher the rate", later_with_the_rate),
+    ("nac", "every packet is delivered", lost),
+    ("nac", "a burst in phase", no_burst),
+    ("nac", "latency returns", stays_high),
+    ("nac_traffic", "every packet is delivered", lost),
+    ("nac_traffic", "slots after the treatment", stays_high),
+    ("nac_traffic", "packets of the run that are late", lambda row: {"throughput_dip_percent": 41.0}),
+    ("nac_traffic", "over the latency before", lambda row: {"rise_us": 3.0 * row["rise_us"]}),
+    ("shapes", "performance, 100 L0 / Lf", slower(1.06)),
+    ("shapes", "sent = received", lambda row: {"received": row["received"] - 1}),
+    ("shapes", "hop cap", lambda row: {"livelocked": 1}),
+    ("collectives", "performance at the worst", slower(1.05)),
+    ("permanent", "transpose: performance at 10 %", slower(1.25)),
+    ("transient", "lowest performance under transient", as_permanent),
+    ("paths", "no second path at a tenth", no_path_more),
+    ("paths", "mean performance", slower(1.3)),
+    ("paths", "of all numbers of paths", few_paths_slow),
+    ("saturation", "90 % of saturation", slower(1.5)),
+    ("traces", "averaged over the four machines", slower(1.2)),
+    ("traces", "LANL machine with its repairs", slower(1.2)),
+    ("safety", "costs nothing over dimension order", slower(1.13, lambda row: row["routing"] == "ft-drb")),
+    ("safety", "over the dimension-order path", of_part("cost", alternative=10**6)),
+    ("safety", "without NAC, FT-DRB", lambda row: {"deadlocked": False}),
+    ("safety", "deliver every packet (runs", lambda row: {"deadlocked": True} if row["part"] == "deadlock" else {}),
+    ("safety", "moves of NAC in", of_part("deadlock", nac_moves=0)),
+    ("safety", "at 0.8 of a link", of_part("torus", deadlocked=True)),
+    ("safety", "notifications reused", lambda row: {"escapes": 10} if row["part"] == "alternatives" else {}),
+]
+NAMED = {"no second path at a tenth": "a tenth of a link a node"}
+
+
+@pytest.mark.parametrize(("name", "check", "spoil"), CASES, ids=[f"{name}-{check}" for name, check, _ in CASES])
+def test_a_published_run_that_is_spoilt_fails_where_its_rival_says(name: str, check: str, spoil: Spoil) -> None:
+    judge, wanted = find_experiments()[f"interconnect_{name}"].judge, NAMED.get(check, check)
+    before = {c.name: c for c in judge(rows_of(name)).checks if wanted in c.name}
+    after = {c.name: c for c in judge([row | spoil(row) for row in rows_of(name)]).checks if wanted in c.name}
+    assert before and not any(c.passed for c in after.values())
+    assert any(c.passed for c in before.values()) or any(c.outcome == "fails" for c in after.values())
