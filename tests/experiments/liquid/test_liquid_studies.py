@@ -11,6 +11,7 @@ import pytest
 from experiments.liquid import bulk_swiss_t1, worked_examples
 from experiments.liquid import dsatur as liquid_dsatur
 from experiments.liquid import gain as liquid_gain
+from experiments.liquid import large_networks as liquid_large_networks
 from experiments.liquid import milp_time as liquid_milp_time
 from experiments.liquid import patterns as liquid_patterns
 from experiments.liquid import restrictions as liquid_restrictions
@@ -26,6 +27,7 @@ PUBLISHED = {
     liquid_patterns: "liquid_patterns",
     liquid_milp_time: "liquid_milp_time",
     liquid_restrictions: "liquid_restrictions",
+    liquid_large_networks: "liquid_large_networks",
     worked_examples: "liquid_worked_examples",
     disciplines: "switching_disciplines",
 }
@@ -55,6 +57,10 @@ AGAINST_THE_THESIS: dict[Any, dict[str, str]] = {
         "time by equation 11 over": "nothing on most patterns, everything on a third of them",
         "time by equation 12 over": "the first team found is full already",
         "solved by equation 13": "the same patterns",
+    },
+    liquid_large_networks: {
+        "longest processor time of the thesis' search": "in Python it takes seconds on a hundred nodes",
+        "schedule by the thesis' search": "none on torus and fat tree in its time",
     },
     disciplines: {"wormhole in 16 blocks": "worms block each other however short they are"},
 }
@@ -120,6 +126,8 @@ def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(s
             "equation 12 and not by equation 11",
         ),
         (liquid_restrictions, None, lambda row: {"eq13_s": row["eq12_s"]}, "time by equation 12 over"),
+        (liquid_large_networks, 2, lambda row: {"liquid_s": 5.0}, "longest processor time of fast method"),
+        (liquid_large_networks, 2, lambda row: {"liquid_liquid": False}, "schedule by fast method"),
         (worked_examples, 0, lambda row: {"round_robin_frames": 6}, "throughput by round robin"),
         (worked_examples, 0, lambda row: {"bottleneck_load": 7}, "liquid throughput, MB/s"),
         (worked_examples, 0, without_a_bold_edge, "edges of the congestion graph by s_b->s_a"),
@@ -160,6 +168,7 @@ def test_what_is_measured_of_the_whole_machine_is_what_the_papers_count() -> Non
         (liquid_milp_time, {"computing-time"}),
         (liquid_restrictions, {"restrictions"}),
         (worked_examples, {"62-congestion-graph"}),
+        (liquid_large_networks, {"large-networks"}),
         (disciplines, {"disciplines", "blocks"}),
         (liquid_patterns, {"skeletons", "throughput-by-nodes", "throughput-in-order", "congestion-graphs"}),
         (liquid_search_space, {"search-space"}),
