@@ -213,7 +213,7 @@ def _counts_table(chapters: Sequence[Chapter], size: str) -> Markup:
 
 def _counts_row(name: Markup, runs: Sequence[StoredRun]) -> Markup:
     counts = [len(runs), *tally(runs).values()]
-    return tag("tr", tag("td", name), [tag("td", str(count), class_="n") for count in counts])
+    return tag("tr", tag("td", name, class_="wrap"), [tag("td", str(count), class_="n") for count in counts])
 
 
 def _not_passed(chapters: Sequence[Chapter]) -> Markup:

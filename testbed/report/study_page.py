@@ -33,6 +33,7 @@ def build_study_page(
         "header",
         tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
         tag("div", tag("h1", study_title(manifest)), badge(state), class_="headline"),
+        tag("p", manifest.study["answers"], class_="lead") if manifest.study.get("answers") else None,
         tag("p", why(verdict, unfinished), class_="lead"),
         _what_it_is(manifest.study),
         tag("p", tag("code", manifest.command), class_="soft"),
@@ -68,16 +69,11 @@ def study_title(manifest: Manifest) -> str:
 
 
 def _what_it_is(study: Mapping[str, Any]) -> Markup | None:
-    """What was run, the claim, and where the run differs from the document."""
+    """What was run, and where that differs from the document."""
     if not study:
         return None
-    facts = {"Measured": study.get("does"), "Held against": study.get("answers")}
-    return join(
-        [
-            fact_list({name: words for name, words in facts.items() if words}),
-            differences(study.get("deviations", ())),
-        ]
-    )
+    measured = fact_list({"Measured": study["does"]}) if study.get("does") else None
+    return join([measured, differences(study.get("deviations", ()))])
 
 
 def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
