@@ -11,8 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from sfio_emu.adapters.listener_log import LOG
 from sfio_emu.listener.operations import CallFailed, FileSync
-
-BEAT_S = 0.5
+from sfio_emu.wire import BEAT_S
 
 
 class Heart:
@@ -39,15 +38,21 @@ class Heart:
         self._thread.start()
 
     def _run(self) -> None:
-        slow_since_s = 0.0
-        while not self._closing.wait(BEAT_S):
+        slow_since_s, wait_s = 0.0, BEAT_S
+        while not self._closing.wait(wait_s):
+            wait_s = BEAT_S
             with self.lock:
                 since_s = self._since_s
-                if since_s and time.monotonic() - since_s > BEAT_S:
-                    if slow_since_s != since_s:
-                        LOG.warning("a call of the disk has taken more than %g s: clients are told to wait", BEAT_S)
-                    slow_since_s = since_s
-                    self._beat()
+                lasts_s = time.monotonic() - since_s if since_s else 0.0
+                if not since_s:
+                    continue
+                if lasts_s < BEAT_S:  # look again when it will have lasted so long
+                    wait_s = BEAT_S - lasts_s
+                    continue
+                if slow_since_s != since_s:
+                    LOG.warning("a call of the disk has taken more than %g s: clients are told to wait", BEAT_S)
+                slow_since_s = since_s
+                self._beat()
 
     def close(self) -> None:
         self._closing.set()

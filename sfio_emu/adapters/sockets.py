@@ -20,8 +20,10 @@ from sfio_emu.adapters.key_files import key_from_environment
 from sfio_emu.bodies import NONCE_BYTES
 from sfio_emu.errors import ListenerLost, PeerError, UsageError, whole_number
 from sfio_emu.ports import Connection, Conversation
+from sfio_emu.wire import BEAT_S
 
 VECTORS = 1024
+BEATS = 3  # after so many that did not come a listener says no more that its disk stands still
 DEFAULT_TIMEOUT_S = 2.0
 STALL_FACTOR = 15.0
 MIN_BURST_BYTES = 16 << 10
@@ -187,7 +189,7 @@ class _Carriage:
         _, stream, _ = self._live[number]
         silence = self._silence[number]
         if now_s - silence.since_s > self._stall_s:
-            if now_s - silence.beat_s < self._timeout_s:
+            if now_s - silence.beat_s < max(self._timeout_s, BEATS * BEAT_S):
                 self._drop(number, f"its disk has stood still for {self._stall_s:g} s (its listener says so)")
             else:
                 self._drop(number, f"its listener has moved no byte for {self._stall_s:g} s")
