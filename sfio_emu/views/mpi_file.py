@@ -230,6 +230,37 @@ class MpiFile:
             "write", self._ahead("write", buffer, memory, count, start_byte), buffer, memory, count, start_byte
         )
 
+    def iread_at_all(
+        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+    ) -> Request:
+        """Collective iread_at, to be called by every process in the same order. It waits for nobody: every process goes its own
+        way to the I/O nodes, whatever the hints say, and `wait` says how that of this process went."""
+        return self.iread_at(offset, buffer, memory, count, start_byte)
+
+    def iwrite_at_all(
+        self, offset: int, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+    ) -> Request:
+        """Collective iwrite_at, as iread_at_all."""
+        return self.iwrite_at(offset, buffer, memory, count, start_byte)
+
+    def iread_all(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
+        """Collective iread, as iread_at_all."""
+        return self.iread(buffer, memory, count, start_byte)
+
+    def iwrite_all(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
+        """Collective iwrite, as iread_at_all."""
+        return self.iwrite(buffer, memory, count, start_byte)
+
+    def iread_shared(self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
+        """As read_shared, but only begun; the shared pointer moves at once."""
+        return self.iread_at(self._take("read", buffer, memory, count, start_byte), buffer, memory, count, start_byte)
+
+    def iwrite_shared(
+        self, buffer: Any, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+    ) -> Request:
+        """As write_shared, but only begun; the shared pointer moves at once."""
+        return self.iwrite_at(self._take("write", buffer, memory, count, start_byte), buffer, memory, count, start_byte)
+
     def _ahead(self, verb: Verb, buffer: Any, memory: Datatype | None, count: int, start_byte: int) -> int:
         """Where the individual pointer was; it has moved behind the access."""
         before = self._position

@@ -80,6 +80,30 @@ def test_non_blocking_calls_move_the_pointer_at_once(tmp_path: Path) -> None:
     assert in_every_process(tmp_path, 2, act) == [True] * 2
 
 
+def test_non_blocking_collective_and_shared_calls_move_what_the_blocking_ones_do(tmp_path: Path) -> None:
+    def act(rank: int, session: Session) -> object:
+        with MpiFile.open(NAME, 5, session=session) as file:
+            file.set_view(0, INT32, subarray([40, 2], [40, 1], [0, rank], INT32))
+            mine = np.arange(40, dtype=np.int32) + 1000 * rank
+            requests = [file.iwrite_all(mine[:20]), file.iwrite_at_all(20, mine[20:])]
+            assert (file.position, [request.wait() for request in requests]) == (20, [80, 80])
+            session.group.barrier()
+            back = np.zeros(40, dtype=np.int32)
+            file.seek(0)
+            assert [r.wait() for r in [file.iread_all(back[:20]), file.iread_at_all(20, back[20:])]] == [80, 80]
+            file.set_view(1000, INT32)
+            assert file.iwrite_shared(mine[:3]).wait() == 12
+            session.group.barrier()
+            assert file.position_shared == 6
+            file.seek_shared(0)
+            record = np.zeros(3, dtype=np.int32)
+            assert file.iread_shared(record).wait() == 12
+            return np.array_equal(back, mine), tuple(record.tolist())
+
+    found = in_every_process(tmp_path, 2, act)
+    assert sorted(found) == [(True, (0, 1, 2)), (True, (1000, 1001, 1002))]  # type: ignore[type-var]
+
+
 def test_hints_are_read_and_shown() -> None:
     assert Hints.read({"access_style": "random", "romio_cb_write": "Enable"}) == Hints(buffer_writes=True)
     assert Hints.read({"collective_buffering": "true", "romio_cb_read": "disable"}).buffer_reads is False
