@@ -3,8 +3,8 @@
 Theory of operation. A client speaks to each listener over one TCP stream. It sends requests, numbered one by one; the
 listener answers each, in order, with the same number. A message is
 
-    head (28 bytes)  magic "SFIO", version, kind, flags, number, bytes of the body, bytes of the data, CRC-32 of the
-                     body, CRC-32 of the head itself; all numbers little-endian (`HEADER`)
+    head (28 bytes)  magic "SFIO", version, kind, flags, number, bytes of the body, bytes of the data, the lower 32
+                     bits of the body's XXH3, CRC-32 of the head itself; all numbers little-endian (`HEADER`)
     body             what is to be done: a path, a handle, or runs (handle, size, offset) of subfiles (`sfio_emu.bodies`)
     data             of a WRITE, or of the answer to a READ: the bytes of its runs, one after the other
     trailer          a checksum of the data (`Checksum`), where the flag `CHECKED` is set and there are data
@@ -35,12 +35,13 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from xxhash import xxh3_64
+import numpy as np
+from xxhash import xxh3_64, xxh3_64_intdigest
 
 MAGIC = b"SFIO"
-VERSION = 3
+VERSION = 4
 HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
 BEFORE_CHECK = struct.Struct("<4sBBH4I")
@@ -51,6 +52,7 @@ STREAMED = 2
 TRAILER = struct.Struct("<Q")
 RUN = struct.Struct("<IIQ")
 RUN_BYTES = RUN.size
+RUN_TYPE = np.dtype([("handle", "<u4"), ("size", "<u4"), ("offset", "<u8")])  # the same, of many
 MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
 MAX_DATA_BYTES = 2**32 - 1  # what a head can say
@@ -136,7 +138,7 @@ def encode_head(
     In a READ `checked` asks for an answer that is, `streamed` for one in PARTs.
     """
     flags = (CHECKED if checked else 0) | (STREAMED if streamed else 0)
-    head = BEFORE_CHECK.pack(MAGIC, VERSION, kind, flags, sequence, len(body), data_bytes, zlib.crc32(body))
+    head = BEFORE_CHECK.pack(MAGIC, VERSION, kind, flags, sequence, len(body), data_bytes, body_check(body))
     return head + zlib.crc32(head).to_bytes(4, "little")
 
 
@@ -188,9 +190,14 @@ def block_sizes(offset: int, size: int, longest: int) -> Iterator[int]:
         offset += count
 
 
+def body_check(body: bytes | memoryview) -> int:
+    """The checksum of a body in its head."""
+    return int(xxh3_64_intdigest(body)) & 0xFFFFFFFF
+
+
 def check_body(header: Header, body: memoryview) -> None:
     """Raises `Malformed` where the body is not what was sent."""
-    if zlib.crc32(body) != header.body_check:
+    if body_check(body) != header.body_check:
         raise Malformed("the body of a message is corrupted", fatal=False)
 
 
@@ -234,9 +241,11 @@ def encode_counts(counts: Sequence[int]) -> bytes:
     return struct.pack(f"<{len(counts)}I", *counts)
 
 
-def decode_counts(body: memoryview, runs: int) -> tuple[int, tuple[int, ...]]:
-    """The calls of the disk and the bytes read of each of `runs` runs; raises `Malformed`."""
+def decode_counts(body: memoryview, runs: int, *, as_array: bool = False) -> tuple[int, Any]:
+    """The calls of the disk and the bytes read of each of `runs` runs, a tuple or an array of int64; raises `Malformed`."""
     if len(body) != READ_DONE.size + 4 * runs:
         raise Malformed(f"an answer of {len(body)} bytes to a read of {runs} runs", fatal=False)
     (disk_calls,) = READ_DONE.unpack(body[: READ_DONE.size])
+    if as_array:
+        return disk_calls, np.frombuffer(body, dtype="<u4", offset=READ_DONE.size).astype(np.int64)
     return disk_calls, struct.unpack(f"<{runs}I", body[READ_DONE.size :])

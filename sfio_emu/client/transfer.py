@@ -13,11 +13,13 @@ from sfio_emu.client.connection import Message, Slice
 from sfio_emu.client.sizes import WrittenSizes
 from sfio_emu.layout.block_stage import BlockStage
 from sfio_emu.layout.pieces import VECTOR_BYTES, Bytes, Piece
+from sfio_emu.layout.requests import Integers
 from sfio_emu.settings import Counters
 from sfio_emu.wire import Kind, Malformed
 
 OVERHEAD_BYTES = 64
 BLOCK_VECTOR_BYTES = 16 << 10
+MANY_RUNS = 64
 CHECKED_VECTOR_BYTES = 4 << 10  # each piece is a call of the checksum's
 SLICE_BYTES = 256 << 10  # gathered, summed and sent while the cache of a processor holds them
 
@@ -46,7 +48,7 @@ def pack(
                     count = rest.fitting(longest_run)
                 if count:
                     message.append(rest if count == rest.size else rest.part(0, count))
-                    left -= count + wire.RUN_BYTES * len(message[-1].runs()[0])
+                    left -= count + wire.RUN_BYTES * message[-1].run_count
                 if count < rest.size or left <= 0 or not combine:
                     yield message
                     message, left = [], room
@@ -77,29 +79,77 @@ class Stage:
 
 
 class RunList:
-    """The runs of a message: pieces that follow one another in a subfile become one run."""
+    """The runs of a message: pieces that follow one another in a subfile become one run.
+
+    `offsets` and `sizes` are lists, or arrays of int64 where there are MANY_RUNS of them and more.
+    """
 
     def __init__(self, pieces: Sequence[Piece], *, merge: bool) -> None:
-        self.subfiles: list[int] = []
-        self.offsets: list[int] = []
-        self.sizes: list[int] = []
+        self.many = sum([piece.run_count for piece in pieces]) >= MANY_RUNS
+        columns: list[tuple[int, list[int] | Integers, list[int] | Integers]] = []
         for piece in pieces:
-            offsets, sizes = piece.runs()
-            if merge and self._ends_at(piece.subfile, offsets[0]):
-                self.sizes[-1] += sizes[0]
-                offsets, sizes = offsets[1:], sizes[1:]
-            self.subfiles += [piece.subfile] * len(offsets)
-            self.offsets += offsets
-            self.sizes += sizes
+            offsets, sizes = piece.run_arrays() if self.many else piece.runs()
+            if merge and columns and columns[-1][0] == piece.subfile:
+                _, before, last = columns[-1]
+                if before[-1] + last[-1] == offsets[0]:
+                    last[-1] += sizes[0]
+                    offsets, sizes = offsets[1:], sizes[1:]
+            if len(offsets):
+                columns.append((piece.subfile, offsets, sizes))
+        self._columns = [(subfile, len(offsets)) for subfile, offsets, _ in columns]
+        self.offsets: list[int] | Integers
+        self.sizes: list[int] | Integers
+        if self.many:
+            self.offsets = np.concatenate([offsets for _, offsets, _ in columns])
+            self.sizes = np.concatenate([sizes for _, _, sizes in columns])
+        else:
+            self.offsets = [offset for _, offsets, _ in columns for offset in offsets]
+            self.sizes = [size for _, _, sizes in columns for size in sizes]
+        self.total_bytes = int(sum(piece.size for piece in pieces))
 
-    def _ends_at(self, subfile: int, offset: int) -> bool:
-        return bool(self.sizes) and self.subfiles[-1] == subfile and self.offsets[-1] + self.sizes[-1] == offset
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def subfile(self, run: int) -> int:
+        """The subfile of a run."""
+        for subfile, count in self._columns:
+            if run < count:
+                return subfile
+            run -= count
+        raise IndexError(run)
 
     def encode(self, handles: Mapping[int, int], ensured: Sequence[tuple[int, int]] = ()) -> bytes:
         """The body; `ensured`: (subfile, size) that a write must at least leave, as runs of no bytes."""
-        subfiles = self.subfiles + [subfile for subfile, _ in ensured]
-        offsets = self.offsets + [size for _, size in ensured]
-        return wire.encode_runs([handles[s] for s in subfiles], offsets, self.sizes + [0] * len(ensured))
+        body = b""
+        if self.many:
+            table = np.empty(len(self), dtype=wire.RUN_TYPE)
+            table["handle"] = np.repeat([handles[s] for s, _ in self._columns], [count for _, count in self._columns])
+            table["size"], table["offset"] = self.sizes, self.offsets
+            body = table.tobytes()
+        elif len(self):
+            numbers = [handles[s] for s, count in self._columns for _ in range(count)]
+            body = wire.encode_runs(numbers, list(self.offsets), list(self.sizes))
+        if ensured:
+            body += wire.encode_runs(
+                [handles[s] for s, _ in ensured], [size for _, size in ensured], [0] * len(ensured)
+            )
+        return body
+
+    def counts(self, body: memoryview) -> tuple[int, Sequence[int] | Integers]:
+        """The calls of the disk and the bytes of each run in the answer to a READ; raises `Malformed`."""
+        disk_calls, counts = wire.decode_counts(body, len(self), as_array=self.many)
+        if self.many:
+            wrong = bool((counts > np.asarray(self.sizes)).any())
+        else:
+            wrong = any(count > size for count, size in zip(counts, self.sizes, strict=True))
+        if wrong:
+            raise Malformed("more bytes of a run than were asked", fatal=True)
+        return disk_calls, counts
+
+    def short(self, counts: Sequence[int] | Integers) -> Iterator[tuple[int, int]]:
+        """Of each run that came short its subfile, and the offset where bytes are missing."""
+        for run in np.flatnonzero(np.asarray(counts) < np.asarray(self.sizes)).tolist():
+            yield self.subfile(run), int(self.offsets[run]) + int(counts[run])
 
 
 class HostTransfer(NamedTuple):
@@ -130,20 +180,18 @@ class HostTransfer(NamedTuple):
         `sizes` is told how long each subfile was before, and is now at least.
         """
         runs = RunList(pieces, merge=self.merge)
-        size = sum(runs.sizes)
+        size = runs.total_bytes
         streamed = self._streamed(runs, len(ensured))
-        blocks = wire.block_sizes(runs.offsets[0], size, self.block_bytes) if streamed else None
+        blocks = wire.block_sizes(int(runs.offsets[0]), size, self.block_bytes) if streamed else None
 
         def finish(body: memoryview) -> None:
-            subfiles = list(dict.fromkeys(runs.subfiles + [subfile for subfile, _ in ensured]))
+            subfiles = list(dict.fromkeys([piece.subfile for piece in pieces] + [subfile for subfile, _ in ensured]))
             written, disk_calls, before = bodies.decode_written(body, len(subfiles))
             self.counters.disk_calls += disk_calls
             self.counters.bytes_written += written
             if sizes is not None:
                 sizes.note_before(subfiles, before)
-                sizes.note_reached(
-                    zip(runs.subfiles, map(sum, zip(runs.offsets, runs.sizes, strict=True)), strict=True)
-                )
+                sizes.note_reached((piece.subfile, piece.bounds[1]) for piece in pieces)
                 sizes.note_reached(ensured)
 
         return Message(
@@ -153,25 +201,25 @@ class HostTransfer(NamedTuple):
 
     def _streamed(self, runs: RunList, more_runs: int = 0) -> bool:
         """Whether a message, or its answer, is longer than what a listener holds."""
-        whole = sum(runs.sizes) + wire.RUN_BYTES * (1 + more_runs) + 2 * wire.TRAILER.size
-        return len(runs.sizes) == 1 and whole > self.limit_bytes
+        whole = runs.total_bytes + wire.RUN_BYTES * (1 + more_runs) + 2 * wire.TRAILER.size
+        return len(runs) == 1 and whole > self.limit_bytes
 
     def read(self, pieces: Sequence[Piece], missing: Callable[[int, int], None]) -> Message:
         """A READ of the pieces, scattered as its answer arrives; `missing(subfile, offset)`: the subfile ends there."""
         runs = RunList(pieces, merge=self.merge)
 
         def places(body: memoryview) -> tuple[int, Iterator[Slice]]:
-            _, counts = _counts_of(body, runs)
-            return sum(counts), self._scattered(pieces, runs, counts)
+            _, counts = runs.counts(body)
+            return int(np.sum(counts)), self._scattered(pieces, runs, counts)
 
         def finish(body: memoryview) -> None:
-            disk_calls, counts = _counts_of(body, runs)
+            disk_calls, counts = runs.counts(body)
             self._count(pieces, runs)
             self.counters.disk_calls += disk_calls
-            self.counters.bytes_read += sum(counts)
-            for subfile, offset, size, count in zip(runs.subfiles, runs.offsets, runs.sizes, counts, strict=True):
-                if count < size:
-                    missing(subfile, offset + count)
+            present = int(np.sum(counts))
+            self.counters.bytes_read += present
+            for subfile, offset in runs.short(counts) if present < runs.total_bytes else ():
+                missing(subfile, offset)
 
         blocks = iter(()) if self._streamed(runs) else None
         return Message(
@@ -180,7 +228,7 @@ class HostTransfer(NamedTuple):
 
     def _count(self, pieces: Sequence[Piece], runs: RunList) -> None:
         self.counters.fragments += sum(piece.fragments for piece in pieces)
-        self.counters.requests += len(runs.sizes)
+        self.counters.requests += len(runs)
 
     def _vectors(self, pieces: Sequence[Piece]) -> list[memoryview]:
         """The pieces' own memory where it is sent or filled without a copy; nothing where they are to be copied."""
@@ -202,7 +250,7 @@ class HostTransfer(NamedTuple):
             for piece in pieces:
                 yield from self.block.parted(piece.subfile, *piece.bounds)
         else:
-            for parts, count in slices(pieces, sum(runs.sizes)):
+            for parts, count in slices(pieces, runs.total_bytes):
                 stream = self.stage.room(count)
                 place = 0
                 for piece in parts:
@@ -210,14 +258,14 @@ class HostTransfer(NamedTuple):
                     place += piece.size
                 yield [stream.data]
 
-    def _scattered(self, pieces: Sequence[Piece], runs: RunList, counts: Sequence[int]) -> Iterator[Slice]:
+    def _scattered(self, pieces: Sequence[Piece], runs: RunList, counts: Sequence[int] | Integers) -> Iterator[Slice]:
         """Places for the data of a READ, slice by slice; each is full when the next is asked for."""
-        size, wanted = sum(counts), sum(runs.sizes)
+        size, wanted = int(np.sum(counts)), runs.total_bytes
         if size < wanted:
             self.counters.copies[pieces[0].way] += 1
             stream = np.empty(size, dtype=np.uint8)
             yield [stream.data]
-            _scatter_present(pieces, self.memory, stream, runs.sizes, counts)
+            _scatter_present(pieces, self.memory, stream, [int(n) for n in runs.sizes], [int(n) for n in counts])
         elif vectors := self._vectors(pieces):
             yield vectors
         elif self.block is not None:
@@ -231,14 +279,6 @@ class HostTransfer(NamedTuple):
                 for piece in parts:
                     piece.scatter(self.memory, stream[place : place + piece.size])
                     place += piece.size
-
-
-def _counts_of(body: memoryview, runs: RunList) -> tuple[int, tuple[int, ...]]:
-    """The calls of the disk and the bytes of each run in the answer to a READ."""
-    disk_calls, counts = wire.decode_counts(body, len(runs.sizes))
-    if any(count > size for count, size in zip(counts, runs.sizes, strict=True)):
-        raise Malformed("more bytes of a run than were asked", fatal=True)
-    return disk_calls, counts
 
 
 def in_slices(vectors: Sequence[memoryview]) -> Iterator[list[memoryview]]:

@@ -67,18 +67,6 @@ def _share(end, unit, subfiles, subfile):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def count_fragments(offsets, sizes, unit, subfiles, subfile):  # type: ignore[no-untyped-def]
-    """How many fragments the blocks have on `subfile`."""
-    total = 0
-    for i in range(len(offsets)):
-        low = _share(offsets[i], unit, subfiles, subfile)
-        high = _share(offsets[i] + sizes[i], unit, subfiles, subfile)
-        if high > low:
-            total += (high - 1) // unit - low // unit + 1
-    return total
-
-
-@_compiled
 def list_fragments(offsets, memory, sizes, unit, subfiles, subfile, merge, run_offset, run_place, place, source):  # type: ignore[no-untyped-def]
     """Fill the lists of `subfile`; returns (runs, fragments).
 

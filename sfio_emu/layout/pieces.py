@@ -40,8 +40,14 @@ class Piece(Protocol):
         """From where to where in the subfile it reaches."""
         ...
 
+    @property
+    def run_count(self) -> int: ...
     def runs(self) -> tuple[list[int], list[int]]:
         """Offsets in the subfile and sizes."""
+        ...
+
+    def run_arrays(self) -> tuple[Integers, Integers]:
+        """The same as arrays of shape (run_count,); the sizes may be changed."""
         ...
 
     def fitting(self, room_bytes: int) -> int:
@@ -59,6 +65,7 @@ class StripedPiece:
 
     way = "strided"
     single_run = True
+    run_count = 1
 
     def __init__(self, layout: Layout, subfile: int, low: int, high: int, shift: int) -> None:
         self._layout, self.subfile, self._low, self._high, self._shift = layout, subfile, low, high, shift
@@ -80,6 +87,9 @@ class StripedPiece:
 
     def runs(self) -> tuple[list[int], list[int]]:
         return [self._low], [self.size]
+
+    def run_arrays(self) -> tuple[Integers, Integers]:
+        return np.array([self._low], dtype=np.int64), np.array([self.size], dtype=np.int64)
 
     def fitting(self, room_bytes: int) -> int:
         room = room_bytes - RUN_COST_BYTES
@@ -175,8 +185,15 @@ class ListedPiece:
     def bounds(self) -> tuple[int, int]:
         return int(self._run_offset[0]), int(self._run_offset[-1] + self._run_place[-1] - self._run_place[-2])
 
+    @property
+    def run_count(self) -> int:
+        return len(self._run_offset)
+
     def runs(self) -> tuple[list[int], list[int]]:
         return self._run_offset.tolist(), np.diff(self._run_place).tolist()
+
+    def run_arrays(self) -> tuple[Integers, Integers]:
+        return self._run_offset, np.diff(self._run_place)
 
     def fitting(self, room_bytes: int) -> int:
         ends = self._run_place[1:] - self._run_place[0]
@@ -216,7 +233,10 @@ def _cut(where: Integers, place: Integers, start: int, end: int) -> tuple[Intege
     """The list between the places `start` and `end` of the stream, its first and last entry cut."""
     first = int(np.searchsorted(place, start, side="right")) - 1
     last = int(np.searchsorted(place, end, side="left"))
-    where, place = where[first:last].copy(), place[first : last + 1].copy()
+    where, place = where[first:last], place[first : last + 1]
+    if start == place[0] and end == place[-1]:
+        return where, place
+    where, place = where.copy(), place.copy()
     where[0] += start - place[0]
     place[0], place[-1] = start, end
     return where, place
@@ -256,17 +276,16 @@ def _listed(requests: Requests, layout: Layout, subfile: int, *, merge: bool) ->
 
 
 def _list_batch(batch: Requests, layout: Layout, subfile: int, *, merge: bool) -> Iterator[Piece]:
-    from sfio_emu.layout.kernels import count_fragments, list_fragments
+    from sfio_emu.layout.kernels import list_fragments
 
     shape = layout.stripe_unit, layout.subfiles, subfile
-    most = int(count_fragments(batch.offsets, batch.sizes, *shape))
-    if not most:
-        return
+    most = int((batch.sizes // layout.round_bytes).sum()) + 2 * len(batch)  # of the fragments of a block on one subfile
     run_offset, run_place, place, source = (np.empty(most + 1, dtype=np.int64) for _ in range(4))
     runs, fragments = list_fragments(
         batch.offsets, batch.memory, batch.sizes, *shape, merge, run_offset, run_place, place, source
     )
-    yield ListedPiece(subfile, run_offset[:runs], run_place[: runs + 1], source[:fragments], place[: fragments + 1])
+    if runs:
+        yield ListedPiece(subfile, run_offset[:runs], run_place[: runs + 1], source[:fragments], place[: fragments + 1])
 
 
 __all__ = ["VECTOR_BYTES", "Bytes", "ListedPiece", "Piece", "StripedPiece", "pieces_of"]

@@ -15,7 +15,6 @@ from sfio_emu.wire import Malformed
 MIN_RUNS = 16
 MAX_GAP_BYTES = 4096  # a call of the disk costs as much as copying this through
 WINDOW_BYTES = 256 << 10
-RUN = np.dtype([("handle", "<u4"), ("size", "<u4"), ("offset", "<u8")])
 
 Integers = npt.NDArray[np.int64]
 
@@ -76,7 +75,7 @@ def parts_of(body: memoryview, *, together: bool = True) -> list[Part]:
         return [(handle, size, offset, None) for handle, size, offset in wire.decode_runs(body)]
     if len(body) % wire.RUN_BYTES:
         raise Malformed(f"a list of runs of {len(body)} bytes", fatal=False)
-    table = np.frombuffer(bytes(body), dtype=RUN)
+    table = np.frombuffer(bytes(body), dtype=wire.RUN_TYPE)
     if int(table["offset"].max()) > wire.MAX_OFFSET:
         raise Malformed("an offset beyond 2^62", fatal=False)
     handles, sizes, offsets = table["handle"], table["size"].astype(np.int64), table["offset"].astype(np.int64)

@@ -102,7 +102,7 @@ def mutated(draw: random.Random, message: bytes) -> bytes:
     if len(changed) >= wire.HEADER_BYTES and draw.random() < 0.6:
         body_bytes = int.from_bytes(changed[12:16], "little")
         body = bytes(changed[wire.HEADER_BYTES : wire.HEADER_BYTES + min(body_bytes, 1 << 20)])
-        changed[20:24] = wire.zlib.crc32(body).to_bytes(4, "little")
+        changed[20:24] = wire.body_check(body).to_bytes(4, "little")
         changed[24:28] = wire.zlib.crc32(changed[:24]).to_bytes(4, "little")
     return bytes(changed)
 
