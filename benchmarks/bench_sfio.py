@@ -145,8 +145,7 @@ def main() -> int:
     """Run all on one core and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="60 MB and three rounds instead of 300 MB and five")
-    parser.add_argument("--no-check", action="store_true", help="without checksums of what is written")
-    parser.add_argument("--check-reads", action="store_true", help="with checksums of what is read, too")
+    parser.add_argument("--no-check", action="store_true", help="without checksums of what is written and read")
     parser.add_argument("--root", type=Path, help="where the files lie (default: memory, where there is /dev/shm)")
     parser.add_argument("--message", type=int, default=DEFAULT_MESSAGE_BYTES, help="largest message (%(default)s)")
     options = parser.parse_args()
@@ -167,7 +166,7 @@ def main() -> int:
                 session = Session(
                     TcpConnections(addresses),
                     settings=Settings(
-                        check_data=not options.no_check, check_reads=options.check_reads, message_bytes=options.message
+                        check_data=not options.no_check, check_reads=not options.no_check, message_bytes=options.message
                     ),
                 )
                 before = peak_bytes(listeners.pid)

@@ -19,8 +19,7 @@ class Settings:
     `combine`: one message an I/O node instead of one a request; `pipeline`: `window` messages under way instead of
     one, so that disk and network work at the same time. `message_bytes` bounds a message beside what the listener
     allows; one long run, which is written as it arrives, may be eight times as long. `check_data`
-    protects what is written by a checksum of its own (XXH3), `check_reads` what is read, too: then long ranges cannot be
-    read by `sendfile`, which costs a fifth of their speed. Heads and bodies always have checksums.
+    protects what is written by a checksum of its own (XXH3), `check_reads` what is read. Heads and bodies always have checksums.
     """
 
     sort: bool = True
@@ -28,7 +27,7 @@ class Settings:
     combine: bool = True
     pipeline: bool = True
     check_data: bool = True
-    check_reads: bool = False
+    check_reads: bool = True
     window: int = 8
     message_bytes: int = (1 << 20) + 4096
 

@@ -104,7 +104,7 @@ class Client:
 
 SETTINGS = (
     Settings(),
-    Settings(check_reads=True, message_bytes=4096),
+    Settings(check_data=False, check_reads=False, message_bytes=4096),
     Settings(sort=False, merge=False, combine=False, pipeline=False),
     Settings(merge=False, window=2),
 )

@@ -18,7 +18,7 @@ from tests.helpers.faulty_disk import Disk
 from tests.helpers.listeners import listening, session_of
 
 CONTENT = np.random.default_rng(7).integers(0, 256, 3_000_000, dtype=np.uint8).tobytes()
-CHECKED, PLAIN = Settings(check_reads=True), Settings(check_data=False)
+CHECKED, PLAIN = Settings(), Settings(check_data=False, check_reads=False)
 both = pytest.mark.parametrize("settings", [CHECKED, PLAIN], ids=["checked", "plain"])
 
 
