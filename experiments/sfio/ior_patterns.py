@@ -1,0 +1,190 @@
+"""IOR's patterns of access, striped by SFIO over loopback, beside one request a fragment and beside ROMIO on a local file."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from experiments.sfio import ior_process
+from experiments.sfio.figures import BLUE, GREEN, GREY, OCHRE, finish
+from experiments.sfio.runs import judged
+from testbed.commands.studies.study import Study
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+PATTERNS = ("segmented", "strided", "random", "file per process")
+WAYS = {
+    "SFIO": BLUE,
+    "SFIO, one request a fragment": GREY,
+    "ROMIO, collective buffering": OCHRE,
+    "ROMIO, data sieving": GREEN,
+}
+BLOCKS, QUICK_BLOCKS = (200, 1000, 4096), (1000,)
+PROCESSES, LISTENERS = 4, 3
+BYTES_EACH, QUICK_BYTES_EACH = 8 << 20, 2 << 20
+FRAGMENTS_EACH = 400  # of the way that needs a message for each
+REPEAT = 3
+MIN_GAIN, MIN_OF_SEGMENTED = 5.0, 0.1
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every pattern by every way, in blocks of some sizes."""
+    return [
+        {"pattern": pattern, "way": way, "block_bytes": block, "bytes_each": QUICK_BYTES_EACH if quick else BYTES_EACH, "seed": seed}
+        for block in (QUICK_BLOCKS if quick else BLOCKS)
+        for pattern in PATTERNS
+        for way in WAYS
+    ]  # fmt: skip
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """Medians of some runs: MB that are moved in a second, and in a second of processor time of all that take part."""
+    blocks = point["bytes_each"] // point["block_bytes"]
+    if point["way"] == "SFIO, one request a fragment":
+        blocks = min(blocks, FRAGMENTS_EACH)
+    size = blocks * point["block_bytes"] * PROCESSES
+    place = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    runs = []
+    for _ in range(REPEAT):
+        with tempfile.TemporaryDirectory(dir=place) as root:
+            task = {"pattern": point["pattern"], "way": point["way"], "block_bytes": point["block_bytes"],
+                    "blocks": blocks, "file": f"{root}/romio"}  # fmt: skip
+            runs.append(_by_romio(task) if point["way"].startswith("ROMIO") else _by_sfio(task, Path(root)))
+    row: dict[str, Any] = {"bytes": size, "verified": all(run["verified"] for run in runs), "invalid": None}
+    for name in ("write", "read"):
+        row[f"{name}_mb_s"] = size / 1e6 / statistics.median(run[f"{name}_s"] for run in runs)
+        row[f"{name}_mb_cpu_s"] = size / 1e6 / statistics.median(run[f"{name}_cpu_s"] for run in runs)
+    if "messages" in runs[0]:
+        row["fragments_a_message"] = blocks * PROCESSES / runs[0]["messages"]
+    return row
+
+
+@contextmanager
+def _listeners(root: Path) -> Iterator[tuple[str, list[int]]]:
+    """Three listener processes: their addresses as SFIO_LISTENERS has them, and their process ids."""
+    with ExitStack() as stack:
+        addresses, ids = [], []
+        for number in range(1, LISTENERS + 1):
+            (root / f"p{number}").mkdir()
+            words = [
+                sys.executable,
+                "-m",
+                "sfio_emu.adapters.listener",
+                "--root",
+                str(root),
+                "--listen",
+                f"p{number}@127.0.0.1:0",
+            ]
+            process = stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            addresses.append(process.stdout.readline().split()[-1].replace("@", "="))
+            ids.append(process.pid)
+        yield ",".join(addresses), ids
+
+
+def _by_sfio(task: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    from sfio_emu.adapters.process_group import GroupServer
+
+    with _listeners(root) as (addresses, ids), GroupServer(f"unix:{root}/group", PROCESSES) as server:
+        common = {"SFIO_SIZE": str(PROCESSES), "SFIO_GROUP": server.address, "SFIO_LISTENERS": addresses,
+                  "SFIO_TIMEOUT_S": "30", "IOR_SERVERS": " ".join(map(str, ids))}  # fmt: skip
+        words = [sys.executable, str(ior_process.__file__), json.dumps(task)]
+        ranks = [
+            subprocess.Popen(
+                words, env={**os.environ, **common, "SFIO_RANK": str(rank)}, stdout=subprocess.PIPE, text=True
+            )
+            for rank in range(PROCESSES)
+        ]
+        outputs = [rank.communicate()[0] for rank in ranks]
+    if any(rank.returncode for rank in ranks):
+        raise RuntimeError(f"a process of {task['way']}, {task['pattern']}, failed")
+    return dict(json.loads(outputs[0]))
+
+
+def _by_romio(task: Mapping[str, Any]) -> dict[str, Any]:
+    from testbed.striping.emulated.mpi_launcher import find_mpiexec
+
+    words = [str(find_mpiexec()), "-n", str(PROCESSES), sys.executable, str(ior_process.__file__), json.dumps(task)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    return dict(json.loads(done.stdout))
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """What aggregation gains in each pattern, and what blocks that do not adjoin cost. ROMIO is shown, and not judged."""
+    found = {(row["block_bytes"], row["pattern"], row["way"]): row for row in rows}
+    checks = []
+    for (block, pattern, way), row in found.items():
+        if way != "SFIO":
+            continue
+        plain, segmented = found[block, pattern, "SFIO, one request a fragment"], found[block, "segmented", "SFIO"]
+        for name in ("write", "read"):
+            key = f"{name}_mb_cpu_s"
+            checks.append(
+                Check.at_least(
+                    f"{name}, {pattern}, blocks of {block} bytes: bytes a second of processor time over those of one request a fragment",
+                    MIN_GAIN,
+                    row[key] / plain[key],
+                    rival=1.0,
+                    rival_is="no gain",
+                    stated="significant gain, Gabrielyan 2007, section 2.6",
+                )
+            )
+            if pattern in ("strided", "random"):
+                checks.append(
+                    Check.at_least(
+                        f"{name}, {pattern}, blocks of {block} bytes: bytes a second of processor time over those of segments",
+                        MIN_OF_SEGMENTED,
+                        row[key] / segmented[key],
+                        rival=plain[key] / segmented[key],
+                        rival_is="one request a fragment",
+                    )
+                )
+    return judged(rows, checks, notes=("ROMIO works on a local file: a bound without a network.",))
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Bars: a group for each pattern, a bar for each way, of the middle block size."""
+    from matplotlib import pyplot as plt
+
+    sizes = sorted({row["block_bytes"] for row in rows})
+    block = sizes[len(sizes) // 2]
+    figure, both = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
+    for axes, name in zip(both, ("write", "read"), strict=True):
+        for place, (way, colour) in enumerate(WAYS.items()):
+            chosen = {r["pattern"]: r[f"{name}_mb_cpu_s"] for r in rows if (r["way"], r["block_bytes"]) == (way, block)}
+            label = f"{way} (local file)" if way.startswith("ROMIO") else way
+            axes.bar(
+                [n + 0.2 * (place - 1.5) for n in range(len(PATTERNS))],
+                [chosen[p] for p in PATTERNS],
+                0.18,
+                color=colour,
+                label=label,
+            )
+        axes.set_xticks(range(len(PATTERNS)), PATTERNS)
+        axes.set_yscale("log")
+        title = f"{name}, blocks of {block} bytes"
+        finish(axes, x="pattern", y="MB a second of processor time", title=title)
+    return {"ior_patterns": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="sfio_ior_patterns",
+    title="IOR's patterns of access beside ROMIO",
+    does="writes and reads segments, interleaved and random blocks and a file for each process, by SFIO and by ROMIO",
+    answers="Gabrielyan 2007, section 2.6: many small blocks in one call, against one request a fragment",
+    deviations=(
+        "Over loopback on one machine; bytes are counted by processor time of all processes, because wall-clock time is the machine's.",
+        "ROMIO works on a local file: a bound without a network, shown beside and not judged.",
+        "One request a fragment: 400 blocks of each process, since each takes a round trip however many there are.",
+    ),
+)

@@ -1,0 +1,164 @@
+"""One process of `sfio_ior_patterns`: writes its blocks of a file and reads them back, by SFIO or by MPI-I/O (ROMIO).
+
+Blocks are dealt to processes as IOR deals them. Rank 0 prints one JSON line: seconds, and seconds of processor time of all processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Offsets = npt.NDArray[np.int64]
+
+
+def block_offsets(pattern: str, *, rank: int, processes: int, blocks: int, block_bytes: int) -> Offsets:
+    """Where the blocks of a process lie in the file, in the order of its memory; `blocks` of each process.
+
+    Segmented: one behind the other. Strided: in turn with the other processes. Random: any blocks, in any order. File per process:
+    from the beginning of its own file.
+    """
+    each = np.arange(blocks, dtype=np.int64)
+    if pattern == "segmented":
+        number = rank * blocks + each
+    elif pattern == "strided":
+        number = each * processes + rank
+    elif pattern == "random":
+        number = np.random.default_rng(blocks).permutation(processes * blocks)[rank * blocks : (rank + 1) * blocks]
+    elif pattern == "file per process":
+        number = each
+    else:
+        raise ValueError(f"no pattern {pattern!r}")
+    return number * block_bytes
+
+
+def processor_s(processes: Sequence[int]) -> float:
+    """Processor time of other processes, all their threads."""
+    total = 0
+    for process in processes:
+        for task in Path(f"/proc/{process}/task").iterdir():
+            total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e9
+
+
+def measured(act: Callable[[], object], barrier: Callable[[], object], gather: Callable[[float], Sequence[float]],
+             servers: Sequence[int]) -> tuple[float, float]:  # fmt: skip
+    """Seconds from when all processes begin until all have ended, and processor time of all of them and of `servers`."""
+    barrier()
+    start_s, mine_s, theirs_s = time.perf_counter(), time.process_time(), processor_s(servers)
+    act()
+    used_s = time.process_time() - mine_s
+    barrier()
+    wall_s = time.perf_counter() - start_s
+    theirs_s = processor_s(servers) - theirs_s
+    return wall_s, sum(gather(used_s)) + theirs_s
+
+
+def content(rank: int, size: int) -> npt.NDArray[np.uint8]:
+    return np.random.default_rng(rank).integers(0, 256, size, dtype=np.uint8)
+
+
+def by_sfio(task: dict[str, Any]) -> dict[str, Any] | None:
+    """What rank 0 found; None elsewhere."""
+    import struct
+
+    from sfio_emu import StripedFile
+    from sfio_emu.adapters.environment import session_from_environment
+
+    session = session_from_environment()
+    group, size = session.group, task["block_bytes"]
+    mine = content(group.rank, task["blocks"] * size)
+    back = np.zeros_like(mine)
+    offsets = block_offsets(
+        task["pattern"], rank=group.rank, processes=group.size, blocks=task["blocks"], block_bytes=size
+    )
+    alone = task["pattern"] == "file per process"
+    names = [f"p1/f{rank};p2/f{rank};p3/f{rank}" for rank in range(group.size if alone else 1)]
+    files = [StripedFile.open(name, size, session=session) for name in names]
+    file = files[group.rank if alone else 0]
+    places, sizes = np.arange(task["blocks"], dtype=np.int64) * size, np.full(task["blocks"], size, dtype=np.int64)
+
+    def write() -> None:
+        if task["way"] == "SFIO":
+            file.pwrite_blocks(mine.data, offsets, places, sizes)
+        else:
+            for offset, place in zip(offsets.tolist(), places.tolist(), strict=True):
+                file.write_fragments(mine.data[place : place + size], offset)
+
+    def read() -> None:
+        if task["way"] == "SFIO":
+            file.pread_blocks(back.data, offsets, places, sizes)
+        else:
+            for offset, place in zip(offsets.tolist(), places.tolist(), strict=True):
+                file.read_fragments(back.data[place : place + size], offset)
+
+    def gather(value: float) -> list[float]:
+        return [struct.unpack("d", item)[0] for item in group.all_gather(struct.pack("d", value))]
+
+    servers = [int(word) for word in os.environ["IOR_SERVERS"].split()] if group.rank == 0 else []
+    found = [measured(act, group.barrier, gather, servers) for act in (write, write, read)][1:]
+    wrong = sum(gather(float(not np.array_equal(mine, back))))
+    messages = sum(gather(float(file.counters.messages)))
+    for each in files:
+        each.close()
+    return None if group.rank else document(found, wrong, messages=messages / 3)
+
+
+def by_romio(task: dict[str, Any]) -> dict[str, Any] | None:
+    """The same through MPI on one local file: nothing crosses a network."""
+    from mpi4py import MPI
+
+    world, size = MPI.COMM_WORLD, task["block_bytes"]
+    collective = task["way"] == "ROMIO, collective buffering"
+    switch = "enable" if collective else "disable"
+    hints = {"romio_cb_write": switch, "romio_cb_read": switch, "romio_ds_write": "enable", "romio_ds_read": "enable"}
+    offsets = block_offsets(
+        task["pattern"], rank=world.rank, processes=world.size, blocks=task["blocks"], block_bytes=size
+    )
+    order = np.argsort(offsets)  # a view is monotonic: the order of memory is a datatype of its own
+    mine = content(world.rank, task["blocks"] * size)
+    back = np.zeros_like(mine)
+    alone = task["pattern"] == "file per process"
+    file = MPI.File.Open(
+        MPI.COMM_SELF if alone else world, f"{task['file']}{world.rank if alone else ''}", MPI.MODE_CREATE | MPI.MODE_RDWR, MPI.Info.Create(hints)
+    )  # fmt: skip
+    filetype = MPI.BYTE.Create_hindexed_block(size, offsets[order].tolist()).Commit()
+    memory = MPI.BYTE.Create_hindexed_block(size, (order * size).tolist()).Commit()
+    file.Set_view(0, MPI.BYTE, filetype, "native", MPI.Info.Create(hints))
+    together = collective and not alone
+
+    def write() -> None:
+        (file.Write_at_all if together else file.Write_at)(0, [mine, 1, memory])
+
+    def read() -> None:
+        (file.Read_at_all if together else file.Read_at)(0, [back, 1, memory])
+
+    found = [measured(act, world.Barrier, world.allgather, []) for act in (write, write, read)][1:]
+    wrong = sum(world.allgather(float(not np.array_equal(mine, back))))
+    file.Close()
+    return None if world.rank else document(found, wrong)
+
+
+def document(found: Sequence[tuple[float, float]], wrong: float, **more: float) -> dict[str, Any]:
+    (write_s, write_cpu_s), (read_s, read_cpu_s) = found
+    return {
+        "write_s": write_s, "read_s": read_s, "write_cpu_s": write_cpu_s, "read_cpu_s": read_cpu_s, "verified": not wrong, **more,
+    }  # fmt: skip
+
+
+def main() -> None:
+    task = json.loads(sys.argv[1])
+    found = by_romio(task) if task["way"].startswith("ROMIO") else by_sfio(task)
+    if found is not None:
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
