@@ -136,8 +136,8 @@ class ServerConnection:
 
     @property
     def between_answers(self) -> bool:
-        """Whether no byte of an answer is on its way."""
-        return not self._outgoing and not self.closed
+        """Whether no byte of an answer is on its way: none waits to be sent, and no slice of a part is still to be read."""
+        return not self._outgoing and not self._data_left and not self.closed
 
     def interject(self, rest: memoryview) -> None:
         """Send first what is left of a heartbeat."""

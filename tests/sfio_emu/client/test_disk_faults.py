@@ -116,6 +116,26 @@ def test_a_disk_that_stands_still_is_waited_for(
         assert "a call of the disk has taken more than" in caplog.text
 
 
+@both
+def test_a_disk_that_stands_still_in_the_middle_of_a_long_read_spoils_no_answer(
+    tmp_path: Path, settings: Settings
+) -> None:
+    disk = Disk()
+    with listening(tmp_path, subfiles=disk.subfiles) as addresses:
+        file = StripedFile.open("p1/a", 75, session=session_of(addresses, settings=settings))
+        file.pwrite(CONTENT, 0)
+        slow = {600_000, 1_500_000, 2_700_000}
+
+        def stall(call: str, offset: int) -> None:
+            for place in [place for place in slow if call == "read" and offset >= place]:
+                slow.remove(place)
+                time.sleep(0.8)  # longer than a heartbeat takes to come
+
+        disk.faults = stall
+        assert file.pread(len(CONTENT), 0) == CONTENT
+        assert not slow
+
+
 def test_a_disk_that_does_not_come_back_is_told_apart_from_a_listener_that_does_not(tmp_path: Path) -> None:
     disk = Disk()
     with listening(tmp_path, subfiles=disk.subfiles) as addresses:
