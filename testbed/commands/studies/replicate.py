@@ -148,29 +148,36 @@ def _order(replication: Replication, name: str) -> tuple[bool, float, str]:
     return (not getattr(replication.studies[name], "shared", False), math.inf if seconds is None else seconds, name)
 
 
-def expected_seconds(replication: Replication, name: str) -> float | None:
-    """What the newest whole run of this size took, here or in ``replication/``; else that of another size, by its points; None: no run."""
+def expected_seconds(replication: Replication, name: str, *, scaled: bool = True) -> float | None:
+    """What the newest whole run of this size took, here or in ``replication/``; None: there is none.
+
+    ``scaled``: where there is none, that of another size by its number of points; too much for a quick run, whose points are smaller.
+    """
     timed = [
         run
         for root in dict.fromkeys((KEPT, replication.root))
         for run in stored_runs(root, name)
         if run.verdict is not None and run.manifest.seconds is not None and run.points
     ]
-    if not timed:
+    last = max(timed, key=lambda run: (run.size == replication.size, run.manifest.run), default=None)
+    if last is None or last.manifest.seconds is None:
         return None
-    last = max(timed, key=lambda run: (run.size == replication.size, run.manifest.run))
-    seconds = last.manifest.seconds or 0.0
-    if last.size == replication.size or not hasattr(replication.studies[name], "points"):
-        return seconds
-    return seconds * len(replication.studies[name].points(replication.size == "quick", replication.seed)) / last.points
+    if last.size == replication.size:
+        return last.manifest.seconds
+    points = getattr(replication.studies[name], "points", None)
+    if not scaled or points is None:
+        return None
+    return last.manifest.seconds * len(points(replication.size == "quick", replication.seed)) / last.points
 
 
 def _estimate(replication: Replication) -> str:
     """How long what is left will take, in words."""
     left = replication.left()
-    known = [seconds for seconds in (expected_seconds(replication, name) for name in left) if seconds is not None]
-    words = f"{len(left)} of {len(replication.studies)} studies left, about {seconds_in_words(sum(known))} by what they took before"
-    return words + (f" ({len(left) - len(known)} were never timed)" if len(known) < len(left) else "")
+    known = [s for name in left if (s := expected_seconds(replication, name, scaled=False)) is not None]
+    return (
+        f"{len(left)} of {len(replication.studies)} studies left: {len(known)} took {seconds_in_words(sum(known))} at this size before, "
+        f"{len(left) - len(known)} were never timed at it"
+    )
 
 
 def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:

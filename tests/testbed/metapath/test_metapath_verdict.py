@@ -298,7 +298,8 @@ def _study_rows() -> list[dict[str, Any]]:
     for point in STUDY.points(True, 1):
         routing, kind = point["routing"], point["kind"]
         if kind == "crowded":
-            shares = [{"path": k, "share": 0.25, "latency_ms": 1.0, "predicted_share": 0.25} for k in range(4)]
+            parts = (0.1, 0.2, 0.3, 0.4)
+            shares = [{"path": k, "share": p, "latency_ms": 1 / p, "predicted_share": p} for k, p in enumerate(parts)]
             latency = [1.0, 2.0] if routing != "single" else [10.0, 20.0]
             rows.append({**point, "latency_during_ms": latency, "paths": shares, "lost": 0, "invalid": None})
             continue
@@ -339,6 +340,12 @@ def test_the_study_passes_on_good_rows_and_is_drawn() -> None:
         ("recomputed", "down", {"reconfigured_s": 0.001}, "to reconfigure"),
         ("ft-drb, always", "crowded", {"latency_during_ms": [20.0, 40.0]}, "95th percentile"),
         ("ft-drb, four paths", "crowded", {"paths": []}, "four paths"),
+        (
+            "ft-drb, four paths",
+            "crowded",
+            {"paths": [{"path": k, "share": 0.25, "predicted_share": 0.1 + 0.1 * k} for k in range(4)]},
+            "equation 3.8",
+        ),
     ],
 )
 def test_every_claim_of_the_study_can_fail(routing: str, kind: str, change: dict[str, Any], claim: str) -> None:

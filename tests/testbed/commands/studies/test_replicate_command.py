@@ -145,13 +145,14 @@ def test_what_is_left_is_estimated_from_stored_seconds(
     monkeypatch.chdir(tmp_path)
     words = ["replicate", "--quick", "--only", "slow"]
     assert main([*words, "--results", "replication"]) == 0
-    assert "1 of 1 studies left, about 0 s by what they took before (1 were never timed)" in capsys.readouterr().out
+    assert "1 of 1 studies left: 0 took 0 s at this size before, 1 were never timed at it" in capsys.readouterr().out
     (took,) = [run.manifest.seconds for run in stored_runs(tmp_path / "replication")]
     known = find_experiments()
     fresh = Replication({"slow": known["slow"]}, "quick", tmp_path / "elsewhere", 1, [])
     assert took is not None and took >= 0.8 and expected_seconds(fresh, "slow") == took
     full = Replication({"slow": known["slow"]}, "full", tmp_path / "elsewhere", 1, [])
     assert expected_seconds(full, "slow") == 2 * took  # four points for two
+    assert expected_seconds(full, "slow", scaled=False) is None
     assert expected_seconds(full, "busy") is None
 
 
