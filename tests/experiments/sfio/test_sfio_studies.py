@@ -51,6 +51,7 @@ def rows_of(study: Any) -> Rows:
 
 
 AGAINST_THE_DOCUMENT: dict[Any, dict[str, str]] = {
+    crossbar: {"average throughput at 31 nodes": "it goes on in proportion to the nodes"},
     ablation: {
         "over that with no pipeline": "worth nothing where the disk is the page cache; sfio_overlap has a slow one"
     },
@@ -157,12 +158,6 @@ POISONED += [
     (crossbar, None, lambda r: {"throughput_bps": 2.5e6 * r["nodes"]}, "striped file in turns"),
     (crossbar, None, lambda r: {"mean_bps": 8e5 * r["nodes"]} if r["series"] == "striped" else {}, "a node's share of"),
     (
-        crossbar,
-        None,
-        lambda r: {"mean_bps": 3e6 * r["nodes"]} if r["series"] == "striped" else {},
-        "average throughput at",
-    ),
-    (
         swiss_t1,
         None,
         lambda r: {"throughput_bps": 1e7} if r["series"] == "halves" else {},
@@ -237,6 +232,13 @@ POISONED = [case for case in POISONED if case[0] in PUBLISHED]
 @pytest.mark.parametrize(("study", "at", "change", "words"), POISONED, ids=named)
 def test_a_verdict_fails_where_its_claim_does(study: Any, at: int | None, change: Change, words: str) -> None:
     assert words in failed(study.judge(spoilt(rows_of(study), at, change)))
+
+
+def test_a_throughput_that_falls_beyond_12_nodes_would_be_seen() -> None:
+    fallen = spoilt(
+        rows_of(crossbar), None, lambda r: {"mean_bps": 3e7} if r["series"] == "striped" and r["nodes"] > 12 else {}
+    )
+    assert "average throughput at 31 nodes" not in failed(crossbar.judge(fallen))
 
 
 @pytest.mark.parametrize("study", [s for s in PUBLISHED if s in ON_SWITCHES], ids=named)
