@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
+
 
 class TestbedError(Exception):
     """Root of what a command reports in one line; never raised itself."""
@@ -42,14 +44,19 @@ class InvalidRunError(TestbedError):
     exit_code = 4
 
 
+_WIDER: dict[type, type] = {int: Integral, float: Real}
+
+
 def require(value: object, kind: type | tuple[type, ...], what: str, mend: str) -> None:
-    """Raise UsageError unless the value is of that kind; ``mend`` says what to give instead.
+    """Raise UsageError unless the value is of that kind; ``mend`` says what to give instead. numpy's numbers are numbers.
 
     >>> require(["a"], str, "network", "a name")
     Traceback (most recent call last):
     ...
     testbed.errors.UsageError: network: got a list; give a name
     """
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    wider = tuple(_WIDER.get(one, one) for one in kinds)
+    if not isinstance(value, wider) or (isinstance(value, bool) and bool not in kinds):
         name = type(value).__name__
         raise UsageError(f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {mend}")

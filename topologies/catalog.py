@@ -78,6 +78,8 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
     >>> load_network("ring:5").name
     'ring:5'
     """
+    if not isinstance(name_or_path, (str, os.PathLike)):
+        raise TopologyError(f"network: got a {type(name_or_path).__name__}; give a catalogue name or a file")
     if not isinstance(name_or_path, str):
         return read_network_file(Path(name_or_path))
     family, colon, words = name_or_path.partition(":")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,9 @@ class ReedSolomonCode:
     largest_block = MAX_BLOCK
 
     def __init__(self, source_packets: int, engine: str | None = None) -> None:
-        if not 1 <= source_packets < MAX_BLOCK:
+        if not isinstance(source_packets, (int, Integral)) or not 1 <= source_packets < MAX_BLOCK:
             raise FecError(
-                f"source_packets {source_packets} is not in 1..{MAX_BLOCK - 1}: "
+                f"source_packets {source_packets!r} is not in 1..{MAX_BLOCK - 1}: "
                 "Reed-Solomon over GF(2^8) has no larger block; RaptorQ (RFC 6330) is the code for those"
             )
         self.source_packets = source_packets

@@ -22,7 +22,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Rational
+from numbers import Integral, Rational
 from statistics import NormalDist
 
 import numpy as np
@@ -198,8 +198,8 @@ def binomial_interval(lost: int, sent: int, confidence: float = 0.99) -> tuple[f
 
 
 def _check_source_packets(source_packets: int) -> None:
-    if source_packets < 1:
-        raise FecError(f"source_packets {source_packets}: a block has at least 1")
+    if not isinstance(source_packets, (int, Integral)) or source_packets < 1:
+        raise FecError(f"source_packets {source_packets!r}: a block has a whole number of them, at least 1")
 
 
 def _checked(source_packets: int, loss: float | Fraction | str) -> tuple[int, int]:

@@ -132,6 +132,8 @@ def _checked_loads(loads: Iterable[Number], tolerance: Number) -> tuple[list[Fra
     t = as_fraction(tolerance, "tolerance")
     if not 0 <= t < 1:
         raise FecError(f"tolerance {tolerance!r}: give a fraction of the packets, from 0 to below 1")
+    if not isinstance(loads, Iterable):
+        raise FecError(f"loads {loads!r}: give a list of the loads of a route's links")
     return [_checked_load(i, load) for i, load in enumerate(loads)], t
 
 

@@ -126,11 +126,11 @@ def block_size(
     require(loss, (int, float, Fraction, str, Sequence), "loss", "a fraction of the packets, or label intervals")
     if isinstance(loss, (int, float, Fraction, str)):
         if labels == "stratified":
-            return stratified_tolerance_block_size(loss, source_packets)
-        return fec_block_size(source_packets, loss, decoding_error_rate)
+            return stratified_tolerance_block_size(loss, int(source_packets))
+        return fec_block_size(int(source_packets), loss, decoding_error_rate)
     if labels == "random":
         raise InputError("loss: label intervals are for stratified labels; give a fraction of the packets")
-    return stratified_block_size([_interval(one) for one in loss], source_packets)
+    return stratified_block_size([_interval(one) for one in loss], int(source_packets))
 
 
 def _known(name: NetworkLike) -> Network:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from testbed.errors import InputError
+from testbed.errors import InputError, require
 from testbed.model.routes import Layer, SplitRoute
 from topologies.errors import NoPathError
 from topologies.network import Network
@@ -79,10 +79,13 @@ class FlowProblem:
 def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
     """The problem of sending one unit from ``source`` to ``sink``.
 
-    Raises InputError for a node that is not in the network and for a source that is the sink.
+    Raises InputError for a node that is not in the network and for a source that is the sink, UsageError for what is no
+    network or no id.
     """
+    require(network, Network, "network", "a Network; load_network makes one of a name")
     index = network.node_index
     for node_id in (source, sink):
+        require(node_id, str, "node", "the id of a node of the network")
         if node_id not in index:
             raise InputError(unknown_node(network, node_id))
     if source == sink:

@@ -10,12 +10,16 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
+import fec
 import testbed
 from testbed.errors import InputError, TestbedError, UsageError
-from testbed.scheduling import liquid_schedule
+from testbed.routing import capillary_route, route_by_name, single_path
+from testbed.scheduling import Traffic, check_schedule, liquid_schedule
 from tests.helpers.paths import ROOT
+from topologies import load_network
 from topologies.errors import TopologyError
 
 WRONG: list[Callable[[], Any]] = [
@@ -70,6 +74,33 @@ def test_value_out_of_range_is_an_error_of_ours(call: Callable[[], Any]) -> None
 
     with pytest.raises((InputError, TopologyError, FecError)):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: capillary_route("ring:4", "s0", "s2"),  # type: ignore[arg-type]
+        lambda: single_path(None, "s0", "s2"),  # type: ignore[arg-type]
+        lambda: capillary_route(load_network("ring:4"), 0, 1),  # type: ignore[arg-type]
+        lambda: route_by_name(load_network("ring:4"), "s0", "s2", 5),  # type: ignore[arg-type]
+        lambda: Traffic.from_transfers(5),  # type: ignore[arg-type]
+        lambda: Traffic.from_transfers([5]),  # type: ignore[list-item]
+        lambda: check_schedule([], []),  # type: ignore[arg-type]
+        lambda: load_network(5),  # type: ignore[arg-type]
+        lambda: fec.fec_block_size("20", 0.1, 1e-5),  # type: ignore[arg-type]
+        lambda: fec.ror(0.5, tolerance=0.05, source_packets=20, decoding_error_rate=1e-5),  # type: ignore[arg-type]
+        lambda: fec.ReedSolomonCode(source_packets="20"),  # type: ignore[arg-type]
+    ],
+)
+def test_functions_below_refuse_values_of_the_wrong_kind_too(call: Callable[[], Any]) -> None:
+    with pytest.raises((UsageError, TopologyError, fec.FecError)) as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert testbed.block_size(np.int64(20), np.float64(0.1)) == 32  # type: ignore[arg-type]
+    assert testbed.bulk_plan("crossbar:2", message_bytes=np.int64(1000)).message_bytes == 1000  # type: ignore[typeddict-item]
 
 
 def test_every_name_is_there_and_another_is_an_attribute_error() -> None:
