@@ -12,24 +12,29 @@ from testbed.faults.fault import Fault
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
+from testbed.scheduling.traffic.traffic_file import CarriedSchedule
 from topologies.errors import NoPathError
 from topologies.network import LinkId, Network, label_of
 from topologies.routing_tables import shortest_path_routing, static_routing
 
 MAX_MESSAGE_BYTES = 1 << 30
+CARRIED = "file"
+"""The method of a plan whose time frames were given."""
 ROUNDS: tuple[Order, ...] = ("round-robin", "random", "identical")
 """Orders of the senders alone: their rounds may congest, which is what circuits then wait for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BulkOptions:
-    """What a user asks; ``routing`` None takes the network's own. ``pattern``: "all-to-all" or pairs."""
+    """What a user asks; ``routing`` None takes the network's own. ``pattern``: "all-to-all" or pairs. ``carried``: a schedule that has
+    the pairs and their time frames, instead of ``pattern`` and ``method``."""
 
     method: str = "liquid"
     message_bytes: int = 1_000_000
     link_rate_bps: float = 20e6
     barrier: bool = True
     pattern: str | tuple[Pair, ...] = "all-to-all"
+    carried: CarriedSchedule | None = None
     routing: str | None = None
     seed: int = 1
     time_limit_s: float = 10.0
@@ -51,24 +56,23 @@ def build_bulk_plan(
     if not options.link_rate_bps > 0:
         raise InputError(f"link rate {options.link_rate_bps:g} bit/s; give more than 0")
     shaped = at_rate(network, options.link_rate_bps)
-    pairs = all_to_all(shaped) if options.pattern == "all-to-all" else _checked(shaped, options.pattern)
+    asked = options.pattern if options.carried is None else options.carried.pairs
+    pairs = all_to_all(shaped) if asked in ("all-to-all", "all-to-others") else _checked(shaped, asked)
     transfers = transfers_of(shaped, pairs, options.routing)
     for node in {k.node for k in options.killed} - {t.sink for t in transfers}:
         raise InputError(f"receiver {node!r} gets no message in this run; name one of {transfers[0].sink}, ...")
-    frames = time_frames(
-        shaped,
-        transfers,
-        options.method,
-        seed=options.seed,
-        time_limit_s=options.time_limit_s,
-        now=now,
-    )
+    carried = options.carried
+    if carried is None:
+        method, limit_s = options.method, options.time_limit_s
+        frames = time_frames(shaped, transfers, method, seed=options.seed, time_limit_s=limit_s, now=now)
+    else:
+        frames = carried_frames(carried, transfers)
     most = bottleneck_load(transfers)
     return BulkPlan(
         network=shaped,
         transfers=transfers,
         frames=frames,
-        method=options.method,
+        method=options.method if carried is None else CARRIED,
         switching=switching,
         barrier=options.barrier,
         message_bytes=options.message_bytes,
@@ -169,6 +173,28 @@ def time_frames(
         return sending_rounds([[index[link] for link in t.path] for t in transfers], method, seed=seed)
     schedule = schedule_by_name(traffic_of(transfers), method, seed=seed, time_limit_s=time_limit_s, now=now)
     return tuple(tuple(frame) for frame in schedule.frames)
+
+
+def carried_frames(carried: CarriedSchedule, transfers: Sequence[BulkTransfer]) -> tuple[tuple[int, ...], ...]:
+    """The schedule's time frames as indices of ``transfers``. InputError where one of the two has a pair that the other has not,
+    or sends it over other links."""
+    number_of = {(t.source, t.sink): i for i, t in enumerate(transfers)}
+    missing = next(iter(number_of.keys() - set(carried.pairs)), None)
+    more = next(iter(set(carried.pairs) - number_of.keys()), None)
+    if missing is not None or more is not None:
+        source, sink = missing or more or ("", "")
+        what = "has no transfer" if missing else "has a transfer that this run has not,"
+        raise InputError(f"{carried.where}: it {what} {source} to {sink}; schedule the pairs of this run")
+    for number, pair in enumerate(carried.pairs):
+        carried.require_path(number, [label_of(link) for link in transfers[number_of[pair]].path])
+    return tuple(tuple(number_of[carried.pairs[i]] for i in frame) for frame in carried.frames)
+
+
+def frames_without_conflict(plan: BulkPlan) -> int:
+    """The time frames of a plan in which no two transfers share a link: rounds that congest are split, as ``testbed schedule`` does."""
+    if plan.method not in ROUNDS:
+        return len(plan.frames)
+    return schedule_by_name(traffic_of(plan.transfers), plan.method, seed=plan.seed).length
 
 
 def traffic_of(transfers: Sequence[BulkTransfer]) -> Traffic:

@@ -12,7 +12,7 @@ from testbed.bulk.coordinator import OnDeadlock
 from testbed.bulk.judgement import BulkAnalysis, analyse, judge
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.plan import SWITCHINGS, BulkPlan, Switching
-from testbed.bulk.planning import BulkOptions, build_bulk_plan
+from testbed.bulk.planning import ROUNDS, BulkOptions, build_bulk_plan, frames_without_conflict
 from testbed.bulk.prediction import predicted_ratio
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.model.progress import ReportProgress
@@ -59,7 +59,8 @@ class BulkSession:
             "ratio": found.ratio,
             "predicted_ratio": found.predicted_ratio,
             "transfers": len(plan.transfers),
-            "frames": len(plan.frames),
+            "frames": frames_without_conflict(plan),
+            "rounds": len(plan.frames) if plan.method in ROUNDS else None,
             "bottleneck_load": plan.bottleneck_load,
             "verified": found.verified == len(plan.transfers),
             "messages_verified": found.verified,

@@ -94,6 +94,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=("method", "time_limit"), when=lambda a: a.check is None, needs="a search (--check makes none)"),
     ),
     "bulk": (
+        Rule(options=("method", "pattern", "time_limit"), when=lambda a: a.schedule is None, needs="a run without --schedule"),
         Rule(options=("inject",), when=lambda a: not (a.alone and a.switching == "packet"), needs="circuit switching"),
         Rule(
             options=("alone",),

@@ -20,6 +20,7 @@ from testbed.errors import InputError
 
 if TYPE_CHECKING:
     from testbed.faults.fault import Fault
+    from testbed.scheduling.traffic.traffic_file import CarriedSchedule
     from topologies.network import LinkId, Network
 
 
@@ -116,6 +117,15 @@ def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
 
     where = f"--pattern {file}"
     return tuple(parse_pairs(read_json(file, where, mend="give all-to-all or a file of pairs"), network, where))
+
+
+def read_schedule(file: str, network: Network) -> CarriedSchedule:
+    """The schedule of a ``--schedule FILE``, to be carried out over the network; InputError or TopologyError names what is wrong."""
+    from testbed.model.json_values import read_json
+    from testbed.scheduling.traffic.traffic_file import parse_carried
+
+    where = f"--schedule {file}"
+    return parse_carried(read_json(file, where, mend="give what testbed schedule --output wrote"), network, where)
 
 
 def read_faults(file: str | Path, network: Network, *, mend: str = "give a JSON file") -> tuple[Fault, ...]:

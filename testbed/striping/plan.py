@@ -14,11 +14,12 @@ from typing import Literal, get_args
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Switching
 from testbed.bulk.planning import bottleneck_load
 from testbed.faults.fault import Fault
+from testbed.scheduling.traffic.traffic_file import CarriedSchedule
 from testbed.striping.access import Access, Blocks
 from testbed.striping.placement import Order, Placement
 from topologies.network import LinkId, Network
 
-Schedule = Literal["none", "liquid"]
+Schedule = Literal["none", "liquid", "file"]
 Operation = Literal["write", "read", "both"]
 Optimisation = Literal["sort", "merge", "combine", "pipeline"]
 OPTIMISATIONS: tuple[Optimisation, ...] = get_args(Optimisation)
@@ -44,6 +45,7 @@ class StripingOptions:
     optimise: bool = True
     without: tuple[Optimisation, ...] = ()
     schedule: Schedule = "none"
+    carried: CarriedSchedule | None = None
     switching: Switching = "packet"
     link_rate_bps: float = 20e6
     routing: str | None = None

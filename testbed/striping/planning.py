@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from testbed.bulk.plan import BulkTransfer, Pair
-from testbed.bulk.planning import MAX_MESSAGE_BYTES, at_rate, time_frames, transfers_of
+from testbed.bulk.planning import MAX_MESSAGE_BYTES, at_rate, carried_frames, time_frames, transfers_of
 from testbed.errors import InputError
 from testbed.striping.access import access_blocks, matrix_side, subfile_shares
 from testbed.striping.placement import Placement, place
@@ -74,6 +74,8 @@ def _frames(
     """A liquid schedule; or, where circuits are asked for as they come, rounds in which every process serves one I/O node."""
     if not transfers:
         return ()
+    if options.carried is not None:
+        return carried_frames(options.carried, transfers)
     if options.schedule == "liquid":
         return time_frames(
             placement.network,
@@ -95,7 +97,7 @@ def _check(options: StripingOptions) -> None:
         raise InputError(f"--file-size {options.file_bytes}: give bytes, 1 to {MAX_FILE_BYTES}")
     if not options.link_rate_bps > 0:
         raise InputError(f"--link-rate {options.link_rate_bps:g}: give bits a second, more than 0")
-    if options.schedule not in ("none", "liquid"):
+    if options.schedule not in ("none", "liquid", "file"):
         raise InputError(f"--schedule {options.schedule!r}: give none or liquid")
     if options.switching not in ("packet", "circuit"):
         raise InputError(f"--switching {options.switching!r}: give packet or circuit")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.meaning import require_switches
-from testbed.commands.parsing import read_faults, read_pattern
+from testbed.commands.parsing import read_faults, read_pattern, read_schedule
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file")
     add("--method", default="liquid", help="liquid, round-robin, random, identical, dsatur, ... (default liquid)")
     add("--pattern", default="all-to-all", metavar="all-to-all|FILE", help='a file: {"pairs": [["t0", "r5"], ...]}')
+    add("--schedule", metavar="FILE", help="the pairs and time frames that testbed schedule NETWORK --output wrote")
     add("--message-size", type=numbers.size_bytes, default="1MB", metavar="SIZE", help="of every message (default 1MB)")
     add("--link-rate", type=numbers.rate_bps, default="20Mbps", metavar="RATE", help="of every link (default 20Mbps)")
     add("--switching", choices=("circuit", "packet"), default="circuit", help="which the verdict is about (circuit)")
@@ -127,10 +128,13 @@ def _show(sessions: list[BulkSession], directory: Path) -> None:
 
     first = sessions[0].row()
     barrier = "with a barrier" if first["barrier"] else "without a barrier"
+    frames = f"{first['frames']} time frames"
+    if first["rounds"] is not None:
+        frames = f"{first['rounds']} rounds ({frames} without conflict)"
     console = Console(highlight=False)
     console.print(
         f"{first['network']}: {first['transfers']} messages of {first['message_bytes'] / 1e6:g} MB, {first['method']}, "
-        f"{first['frames']} time frames {barrier} (bottleneck load {first['bottleneck_load']}), {first['fabric']}"
+        f"{frames} {barrier} (bottleneck load {first['bottleneck_load']}), {first['fabric']}"
     )
     console.print(
         f"predicted: {first['liquid_links']:.2f} links x {first['goodput_bps'] / 1e6:.2f} Mbit/s of goodput = "
@@ -183,8 +187,9 @@ def _options(args: argparse.Namespace) -> BulkOptions:
         link_rate_bps=args.link_rate,
         barrier=args.barrier,
         pattern=args.pattern
-        if args.pattern == "all-to-all"
+        if args.pattern in ("all-to-all", "all-to-others")
         else read_pattern(args.pattern, load_network(args.network)),
+        carried=None if args.schedule is None else read_schedule(args.schedule, load_network(args.network)),
         routing=args.routing,
         seed=args.seed,
         time_limit_s=args.time_limit,

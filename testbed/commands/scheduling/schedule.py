@@ -42,7 +42,12 @@ def add_parser(subparsers: Any) -> None:
     )
     add = parser.add_argument
     add("network", metavar="NETWORK", nargs="?", help="catalogue name or file")
-    add("--pattern", default="all-to-all", metavar="all-to-all|FILE", help="or a JSON file of pairs [[from, to], ...]")
+    add(
+        "--pattern",
+        default="all-to-all",
+        metavar="all-to-all|all-to-others|FILE",
+        help="of hosts (all-to-all: to themselves too), or a JSON file of pairs",
+    )
     add("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
     add("--check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
     add("--method", default="liquid", choices=SCHEDULERS.names(), help="default %(default)s")
@@ -81,13 +86,15 @@ def traffic_of_options(network: str | None, pattern: str, file: Path | None) -> 
         raise InputError("give either NETWORK or --traffic FILE")
     if file is not None:
         return parse_traffic(read_json(file), str(file))
-    from testbed.scheduling.traffic.patterns import all_to_all, traffic_of
+    from testbed.scheduling.traffic.patterns import all_to_all, all_to_others, traffic_of
     from topologies.catalog import load_network
 
     assert network is not None
     found = load_network(network)
     if pattern == "all-to-all":
         return all_to_all(found)
+    if pattern == "all-to-others":
+        return all_to_others(found)
     return traffic_of(found, read_pattern(pattern, found))
 
 

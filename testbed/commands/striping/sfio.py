@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.meaning import require_switches
+from testbed.commands.parsing import read_schedule
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
 
@@ -63,8 +64,19 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         choices=("sort", "merge", "combine", "pipeline"),
         help="leave one optimisation of a call out (repeatable)",
     )
-    add("--schedule", choices=("none", "liquid"), default="none", help="order of the transfers (default none)")
-    add("--switching", choices=("packet", "circuit"), help="default: circuit with --schedule liquid, else packet")
+    add(
+        "--schedule",
+        default="none",
+        metavar="none|liquid|FILE",
+        help="order of the transfers (default none); a file: what testbed schedule NETWORK --pattern PAIRS --output wrote",
+    )
+    add(
+        "--save-pattern",
+        type=Path,
+        metavar="FILE",
+        help="write the pairs of hosts of this run for --pattern, and run nothing",
+    )
+    add("--switching", choices=("packet", "circuit"), help="default: circuit with a --schedule, else packet")
     add("--repeat", type=numbers.some, default=1, metavar="N", help="carry every operation out N times (default 1)")
     add("--link-rate", type=numbers.rate_bps, default="20M", metavar="RATE", help="of every link (default 20M)")
     add("--routing", help="static routing method (default: the network's own)")
@@ -92,6 +104,8 @@ def run(args: argparse.Namespace) -> int:
 
     options = _options(args)
     plan = plan_session(args.network, options, now=time.monotonic)  # bad input is refused before anything is built
+    if args.save_pattern is not None:
+        return _save_pattern(args.save_pattern, plan)
     fabric = choose_fabric(args.fabric)
     require_switches(args, fabric, ("fault", "kill"))
     if fabric == "emulation" and not in_sandbox():
@@ -116,6 +130,15 @@ def _session(args: argparse.Namespace, plan: StripingPlan, fabric: str) -> Strip
             root = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=args.results, prefix=".subfiles-")))
         report_progress = stack.enter_context(progress_bar("striped file"))
         return run_session(plan, root, fabric=fabric, report_progress=report_progress)
+
+
+def _save_pattern(path: Path, plan: StripingPlan) -> int:
+    from topologies.files.formats import write_whole
+
+    pairs = [[t.source, t.sink] for t in plan.transfers]
+    write_whole(path, json.dumps({"pairs": pairs}).encode())
+    print(f"{path}: {len(pairs)} pairs")
+    return 0
 
 
 def _make(directory: Path) -> None:
@@ -162,8 +185,11 @@ def _options(args: argparse.Namespace) -> StripingOptions:
     from testbed.bulk.plan import KilledProcess
     from testbed.faults.grammar import parse_moment
     from testbed.striping.plan import StripingOptions
+    from topologies import load_network
 
     size = max(_MIN_BYTES, _PAIR_BYTES * max(args.compute_nodes, 1) * max(args.io_nodes, 1))
+    named = args.schedule in ("none", "liquid")
+    carried = None if named else read_schedule(args.schedule, load_network(args.network))
     moments = [parse_moment(word, "--kill") for word in args.kill]
     return StripingOptions(
         compute_nodes=args.compute_nodes,
@@ -175,8 +201,9 @@ def _options(args: argparse.Namespace) -> StripingOptions:
         block_bytes=args.block_size,
         optimise=args.optimise,
         without=tuple(args.without),
-        schedule=args.schedule,
-        switching=args.switching or ("circuit" if args.schedule == "liquid" else "packet"),
+        schedule="file" if carried else args.schedule,
+        carried=carried,
+        switching=args.switching or ("packet" if args.schedule == "none" else "circuit"),
         link_rate_bps=args.link_rate,
         routing=args.routing,
         order=args.placement,

@@ -44,6 +44,12 @@ def all_to_all(network: Network) -> Traffic:
     return traffic_of(network, pairs)
 
 
+def all_to_others(network: Network) -> Traffic:
+    """Every sender to every receiver but itself, as bulk transfers send it. Raises InputError and NoPathError as ``all_to_all``."""
+    senders, receivers = processors(network)
+    return traffic_of(network, [(a, b) for a in senders for b in receivers if a != b])
+
+
 def traffic_of(network: Network, pairs: Sequence[tuple[str, str]], route: Route | None = None) -> Traffic:
     """One transfer a pair over ``route`` (default: the network's static routing); a host to itself over its first switch."""
     static = route or static_routing(network)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import InputError
@@ -10,6 +11,7 @@ from testbed.model.schedule import Schedule
 from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_frames
+from topologies.network import Network
 
 
 def parse_traffic(document: Any, where: str) -> Traffic:
@@ -30,6 +32,50 @@ def parse_traffic(document: Any, where: str) -> Traffic:
         return Traffic.from_transfers(document["transfers"], known=None if known is None else map(str, known))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarriedSchedule:
+    """A schedule to be carried out: each transfer's ends and its links by name, and the time frames as indices of transfers."""
+
+    pairs: tuple[tuple[str, str], ...]
+    paths: tuple[tuple[str, ...], ...]
+    frames: tuple[tuple[int, ...], ...]
+    where: str
+
+    def require_path(self, number: int, labels: Sequence[str]) -> None:
+        """Raise InputError where the transfer's links are not those on which the network's routing sends that pair."""
+        if tuple(labels) != self.paths[number]:
+            source, sink = self.pairs[number]
+            raise InputError(
+                f"{self.where}: transfer {number} goes over {', '.join(self.paths[number])}; {source} to {sink} goes over "
+                f"{', '.join(labels)} here: give the network and the --routing that it was scheduled for"
+            )
+
+
+def parse_carried(document: Any, network: Network, where: str) -> CarriedSchedule:
+    """What ``testbed schedule NETWORK --output`` wrote. InputError for what is no schedule without conflict of hosts of the network."""
+    schedule = parse_frames(document, parse_traffic(document, where), where)
+    pairs = []
+    for number, links in enumerate(document["transfers"]):
+        ends = [str(link).partition("#")[0].partition("->") for link in links]
+        named = bool(ends) and all(arrow for _, arrow, _ in ends)
+        pair = (ends[0][0], ends[-1][2]) if named else ("", "")
+        if not named or pair[0] == pair[1]:
+            raise InputError(
+                f"{where}: transfer {number} "
+                + (f"goes from {pair[0]} back to {pair[0]}, over no other host" if named else "names no links as a->b")
+                + "; make it with testbed schedule NETWORK --pattern all-to-others (or a file of pairs) --output FILE"
+            )
+        for node in pair:
+            network.node(node)
+        pairs.append(pair)
+    return CarriedSchedule(
+        pairs=tuple(pairs),
+        paths=tuple(tuple(map(str, links)) for links in document["transfers"]),
+        frames=tuple(tuple(int(i) for i in frame) for frame in schedule.frames),
+        where=where,
+    )
 
 
 def parse_frames(document: Any, traffic: Traffic, where: str) -> Schedule:

@@ -82,8 +82,8 @@ ALWAYS = {
     },
     "schedule": {"network", "traffic", "check", "seed", "unequal", "wormhole", "remedy", "draw", "output", "json"},
     "bulk": {
-        "network", "method", "pattern", "message_size", "link_rate", "switching", "barrier", "routing", "faults", "kill", "deadlock", "store",
-        "time_limit", "fabric", "seed", "results", "json",
+        "network", "schedule", "message_size", "link_rate", "switching", "barrier", "routing", "faults", "kill", "deadlock", "store",
+        "fabric", "seed", "results", "json",
     },
     "demo": {"quick", "fabric", "seed", "results", "json"},
     "experiment": set(),
@@ -98,11 +98,15 @@ ALWAYS = {
     },
     "sfio": {
         "network", "compute_nodes", "io_nodes", "stripe_unit", "file_size", "operation", "access", "optimise",
-        "without", "schedule", "switching",
+        "without", "schedule",
+        "save_pattern", "switching",
         "repeat", "link_rate", "routing", "placement", "fault", "kill", "root", "time_limit", "fabric", "seed", "results", "json",
     },
     "schema": {"kind", "json"},
-    "doctor": {"json", "strict"},
+    "exec": {"held", "host", "words"},
+    "attach": {"held", "json"},
+    "plugins": set(),
+    "doctor": {"compile", "json", "strict"},
 }  # fmt: skip
 """Options that have a meaning beside any other, or whose command itself refuses what they contradict (tested there)."""
 ELSEWHERE = {"simulate", "topology"}
