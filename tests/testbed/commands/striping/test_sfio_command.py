@@ -53,7 +53,10 @@ def test_the_simulated_fabric_gives_one_document_with_verified_content(tmp_path:
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --fault s1->r1@1-2 --schedule liquid --switching packet",
             "--fault and --kill are for packet switching without a schedule; leave out --schedule and --switching",
         ),
-        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --fabric simulator", "--kill needs the emulated fabric"),
+        (
+            "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --fabric simulator",
+            "--kill needs the emulated fabric",
+        ),
         ("sfio nowhere --compute-nodes 1 --io-nodes 2", "nowhere"),
         ("run crossbar:4 --compute-nodes 1 --io-nodes 2", "no program to run"),
         ("run crossbar:4 --compute-nodes 7 --io-nodes 2 -- true", "--compute-nodes 7"),
