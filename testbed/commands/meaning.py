@@ -122,6 +122,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
             when=lambda a: a.traffic is None,
             needs="messages made by a pattern, without --traffic",
         ),
+        Rule(options=("rate",), when=lambda a: not a.rates, needs="one rate, without --rates"),
+        Rule(options=("rates",), when=lambda a: a.traffic is None and a.nac_timeline is None, needs="a pattern without --traffic and --nac-timeline"),
         Rule(options=("burst",), when=lambda a: a.injection == "burst", needs="--injection burst"),
         Rule(options=("in_phase",), when=lambda a: a.injection != "poisson", needs="--injection periodic or burst"),
     ),

@@ -163,4 +163,18 @@ probability = Kind("a probability", 0, 1, above=True, below=True, hint="1e-5")
 points = Kind("points", 0, 50, above=True, below=True)
 overhead = Kind("a number", 0, 1000, above=True)
 times_zero_load = Kind("a number", 0, 1e6, above=True)
+
+
+def rates(text: str) -> tuple[float, ...]:
+    """``A:B:STEP`` to the rates from A to B, for argparse; 200 at most. Raises argparse.ArgumentTypeError for anything else."""
+    parts = [sending_rate._read(word) for word in text.split(":")]
+    if len(parts) != 3 or not all(sending_rate._allows(part) for part in parts) or parts[1] < parts[0]:
+        raise argparse.ArgumentTypeError(f"{text[:_SHOWN]!r}: give A:B:STEP, as in 0.1:0.9:0.1")
+    first, last, step = parts
+    count = math.floor((last - first) / step + 1e-9) + 1
+    if count > 200:
+        raise argparse.ArgumentTypeError(f"{text[:_SHOWN]!r}: {count:.3g} rates; give 200 at most")
+    return tuple(round(first + k * step, 12) for k in range(count))
+
+
 sending_rate = Kind("a rate", 0, 1e9, above=True)

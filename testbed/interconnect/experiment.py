@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from testbed.errors import InputError
 from testbed.faults.cable_faults import check_faults, faults_from_trace
 from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_cable_faults
+from testbed.interconnect.deadlock import deadlock_circle
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.network_model import zero_load_ticks
@@ -26,6 +29,13 @@ from testbed.interconnect.traffic_files import read_messages
 from testbed.model.samples import half_width
 from testbed.model.verdict import Check, Verdict
 from topologies import Network
+
+SAMPLES = 80
+"""Moments at which a row says what lay in the network."""
+NAC_DRAWN = 100_000
+"""Events of NAC that are kept for a drawing."""
+GRANTS_A_HOP = 3
+"""More than a message can be granted at a router: a link and an output buffer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +79,15 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
     faults = faults_of(experiment, seed)
     run = simulate(
         experiment.network, injections, parameters, faults, engine=experiment.engine,
-        recording=Recording(nac_events=experiment.timeline),
+        recording=Recording(nac_events=experiment.timeline or (NAC_DRAWN if parameters.deadlock == "nac" else 0)),
     )  # fmt: skip
+    circle: list[tuple[str, str]] = []
+    if run.deadlocked and parameters.routing != "ft-drb":
+        again = Recording(grants=GRANTS_A_HOP * run.packet_hops + run.sent)
+        again_run = simulate(
+            experiment.network, injections, parameters, faults, engine=experiment.engine, recording=again
+        )
+        circle = deadlock_circle(experiment.network, again_run)
     end = experiment.duration_s * 0.95
     if experiment.traffic is None:
         summary = summarize(run, start_s=experiment.warm_up_s, end_s=max(end, experiment.warm_up_s))
@@ -78,6 +95,7 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
         summary = summarize(run, start_s=0.0, end_s=run.stopped_tick / TICKS_PER_S + 1.0)
     return {
         "seed": seed,
+        "load": experiment.rate_per_s / parameters.packets_per_s(1.0),
         "mean_latency_s": summary.mean_latency_s,
         "network_latency_s": summary.network_latency_s,
         "destination_mean_latency_s": summary.destination_mean_latency_s,
@@ -97,8 +115,29 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
         "nac": dict(run.nac_counters),
         "ft_drb": dict(run.drb_counters),
         "faults": len(faults),
+        "circle": circle,
+        "over_time": over_time(run),
         **({"nac_timeline": timeline_rows(experiment.network, run)} if experiment.timeline else {}),
         "zero_load_s_one_router": zero_load_ticks(parameters, 1, parameters.packet_bytes) / TICKS_PER_S,
+    }
+
+
+def over_time(run: Simulation) -> dict[str, list[float]]:
+    """``time_s``: SAMPLES moments of the run; ``in_network``: packets that have left their source and are not there yet, ``waiting``:
+    those that have not left it; ``nac_moves``: packets that NAC moved since the moment before."""
+    ends = np.linspace(0, max(run.stopped_tick, int(run.delivered.max(initial=1))), SAMPLES + 1)[1:]
+    moved = [NAC_EVENTS.index("moved"), NAC_EVENTS.index("recovery-moved")]
+    moves = run.nac_timeline[np.isin(run.nac_timeline[:, 1], moved), 0] if len(run.nac_timeline) else np.zeros(0)
+
+    def until(ticks: Any) -> Any:
+        return np.searchsorted(np.sort(ticks[ticks >= 0]), ends, side="right")
+
+    born, entered, delivered = until(run.born), until(run.entered), until(run.delivered)
+    return {
+        "time_s": (ends / TICKS_PER_S).round(9).tolist(),
+        "in_network": (entered - delivered).tolist(),
+        "waiting": (born - entered).tolist(),
+        "nac_moves": np.diff(until(moves), prepend=0).tolist(),
     }
 
 

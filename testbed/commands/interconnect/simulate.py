@@ -22,6 +22,7 @@ from testbed.commands.interconnect.simulate_options import (
     split_faults,
     trace_summary,
 )
+from testbed.commands.runs import show_place
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
 from testbed.model.schemas import refuse_unknown
@@ -54,6 +55,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}',
     )
     add("--rate", type=numbers.sending_rate, default=0.1, help="of every sender, on average (default 0.1)")
+    add(
+        "--rates",
+        type=numbers.rates,
+        metavar="A:B:STEP",
+        help="one after another instead, as in 0.1:0.9:0.1; drawn over the load",
+    )
     add("--rate-unit", default="fraction", choices=("fraction", "packets/s"), help="of a link, or packets a second")
     add("--injection", default="poisson", choices=("poisson", "periodic", "burst"), help="when messages are made")
     add("--burst", type=numbers.count, default=1, metavar="N", help="messages a burst (with --injection burst)")
@@ -97,6 +104,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--seed", type=numbers.seed, default=1, help="first seed (default 1)")
     add("--seeds", type=numbers.some, default=1, metavar="N", help="runs, seeds one after another (default 1)")
     add("--engine", default="compiled", choices=("compiled", "reference"), help="both give the same result")
+    add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_fault_options(parser)
     add_ft_drb_options(parser)
@@ -106,27 +114,52 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 all delivered and none deadlocked, 1 not, 2 bad input."""
-    experiment = _experiment(args)
+    from testbed.commands.runs import keep_run
     from testbed.interconnect.experiment import judge_runs
-    from testbed.results.simulation_seeds import run_seeds
+    from testbed.interconnect.figures import simulation_figures
+
+    experiments = [_experiment(args, rate) for rate in args.rates or (args.rate,)]
+    experiment = experiments[0]
 
     if args.nac_timeline is not None and not args.nac_timeline.parent.is_dir():
         raise InputError(f"--nac-timeline {args.nac_timeline}: no such directory; give a file in one that exists")
-    rows = run_seeds(
-        experiment, range(args.seed, args.seed + args.seeds), processes=min(args.seeds, os.cpu_count() or 1)
-    )
+    rows = [row for one in experiments for row in _rows(args, one)]
     verdict = judge_runs(rows)
     if args.nac_timeline is not None:
         _write_timeline(args.nac_timeline, rows)
-    document = _document(args, experiment, rows, verdict)
+    directory = keep_run(args, "simulate", rows, verdict, simulation_figures)
+    document = _document(args, experiment, rows, verdict) | {"results": str(directory)}
+    if args.rates:  # a mean over loads means nothing
+        names = ("mean_latency_s", "mean_latency_interval_s", "network_latency_s", "network_latency_interval_s")
+        document |= dict.fromkeys((*names, "throughput", "throughput_interval", "rate_packets_per_s"))
+        document["loads"] = [_load(args, one, rows) for one in experiments]
     if args.json:
         print(json.dumps(document))
     else:
         _print(document, rows, verdict)
+        show_place(directory)
     return verdict.exit_code
 
 
-def _experiment(args: argparse.Namespace) -> Experiment:
+def _rows(args: argparse.Namespace, experiment: Experiment) -> list[dict[str, Any]]:
+    from testbed.results.simulation_seeds import run_seeds
+
+    seeds = range(args.seed, args.seed + args.seeds)
+    return run_seeds(experiment, seeds, processes=min(args.seeds, os.cpu_count() or 1))
+
+
+def _load(args: argparse.Namespace, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One load of --rates: its means over the seeds."""
+    from testbed.interconnect.experiment import judge_runs
+
+    load = experiment.rate_per_s / experiment.parameters.packets_per_s(1.0)
+    own = [row for row in rows if row["load"] == load]
+    found = _document(args, experiment, own, judge_runs(own))
+    names = ("mean_latency_s", "mean_latency_interval_s", "throughput", "throughput_interval", "deadlocked")
+    return {"load": load} | {name: found[name] for name in names}
+
+
+def _experiment(args: argparse.Namespace, asked_rate: float) -> Experiment:
     from testbed.interconnect.experiment import Experiment, own_routing
     from testbed.interconnect.parameters import SimulationParameters
     from topologies import load_network
@@ -134,9 +167,9 @@ def _experiment(args: argparse.Namespace) -> Experiment:
     network = load_network(args.network)
     if args.pattern is not None and args.traffic is not None:
         raise InputError("--pattern and --traffic: give one of them")
-    if args.rate_unit == "fraction" and not 0 < args.rate <= 1:
+    if args.rate_unit == "fraction" and not 0 < asked_rate <= 1:
         raise InputError(
-            f"--rate {args.rate:g}: a fraction of a link; give more than 0, at most 1, or --rate-unit packets/s"
+            f"--rate {asked_rate:g}: a fraction of a link; give more than 0, at most 1, or --rate-unit packets/s"
         )
     parameters = SimulationParameters(
         model=args.model,
@@ -150,10 +183,10 @@ def _experiment(args: argparse.Namespace) -> Experiment:
         nac=nac_options(args),
         ft_drb=ft_drb_options(args),
     )
-    rate = parameters.packets_per_s(args.rate) if args.rate_unit == "fraction" else args.rate
+    rate = parameters.packets_per_s(asked_rate) if args.rate_unit == "fraction" else asked_rate
     if not 0 < rate <= parameters.packets_per_s(1.0) * (1 + 1e-9):
         raise InputError(
-            f"--rate {args.rate:g} {args.rate_unit}: more than 0, and at most a full link, {parameters.packets_per_s(1.0):.6g} packets/s"
+            f"--rate {asked_rate:g} {args.rate_unit}: more than 0, and at most a full link, {parameters.packets_per_s(1.0):.6g} packets/s"
         )
     duration = args.duration if args.duration is not None else min(1.0, max(1500 / rate, 1e-4))
     warm_up = args.warm_up if args.warm_up is not None else duration / 5
@@ -229,7 +262,12 @@ def _print(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdi
     console = Console(highlight=False)
     console.print(
         f"{document['network']}, {document['pattern']}, {document['routing']}, deadlock avoidance {document['deadlock_avoidance']}, "
-        f"model {document['model']}: {document['rate_packets_per_s']:.6g} packets/s a node for {document['duration_s']:g} s"
+        f"model {document['model']}"
+        + (
+            f": loads {document['loads'][0]['load']:g} to {document['loads'][-1]['load']:g}"
+            if "loads" in document
+            else f": {document['rate_packets_per_s']:.6g} packets/s a node for {document['duration_s']:g} s"
+        )
     )
     if document["trace"] is not None:
         trace = document["trace"]
@@ -238,7 +276,9 @@ def _print(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdi
             f"(rule: {trace['rule']}), {_skipped(trace['bad_rows'])}"
         )
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    sweep = "loads" in document
     for heading in (
+        *(("load",) if sweep else ()),
         "seed",
         "sent",
         "received",
@@ -252,6 +292,7 @@ def _print(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdi
     for row in rows:
         at = row["deadlocked_at_s"]
         table.add_row(
+            *((f"{row['load']:.3g}",) if sweep else ()),
             str(row["seed"]),
             str(row["sent"]),
             str(row["received"]),

@@ -58,6 +58,10 @@ def _redraw_study(args: argparse.Namespace) -> int:
         from testbed.bulk.figures import bulk_figures
 
         figures = rendered(manifest.name, lambda: bulk_figures(rows)) if rows else {}
+    elif manifest.name == "simulate":
+        from testbed.interconnect.figures import simulation_figures
+
+        figures = rendered(manifest.name, lambda: simulation_figures(rows)) if rows else {}
     elif manifest.name == "stream-routing":
         from testbed.metapath.figures import metapath_figures
 

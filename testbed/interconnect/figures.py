@@ -1,0 +1,130 @@
+"""Figures of ``testbed simulate``, drawn from its rows alone: latency and throughput over load, what lies in buffers over time, NAC's
+moves, and a deadlock as the circle that it is.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.model.samples import half_width
+
+Row = Mapping[str, Any]
+ENOUGH_SEEDS = 3
+"""So many values have an interval that is worth drawing."""
+_COLOUR, _OTHER = "#3b6ea5", "#c98b2b"
+
+
+def simulation_figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Figure name -> matplotlib figure, for the rows of one run (one a rate and seed)."""
+    drawn = {"latency-over-load": _over_load(rows, "mean_latency_s", 1e6, "mean latency, µs, source queue included")}
+    drawn["throughput-over-load"] = _over_load(rows, "throughput", 1.0, "delivered, as a share of what was offered")
+    drawn["packets-over-time"] = _packets(rows)
+    if any(sum(row["over_time"]["nac_moves"]) for row in rows):
+        drawn["nac-moves"] = _moves(rows)
+    stuck = next((row for row in rows if row["circle"]), None)
+    if stuck is not None:
+        drawn["deadlock"] = _circle(stuck)
+    return drawn
+
+
+def whiskers_of(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean, and how far its whiskers reach below and above it: of three or more values the 95 % interval of the mean, not below 0
+    for what cannot be negative; of two, where that interval says nothing, the two themselves.
+
+    >>> [round(x, 2) for x in whiskers_of([1.0, 1.0, 10.0])]
+    [4.0, 4.0, 12.91]
+    >>> whiskers_of([1.0, 3.0])
+    (2.0, 1.0, 1.0)
+    """
+    mean = statistics.fmean(values)
+    if len(values) < ENOUGH_SEEDS:
+        return mean, mean - min(values), max(values) - mean
+    half = half_width(values)
+    return mean, min(half, mean), half
+
+
+def _over_load(rows: Sequence[Row], name: str, factor: float, words: str) -> Any:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    points = []
+    for load in sorted({row["load"] for row in rows}):
+        own = [row for row in rows if row["load"] == load and not row["deadlocked"]]
+        values = [factor * row[name] for row in own if row[name] is not None]
+        if values:
+            points.append((load, *whiskers_of(values)))
+    if points:
+        loads, means, below, above = zip(*points, strict=True)
+        axes.errorbar(loads, means, yerr=(below, above), marker="o", capsize=3, color=_COLOUR)
+    stuck = sorted({row["load"] for row in rows if row["deadlocked"]})
+    for number, load in enumerate(stuck):
+        axes.axvline(
+            load, color=_OTHER, linestyle=":", label="a run deadlocked (left out of the mean)" if number == 0 else None
+        )
+    axes.set(xlabel="load of every sender, as a share of a link", ylabel=words, ylim=(0, None))
+    seeds = len({row["seed"] for row in rows})
+    whiskers = ", whiskers: 95 % interval" if seeds >= ENOUGH_SEEDS else ", whiskers: both" if seeds > 1 else ""
+    axes.set_title(f"Mean of {seeds} seed{'s' if seeds > 1 else ''}{whiskers}")
+    axes.grid(alpha=0.3)
+    if stuck:
+        axes.legend()
+    return figure
+
+
+def _packets(rows: Sequence[Row]) -> Any:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    shown = _first_of_each_load(rows)
+    for number, row in enumerate(shown):
+        over = row["over_time"]
+        colour = plt.get_cmap("viridis")(number / max(1, len(shown) - 1) * 0.9)
+        axes.plot([1e3 * t for t in over["time_s"]], over["in_network"], color=colour, label=f"load {row['load']:g}")
+    axes.set(xlabel="time, ms", ylabel="packets in the network's buffers", ylim=(0, None))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small", ncols=2)
+    return figure
+
+
+def _moves(rows: Sequence[Row]) -> Any:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for row in _first_of_each_load(rows):
+        over = row["over_time"]
+        axes.step([1e3 * t for t in over["time_s"]], over["nac_moves"], where="pre", label=f"load {row['load']:g}")
+    axes.set(xlabel="time, ms", ylabel="packets that NAC moved, in each interval", ylim=(0, None))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small", ncols=2)
+    return figure
+
+
+def _first_of_each_load(rows: Sequence[Row]) -> list[Row]:
+    first: dict[float, Row] = {}
+    for row in rows:
+        first.setdefault(row["load"], row)
+    return [first[load] for load in sorted(first)]
+
+
+def _circle(row: Row) -> Any:
+    """Routers on a ring; an arrow is a link on which packets wait for the next arrow's."""
+    from matplotlib import pyplot as plt
+
+    links = row["circle"]
+    figure, axes = plt.subplots(figsize=(6, 6), layout="constrained")
+    angles = [math.pi / 2 - 2 * math.pi * k / len(links) for k in range(len(links))]
+    places = [(math.cos(a), math.sin(a)) for a in angles]
+    arrow = {"arrowstyle": "-|>", "color": _COLOUR, "shrinkA": 18, "shrinkB": 18, "connectionstyle": "arc3,rad=-0.12"}
+    for k, (source, _) in enumerate(links):
+        axes.annotate("", xy=places[(k + 1) % len(links)], xytext=places[k], arrowprops=arrow | {"lw": 1.8})
+        axes.annotate(
+            source, places[k], ha="center", va="center", bbox={"boxstyle": "circle", "fc": "white", "ec": _OTHER}
+        )
+    at = "" if row["deadlocked_at_s"] is None else f" since {1e3 * row['deadlocked_at_s']:.3f} ms"
+    axes.set_title(f"Deadlock at load {row['load']:g}, seed {row['seed']}: {len(links)} links wait for each other{at}")
+    axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
+    axes.axis("off")
+    return figure

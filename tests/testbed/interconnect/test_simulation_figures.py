@@ -1,0 +1,76 @@
+"""What a page of ``testbed simulate`` draws: loads, buffers over time, NAC's moves, and a deadlock as its circle; from stored rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.cli import main
+from testbed.interconnect.deadlock import circle_of
+from testbed.interconnect.figures import simulation_figures, whiskers_of
+
+STUCK = ["ring:8", "--rate", "0.9", "--buffer-bytes", "2048", "--model", "thesis", "--duration", "0.002"]
+
+
+def simulated(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> dict[str, Any]:
+    main(["simulate", *words, "--results", str(folder), "--json"])
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_a_sweep_of_rates_is_a_run_with_a_page_that_report_redraws(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = simulated(capsys, tmp_path, "torus:4x4", "--rates", "0.1:0.5:0.2", "--seeds", "3", "--duration", "0.001")
+    assert [one["load"] for one in found["loads"]] == pytest.approx([0.1, 0.3, 0.5])
+    assert found["mean_latency_s"] is None and len(found["per_seed"]) == 9
+    latencies = [one["mean_latency_s"] for one in found["loads"]]
+    assert latencies == sorted(latencies)
+    place = Path(found["results"])
+    drawn = {file.name for file in place.glob("figure-*.svg")}
+    assert {"figure-latency-over-load.svg", "figure-throughput-over-load.svg", "figure-packets-over-time.svg"} <= drawn
+    assert main(["report", str(place)]) == 0
+    assert "page:" in capsys.readouterr().out
+
+
+def test_a_deadlock_is_drawn_as_the_circle_that_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (row,) = simulated(capsys, tmp_path, *STUCK)["per_seed"]
+    circle = row["circle"]
+    assert row["deadlocked"] and len(circle) == 8
+    assert all(one[1] == after[0] for one, after in zip(circle, circle[1:] + circle[:1], strict=True))
+    assert "deadlock" in simulation_figures([row])
+
+
+def test_packets_over_time_are_those_that_are_sent_and_not_yet_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (row,) = simulated(capsys, tmp_path, "ring:8", "--rate", "0.3", "--duration", "0.002")["per_seed"]
+    over = row["over_time"]
+    assert min(over["in_network"]) >= 0 and over["in_network"][-1] == over["waiting"][-1] == 0
+    assert max(over["in_network"]) > 0 and row["circle"] == []
+    (held,) = simulated(capsys, tmp_path, *STUCK)["per_seed"]
+    assert held["over_time"]["in_network"][-1] + held["over_time"]["waiting"][-1] == held["sent"] - held["received"]
+
+
+def test_moves_of_nac_are_counted_over_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (row,) = simulated(capsys, tmp_path, *STUCK, "--deadlock", "nac")["per_seed"]
+    assert not row["deadlocked"]
+    moved = row["nac"]["moved"] + row["nac"]["recovery_moved"]
+    assert sum(row["over_time"]["nac_moves"]) == moved > 0
+    assert "nac-moves" in simulation_figures([row])
+
+
+def test_a_whisker_never_reaches_below_nothing() -> None:
+    mean, below, above = whiskers_of([91.0, 129.0, 10.0])
+    assert below <= mean and above > 0
+    assert whiskers_of([5.0]) == (5.0, 0.0, 0.0)
+    assert circle_of({0: 1, 1: 2}) == []
+
+
+def test_rates_that_are_none_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("nan:1:0.1", "0.1:0.9:0", "0.1:0.9:1e-9", "0.9:0.1:0.1", "0.1", "0.5:2:0.5"):
+        assert main(["simulate", "torus:4x4", f"--rates={word}"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
