@@ -14,10 +14,9 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def published(name: str) -> Rows:
-    """The points of the newest whole run of a study in ``replication/``."""
-    *_, newest = sorted(
-        path for path in (ROOT / "replication" / name).iterdir() if not path.name.endswith(".unfinished")
-    )
+    """The points of the newest whole run of a study in ``replication/``, of its full size where there is one."""
+    whole = [path for path in (ROOT / "replication" / name).iterdir() if not path.name.endswith(".unfinished")]
+    newest = max(whole, key=lambda path: ('"quick"' not in (path / "manifest.json").read_text(), path.name))
     return [json.loads(line) for line in (newest / "points.jsonl").read_text().splitlines()]
 
 

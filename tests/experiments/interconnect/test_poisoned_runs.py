@@ -73,6 +73,7 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("collectives", "performance at the worst", slower(1.05)),
     ("permanent", "transpose: performance at 10 %", slower(1.25)),
     ("transient", "lowest performance under transient", as_permanent),
+    ("transient", "over that under permanent ones", as_permanent),
     ("paths", "no second path at a tenth", no_path_more),
     ("paths", "mean performance", slower(1.3)),
     ("paths", "of all numbers of paths", few_paths_slow),
