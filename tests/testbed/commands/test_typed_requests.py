@@ -18,7 +18,16 @@ FILES = sorted(
 )
 ARGPARSE = {"subparsers", "parser", "args", "options", "values", "words", "namespace", "document", "found"}
 """Parsers, and values that are checked before they are anything: what a command line or a file holds."""
-FREE = {"without_program", "parse_known_args", "known_experiment", "described_study", "of_module", "_document", "_toml"}
+FREE = {
+    "without_program",
+    "parse_known_args",
+    "known_experiment",
+    "described_study",
+    "of_module",
+    "_document",
+    "_toml",
+    "_said",
+}
 """argparse's own signatures, studies (which other packages make, too), and what is read from a file."""
 
 
