@@ -58,7 +58,7 @@ MAX_OFFSET = 2**62
 MAX_DATA_BYTES = 2**32 - 1  # what a head can say
 BEAT_S = 0.5  # how often a listener says that it waits for its disk
 MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE, and of a WRITE that is streamed
-MAX_BLOCK_BYTES = 256 << 10
+MAX_BLOCK_BYTES = 512 << 10
 PAGE_BYTES = 4096
 
 READ_DONE = struct.Struct("<I")

@@ -1,6 +1,6 @@
 """A read or write so small that each of its I/O nodes gets one message, sent in one piece, and gives one answer.
 
-Four of five microseconds of such a call were spent on what only long ones need: windows, stages, slices, lists of requests.
+Three of four microseconds of the client went into what only long calls need: windows, stages, slices, lists of requests.
 Here a message is made at once and the answer taken from one piece of memory. What is sent and answered is the same.
 """
 

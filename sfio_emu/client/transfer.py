@@ -21,7 +21,7 @@ OVERHEAD_BYTES = 64
 BLOCK_VECTOR_BYTES = 16 << 10
 MANY_RUNS = 64
 CHECKED_VECTOR_BYTES = 4 << 10  # each piece is a call of the checksum's
-SLICE_BYTES = 256 << 10  # gathered, summed and sent while the cache of a processor holds them
+SLICE_BYTES = 1 << 20  # gathered, or summed, and sent while a cache holds them
 
 
 def pack(
@@ -245,7 +245,7 @@ class HostTransfer(NamedTuple):
         """The data of a WRITE, slice by slice."""
         self._count(pieces, runs)
         if vectors := self._vectors(pieces):
-            yield from in_slices(vectors)
+            yield from in_slices(vectors) if self.checked else (vectors,)
         elif self.block is not None:
             for piece in pieces:
                 yield from self.block.parted(piece.subfile, *piece.bounds)
