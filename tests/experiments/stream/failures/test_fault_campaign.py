@@ -1,4 +1,4 @@
-"""The campaign of many failures: a run in virtual time passes; senders and chance as its rivals have them do not."""
+"""The campaign of many failures: runs in virtual time and on switches pass; senders and chance as its rivals have them do not."""
 
 from __future__ import annotations
 
@@ -13,28 +13,39 @@ from experiments.stream.failures import fault_campaign
 from testbed.model.verdict import Check
 from testbed.stream.endpoints import build_sender
 from testbed.stream.simulated import SimulatedStreamFabric
-from tests.helpers.study_rows import Rows, failed, spoilt
+from tests.helpers.study_rows import Rows, failed, published, spoilt
 
 EXPECTED, GIVEN = "redundancy sent over the runs", "redundancy sent for the failures that came"
 
 
-@pytest.fixture
-def rows() -> Rows:
-    """Eighty seconds at 0.1 failures a cable and second, in virtual time."""
+def in_virtual_time() -> Rows:
+    """Eighty seconds at 0.1 failures a cable and second."""
     found: Rows = json.loads(Path(__file__).with_name("measured_rows.json").read_text())["fault_campaign"]
     return found
+
+
+@pytest.fixture
+def rows() -> Rows:
+    return in_virtual_time()
+
+
+def on_switches() -> Rows:
+    """Nine minutes at four rates, as published."""
+    return published("fault_campaign")
 
 
 def check_of(rows: Rows, name: str) -> Check:
     return next(check for check in fault_campaign.judge(rows).checks if check.name.startswith(name))
 
 
+@pytest.mark.parametrize("rows", [in_virtual_time(), on_switches()])
 def test_a_true_run_passes_and_is_drawn(rows: Rows) -> None:
     assert failed(fault_campaign.judge(rows)) == ""
     assert rows[0]["most_at_once"] > 2
     assert list(fault_campaign.figures(rows)) == ["redundancy"]
 
 
+@pytest.mark.parametrize("rows", [in_virtual_time(), on_switches()])
 def test_answering_single_failures_alone_fails(rows: Rows) -> None:
     singles: Any = lambda row: {"redundancy": row["expected"]["singles_only"]}  # noqa: E731
     wrong = failed(fault_campaign.judge(spoilt(rows, None, singles)))
@@ -45,6 +56,19 @@ def test_failures_at_once_that_are_not_answered_fail(rows: Rows) -> None:
     alone = check_of(rows, GIVEN).rival
     assert alone is not None and 0 < alone < 0.7 * rows[0]["redundancy"]
     assert check_of(spoilt(rows, None, lambda _: {"redundancy": alone}), GIVEN).outcome == "fails"
+
+
+def test_on_switches_overlaps_that_are_not_answered_fail_at_every_rate() -> None:
+    rows = on_switches()
+    for rate, own in fault_campaign.by_rate(rows).items():
+        alone = check_of(own, GIVEN).rival
+        wrong = failed(fault_campaign.judge(spoilt(own, None, lambda _, alone=alone: {"redundancy": alone})))
+        assert f"{GIVEN}, {rate:g} failures" in wrong
+
+
+def test_on_switches_a_packet_that_fares_otherwise_fails() -> None:
+    rows = spoilt(on_switches(), 0, lambda _: {"failed": ["packets that fared otherwise"], "wrong_packets": 1})
+    assert "every prediction of the runs, 0.03" in failed(fault_campaign.judge(rows))
 
 
 def test_a_run_too_short_for_its_rate_cannot_tell(rows: Rows) -> None:
