@@ -52,7 +52,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "route": (
         Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
     ),
-    "ror": (Rule(options=("m", "der"), when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks"),),
+    "ror": (
+        Rule(options=("layers",), when=lambda a: "capillary" in (a.method or ["capillary"]), needs="--method capillary"),
+        Rule(options=("m", "der"), when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks"),),
     "demands": (
         Rule(options=("m", "der"), when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks"),
         Rule(options=("between",), when=lambda a: a.matrix in ("uniform", "gravity"), needs="--matrix uniform or gravity"),

@@ -30,6 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
     add("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
     add("--method", action="append", metavar="METHOD", help="how to split it (default capillary); may be repeated")
+    add("--layers", type=numbers.count, metavar="K", help="capillary: only the first K layers")
     add(
         "--tolerance", type=numbers.share, default=0.05, metavar="T", help="static tolerance, 0 <= T < 1 (default 0.05)"
     )
@@ -72,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("give --failure-s and --between-s together: how long a failure lasts, how far apart they are")
     methods = args.method or ["capillary"]
     names = {m: f"least-fec:{args.tolerance!r}" if m == "least-fec" else m for m in methods}
+    if args.layers is not None:
+        names |= {m: f"capillary:{args.layers}" for m in methods if m == "capillary"}
     for name in names.values():
         routing_method(name)  # a wrong method is reported before the network is read
     network = load_network(args.network)

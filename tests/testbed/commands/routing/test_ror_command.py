@@ -70,6 +70,13 @@ def test_labels_m_tolerance_and_der_stand_beside_every_ror(capsys: pytest.Captur
     assert words.replace("stratified", "random") in text
 
 
+def test_layers_of_a_route_are_rated_as_those_of_a_stream(capsys: pytest.CaptureFixture[str]) -> None:
+    _, one, _ = asked(capsys, *SWISS, "--layers", "1", "--json")
+    _, named, _ = asked(capsys, *SWISS, "--method", "capillary:1", "--json")
+    _, full, _ = asked(capsys, *SWISS, "--json")
+    assert one["ror"] == named["ror"] > full["ror"]
+
+
 def test_a_single_path_is_infinite_and_names_its_links(capsys: pytest.CaptureFixture[str]) -> None:
     code, document, _ = asked(capsys, *SWISS, "--method", "single", "--json")
     assert (code, document["ror"]) == (0, None)
