@@ -85,7 +85,7 @@ def test_the_table_names_links_layers_and_certificate(thesis: str, capsys: pytes
         (["--from", "s", "--to", "s"], "both 's'"),
         (["--from", "t", "--to", "s"], "no path leads from 't' to 's'"),
         (["--from", "s", "--to", "t", "--method", "fastest"], "choose one of single"),
-        (["--from", "s", "--to", "t", "--method", "ecmp", "--layers", "2"], "takes no layers"),
+        (["--from", "s", "--to", "t", "--method", "ecmp", "--layers", "2"], "for --method capillary"),
         (["--from", "s", "--to", "t", "--method", "disjoint:0"], "at least 1"),
         (["--from", "s", "--to", "t", "--method", "ecmp", "--certify"], "leave it out"),
     ],
