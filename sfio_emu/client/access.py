@@ -323,11 +323,18 @@ class Access:
         return seen
 
     def _settle(self, end: int, sizes: WrittenSizes) -> None:
-        """After a write up to `end`: where a subfile may be too short, let it grow."""
+        """After a write up to `end`: where a subfile may be too short, let it grow.
+
+        A write that extends the file by parts on several subfiles looks again: between its parts somebody may have truncated the
+        file to what it was, which no answer shows.
+        """
+        least = least_size(self.layout, sizes.before)
         if left_short(self.layout, end, sizes):
             self.fit(end)
+        elif least < end and len(sizes.before) > 1:
+            self.fit()
         else:
-            self.sizes = list(self.layout.subfile_sizes(max(end, least_size(self.layout, sizes.before))))
+            self.sizes = list(self.layout.subfile_sizes(max(end, least)))
 
     def _pieces(self, host: str, requests: Requests, *, merge: bool) -> Iterator[Piece]:
         for number in self.hosts[host]:

@@ -124,3 +124,35 @@ def test_a_truncation_that_is_late_on_one_node_leaves_one_file(tmp_path: Path) -
         assert fit_one_file(Layout(stripe_unit=5, subfiles=2), dict(enumerate(sizes))), sizes
         assert sizes[0] == 50, "the first node has what was written after the truncation"
         assert b.size() == len(b.pread(200, 0)) == sum(sizes)
+
+
+def test_a_write_that_is_late_on_one_node_leaves_one_file(tmp_path: Path) -> None:
+    """The first node has its part of a write, the other gets the rest only when the file was truncated to nothing, as it began."""
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(part: bytes, place: int) -> bytes:
+        if held.is_set():
+            assert go_on.wait(20)
+        return part
+
+    with (
+        listener(tmp_path, "p1") as (_, first),
+        listener(tmp_path, "p2") as (_, second),
+        proxy(second["p2"], hold) as late,
+    ):
+        slow = session_of(first, {"p2": late}, timeout_s=20)
+        a = StripedFile.open("p1/x;p2/x", 5, session=slow)
+        b = StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second))
+        a.truncate(0)
+        held.set()
+        writing = threading.Thread(target=a.pwrite, args=(b"A" * 40, 0))
+        writing.start()
+        while (tmp_path / "p1/x").stat().st_size < 20:
+            time.sleep(0.01)
+        b.truncate(0)
+        go_on.set()
+        writing.join()
+        slow.close()
+        sizes = [(tmp_path / host / "x").stat().st_size for host in ("p1", "p2")]
+        assert fit_one_file(Layout(stripe_unit=5, subfiles=2), dict(enumerate(sizes))), sizes
+        assert b.size() == len(b.pread(200, 0)) == sum(sizes)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.signals import heed_signals
+
 SWISS = ("swiss-t1", "--from", "s1", "--to", "s6")
 LONG = {
     "stream": ("stream", *SWISS, "--fabric", "simulator", "--faults", "none", "--duration", "20000"),
@@ -36,7 +38,8 @@ def alive(group: int) -> list[str]:
 
 
 def interrupted(words: tuple[str, ...], folder: Path, after_s: float) -> tuple[int, str, list[str]]:
-    """Exit code, stderr and what is left of a command whose process group gets SIGINT, as from a terminal."""
+    """Exit code, stderr (but for what says that something is compiled) and what is left of a command whose process group gets
+    SIGINT, as from a terminal."""
     child = subprocess.Popen(
         [sys.executable, "-m", "testbed.cli", *words],
         stdin=subprocess.DEVNULL,
@@ -44,6 +47,7 @@ def interrupted(words: tuple[str, ...], folder: Path, after_s: float) -> tuple[i
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_signals,
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
     )
@@ -57,7 +61,8 @@ def interrupted(words: tuple[str, ...], folder: Path, after_s: float) -> tuple[i
     until = time.monotonic() + 5
     while alive(child.pid) and time.monotonic() < until:
         time.sleep(0.1)
-    return child.returncode, said, alive(child.pid)
+    lines = [line for line in said.splitlines(keepends=True) if not line.startswith("testbed: compil")]
+    return child.returncode, "".join(lines), alive(child.pid)
 
 
 @pytest.mark.parametrize("after_s", [1.0, 5.0])

@@ -32,6 +32,8 @@ PORT = 5000
 NETWORKS = {
     "swiss-t1": [("s1", "s6"), ("t0", "r31"), ("t5", "r14")],
     "two-switch": [("t1", "r5"), ("t5", "r1")],
+    "three-switch": [("t1", "r2")],
+    "shared-fibre": [("A", "B"), ("C", "D")],
     "crossbar": [("t0", "r7"), ("t3", "r3")],
     "optical-cloud": [("h1", "h14"), ("x2", "x9")],
     "manet:nodes=30,seed=3": [("h0", "h29"), ("n3", "n20")],
@@ -44,7 +46,7 @@ NETWORKS = {
     "capillary-layers:graph=1": [("s", "t")],
     "bottleneck-hunt": [("s", "t")],
 }
-ONE_WAY = ("capillary-layers:graph=1", "bottleneck-hunt")
+ONE_WAY = ("three-switch", "capillary-layers:graph=1", "bottleneck-hunt")
 """Drawn from one end to the other: no report gets back over them."""
 METHODS = ("capillary", "ecmp", "disjoint:2", "max-flow", "single")
 CASES = [(name, *pair) for name, pairs in NETWORKS.items() for pair in pairs]

@@ -157,7 +157,7 @@ def test_what_is_left_is_estimated_from_stored_seconds(
 
 
 def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, theirs: dict[str, str]) -> None:
-    words = command("--only", "slow", "--hours", "0.0005", "--json")
+    words = command("--only", "slow", "--hours", "0.0001", "--json")
     done = subprocess.run(words, cwd=tmp_path, env=theirs, capture_output=True, text=True)
     assert done.returncode == 4 and document(done)["slow"]["state"] in ("unfinished", "not run")
 
