@@ -8,6 +8,7 @@ import importlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -96,6 +97,11 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
     return parser, subparsers
 
 
+CLEAN_UP_S = 8.0
+"""For so long after a Ctrl-C another one is ignored."""
+_INTERRUPTED_AT = [-CLEAN_UP_S]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (0 passed, 1 failed, 2 bad input, 3 machine lacks something, 4 run invalid)."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -109,16 +115,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _end_now(code: int) -> NoReturn:
     """End with the code: Python itself would kill the process by SIGINT where that once came while code in a text ran (an import
-    of named tuples), although it was handled."""
+    of named tuples), although it was handled. What libraries cannot put in order at such an end is not worth a word."""
+    sys.unraisablehook = lambda _: None
     atexit._run_exitfuncs()
     sys.stderr.flush()
     os._exit(code)
 
 
-def _interrupt_once(_number: int, _frame: object) -> NoReturn:
-    """Ctrl-C ends the command; a second one must not cut short the clean-up that the first one began."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise KeyboardInterrupt
+def _interrupt_once(_number: int, _frame: object) -> None:
+    """Ctrl-C ends the command; one soon after it must not cut short the clean-up that the first one began. A later one counts
+    again: Python drops an exception that comes up inside a finalizer, and the command would go on for ever."""
+    now = time.monotonic()
+    if now - _INTERRUPTED_AT[-1] > CLEAN_UP_S:
+        _INTERRUPTED_AT.append(now)
+        raise KeyboardInterrupt
 
 
 def _run(words: list[str]) -> int:

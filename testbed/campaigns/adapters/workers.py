@@ -35,7 +35,7 @@ def dask_client(workers: int, scheduler: str | None) -> Iterator[Client]:
         with (
             children_without_interrupts(),
             LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+                n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
             ) as cluster,
             Client(cluster) as client,
         ):

@@ -37,6 +37,17 @@ def alive(group: int) -> list[str]:
     return found
 
 
+def _said_when_interrupted(child: subprocess.Popen[str]) -> str:
+    """What it says; who is not heard within 20 s presses Ctrl-C again."""
+    for _ in range(3):
+        os.killpg(child.pid, signal.SIGINT)
+        try:
+            return child.communicate(timeout=20)[1]
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError("three times Ctrl-C, and it goes on")
+
+
 def interrupted(words: tuple[str, ...], folder: Path, after_s: float) -> tuple[int, str, list[str]]:
     """Exit code, stderr (but for what says that something is compiled) and what is left of a command whose process group gets
     SIGINT, as from a terminal."""
@@ -52,9 +63,8 @@ def interrupted(words: tuple[str, ...], folder: Path, after_s: float) -> tuple[i
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
     )
     time.sleep(after_s)
-    os.killpg(child.pid, signal.SIGINT)
     try:
-        _, said = child.communicate(timeout=60)
+        said = _said_when_interrupted(child)
     finally:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
