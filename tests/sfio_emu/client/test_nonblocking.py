@@ -62,12 +62,16 @@ def test_later_requests_win_and_those_that_wait_together_go_together(tmp_path: P
 
         session.connections.carry = counted  # type: ignore[method-assign]
         file = StripedFile.open("p1/a;p2/a", 7, session=session)
+        looks: list[list[int]] = []
+        ask_sizes = file._access.ask_sizes
+        file._access.ask_sizes = lambda: looks.append(ask_sizes()) or looks[-1]  # type: ignore[method-assign,func-returns-value]
         carried.clear()
         with session.guard:  # as if a long call were under way
             requests = [file.ipwrite(bytes([n]) * 50, n) for n in range(30)]
             assert not any(request.test() for request in requests)
         wait_all(requests)
-        assert len(carried) <= 3  # the first may have been on its way alone; one by one they would be 30
+        assert len(looks) <= len(carried) // 2  # at most one look at the sizes after a transfer that extends the file
+        assert len(carried) - len(looks) <= 3  # the first may have been on its way alone; one by one they would be 30
         assert file.pread(79, 0) == bytes(range(30)) + bytes([29]) * 49
 
 
