@@ -12,6 +12,7 @@ from experiments.liquid.swiss_t1_traffic import (
     OTHER,
     THIRD,
     Row,
+    draw_times,
     figure_of,
     node_axis,
     pattern_points,
@@ -128,20 +129,12 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Time against pattern; hollow where no liquid schedule came within the limit."""
     figure, axes = figure_of()
     for method in METHODS:
-        colour, mark, label = LOOKS[method]
-        for solved in (True, False):
-            at = [k for k, row in enumerate(rows) if row[f"{method}_liquid"] is solved]
-            axes.plot(
-                at, [rows[k][f"{method}_s"] for k in at], mark, markersize=3.4, color=colour,
-                markerfacecolor=colour if solved else "none", label=label if solved else None,
-            )  # fmt: skip
+        draw_times(axes, rows, method, LOOKS[method])
     limit = rows[0]["limits_s"]["milp"]
     axes.axhline(
         limit, color="#555d66", linestyle="--", linewidth=0.9, label=f"limit of MILP {limit:g} s (hollow: not liquid)"
     )
     axes.axhline(SOON_S, color="#555d66", linestyle=":", linewidth=0.9, label="thesis: 97 % of patterns below 0.1 s")
-    axes.set_yscale("log")
-    axes.set_ylabel("processor time to a liquid schedule (s)")
     axes.set_title("Computing time against integer programming (Figure 65)")
     axes.legend(fontsize=8)
     node_axis(axes, rows)

@@ -18,6 +18,7 @@ from experiments.liquid.swiss_t1_traffic import (
     OTHER,
     THIRD,
     Row,
+    draw_times,
     figure_of,
     node_axis,
     pattern_points,
@@ -135,15 +136,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Time against pattern; hollow where none was found within the limit."""
     figure, axes = figure_of()
     for choice, (colour, mark, label) in LOOKS.items():
-        for solved in (True, False):
-            at = [k for k, row in enumerate(rows) if row[f"{choice}_liquid"] is solved]
-            axes.plot(
-                at, [rows[k][f"{choice}_s"] for k in at], mark, markersize=3.4, color=colour,
-                markerfacecolor=colour if solved else "none",
-                label=f"{label}: {_solved(rows, choice)} of {len(rows)}" if solved else None,
-            )  # fmt: skip
-    axes.set_yscale("log")
-    axes.set_ylabel("processor time to a liquid schedule (s)")
+        draw_times(axes, rows, choice, (colour, mark, f"{label}: {_solved(rows, choice)} of {len(rows)}"))
     axes.set_title("What the restrictions of the choice buy (equations 11 to 13; hollow: none within the limit)")
     axes.legend(fontsize=8)
     node_axis(axes, rows)

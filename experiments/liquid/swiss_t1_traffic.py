@@ -47,6 +47,19 @@ def node_axis(axes: Any, rows: Sequence[Row]) -> None:
     axes.set_xlim(-1, len(rows))
 
 
+def draw_times(axes: Any, rows: Sequence[Row], name: str, look: tuple[str, str, str]) -> None:
+    """Times (rows' ``name_s``, s) against pattern, in a look of colour, mark and label; hollow where ``name_liquid`` is False."""
+    colour, mark, label = look
+    for solved in (True, False):
+        at = [k for k, row in enumerate(rows) if row[f"{name}_liquid"] is solved]
+        axes.plot(
+            at, [rows[k][f"{name}_s"] for k in at], mark, markersize=3.4, color=colour,
+            markerfacecolor=colour if solved else "none", label=label if solved else None,
+        )  # fmt: skip
+    axes.set_yscale("log")
+    axes.set_ylabel("processor time to a liquid schedule (s)")
+
+
 def figure_of() -> tuple[Any, Any]:
     """A figure with one set of axes."""
     from matplotlib.figure import Figure

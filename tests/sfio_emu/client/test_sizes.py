@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -93,8 +96,27 @@ def test_writes_beside_truncations_leave_the_subfiles_of_one_file(tmp_path: Path
             assert fit_one_file(Layout(stripe_unit=5, subfiles=2), sizes), sizes
 
 
-def test_a_truncation_that_is_late_on_one_node_leaves_one_file(tmp_path: Path) -> None:
-    """The first node has shortened its subfile, the other hears of it only when somebody has written to both."""
+class LateNode(NamedTuple):
+    """Two openings of one file over two nodes; what the first sends to the second node waits from `held` to `go_on`."""
+
+    late: StripedFile
+    prompt: StripedFile
+    held: threading.Event
+    go_on: threading.Event
+
+    def finish(self, call: threading.Thread, folder: Path) -> list[int]:
+        """Let the late call end; the sizes of the subfiles, which must be those of one file."""
+        self.go_on.set()
+        call.join()
+        self.late.session.close()
+        sizes = [(folder / host / "x").stat().st_size for host in ("p1", "p2")]
+        assert fit_one_file(Layout(stripe_unit=5, subfiles=2), dict(enumerate(sizes))), sizes
+        assert self.prompt.size() == len(self.prompt.pread(200, 0)) == sum(sizes)
+        return sizes
+
+
+@contextmanager
+def late_node(folder: Path) -> Iterator[LateNode]:
     held, go_on = threading.Event(), threading.Event()
 
     def hold(part: bytes, place: int) -> bytes:
@@ -103,56 +125,36 @@ def test_a_truncation_that_is_late_on_one_node_leaves_one_file(tmp_path: Path) -
         return part
 
     with (
-        listener(tmp_path, "p1") as (_, first),
-        listener(tmp_path, "p2") as (_, second),
+        listener(folder, "p1") as (_, first),
+        listener(folder, "p2") as (_, second),
         proxy(second["p2"], hold) as late,
     ):
-        slow = session_of(first, {"p2": late}, timeout_s=20)
-        a = StripedFile.open("p1/x;p2/x", 5, session=slow)
-        b = StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second))
-        b.pwrite(bytes(100), 0)
-        held.set()
-        truncating = threading.Thread(target=a.truncate, args=(0,))
+        sessions = session_of(first, {"p2": late}, timeout_s=20), session_of(first, second)
+        yield LateNode(*(StripedFile.open("p1/x;p2/x", 5, session=session) for session in sessions), held, go_on)
+
+
+def test_a_truncation_that_is_late_on_one_node_leaves_one_file(tmp_path: Path) -> None:
+    """The first node has shortened its subfile, the other hears of it only when somebody has written to both."""
+    with late_node(tmp_path) as node:
+        node.prompt.pwrite(bytes(100), 0)
+        node.held.set()
+        truncating = threading.Thread(target=node.late.truncate, args=(0,))
         truncating.start()
         while (tmp_path / "p1/x").stat().st_size:
             time.sleep(0.01)
-        b.pwrite(b"B" * 100, 0)
-        go_on.set()
-        truncating.join()
-        slow.close()
-        sizes = [(tmp_path / host / "x").stat().st_size for host in ("p1", "p2")]
-        assert fit_one_file(Layout(stripe_unit=5, subfiles=2), dict(enumerate(sizes))), sizes
+        node.prompt.pwrite(b"B" * 100, 0)
+        sizes = node.finish(truncating, tmp_path)
         assert sizes[0] == 50, "the first node has what was written after the truncation"
-        assert b.size() == len(b.pread(200, 0)) == sum(sizes)
 
 
 def test_a_write_that_is_late_on_one_node_leaves_one_file(tmp_path: Path) -> None:
     """The first node has its part of a write, the other gets the rest only when the file was truncated to nothing, as it began."""
-    held, go_on = threading.Event(), threading.Event()
-
-    def hold(part: bytes, place: int) -> bytes:
-        if held.is_set():
-            assert go_on.wait(20)
-        return part
-
-    with (
-        listener(tmp_path, "p1") as (_, first),
-        listener(tmp_path, "p2") as (_, second),
-        proxy(second["p2"], hold) as late,
-    ):
-        slow = session_of(first, {"p2": late}, timeout_s=20)
-        a = StripedFile.open("p1/x;p2/x", 5, session=slow)
-        b = StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second))
-        a.truncate(0)
-        held.set()
-        writing = threading.Thread(target=a.pwrite, args=(b"A" * 40, 0))
+    with late_node(tmp_path) as node:
+        node.late.truncate(0)
+        node.held.set()
+        writing = threading.Thread(target=node.late.pwrite, args=(b"A" * 40, 0))
         writing.start()
         while (tmp_path / "p1/x").stat().st_size < 20:
             time.sleep(0.01)
-        b.truncate(0)
-        go_on.set()
-        writing.join()
-        slow.close()
-        sizes = [(tmp_path / host / "x").stat().st_size for host in ("p1", "p2")]
-        assert fit_one_file(Layout(stripe_unit=5, subfiles=2), dict(enumerate(sizes))), sizes
-        assert b.size() == len(b.pread(200, 0)) == sum(sizes)
+        node.prompt.truncate(0)
+        node.finish(writing, tmp_path)
