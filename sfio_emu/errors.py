@@ -9,7 +9,10 @@ from typing import SupportsIndex
 
 
 class SfioError(Exception):
-    """Root of the errors of this package."""
+    """Root of the errors of this package. Its text is one line, whatever names and values are in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
 
 
 class UsageError(SfioError, ValueError):

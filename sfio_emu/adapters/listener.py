@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from sfio_emu import wire
+from sfio_emu.adapters.command_line import OneLineParser
 from sfio_emu.adapters.key_files import key_from_environment, read_key
 from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MESSAGE_BYTES, Client, Limits
 from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
@@ -344,14 +345,14 @@ def _size(text: str, *, most: int = wire.MAX_LIMIT) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m sfio_emu.adapters.listener", description=__doc__)
+    parser = OneLineParser(prog="python -m sfio_emu.adapters.listener", description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help="directory of the subfiles; no path leaves it")
     parser.add_argument("--listen", type=_parse_listen, action="append", required=True, metavar="[NAME@]HOST:PORT",
                         help="address to serve; with a name its files lie in ROOT/NAME; port 0: any free one")  # fmt: skip
     parser.add_argument("--memory", type=partial(_size, most=2**62), default=DEFAULT_MEMORY_BYTES, metavar="BYTES",
                         help="bound of the buffers of all messages together (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--message", type=_size, default=DEFAULT_MESSAGE_BYTES, metavar="BYTES",
-                        help="largest message (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--message", type=_size, metavar="BYTES",
+                        help=f"largest message (default: {DEFAULT_MESSAGE_BYTES}, or --memory where that is less)")  # fmt: skip
     parser.add_argument("--no-sieve", dest="sieve", action="store_false",
                         help="move each run by a call of its own, also many small ones near one another")  # fmt: skip
     key = parser.add_mutually_exclusive_group()
@@ -384,14 +385,19 @@ def _is_loopback(address: str) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until killed; one line "listening [NAME@]HOST:PORT" on stdout for each address when all are ready."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if (options.message or 0) > options.memory:
+        parser.error(
+            f"--message {options.message} does not fit into --memory {options.memory}: make one larger or smaller"
+        )
     _raise_descriptors()
     try:
         key = _key_of(options)
         sockets = [
             (open_listening_socket(address, port), options.root / name) for name, address, port in options.listen
         ]
-        limits = Limits.of_process(options.memory, options.message)
+        limits = Limits.of_process(options.memory, options.message or DEFAULT_MESSAGE_BYTES)
         listener = Listener(sockets, sieve=options.sieve, key=key, limits=limits)
     except (OSError, ValueError) as fault:
         print(f"the listener cannot start: {fault}", file=sys.stderr)

@@ -3,10 +3,10 @@ died while it appended. `python -m sfio_emu.adapters.repair NAME [--cut | --fill
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
+from sfio_emu.adapters.command_line import OneLineParser
 from sfio_emu.client.catalogue import mstat
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
@@ -41,7 +41,7 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 0 whole, 1 not whole, 2 what cannot be asked or changed."""
-    parser = argparse.ArgumentParser(prog="python -m sfio_emu.adapters.repair", description=__doc__)
+    parser = OneLineParser(prog="python -m sfio_emu.adapters.repair", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="the file: 'host/path;host/path'")
     parser.add_argument("--stripe-unit", type=int, metavar="BYTES", help="where none is stored with the file")
     ways = parser.add_mutually_exclusive_group()

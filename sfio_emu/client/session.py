@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar
@@ -316,8 +316,11 @@ class Session:
 
 
 def _plain(value: object) -> int | str:
-    """What JSON does not know, such as the numbers of numpy."""
-    return operator.index(value) if isinstance(value, SupportsIndex) else repr(value)
+    """What JSON does not know, such as the numbers of numpy (and its arrays, which only look like numbers)."""
+    with suppress(TypeError):
+        if isinstance(value, SupportsIndex):
+            return operator.index(value)
+    return repr(value)
 
 
 __all__ = ["Link", "Session"]

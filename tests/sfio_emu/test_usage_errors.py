@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sfio_emu import (
+    RemoteFailure,
     Session,
     Settings,
     StripedFile,
@@ -43,7 +44,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         use(None)
 
 
-@pytest.mark.parametrize("unit", [5.0, None, float("nan"), "5", True, 2**70, 0])
+@pytest.mark.parametrize("unit", [5.0, None, float("nan"), "5", True, 2**70, 0, np.array([5])])
 def test_a_stripe_unit_is_a_whole_number(file: Any, unit: Any) -> None:
     with pytest.raises(UsageError, match=r"the stripe unit is .*: give a whole number from 1"):
         mopen("p1/b", unit)
@@ -188,6 +189,7 @@ def test_addresses_and_time_outs_are_checked() -> None:
         (["--message", "100"], "argument --message: '100' is no size that can be: give bytes, 4096 to 268435456"),
         (["--message", "1e9"], "argument --message: '1e9' is no size"),
         (["--memory", "-5"], "argument --memory"),
+        (["--memory", "100000", "--message", "200000"], "--message 200000 does not fit into --memory 100000"),
     ],
 )
 def test_the_option_that_is_wrong_is_named(
@@ -196,4 +198,15 @@ def test_the_option_that_is_wrong_is_named(
     with pytest.raises(SystemExit) as caught:
         listener_main(["--root", str(tmp_path), "--listen", "p1@127.0.0.1:0", *options])
     assert caught.value.code == 2
-    assert said in capsys.readouterr().err.splitlines()[-1]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_a_message_is_one_line_whatever_is_in_it(file: Any) -> None:
+    for name in ("p1/two\nlines", "p1/\x1b[31mred", "p1/\udcff"):
+        with pytest.raises(RemoteFailure) as caught:
+            StripedFile.open(name, 5, mode="r", session=file.session)
+        assert str(caught.value).isprintable()
+    with pytest.raises(UsageError) as refused:
+        mopen("p1/b", np.array([[1, 2], [3, 4]]))
+    assert str(refused.value).isprintable()
