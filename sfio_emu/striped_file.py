@@ -17,13 +17,12 @@ from sfio_emu import bodies
 from sfio_emu.bodies import OpenFlag, StoredLayout
 from sfio_emu.client.access import NO_END, Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
-from sfio_emu.client.catalogue import path_message
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, begin
 from sfio_emu.client.session import Session
 from sfio_emu.client.sizes import least_size
-from sfio_emu.client.subfile_requests import stat_subfile, store_layout, sync_subfiles
+from sfio_emu.client.subfile_requests import store_layout, sync_subfiles, unmake_subfile
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.pieces import Bytes
 from sfio_emu.layout.requests import Requests, make_requests
@@ -174,11 +173,10 @@ class StripedFile(io.RawIOBase):
 
     def _give_up(self) -> None:
         """Leave nothing of an opening that failed: what was made by it, and is empty, goes. The error on its way says more."""
-        self._release()
         for subfile in self._made:
             with suppress(SfioError):
-                if not stat_subfile(self.session, subfile).size:
-                    self.session.ask({subfile.host: [path_message(Kind.UNLINK, subfile)]})
+                unmake_subfile(self.session, subfile, read_only=self._access.read_only)
+        self._release()
 
     def _release(self) -> SfioError | None:
         """Close the subfiles when all requests are done, going on after a fault; the first fault, or None."""

@@ -83,6 +83,7 @@ class Kind(IntEnum):
     RENAME = 14
     SYNC = 15
     LAYOUT = 16
+    UNMAKE = 17
     DONE = 0x80
     FAILED = 0x81
     REFUSED = 0x82

@@ -56,6 +56,7 @@ class RootedSubfiles:
         self._open_files = open_files or OpenFiles(2**31)
         self._paths: dict[int, str] = {}
         self._placed: set[int] = set()  # files whose folders are on the medium
+        self._made: dict[int, list[str]] = {}  # files that an OPEN made, and the folders that it made for them
 
     def dispose(self) -> None:
         """Close the root itself, for another listener to serve."""
@@ -74,12 +75,18 @@ class RootedSubfiles:
     def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]:
         """A descriptor of the subfile, and whether it (with its directories) was made now."""
         way = os.O_RDONLY if flags & OpenFlag.READ_ONLY else os.O_RDWR
-        with self._counted("open"), self._parent(path, create=bool(flags & OpenFlag.CREATE)) as (parent, name):
+        made: list[str] = []
+        with (
+            self._counted("open"),
+            self._parent(path, create=bool(flags & OpenFlag.CREATE), made=made) as (parent, name),
+        ):
             if self._open_files.count >= self._open_files.most:
                 raise OSError(errno.ENFILE, "too many files are open for all clients together")
             file, created = _open_or_make(parent, name, way | PLAIN, flags)
             self._refuse_special(file)
         self._paths[file] = path
+        if created:
+            self._made[file] = made
         self._open_files.count += 1
         return file, created
 
@@ -93,6 +100,19 @@ class RootedSubfiles:
                 _forget_layout(file)
             finally:
                 os.close(file)
+
+    def unmake(self, file: int) -> None:
+        """Delete again a file that an opening made, with the folders it made, as far as all are empty still: else nothing."""
+        folders = self._made.pop(file, None)
+        if folders is None:
+            return
+        with self._counted("unlink"), self._parent(self._paths[file], create=False) as (parent, name):
+            found, there = os.fstat(file), os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if found.st_size or (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino):
+                return
+            os.unlink(name, dir_fd=parent)
+        for folder in reversed(folders):
+            self._remove_empty(folder)
 
     def unlink(self, path: str) -> None:
         """Delete a plain file; anything else stays."""
@@ -143,6 +163,7 @@ class RootedSubfiles:
         if self._paths.pop(file, None) is not None:
             self._open_files.count -= 1
         self._placed.discard(file)
+        self._made.pop(file, None)
         with self._counted("close"):
             os.close(file)
 
@@ -217,12 +238,13 @@ class RootedSubfiles:
             raise self._failure(call, fault) from fault
 
     @contextmanager
-    def _parent(self, path: str, *, create: bool) -> Iterator[tuple[int, str]]:
-        """The directory of the subfile and the last part of the path. Directories made on the way go again after a fault."""
+    def _parent(self, path: str, *, create: bool, made: list[str] | None = None) -> Iterator[tuple[int, str]]:
+        """The directory of the subfile and the last part of the path. Directories made on the way go again after a fault, and
+        are noted in `made`."""
         way, _, name = path.rpartition("/")
         if name in ("", ".", ".."):
             raise PermissionError(errno.EACCES, "a path that leaves the root")
-        made: list[str] = []
+        made = [] if made is None else made
         try:
             with self._directory(way, made if create else None) as here:
                 yield here, name

@@ -63,6 +63,12 @@ def store_layout(session: Session, subfile: SubfileName, layout: StoredLayout) -
     _ask(session, subfile, Kind.LAYOUT, body)
 
 
+def unmake_subfile(session: Session, subfile: SubfileName, *, read_only: bool) -> None:
+    """Delete an open subfile that its opening made, with the folders made for it, as far as all are empty still."""
+    handle = session.handle(subfile, read_only=read_only)
+    _ask(session, subfile, Kind.UNMAKE, bodies.HANDLE.pack(handle))
+
+
 def sync_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
     """Bring open subfiles to the medium, on all I/O nodes at once: what was written before, by whomever, survives a power cut."""
     messages: dict[str, list[Message]] = {}
@@ -83,4 +89,4 @@ def _ask(
     session.ask({subfile.host: [Message(kind, body, finish=finish, path=lambda _: subfile.path)]})
 
 
-__all__ = ["list_folder", "rename_subfile", "stat_subfile", "store_layout", "sync_subfiles"]
+__all__ = ["list_folder", "rename_subfile", "stat_subfile", "store_layout", "sync_subfiles", "unmake_subfile"]

@@ -48,6 +48,7 @@ class Subfiles(Protocol):
 
     def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]: ...
     def close(self, file: int) -> None: ...
+    def unmake(self, file: int) -> None: ...
     def create(self, path: str) -> None: ...
     def unlink(self, path: str) -> None: ...
     def rename(self, source: str, target: str, *, replace: bool) -> None: ...
@@ -120,7 +121,7 @@ class Operations:
             Kind.OPEN: self._open, Kind.CLOSE: self._close, Kind.CREATE: self._create,
             Kind.UNLINK: self._unlink, Kind.RESIZE: self._resize, Kind.SIZE: self._size, Kind.WRITE: self._write,
             Kind.READ: self._read, Kind.ERRORS: self._errors, Kind.STAT: self._stat, Kind.LIST: self._list,
-            Kind.RENAME: self._rename, Kind.SYNC: self._sync, Kind.LAYOUT: self._layout,
+            Kind.RENAME: self._rename, Kind.SYNC: self._sync, Kind.LAYOUT: self._layout, Kind.UNMAKE: self._unmake,
         }  # fmt: skip
 
     def execute(self, request: Request) -> Answer:
@@ -215,6 +216,11 @@ class Operations:
         file = self._file(handle)
         del self._files[handle]
         self._subfiles.close(file)
+        return Answer()
+
+    def _unmake(self, request: Request) -> Answer:
+        (handle,) = bodies.unpack(bodies.HANDLE, request.body)
+        self._subfiles.unmake(self._file(handle))
         return Answer()
 
     def _create(self, request: Request) -> Answer:

@@ -64,10 +64,15 @@ def test_exclusive_opening_succeeds_once_and_leaves_nothing_of_a_refusal(opened:
 
 
 def test_a_refused_opening_deletes_what_it_made(opened: Open, tmp_path: Path) -> None:
+    """Also the folders on another host than the one that refused, but none that somebody else has put something into."""
     (tmp_path / "p2" / "deep").write_text("a file, where a folder is wanted")
     with failure(errno.ENOTDIR, "p2"):
         opened()
     assert not (tmp_path / "p1" / "a").exists()
+    (tmp_path / "p1" / "there").mkdir()
+    with failure(errno.ENOTDIR, "p2"):
+        opened(name="p1/there/new/deeper/a;p2/deep/b")
+    assert list((tmp_path / "p1").rglob("*")) == [tmp_path / "p1" / "there"]
 
 
 def test_a_session_has_a_file_open_for_reading_and_for_writing(opened: Open) -> None:

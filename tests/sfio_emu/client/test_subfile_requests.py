@@ -13,7 +13,14 @@ import pytest
 from sfio_emu import RemoteFailure, Session, StripedFile, UsageError
 from sfio_emu.bodies import OpenFlag, StoredLayout
 from sfio_emu.client.catalogue import path_message
-from sfio_emu.client.subfile_requests import list_folder, rename_subfile, stat_subfile, store_layout, sync_subfiles
+from sfio_emu.client.subfile_requests import (
+    list_folder,
+    rename_subfile,
+    stat_subfile,
+    store_layout,
+    sync_subfiles,
+    unmake_subfile,
+)
 from sfio_emu.names import SubfileName
 from sfio_emu.wire import Kind
 from tests.helpers.listeners import listener, session_of
@@ -60,6 +67,26 @@ def test_a_refused_open_leaves_no_folders(session: Session, tmp_path: Path) -> N
     with failed_with(errno.ENAMETOOLONG):  # type: ignore[attr-defined]
         session.open(SubfileName(host="p1", path="new/deeper/" + "x" * 300))
     assert list((tmp_path / "p1").iterdir()) == []
+
+
+def test_what_an_opening_made_goes_again_unless_it_is_used(session: Session, tmp_path: Path) -> None:
+    root = tmp_path / "p1"
+    for path in ("new/one/a", "new/two/b", "c"):
+        session.open(SubfileName(host="p1", path=path))
+    (root / "new/two/beside").touch()
+    for path in ("new/one/a", "new/two/b"):
+        unmake_subfile(session, SubfileName(host="p1", path=path), read_only=False)
+    assert sorted(root.rglob("*")) == [root / "c", root / "new", root / "new/two", root / "new/two/beside"]
+    (root / "c").write_bytes(b"somebody wrote into it")
+    unmake_subfile(session, SubfileName(host="p1", path="c"), read_only=False)
+    (root / "old").touch()
+    session.open(SubfileName(host="p1", path="old"))
+    unmake_subfile(session, SubfileName(host="p1", path="old"), read_only=False)
+    session.open(A)
+    (root / "a").unlink()
+    (root / "a").touch()
+    unmake_subfile(session, A, read_only=False)
+    assert (root / "c").exists() and (root / "old").exists() and (root / "a").exists(), "used, older, another file"
 
 
 def test_stat_and_list_and_rename(session: Session, tmp_path: Path) -> None:
