@@ -58,14 +58,14 @@ def show_verdict(verdict: Verdict, directory: Path) -> None:
 
 def show_checks(verdict: Verdict) -> None:
     """Every check on a line of its own, then the verdict."""
-    from testbed.report.wording import OUTCOMES, check_words
+    from testbed.report.wording import OUTCOMES, check_words, state_of
 
     for check in verdict.checks:
         words = check_words(check)
         print(f"{OUTCOMES[check.outcome]}: {check.name}" + (f"; {words}" if words else ""))
     for note in verdict.notes:
         print(f"note: {note}")
-    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
+    state = state_of(verdict).replace("-", " ") + (f": {verdict.invalid}" if verdict.invalid is not None else "")
     print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
 
 

@@ -8,9 +8,10 @@ from pathlib import PurePath
 from typing import Literal
 
 from testbed.model.run_records import Manifest
-from testbed.model.verdict import Verdict
+from testbed.model.verdict import Outcome, Verdict
 
 RunState = Literal["passed", "failed", "cannot-tell", "invalid", "unfinished"]
+STATES: dict[Outcome, RunState] = {"holds": "passed", "fails": "failed", "cannot-tell": "cannot-tell"}
 SIZES = ("quick", "own options", "full")
 
 
@@ -40,9 +41,7 @@ class StoredRun:
             return "unfinished"
         if self.verdict.invalid is not None:
             return "invalid"
-        if self.verdict.passed:
-            return "passed"
-        return "failed" if any(c.outcome == "fails" for c in self.verdict.checks) else "cannot-tell"
+        return STATES[self.verdict.outcome]
 
 
 def spokesman(runs: Iterable[StoredRun]) -> StoredRun | None:

@@ -112,6 +112,15 @@ class Verdict:
         return self.invalid is None and bool(self.checks) and all(c.passed for c in self.checks)
 
     @property
+    def outcome(self) -> Outcome:
+        """That of all checks together, whether or not the run is valid: fails where one fails or there is none, else cannot tell where
+        one cannot, else holds."""
+        outcomes = {check.outcome for check in self.checks}
+        if "fails" in outcomes or not outcomes:
+            return "fails"
+        return "cannot-tell" if "cannot-tell" in outcomes else "holds"
+
+    @property
     def exit_code(self) -> int:
         """0 passed, 1 failed, 4 invalid."""
         return 4 if self.invalid is not None else 0 if self.passed else 1

@@ -27,7 +27,7 @@ def build_page(run: LoadedRun) -> str:
     """The whole page as text. Deterministic: the same records give the same page. Cost: linear in links and bins."""
     manifest = run.manifest
     title = f"{manifest.name} {manifest.run}".strip() or "run"
-    head = page_head(f"{state_of(run.verdict).capitalize()}: {title}")
+    head = page_head(f"{state_of(run.verdict).replace('-', ' ').capitalize()}: {title}")
     body = tag(
         "body",
         _header(run),

@@ -7,6 +7,7 @@ from typing import Any
 
 from testbed.model.code_words import stream_code_words
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
+from testbed.model.stored_runs import RunState
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.axes import NOTHING, half_width, milliseconds, percent, plain
 from testbed.report.drawing.colours import LAYER_STEPS, layer_class
@@ -16,8 +17,8 @@ from testbed.report.drawing.timeline_svg import timeline_figure
 from testbed.report.markup import Markup, join, tag
 from testbed.report.wording import (
     MARKS,
+    OUTCOME_CLASSES,
     OUTCOME_MARKS,
-    State,
     accused,
     beside,
     counted,
@@ -58,10 +59,12 @@ def session_section(part: SessionRun) -> Markup:
     )
 
 
-def badge(state: State, *, small: bool = False) -> Markup:
+def badge(state: RunState, *, small: bool = False) -> Markup:
     """The verdict in a word with its mark."""
     mark = tag("span", MARKS[state], aria_hidden="true")
-    return tag("span", mark, state.capitalize(), class_=f"badge-word {state}" + (" small" if small else ""))
+    return tag(
+        "span", mark, state.replace("-", " ").capitalize(), class_=f"badge-word {state}" + (" small" if small else "")
+    )
 
 
 def scrolling(table: Markup, label: str) -> Markup:
@@ -382,7 +385,7 @@ def _check_table(checks: Sequence[Check]) -> Markup:
     rows = [
         tag(
             "tr",
-            tag("td", OUTCOME_MARKS[check.outcome], class_="ok" if check.passed else "no"),
+            tag("td", OUTCOME_MARKS[check.outcome], class_=OUTCOME_CLASSES[check.outcome]),
             tag("td", check.name),
             [
                 tag("td", plain(v, 5), class_="n")

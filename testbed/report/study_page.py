@@ -24,7 +24,7 @@ def build_study_page(
 ) -> str:
     """The whole page as text. ``figures``: name -> SVG document. Deterministic: the same records give the same page."""
     state = state_of(verdict)
-    head = page_head(f"{state.capitalize()}: {manifest.name} {manifest.run}".strip())
+    head = page_head(f"{state.replace('-', ' ').capitalize()}: {manifest.name} {manifest.run}".strip())
     unfinished = None if verdict is not None else "the study did not end"
     facts = [when(manifest.started), f"seed {manifest.seed}", counted(len(rows), "point")]
     if manifest.seconds is not None:

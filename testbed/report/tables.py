@@ -11,10 +11,17 @@ from rich.text import Text
 
 from testbed.model.code_words import stream_code_words
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
+from testbed.model.stored_runs import RunState
 from testbed.report.drawing.axes import NOTHING, half_width, plain
-from testbed.report.wording import MARKS, State, accused, counted, over_bound, state_of, why
+from testbed.report.wording import MARKS, accused, counted, over_bound, state_of, why
 
-STYLES: dict[State, str] = {"passed": "green", "failed": "red", "invalid": "yellow", "unfinished": "yellow"}
+STYLES: dict[RunState, str] = {
+    "passed": "green",
+    "failed": "red",
+    "cannot-tell": "yellow",
+    "invalid": "yellow",
+    "unfinished": "yellow",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +138,7 @@ def _session(part: SessionRun, width: int) -> RenderableType:
 def _session_line(part: SessionRun) -> Text:
     summary = part.summary
     state = state_of(summary.verdict if summary else None)
-    line = Text.assemble((f"{MARKS[state]} {state}", f"bold {STYLES[state]}"))
+    line = Text.assemble((f"{MARKS[state]} {state.replace('-', ' ')}", f"bold {STYLES[state]}"))
     if summary is not None:
         infinite = summary.ror_predicted is None and summary.infinite_links
         predicted = "infinite" if infinite else plain(summary.ror_predicted)
@@ -146,5 +153,6 @@ def _session_line(part: SessionRun) -> Text:
 def _verdict_line(run: LoadedRun) -> Text:
     state = state_of(run.verdict)
     return Text.assemble(
-        (f"{MARKS[state]} {state.upper()}", f"bold {STYLES[state]}"), "  " + why(run.verdict, run.unfinished)
+        (f"{MARKS[state]} {state.replace('-', ' ').upper()}", f"bold {STYLES[state]}"),
+        "  " + why(run.verdict, run.unfinished),
     )

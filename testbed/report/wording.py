@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
 
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
+from testbed.model.stored_runs import STATES, RunState
 from testbed.model.verdict import Check, Outcome, Verdict
 from testbed.report.drawing.axes import NOTHING, plain
 
-State = Literal["passed", "failed", "invalid", "unfinished"]
 FABRICS = {"emulation": "real packets through virtual switches", "simulator": "simulated in virtual time"}
 METHODS = {
     "capillary": "capillary",
@@ -21,16 +20,17 @@ METHODS = {
 OUTCOMES: dict[Outcome, str] = {"holds": "passed", "fails": "FAILED", "cannot-tell": "CANNOT TELL"}
 RELATIONS = {"at-least": "at least ", "at-most": "at most "}
 OUTCOME_MARKS: dict[Outcome, str] = {"holds": "✓", "fails": "✗", "cannot-tell": "?"}
-MARKS: dict[State, str] = {"passed": "✓", "failed": "✗", "invalid": "!", "unfinished": "…"}
+OUTCOME_CLASSES: dict[Outcome, str] = {"holds": "ok", "fails": "no", "cannot-tell": "cannot-tell"}
+MARKS: dict[RunState, str] = {"passed": "✓", "failed": "✗", "cannot-tell": "?", "invalid": "!", "unfinished": "…"}
 
 
-def state_of(verdict: Verdict | None) -> State:
+def state_of(verdict: Verdict | None) -> RunState:
     """One word for a verdict; None is a run or session without one."""
     if verdict is None:
         return "unfinished"
     if verdict.invalid is not None:
         return "invalid"
-    return "passed" if verdict.passed else "failed"
+    return STATES[verdict.outcome]
 
 
 def why(verdict: Verdict | None, unfinished: str | None = None) -> str:

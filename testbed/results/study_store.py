@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -53,6 +53,8 @@ class StudyRun:
         self.rows = _read_points(self.draft / POINTS)
         self._mend_last_line()
         self._finished = False
+        self._earlier_s = manifest.seconds or 0.0
+        self._began_s = time.monotonic()
 
     @classmethod
     def new(cls, root: Path, name: str, manifest: Manifest) -> Self:
@@ -87,6 +89,8 @@ class StudyRun:
             for path in self.draft.iterdir():
                 path.unlink()
             self.draft.rmdir()
+        elif not self._finished:
+            write_json(self.draft / MANIFEST, self._described().to_json())
         self._file.close()
 
     def add(self, row: Row) -> None:
@@ -98,9 +102,7 @@ class StudyRun:
 
     def finish(self, rows: Sequence[Row], verdict: Verdict, figures: Mapping[str, str]) -> Path:
         """Write the rows in their final order, verdict, figures and page, and give the run its name."""
-        started = datetime.fromisoformat(self.manifest.started)
-        seconds = round((datetime.now(UTC) - started).total_seconds(), 3)
-        self.manifest = replace(self.manifest, seconds=seconds)
+        self.manifest = self._described()
         lines = "".join(json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n" for row in rows)
         write_whole(self.draft / POINTS, lines.encode())
         write_json(self.draft / MANIFEST, self.manifest.to_json())
@@ -109,6 +111,10 @@ class StudyRun:
         self.draft.rename(self.place)
         self._finished = True
         return self.place
+
+    def _described(self) -> Manifest:
+        """The manifest with the seconds that all parts took so far; a part that was killed is not among them."""
+        return replace(self.manifest, seconds=round(self._earlier_s + time.monotonic() - self._began_s, 3))
 
     def _mend_last_line(self) -> None:
         """A line cut short by a kill would swallow the next point."""

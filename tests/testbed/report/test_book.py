@@ -110,3 +110,17 @@ def test_the_full_run_speaks_before_a_part_of_it_before_a_quick_one_and_an_inval
     assert spokesman([]) is None
     assert [r.state for r in (quick, part, invalid)] == ["passed", "unfinished", "invalid"]
     assert stored(WEAK).state == "cannot-tell" and stored(WEAK, Check.equal("n", 1, 2)).state == "failed"
+
+
+def test_a_run_that_cannot_tell_wears_no_badge_of_failure() -> None:
+    unsure = book_pages([chapter(stored(GAIN, WEAK))], lambda run, name: "<svg/>")["chapter_3.html"]
+    assert "badge-word cannot-tell" in unsure and "Cannot tell" in unsure and "badge-word failed" not in unsure
+    failing = Check.at_least("more", 2.0, 1.0, rival_is="none: a count")
+    assert (
+        "badge-word failed"
+        in book_pages([chapter(stored(GAIN, WEAK, failing))], lambda run, name: "<svg/>")["chapter_3.html"]
+    )
+    assert (
+        "badge-word invalid"
+        in book_pages([chapter(stored(WEAK, invalid="too busy"))], lambda run, name: "<svg/>")["chapter_3.html"]
+    )
