@@ -8,8 +8,8 @@ from testbed.model.json_values import from_json, read_json
 from testbed.model.record_json import manifest_from_json
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Verdict
+from testbed.results.packed_files import POINTS, drawings_of, is_there, read_packed
 from testbed.results.result_store import MANIFEST, MEASUREMENTS, VERDICT
-from testbed.results.study_store import POINTS
 
 MEND = "the stored run is damaged; remove its folder and run the study again"
 
@@ -25,15 +25,15 @@ def _stored(place: Path) -> StoredRun:
     return StoredRun(
         place=place,
         manifest=manifest_from_json(read_json(place / MANIFEST, mend=MEND), str(place / MANIFEST)),
-        points=_lines(place / POINTS) if (place / POINTS).is_file() else _sessions(place / MEASUREMENTS),
+        points=_lines(place / POINTS) if is_there(place / POINTS) else _sessions(place / MEASUREMENTS),
         verdict=from_json(Verdict, read_json(file, mend=MEND), str(file)) if file.is_file() else None,
-        drawings=tuple(sorted(path.name for path in place.glob("figure-*.svg"))),
+        drawings=drawings_of(place),
     )
 
 
 def _lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(1 for _ in file)
+    text = read_packed(path)
+    return text.count("\n") + (not text.endswith("\n") and bool(text))
 
 
 def _sessions(path: Path) -> int:

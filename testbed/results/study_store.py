@@ -1,6 +1,6 @@
 """Studies on disk: points as they are measured, so that a study killed in the middle goes on where it was.
 
-``results/<name>/<run>/``: ``manifest.json``, ``points.jsonl`` (one JSON object a point, parameters and results together),
+``results/<name>/<run>/``: ``manifest.json``, ``points.jsonl`` (or packed, see ``packed_files``; one JSON object a point, parameters and results together),
 ``verdict.json``, ``figure-*.svg``, ``page.html``; ``<run>.unfinished`` until it is whole, as the runs of the result store.
 """
 
@@ -20,10 +20,10 @@ from testbed.model.json_values import from_json, json_ready, parse_json, read_js
 from testbed.model.record_json import manifest_from_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
+from testbed.results.packed_files import POINTS, forget_packed, is_there, read_packed
 from testbed.results.result_store import MANIFEST, PAGE, UNFINISHED, VERDICT, ResultStore, write_json
 from topologies.files.formats import write_whole
 
-POINTS = "points.jsonl"
 DAMAGED = "the study is damaged, run it again"
 Row = dict[str, Any]
 
@@ -133,7 +133,9 @@ def write_drawings(
     from testbed.report.study_page import build_study_page
 
     for name, drawing in figures.items():
-        write_whole(directory / f"figure-{name}.svg", drawing.encode())
+        path = directory / f"figure-{name}.svg"
+        write_whole(path, drawing.encode())
+        forget_packed(path)
     write_whole(directory / PAGE, build_study_page(manifest, rows, verdict, figures).encode())
 
 
@@ -153,7 +155,7 @@ def _manifest(place: Path) -> Manifest:
 
 def _existing(directory: Path) -> Path | None:
     for place in (directory, _draft_of(directory) if directory.name else directory):
-        if (place / POINTS).is_file() and (place / MANIFEST).is_file():
+        if is_there(place / POINTS) and (place / MANIFEST).is_file():
             return place
     return None
 
@@ -164,7 +166,7 @@ def _draft_of(place: Path) -> Path:
 
 def _read_points(path: Path) -> list[Row]:
     rows: list[Row] = []
-    *lines, cut_short = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    *lines, cut_short = read_packed(path).split("\n")
     for number, line in enumerate([*lines, *([cut_short] if cut_short else [])], start=1):
         try:
             rows.append(parse_json(line, f"{path}:{number}", mend=DAMAGED))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from testbed.model.verdict import Verdict
+from testbed.results.study_store import load_study
 from tests.helpers.paths import ROOT
 
 Rows = list[dict[str, Any]]
@@ -17,7 +17,7 @@ def published(name: str) -> Rows:
     """The points of the newest whole run of a study in ``replication/``, of its full size where there is one."""
     whole = [path for path in (ROOT / "replication" / name).iterdir() if not path.name.endswith(".unfinished")]
     newest = max(whole, key=lambda path: ('"quick"' not in (path / "manifest.json").read_text(), path.name))
-    return [json.loads(line) for line in (newest / "points.jsonl").read_text().splitlines()]
+    return load_study(newest)[2]
 
 
 def failed(verdict: Verdict) -> str:

@@ -10,6 +10,7 @@ from testbed.errors import InputError
 from testbed.model.stored_runs import StoredRun, spokesman
 from testbed.report.book import Chapter, Entry, book_pages
 from testbed.report.book_tables import errata_of, with_tables
+from testbed.results.packed_files import pack_run, read_packed
 from testbed.results.replication import stored_runs
 from topologies.files.formats import write_whole
 
@@ -57,6 +58,19 @@ def book_chapters(root: Path, pages: Path = PAGES) -> list[Chapter]:
     ]
 
 
+def pack_runs(root: Path, pages: Path | None = None) -> int:
+    """Pack every whole run below ``root``; drawings that a page of ``pages`` shows stay as they are. Returns the bytes saved."""
+    shown = (
+        "".join(page.read_text(encoding="utf-8") for page in sorted(pages.glob("*.md"))) if pages is not None else ""
+    )
+    saved = 0
+    for run in stored_runs(root):
+        if run.verdict is not None:
+            leave = [name for name in run.drawings if f"{run.name}/{run.manifest.run}/{name}" in shown]
+            saved += pack_run(Path(run.place), leave)
+    return saved
+
+
 def tables_of_pages(found: Sequence[Chapter], pages: Path) -> dict[Path, str]:
     """Every page of the folder that studies stand in -> its text with their tables. InputError where one is not there."""
     entries: dict[str, list[Entry]] = {}
@@ -85,4 +99,4 @@ def _errata(page: Path) -> tuple[tuple[str, ...], ...]:
 
 
 def _read_drawing(run: StoredRun, name: str) -> str:
-    return (Path(run.place) / name).read_text(encoding="utf-8")
+    return read_packed(Path(run.place) / name)

@@ -89,18 +89,25 @@ def add_parser(subparsers: Any) -> None:
     add("--results", type=Path, help="where runs are kept (default: replication, with --quick results/replication)")
     add("--book", action="store_true", help="run nothing, only write the book of what is stored")
     add("--pages", type=Path, metavar="DIR", help="write the tables into the pages chapter_N.md of DIR as well")
+    add(
+        "--pack",
+        action="store_true",
+        help="keep points and drawings of whole runs compressed, but what DIR's pages show",
+    )
     add("--json", action="store_true", help="print one JSON object on stdout")
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
-    from testbed.commands.studies.book import write_book
+    from testbed.commands.studies.book import pack_runs, write_book
 
     root = args.results or Path("results/replication" if args.quick else "replication")
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
     if not args.book:
         deadline = None if args.hours is None else time.monotonic() + 3600 * args.hours
         _run_all(replication, deadline, quiet=args.json)
+    if args.pack:
+        pack_runs(root, args.pages)
     index = write_book(root, args.pages)
     return _closing(replication, index, args)
 

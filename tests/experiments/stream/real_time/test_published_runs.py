@@ -11,6 +11,7 @@ import pytest
 
 from testbed.commands.studies.study import Study, drawn
 from testbed.model.verdict import Verdict
+from testbed.results.study_store import load_study
 from tests.helpers.paths import ROOT
 
 Row = dict[str, Any]
@@ -25,8 +26,7 @@ def study(name: str) -> Study:
 def published(name: str) -> tuple[list[Row], dict[str, Any]]:
     """Rows and verdict of the newest run."""
     run = sorted(path for path in (ROOT / "replication" / name).iterdir() if (path / "verdict.json").is_file())[-1]
-    rows = [json.loads(line) for line in (run / "points.jsonl").read_text().splitlines()]
-    return rows, json.loads((run / "verdict.json").read_text())
+    return load_study(run)[2], json.loads((run / "verdict.json").read_text())
 
 
 def not_held(verdict: Verdict) -> list[str]:
