@@ -68,7 +68,10 @@ def route_packet(net: Any, o: Any, s: Any, hook: Any, queue: int, packet: int, r
     cable = net.link[link].cable
     if cable >= 0 and down[cable] != 0:
         notify_source(net, s, hook, packet, link, now)
-        s.packets[packet].failed_cable = cable
+        if (
+            s.packets[packet].kind == DATA
+        ):  # of a message its error flag; of a notification the failure that it is about
+            s.packets[packet].failed_cable = cable
         first, second = escape_path(
             hook.paths,
             hook.state.counters,

@@ -74,7 +74,7 @@ class FtDrbRouting(Routing):
         return int(self.links.entry[link])
 
     def escape(self, packet: Packet, router: int, cable: int) -> None:
-        """Give the packet an escape path from this router, and the dead cable as its error flag."""
+        """Give the packet an escape path from this router; and a message the dead cable as its error flag."""
         cables = self.network.cables(self.network.out_links[router])
         escape = Escape(
             router=router,
@@ -89,7 +89,9 @@ class FtDrbRouting(Routing):
         if middles is None:
             self.counters["escapes_without_way"] += 1
             middles = (escape.live_neighbour(self.network), NONE)
-        packet.failed_cable, packet.middles, packet.header = cable, middles, 0
+        if packet.is_data:
+            packet.failed_cable = cable
+        packet.middles, packet.header = middles, 0
         packet.escapes += 1
 
     def notify_source(self, packet: Packet, link: int) -> None:
