@@ -164,12 +164,13 @@ class Nac(Avoidance):
             self.engine.wake(self.input_of(own).wants, self.engine.now)
 
     def resume_injection(self, router: int) -> None:
-        """One reason less to throttle the router's hosts; with none left, their packets ask again."""
+        """One reason less to throttle the router's hosts; with none left, their messages and ACKs ask again."""
         self.throttled[router] -= 1
         if self.throttled[router] == 0:
             first = self.routers.host_first
             for host in self.routers.hosts[first[router] : first[router + 1]].tolist():
-                self.engine.wake(self.input_of(int(self.hosts.uplink[host])).wants, self.engine.now)
+                for lane in range(self.layout.lanes):
+                    self.engine.wake(self.engine.behind(int(self.hosts.uplink[host]), lane).wants, self.engine.now)
 
     def detect(self, router: int) -> None:
         """Which inputs are blocked now (1); those newly so throttle the hosts and send identification packets."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from testbed.faults.cable_faults import cable_fault
-from testbed.interconnect.injection import Injections
+from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.parameters import SimulationParameters
+from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.simulation import simulate
 from topologies import load_network
 
@@ -37,3 +40,17 @@ def test_a_notification_that_meets_a_dead_link_still_names_the_cable_that_failed
     assert run.received == run.sent
     assert run.drb_counters["notifications"] == 5 and run.drb_counters["marked_permanent"] == 1
     assert run.drb_counters["sent_alternative"] == 15
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_nothing_waits_for_ever_on_an_idle_channel(seed: int) -> None:
+    """NAC's throttle holds ACKs of a router's hosts back, too; when it opens, they ask again, in both engines at that tick."""
+    network = load_network("ring:8")
+    parameters = replace(THESIS, seed=seed)
+    process = InjectionProcess(rate_per_s=parameters.packets_per_s(0.9), kind="burst", burst_messages=5)
+    sent = build_injections(build_pattern("uniform", 8), process, duration_s=0.003, seed=seed)
+    runs = [simulate(network, sent, parameters, engine=engine) for engine in ENGINES]
+    for run in runs:
+        assert run.received == run.sent and run.nac_counters["moved"] > 0
+        assert (run.stuck.packets, run.stuck.at_sources) == (0, 0)
+    assert runs[0].digest == runs[1].digest

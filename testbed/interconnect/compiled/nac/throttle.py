@@ -54,13 +54,14 @@ def throttle_injection(s: Any, router: int) -> None:
 
 
 def resume_injection(net: Any, s: Any, router: int, now: int) -> None:
-    """One reason less to throttle injection; with none left, packets of the router's own hosts ask again."""
+    """One reason less to throttle injection; with none left, messages and ACKs of the router's own hosts ask again."""
     s.routers[router].throttled -= 1
     if s.routers[router].throttled == 0:
         for i in range(net.router[router].host_first, net.router[router + 1].host_first):
-            channel = s.queues[net.host[net.hosts_of[i]].uplink * net.lanes].want
-            if channel >= 0:
-                wake(s, channel, now)
+            for lane in range(net.lanes):
+                channel = s.queues[net.host[net.hosts_of[i]].uplink * net.lanes + lane].want
+                if channel >= 0:
+                    wake(s, channel, now)
 
 
 def reserve_slot(s: Any, o: Any, out: int, link: int) -> bool:
