@@ -181,6 +181,8 @@ def change_cable(net: Any, o: Any, s: Any, hook: Any, cables: Any, event: int, n
             if down == 0:
                 if hook.settings.link_up_by_router:
                     notify_link_up(net, s, hook, link, now)
+                if net.link[link].entry != link:
+                    return_to_link(net, o, s, hook, link, now)
             else:
                 if hook.settings.notify_queued:
                     notify_waiting(net, s, hook, link, now)
@@ -206,6 +208,18 @@ def reroute_waiting(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int)
                 break
 
 
+def return_to_link(net: Any, o: Any, s: Any, hook: Any, link: int, now: int) -> None:
+    """Heads in the output buffer of a link that works again, which asked for other outputs meanwhile, ask for the link anew.
+
+    Where they went on asking for another output, they would close cycles that NAC does not look for: it watches inputs.
+    """
+    for lane in range(net.lanes):
+        queue = (net.links + link) * net.lanes + lane
+        if s.queues[queue].want >= 0 and s.queues[queue].want != link:
+            withdraw_request(net, s, queue)
+            request_channel(net, o, s, hook, queue, now)
+
+
 def notify_waiting(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
     """Notify the sources of all packets that wait for the dead link, in all data queues of the router before it."""
     router = net.link[link].start
@@ -221,5 +235,5 @@ def notify_waiting(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
 
 
 INLINE = (join, arrive, detect_later, serve, avoid_deadlock)
-STEPS = (deliver_or_notify, reroute_waiting, notify_waiting, change_cable)
+STEPS = (deliver_or_notify, reroute_waiting, return_to_link, notify_waiting, change_cable)
 """For the compiled engine to register."""

@@ -163,11 +163,19 @@ class FtDrbRouting(Routing):
         self.engine.join(self.engine.buffers[self.layout.source_queue + 2 * ack.source + 1], ack)
 
     def cable_changed(self, link: int, down: bool) -> None:
-        """Heads that ask for a dead link are routed anew; of a link that works again its router may notify hosts."""
+        """Heads that ask for a dead link are routed anew; where a link works again, those in its output buffer are, too.
+
+        Of a link that works again its router may notify hosts.
+        """
         engine = self.engine
         if not down:
             if self.settings.link_up_by_router:
                 self.notify_link_up(link)
+            for lane in range(self.layout.lanes * self.layout.output_buffers):
+                buffer = engine.behind(self.layout.links + link, lane)
+                if buffer.wants not in (NONE, link):
+                    engine.withdraw(buffer)
+                    engine.ask(buffer)
             return
         if self.settings.notify_queued:
             self.notify_queued(link)

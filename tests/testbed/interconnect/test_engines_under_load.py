@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from testbed.faults.cable_faults import cable_fault
+from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import build_pattern
@@ -54,3 +54,17 @@ def test_nothing_waits_for_ever_on_an_idle_channel(seed: int) -> None:
         assert run.received == run.sent and run.nac_counters["moved"] > 0
         assert (run.stuck.packets, run.stuck.at_sources) == (0, 0)
     assert runs[0].digest == runs[1].digest
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("seed", [11, 13])
+def test_nac_frees_the_network_when_links_are_repaired_under_load(seed: int, engine: str) -> None:
+    network = load_network("torus:8x8")
+    parameters = replace(THESIS, seed=seed)
+    process = InjectionProcess(kind="burst", rate_per_s=parameters.packets_per_s(0.9), burst_messages=10, in_phase=True)
+    duration = 0.0006
+    pattern = build_pattern("tornado", 64, shape=[8, 8])
+    sent = build_injections(pattern, process, duration_s=duration, seed=seed)
+    faults = random_faults(network, 12, seed=seed, start_s=(0.0, duration), duration_s=(0.0, 0.1 * duration))
+    run = simulate(network, sent, parameters, faults, engine=engine)
+    assert run.received == run.sent and not run.deadlocked
