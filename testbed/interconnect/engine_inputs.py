@@ -34,6 +34,7 @@ class NacSettings(NamedTuple):
     recovery_run: bool
     slack: int
     """Free slots with which an output still counts as full."""
+    strict_slot: bool
 
 
 class EngineOptions(NamedTuple):
@@ -169,6 +170,7 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
             stop_local=nac.stop_local,
             recovery_run=nac.recovery_run,
             slack=nac.slack,
+            strict_slot=nac.strict_slot,
         ),
     )
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.errors import InputError
-from testbed.interconnect.parameters import SimulationParameters, ticks
+from testbed.interconnect.parameters import MAX_CYCLE, SimulationParameters, ticks
 from testbed.interconnect.static_paths import NONE, Paths, build_paths, grid_table, is_grid
 from testbed.interconnect.virtual_channels import dateline_classes
 from topologies import Network, TopologyError
@@ -198,6 +198,13 @@ def build_model(network: Network, parameters: SimulationParameters) -> NetworkMo
         paths = build_paths(network)
     else:
         paths = _build_searched(network, parameters.routing)
+    shape = network.attributes.get("shape")
+    sides = [int(s) for s in shape] if isinstance(shape, list) else [paths.diameter]
+    if parameters.deadlock == "nac" and max(sides) >= MAX_CYCLE:
+        raise InputError(
+            f"--deadlock nac: {network.name} has rings of {max(sides)} routers; NAC's identification packets name at most "
+            f"{MAX_CYCLE - 1}: take a smaller network"
+        )
     layout = Layout(
         links=len(network.links),
         routers=paths.routers,
@@ -213,8 +220,6 @@ def build_model(network: Network, parameters: SimulationParameters) -> NetworkMo
     routes, target = _routes(network, parameters, paths)
     links, hosts = _links_and_hosts(network, layout, paths, target)
     queue_router, rank, seen = _places(layout, links)
-    shape = network.attributes.get("shape")
-    sides = [int(s) for s in shape] if isinstance(shape, list) else [paths.diameter]
     return NetworkModel(
         layout=layout,
         links=links,

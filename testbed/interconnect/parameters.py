@@ -75,6 +75,10 @@ HOP_MODELS = {
 }
 
 
+MAX_CYCLE = 513
+"""Inputs that one of NAC's identification packets may have been at; one that has been at so many counts as in a loop."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NacOptions:
     """Where the description of NAC (Zarza 2011, section 4.2) is open; the numbers in brackets are those of docs/workloads/interconnect.md.
@@ -86,7 +90,8 @@ class NacOptions:
     ``reserve``: a freed slot is kept for the cycle until it is used (6). ``stop_local``: injection from the router's own
     hosts is throttled while an input is blocked or recovering (4.2.1). ``recovery_run``: the recovery signal goes round
     the cycle (4.2.3); without it only the router that identified the cycle moves a packet. ``slack``: an output counts as
-    full with so many free slots left, the variant of condition 4.1 in section 4.3. Raises InputError for values out of range.
+    full with so many free slots left, the variant of condition 4.1 in section 4.3. ``strict_slot``: the avoidance buffer is in
+    use until the tail of its packet has left (17); without it the next packet may move in behind the head. Raises InputError for values out of range.
     """
 
     control_s: float = 0.3975e-6
@@ -97,6 +102,7 @@ class NacOptions:
     stop_local: bool = True
     recovery_run: bool = True
     slack: int = 0
+    strict_slot: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.control_s < 1:

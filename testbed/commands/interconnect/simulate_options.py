@@ -22,7 +22,7 @@ _FT_DRB = (
 )  # fmt: skip
 _NAC = (
     "nac_control_s", "nac_retry_s", "nac_repeat_when_full", "nac_own_request", "nac_reserve", "nac_stop_local",
-    "nac_recovery_run", "nac_slack",
+    "nac_recovery_run", "nac_slack", "nac_strict_slot",
 )  # fmt: skip
 _TRACE = ("trace_system", "trace_rule", "trace_permanent", "skip_bad_rows")
 _NAMES = {
@@ -109,6 +109,12 @@ def add_nac_options(parser: argparse.ArgumentParser) -> None:
         ("recovery-run", "the recovery signal goes round the cycle"),
     ):
         add(f"--nac-{name}", action=argparse.BooleanOptionalAction, default=None, help=f"{says} (default yes)")
+    add(
+        "--nac-strict-slot",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="the avoidance buffer is in use until the tail of its packet has left (default no)",
+    )
     add(
         "--nac-timeline", type=Path, metavar="FILE",
         help="write every identification, move and recovery as CSV (the first 100000 of each run)",

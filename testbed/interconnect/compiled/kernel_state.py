@@ -14,6 +14,7 @@ import numpy as np
 from testbed.interconnect.engine_inputs import EngineInputs
 from testbed.interconnect.ft_drb.source_state import SourceState
 from testbed.interconnect.network_model import NetworkModel
+from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.static_paths import NONE, Paths
 
 NEVER = 1 << 62
@@ -23,6 +24,8 @@ KIND_BITS, ID_BITS = 4, 18
 KEY_SHIFT = KIND_BITS + ID_BITS
 ID_MASK = (1 << ID_BITS) - 1
 """An event's key is its tick, its kind and the number of what it concerns, in so many bits."""
+NO_EVENT = (1 << 63) - 1
+"""A key behind those of all events."""
 
 CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, DETECTION, IDENTIFICATION, RECOVERY, RETRY = range(10)
 """Kinds of events; at one tick they happen in this order, and of one kind by number."""
@@ -36,10 +39,10 @@ RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL = range(6)
 IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED = range(6)
 """Events of NAC's timeline, numbered as ``results.NAC_EVENTS``."""
 
-MAX_CYCLE = 256
-"""Routers on a cycle: identification packets that have been at more are taken for loops."""
 SIGNALS = 4096
 """Recovery signals under way at once."""
+SOON = 1024
+"""Events of this tick that have a heap of their own."""
 IDENTIFICATIONS = 1 << ID_BITS
 """Identification packets, or notices, under way at once."""
 
@@ -50,6 +53,8 @@ RUN = np.dtype(
         ("status", "i8"),  # RUNNING, or why it stopped
         ("next_message", "i8"),  # the message to be made next
         ("heap_size", "i8"),  # events in the heap
+        ("soon_size", "i8"),  # events in the heap of this tick
+        ("arrived_identifications", "i8"),  # identification packets that have arrived
         ("free_acks", "i8"),  # packets in the pool of ACKs
         ("acks", "i8"),  # ACKs and notices made
         ("identifications", "i8"),  # identification packets made
@@ -166,11 +171,12 @@ NAC_ROUTER = np.dtype(
     [
         ("detection_at", "i8"),  # tick of the detection that is due
         ("throttled", "i4"),  # reasons to throttle injection from the router's own hosts
-        ("filler", "i4"),
+        ("watched", "i4"),  # inputs that are full, and inputs that were blocked when last looked at
     ]
 )
 IDENTIFICATION_PACKET = np.dtype(
     [
+        ("tick", "i8"),  # at which it arrives
         ("origin", "i4"),  # the blocked input that it is about
         ("out", "i4"),  # the output that this input asks for
         ("parent", "i4"),  # the packet that it repeats
@@ -215,7 +221,9 @@ class State(NamedTuple):
     counters: Any
     """One NAC_COUNTERS record."""
     heap: Any
-    """Keys of events."""
+    """Keys of events to come."""
+    soon: Any
+    """Keys of events of this tick, as many as have room; ``heap`` has the rest."""
     packets: Any
     """Messages by number, then the pool of ACKs."""
     queues: Any
@@ -301,6 +309,7 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int) -> State:
         run=run,
         counters=records(NAC_COUNTERS, 1),
         heap=np.zeros(heap, dtype=np.int64),
+        soon=np.zeros(SOON, dtype=np.int64),
         packets=_packets(inputs, ack_pool),
         queues=_queues(model),
         channels=records(

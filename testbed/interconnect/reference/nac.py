@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.reference.reference_engine import Avoidance, ReferenceEngine
 from testbed.interconnect.reference.reference_parts import NEVER, Buffer, EventKind, Slot
 from testbed.interconnect.results import NAC_EVENTS
 from testbed.interconnect.static_paths import NONE
 
-MAX_CYCLE = 256
-"""Inputs on a cycle: identification packets that have been at more are taken for loops."""
-NUMBERS, SIGNALS = 1 << 18, 4096
-"""Identification packets and recovery signals are numbered anew after so many."""
+SIGNALS = 4096
+"""Recovery signals are numbered anew after so many."""
 COUNTED = (
     "blocked", "identification_packets", "identified", "moved", "recovery_moved", "reserved", "normal", "retries", "signals",
 )  # fmt: skip
@@ -94,6 +93,12 @@ class Nac(Avoidance):
     def avoidance_of(self, link: int) -> Buffer:
         """The deadlock avoidance buffer of that input: d."""
         return self.engine.buffers[self.layout.avoidance_queue + link]
+
+    def avoidance_is_free(self, link: int) -> bool:
+        """No packet is in d; with ``strict_slot``, nor is the tail of the last one (17)."""
+        avoidance = self.avoidance_of(link)
+        leaving = self.engine.read_until[avoidance.reader] > self.engine.now
+        return not avoidance.held and not (self.options.strict_slot and leaving)
 
     def inputs_of(self, router: int) -> list[int]:
         """Links from other routers."""
@@ -195,7 +200,7 @@ class Nac(Avoidance):
 
     def send(self, packet: IdentificationPacket) -> None:
         """Send an identification packet up the last link of its path."""
-        number = self.made_packets % NUMBERS
+        number = self.made_packets
         self.made_packets += 1
         self.packets[number] = packet
         self.counters["identification_packets"] += 1
@@ -212,9 +217,8 @@ class Nac(Avoidance):
             return router
         for other in self.inputs_of(router):
             if self.wanted(other) == link and self.is_blocked(other):
-                free = not self.avoidance_of(other).held
                 looped = other in packet.path or len(packet.path) >= MAX_CYCLE - 1
-                if (free or self.options.repeat_when_full) and not looped:
+                if (self.avoidance_is_free(other) or self.options.repeat_when_full) and not looped:
                     self.send(IdentificationPacket(packet.origin, packet.out, (*packet.path, other)))
         return router
 
@@ -223,7 +227,7 @@ class Nac(Avoidance):
         self.counters["identified"] += 1
         self.log("identified", packet.origin)
         head = self.input_of(packet.origin).here[0]
-        if self.avoidance_of(packet.origin).held or head.tail > self.engine.now:
+        if not self.avoidance_is_free(packet.origin) or head.tail > self.engine.now:
             return
         self.counters["moved"] += 1
         self.log("moved", packet.origin)
@@ -253,7 +257,7 @@ class Nac(Avoidance):
         avoidance = self.avoidance_of(link)
         wants = self.wanted(link) == out and self.is_full(link) and self.room_behind(out) <= 1
         goes_on = signal.place < len(signal.path) and bool(self.options.recovery_run)
-        moved = wants and goes_on and not avoidance.held and self.input_of(link).here[0].tail <= engine.now
+        moved = wants and goes_on and self.avoidance_is_free(link) and self.input_of(link).here[0].tail <= engine.now
         avoided_wants = avoidance.held > 0 and avoidance.wants == int(self.links.entry[out])
         if moved or wants or avoided_wants:
             if self.options.reserve and self.reserved.get(out, link) == link:

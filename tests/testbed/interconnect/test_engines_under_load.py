@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, random_faults
-from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
-from testbed.interconnect.parameters import SimulationParameters
+from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at
+from testbed.interconnect.network_model import build_model
+from testbed.interconnect.parameters import NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
+from testbed.interconnect.reference.nac import Nac
 from testbed.interconnect.simulation import simulate
 from topologies import load_network
 
@@ -68,3 +71,39 @@ def test_nac_frees_the_network_when_links_are_repaired_under_load(seed: int, eng
     faults = random_faults(network, 12, seed=seed, start_s=(0.0, duration), duration_s=(0.0, 0.1 * duration))
     run = simulate(network, sent, parameters, faults, engine=engine)
     assert run.received == run.sent and not run.deadlocked
+
+
+def test_nac_knows_cycles_of_more_than_256_routers_and_refuses_those_that_it_cannot_name() -> None:
+    """Identification packets name up to 512 inputs; with room for 256 a ring of 257 stays stuck for ever."""
+    network = load_network("ring:257")
+    parameters = replace(THESIS, routing="dor", drain_s=0.002)
+    sent = burst_at(build_pattern("tornado", 257), time_s=0.0, messages=10)
+    stuck = simulate(network, sent, replace(parameters, deadlock="none"))
+    assert stuck.deadlocked
+    saved = simulate(network, sent, parameters)
+    assert saved.nac_counters["identified"] > 0 and saved.packet_hops > 2 * stuck.packet_hops
+    with pytest.raises(InputError, match="rings of 513 routers"):
+        build_model(load_network("ring:513"), parameters)
+
+
+def test_a_strict_avoidance_buffer_never_holds_parts_of_two_packets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ``strict_slot`` every fifth move comes in behind a tail that is still leaving."""
+    network = load_network("ring:8")
+    process = InjectionProcess(rate_per_s=34_000.0)
+    sent = build_injections(build_pattern("tornado", 8), process, duration_s=0.004, seed=1)
+    move = Nac.move
+    behind_tails: dict[bool, list[bool]] = {False: [], True: []}
+
+    def watched_move(nac: Nac, link: int, path: tuple[int, ...], place: int, number: int) -> None:
+        leaving = nac.engine.read_until[nac.avoidance_of(link).reader] > nac.engine.now
+        behind_tails[bool(nac.options.strict_slot)].append(leaving)
+        move(nac, link, path, place, number)
+
+    monkeypatch.setattr(Nac, "move", watched_move)
+    for strict in (False, True):
+        parameters = replace(THESIS, routing="dor", nac=NacOptions(strict_slot=strict))
+        run = simulate(network, sent, parameters, engine="reference")
+        assert run.received == run.sent
+        assert run.digest == simulate(network, sent, parameters).digest
+    assert sum(behind_tails[False]) > len(behind_tails[False]) / 10 > 0
+    assert behind_tails[True] and not any(behind_tails[True])

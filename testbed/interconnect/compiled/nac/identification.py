@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_state import IDENTIFIED, MAX_CYCLE, MOVED, SIGNALS
+from testbed.interconnect.compiled.kernel_state import IDENTIFIED, MOVED, SIGNALS
 from testbed.interconnect.compiled.nac.detection import is_blocked, log_event, send_identification, wanted_link
 from testbed.interconnect.compiled.nac.recovery import move_to_avoidance_buffer
+from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
+from testbed.interconnect.parameters import MAX_CYCLE
 
 
 def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> None:
@@ -27,8 +29,8 @@ def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         link = net.inputs[i]
         if wanted_link(net, s, link) == at and is_blocked(net, o, s, link, now):
-            free = s.queues[net.avoidance_queue + link].held == 0
-            if (free or o.nac.repeat_when_full) and not was_at(s, packet, link):
+            free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
+            if free and not was_at(s, packet, link):
                 send_identification(net, o, s, origin, out, packet, link, now)
 
 
@@ -51,7 +53,8 @@ def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> N
     origin = s.identifications[packet].origin
     s.counters[0].identified += 1
     log_event(net, s, IDENTIFIED, origin, now)
-    if s.queues[net.avoidance_queue + origin].held > 0 or s.packets[s.queues[origin * net.lanes].head].tail > now:
+    tail = s.packets[s.queues[origin * net.lanes].head].tail
+    if tail > now or not avoidance_buffer_is_free(net, o, s, origin, now):
         return
     signal = s.run[0].signals % SIGNALS
     s.run[0].signals += 1

@@ -11,7 +11,13 @@ from testbed.interconnect.compiled.engine_steps import request_channel, withdraw
 from testbed.interconnect.compiled.kernel_events import append, leave_slot, push, take_head, wake
 from testbed.interconnect.compiled.kernel_state import ENDED, NEVER, RECOVERED, RECOVERY, RESERVED
 from testbed.interconnect.compiled.nac.detection import is_full, log_event, wanted_link
-from testbed.interconnect.compiled.nac.throttle import free_slots_behind, reserve_slot, throttle_injection
+from testbed.interconnect.compiled.nac.throttle import (
+    avoidance_buffer_is_free,
+    free_slots_behind,
+    reserve_slot,
+    throttle_injection,
+    watch_if_full,
+)
 
 
 def move_to_avoidance_buffer(net: Any, o: Any, s: Any, hook: Any, signal: int, link: int, now: int) -> None:
@@ -22,6 +28,7 @@ def move_to_avoidance_buffer(net: Any, o: Any, s: Any, hook: Any, signal: int, l
     queue = link * net.lanes
     avoidance = net.avoidance_queue + link
     withdraw_request(net, s, queue)
+    watch_if_full(net, s, queue, -1)
     packet = take_head(s, queue)
     place = leave_slot(s, queue)
     s.release[place] = NEVER
@@ -52,7 +59,9 @@ def receive_recovery_signal(net: Any, o: Any, s: Any, hook: Any, signal: int, no
     wants = wanted_link(net, s, link) == out and is_full(net, s, link, now) and free_slots_behind(net, s, out, now) <= 1
     tail_here = wants and s.packets[s.queues[link * net.lanes].head].tail <= now
     avoided_wants = s.queues[avoidance].held > 0 and s.queues[avoidance].want == net.link[out].entry
-    moved = wants and tail_here and s.queues[avoidance].held == 0 and place < length and o.nac.recovery_run
+    moved = (
+        wants and tail_here and avoidance_buffer_is_free(net, o, s, link, now) and place < length and o.nac.recovery_run
+    )
     if (moved or wants or avoided_wants) and reserve_slot(s, o, out, link):
         s.counters[0].reserved += 1
         log_event(net, s, RESERVED, link, now)

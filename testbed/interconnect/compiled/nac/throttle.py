@@ -48,6 +48,22 @@ def may_request(net: Any, o: Any, s: Any, channel: int, queue: int, now: int) ->
     return True
 
 
+def watch_if_full(net: Any, s: Any, queue: int, change: int) -> None:
+    """Where the queue is the full input after a link between routers, its router has so many more inputs to watch."""
+    if s.queues[queue].arrived == s.queues[queue].slots and queue < net.links * net.lanes:
+        link = s.queues[queue].feeder
+        if s.queues[queue].lane == 0 and net.link[link].start >= 0 and net.link[link].end >= 0:
+            s.routers[net.link[link].end].watched += change
+
+
+def avoidance_buffer_is_free(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
+    """Whether the avoidance buffer of the input after the link holds no packet; with ``strict_slot`` not even a tail (17)."""
+    avoidance = net.avoidance_queue + link
+    if s.queues[avoidance].held > 0:
+        return False
+    return not o.nac.strict_slot or bool(s.readers[s.queues[avoidance].reader].busy <= now)
+
+
 def throttle_injection(s: Any, router: int) -> None:
     """One reason more not to forward packets of the router's own hosts: an input is blocked, or recovers."""
     s.routers[router].throttled += 1
@@ -89,6 +105,6 @@ def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> N
             wake(s, waiting, now)
 
 
-INLINE = (free_slots_behind, may_request, use_reserved_slot)
+INLINE = (free_slots_behind, may_request, use_reserved_slot, watch_if_full, avoidance_buffer_is_free)
 STEPS = (throttle_injection, resume_injection, reserve_slot)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""
