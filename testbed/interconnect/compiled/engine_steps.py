@@ -16,7 +16,7 @@ from testbed.interconnect.compiled.kernel_state import (
     DELIVERY,
     NEVER,
 )
-from testbed.interconnect.compiled.nac.throttle import may_request, use_reserved_slot
+from testbed.interconnect.compiled.nac.throttle import may_request, use_reserved_slot, watch_if_full
 from testbed.interconnect.static_paths import NONE
 
 AVOIDANCE_GRADE, DATA_GRADE = 1 << 57, 1 << 58
@@ -142,6 +142,8 @@ def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> No
 def grant(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, lane: int, now: int) -> None:
     """The queue's head goes over the channel: what it leaves frees, where it goes fills, others are woken."""
     withdraw_request(net, s, queue)
+    if o.nac.enabled:
+        watch_if_full(net, s, queue, -1)
     packet = take_head(s, queue)
     done = now + s.packets[packet].ticks
     free_slot(net, o, s, queue, now if o.head_release else done)

@@ -1,6 +1,8 @@
-"""The event heap and the queues' linked lists: what every other step stands on.
+"""The events and the queues' linked lists: what every other step stands on.
 
-An event's key holds tick, kind and number, so that no two orders are possible.
+An event's key holds tick, kind and number, so that no two orders are possible. Three places hold what is to come, and the smallest
+key of all is next: a small heap of events of this very tick, which are half of all; a heap of later ones; and identification
+packets, which all take as long and so arrive in the order in which they were sent.
 """
 
 from __future__ import annotations
@@ -10,22 +12,32 @@ from typing import Any
 from testbed.interconnect.compiled.kernel_state import (
     HEAP_FULL,
     ID_BITS,
+    ID_MASK,
+    IDENTIFICATION,
     KEY_SHIFT,
     NEVER,
+    NO_EVENT,
     WAKE,
 )
 from testbed.interconnect.static_paths import NONE
 
 
 def push(s: Any, tick: int, kind: int, number: int) -> None:
-    """Put an event into the heap."""
-    heap = s.heap
-    at = s.run[0].heap_size
-    if at >= len(heap):
+    """Let an event happen at the tick."""
+    key = (tick << KEY_SHIFT) | (kind << ID_BITS) | number
+    if tick == s.run[0].now and s.run[0].soon_size < len(s.soon):
+        rise(s.soon, s.run[0].soon_size, key)
+        s.run[0].soon_size += 1
+        return
+    if s.run[0].heap_size >= len(s.heap):
         s.run[0].status = HEAP_FULL
         return
-    key = (tick << KEY_SHIFT) | (kind << ID_BITS) | number
-    s.run[0].heap_size = at + 1
+    rise(s.heap, s.run[0].heap_size, key)
+    s.run[0].heap_size += 1
+
+
+def rise(heap: Any, at: int, key: int) -> None:
+    """Put the key into a heap of ``at`` keys."""
     while at > 0:
         above = (at - 1) >> 1
         if heap[above] <= key:
@@ -35,12 +47,8 @@ def push(s: Any, tick: int, kind: int, number: int) -> None:
     heap[at] = key
 
 
-def pop(s: Any) -> int:
-    """Take the first event's key out of the heap (which is not empty)."""
-    heap = s.heap
-    first = heap[0]
-    count = s.run[0].heap_size - 1
-    s.run[0].heap_size = count
+def sink(heap: Any, count: int) -> None:
+    """Take the first key out of a heap, of which ``count`` are left."""
     key = heap[count]
     at = 0
     below = 1
@@ -53,7 +61,37 @@ def pop(s: Any) -> int:
         at = below
         below = 2 * at + 1
     heap[at] = key
-    return int(first)
+
+
+def next_identification(s: Any) -> int:
+    """The key of the identification packet that arrives next; NO_EVENT: none is under way."""
+    first = s.run[0].arrived_identifications
+    if first == s.run[0].identifications:
+        return NO_EVENT
+    number = first & ID_MASK
+    return int((s.identifications[number].tick << KEY_SHIFT) | (IDENTIFICATION << ID_BITS) | number)
+
+
+def next_event(s: Any) -> int:
+    """The key of the event that happens next; NO_EVENT: there is none."""
+    key = next_identification(s)
+    if s.run[0].heap_size > 0:
+        key = min(key, s.heap[0])
+    if s.run[0].soon_size > 0:
+        key = min(key, s.soon[0])
+    return key
+
+
+def take_event(s: Any, key: int) -> None:
+    """Take the next event, whose key this is, out of where it is kept."""
+    if s.run[0].soon_size > 0 and s.soon[0] == key:
+        s.run[0].soon_size -= 1
+        sink(s.soon, s.run[0].soon_size)
+    elif s.run[0].heap_size > 0 and s.heap[0] == key:
+        s.run[0].heap_size -= 1
+        sink(s.heap, s.run[0].heap_size)
+    else:
+        s.run[0].arrived_identifications += 1
 
 
 def wake(s: Any, channel: int, tick: int) -> None:
@@ -98,5 +136,5 @@ def leave_slot(s: Any, queue: int) -> int:
     return int(place)
 
 
-INLINE = (push, pop, wake, append, take_head, take_slot, leave_slot)
+INLINE = (rise, sink, push, next_identification, next_event, take_event, wake, append, take_head, take_slot, leave_slot)
 """For the compiled engine to register, put into their callers."""

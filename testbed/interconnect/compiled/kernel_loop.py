@@ -15,7 +15,7 @@ from testbed.interconnect.compiled.ft_drb_hooks import (
     notify_queued,
     reuse_notification,
 )
-from testbed.interconnect.compiled.kernel_events import append, pop, push, take_head, wake
+from testbed.interconnect.compiled.kernel_events import append, next_event, push, take_event, take_head, wake
 from testbed.interconnect.compiled.kernel_state import (
     ARRIVAL,
     CABLE_EVENT,
@@ -27,6 +27,7 @@ from testbed.interconnect.compiled.kernel_state import (
     IDENTIFICATION,
     INJECTION,
     KEY_SHIFT,
+    NO_EVENT,
     NO_PROGRESS,
     NOTICE,
     OUT_OF_TIME,
@@ -37,6 +38,7 @@ from testbed.interconnect.compiled.kernel_state import (
 from testbed.interconnect.compiled.nac.detection import detect_blocked_inputs, retry_identification
 from testbed.interconnect.compiled.nac.identification import receive_identification
 from testbed.interconnect.compiled.nac.recovery import receive_recovery_signal
+from testbed.interconnect.compiled.nac.throttle import watch_if_full
 from testbed.interconnect.static_paths import NONE
 
 
@@ -50,8 +52,8 @@ def run_events(net: Any, o: Any, s: Any, hook: Any, born: Any, cables: Any) -> N
         push(s, cables.tick[i], CABLE_EVENT, i)
     while s.run[0].status == RUNNING:
         message = s.run[0].next_message
-        pending = s.run[0].heap_size > 0
-        if message < messages and (not pending or s.heap[0] > (born[message] << KEY_SHIFT) | (INJECTION << ID_BITS)):
+        key = next_event(s)
+        if message < messages and key > (born[message] << KEY_SHIFT) | (INJECTION << ID_BITS):
             s.run[0].next_message = message + 1
             if hook is not None:
                 choose_path(s, hook, message, born[message])
@@ -59,10 +61,10 @@ def run_events(net: Any, o: Any, s: Any, hook: Any, born: Any, cables: Any) -> N
             s.run[0].now = born[message]
             serve(net, o, s, hook, queue, NONE, NONE, s.run[0].now)
             continue
-        if not pending:
+        if key == NO_EVENT:
             s.run[0].status = FINISHED
             break
-        key = pop(s)
+        take_event(s, key)
         now = key >> KEY_SHIFT
         s.run[0].now = now
         if now > o.end:
@@ -71,7 +73,7 @@ def run_events(net: Any, o: Any, s: Any, hook: Any, born: Any, cables: Any) -> N
         kind, number = (key >> ID_BITS) & 15, key & ID_MASK
         queue, channel, router = NONE, NONE, NONE
         if kind == ARRIVAL:
-            queue, router = arrive(net, s, hook, number, now)
+            queue, router = arrive(net, o, s, hook, number, now)
         elif kind == WAKE:
             channel = number
             router = net.link[number if number < net.links else number - net.links].start
@@ -96,20 +98,14 @@ def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router:
     if channel >= 0:
         arbitrate(net, o, s, hook, channel, now)
     if o.nac.enabled and router >= 0:
-        detect_later(net, s, router, now)
+        detect_later(s, router, now)
 
 
-def detect_later(net: Any, s: Any, router: int, now: int) -> None:
+def detect_later(s: Any, router: int, now: int) -> None:
     """Let NAC's detection follow when all that moves at this tick has moved, if an input is full or was blocked."""
-    if s.routers[router].detection_at == now:
-        return
-    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
-        link = net.inputs[i]
-        queue = link * net.lanes
-        if s.links[link].blocked != 0 or s.queues[queue].arrived == s.queues[queue].slots:
-            s.routers[router].detection_at = now
-            push(s, now, DETECTION, router)
-            return
+    if s.routers[router].watched > 0 and s.routers[router].detection_at != now:
+        s.routers[router].detection_at = now
+        push(s, now, DETECTION, router)
 
 
 def avoid_deadlock(net: Any, o: Any, s: Any, hook: Any, messages: int, kind: int, number: int, now: int) -> int:
@@ -140,10 +136,12 @@ def join(net: Any, s: Any, queue: int, packet: int) -> int:
     return queue if s.queues[queue].arrived == 1 else NONE
 
 
-def arrive(net: Any, s: Any, hook: Any, queue: int, now: int) -> tuple[int, int]:
+def arrive(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> tuple[int, int]:
     """The head of a packet reaches a buffer: (the queue, if it is at its head; the router where that is)."""
     s.queues[queue].arrived += 1
     router = s.queues[queue].router
+    if o.nac.enabled:
+        watch_if_full(net, s, queue, 1)
     if hook is not None and queue < net.links * net.lanes:
         packet = s.queues[queue].head
         for _ in range(s.queues[queue].arrived - 1):
@@ -191,7 +189,7 @@ def change_cable(net: Any, o: Any, s: Any, hook: Any, cables: Any, event: int, n
                     reroute_waiting(net, o, s, hook, link, now)
     if o.nac.enabled:
         for i in range(low, high):
-            detect_later(net, s, net.link[cables.links[i]].start, now)
+            detect_later(s, net.link[cables.links[i]].start, now)
 
 
 def reroute_waiting(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.interconnect.compiled.kernel_events import push
-from testbed.interconnect.compiled.kernel_state import BLOCKED, ID_MASK, IDENTIFICATION, RETRY
+from testbed.interconnect.compiled.kernel_state import BLOCKED, ID_MASK, RETRY
 from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
 from testbed.interconnect.static_paths import NONE
 
@@ -36,9 +36,9 @@ def is_full(net: Any, s: Any, link: int, now: int) -> bool:
     Condition 4.3 of Zarza 2011: size(a) = cap(a).
     """
     queue = link * net.lanes
-    if s.readers[s.queues[queue].reader].busy > now:
+    if s.queues[queue].arrived != s.queues[queue].slots:
         return False
-    return bool(s.queues[queue].arrived > 0 and s.queues[queue].arrived == s.queues[queue].slots)
+    return bool(s.readers[s.queues[queue].reader].busy <= now)
 
 
 def is_blocked(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
@@ -55,12 +55,12 @@ def send_identification(net: Any, o: Any, s: Any, origin: int, out: int, parent:
     """An identification packet (origin input, its output) goes up the link ``at``; ``parent``: the one it repeats (7)."""
     number = s.run[0].identifications & ID_MASK
     s.run[0].identifications += 1
+    s.identifications[number].tick = now + o.nac.control
     s.identifications[number].origin = origin
     s.identifications[number].out = out
     s.identifications[number].parent = parent
     s.identifications[number].at = at
     s.counters[0].identification_packets += 1
-    push(s, now + o.nac.control, IDENTIFICATION, number)
 
 
 def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> None:
@@ -70,6 +70,7 @@ def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> No
         blocked = is_blocked(net, o, s, link, now)
         if blocked and s.links[link].blocked == 0:
             s.links[link].blocked = 1
+            s.routers[router].watched += 1
             throttle_injection(s, router)
             s.counters[0].blocked += 1
             log_event(net, s, BLOCKED, link, now)
@@ -79,6 +80,7 @@ def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> No
                 push(s, now + o.nac.retry, RETRY, link)
         elif not blocked and s.links[link].blocked != 0:
             s.links[link].blocked = 0
+            s.routers[router].watched -= 1
             resume_injection(net, s, router, now)
 
 
