@@ -1,6 +1,6 @@
 """Both engines of the interconnect simulator give the same history, on networks and parameters drawn at random.
 
-SIMULATOR_CONFIGURATIONS=200 draws so many (12 otherwise).
+SIMULATOR_CONFIGURATIONS=200 draws so many (12 otherwise), SIMULATOR_MESSAGES=4000 gives each so many messages (250 otherwise).
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testbed.faults.cable_faults import random_faults
+from testbed.faults.cable_faults import cable_fault, random_faults, switch_cables
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.parameters import HOP_MODELS, FtDrbOptions, HopModel, NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
+from testbed.interconnect.results import Simulation
 from testbed.interconnect.simulation import simulate
 from topologies import load_network
 
 CONFIGURATIONS = int(os.environ.get("SIMULATOR_CONFIGURATIONS", "12"))
-NETWORKS = ("torus:4x4", "torus:8x8", "ring:8", "mesh:4x4", "fat-tree:2,3", "torus:3x5", "torus:3x3x3")
-MESSAGES = 250
+NETWORKS = (
+    "torus:4x4", "torus:8x8", "ring:8", "mesh:4x4", "fat-tree:2,3", "fat-tree:4,2", "torus:3x5", "torus:3x3x3", "torus:6x6",
+)  # fmt: skip
+MESSAGES = int(os.environ.get("SIMULATOR_MESSAGES", "250"))
 
 
 def drawn_hop(chance: random.Random, model: str) -> HopModel:
@@ -64,6 +67,7 @@ def drawn_parameters(chance: random.Random, network: str, seed: int) -> tuple[Si
             stop_local=chance.random() < 0.8,
             own_request=chance.random() < 0.8,
             slack=chance.choice([0, 0, 1]),
+            strict_slot=chance.random() < 0.3,
         ),
         ft_drb=FtDrbOptions(
             notifier=chance.choice(["router", "destination"]),
@@ -96,6 +100,31 @@ def drawn_messages(
     return build_injections(pattern, process, duration_s=duration, seed=seed), duration
 
 
+def drawn_faults(chance: random.Random, network: Any, duration: float, seed: int) -> tuple[Any, ...]:
+    """None, or up to a tenth of the cables (one of a ring's): for ever, for a while, or each several times (intermittent)."""
+    cables = len(switch_cables(network))
+    most = 1 if network.attributes.get("family") == "ring" else max(1, cables // 10)
+    count = chance.randint(0, most)
+    kind = chance.choice(["permanent", "transient", "intermittent"])
+    if kind != "intermittent":
+        lasting = None if kind == "permanent" else (0.0, duration)
+        return random_faults(network, count, seed=seed, start_s=(0.0, duration), duration_s=lasting)
+    ends = [fault.ends for fault in random_faults(network, count, seed=seed)]
+    starts = [(a, b, (k + chance.random()) * duration / 4) for a, b in ends for k in range(4)]
+    return tuple(cable_fault((a, b), start_s=start, stop_s=start + duration / 20) for a, b, start in starts)
+
+
+def check_every_message(run: Simulation) -> None:
+    """Conservation, told by the numbers of messages: each delivered once, or in exactly one buffer, or not made yet."""
+    numbers = np.arange(len(run.born))
+    delivered, held = numbers[run.delivered >= 0], np.sort(run.held)
+    assert len(np.unique(held)) == len(held) and not np.intersect1d(held, delivered).size
+    assert np.array_equal(np.sort(np.concatenate([delivered, held])), np.arange(run.made))
+    assert run.deliveries == len(delivered) and run.packet_hops >= run.hops[delivered].sum()
+    if run.received == run.sent and run.stopped == "finished":
+        assert (run.stuck.packets, run.stuck.at_sources) == (0, 0), "packets wait though nothing happens any more"
+
+
 @pytest.mark.parametrize("seed", range(CONFIGURATIONS))
 def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
@@ -106,9 +135,7 @@ def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.Monke
     injections, duration = drawn_messages(chance, network, parameters, seed)
     faults: tuple[Any, ...] = ()
     if parameters.routing == "ft-drb":
-        count = chance.randint(0, 1 if name.startswith("ring") else 2)
-        lasting = chance.choice([None, (0.0, duration)])
-        faults = random_faults(network, count, seed=seed, start_s=(0.0, duration), duration_s=lasting)
+        faults = drawn_faults(chance, network, duration, seed)
     compiled, reference = (
         simulate(network, injections, parameters, faults, engine=engine, recording=Recording(grants=50_000))
         for engine in ("compiled", "reference")
@@ -128,4 +155,6 @@ def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.Monke
     ):
         assert getattr(compiled, name) == getattr(reference, name), name
     assert sorted(compiled.held) == sorted(reference.held)
-    assert compiled.conserved and reference.conserved
+    for run in (compiled, reference):
+        assert run.conserved
+        check_every_message(run)
