@@ -128,7 +128,8 @@ def _shared_words(args: argparse.Namespace) -> list[str]:
 
 
 def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> None:
-    """Until nothing is left or the time is over. A study whose run is invalid has its next turn after all others."""
+    """Until nothing is left or the time is over. A study whose run is invalid has its next turn after all others,
+    and then keeps the points that were valid."""
     total = len(replication.studies)
     if not quiet:
         print(_estimate(replication), flush=True)
@@ -196,6 +197,8 @@ def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:
     part = next((r for r in replication.runs(name) if r.state == "unfinished" and r.points), None)
     if part is not None and hasattr(study, "points"):
         words += ["--resume", str(part.place)]
+    elif (before := _with_valid_points(replication.runs(name))) is not None:
+        words += ["--extend", str(before)]
     began = time.monotonic()
     code, last = _child(words, limit_s)
     took = time.monotonic() - began
@@ -206,6 +209,17 @@ def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:
         replication.broken[name] = last
         return f"broken       {name}  {took:.0f} s: {last}"
     return f"{now.state:12} {name}  {took:.0f} s, {_counted(now)}"
+
+
+def _with_valid_points(runs: Sequence[StoredRun]) -> Path | None:
+    """The newest invalid run of which some points are invalid and others are not, which need not be measured again."""
+    from testbed.results.study_store import is_study, load_study
+
+    for run in reversed([run for run in runs if run.state == "invalid" and is_study(Path(run.place))]):
+        rows = load_study(Path(run.place))[2]
+        if 0 < sum(bool(row.get("invalid")) for row in rows) < len(rows):
+            return Path(run.place)
+    return None
 
 
 def _counted(run: StoredRun) -> str:

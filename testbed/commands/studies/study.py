@@ -81,7 +81,7 @@ class Study:
             "--extend",
             type=Path,
             metavar="DIR",
-            help="begin with the points of this finished run that are this run's too",
+            help="begin with the points of this finished run that are this run's too, and are valid",
         )
         add(
             "--hours",
@@ -151,7 +151,10 @@ class Study:
         return not (self.emulation or self.timed)
 
     def _take_over(self, run: StudyRun, points: list[Row], directory: Path) -> None:
-        """The rows of a finished run whose points are among these and not measured yet. InputError for another study's."""
+        """The rows of a finished run whose points are among these and not measured yet, but for those that say why they are invalid.
+
+        Raises InputError for another study's run.
+        """
         place, manifest, rows, _ = load_study(directory)
         if (manifest.name, manifest.seed) != (self.name, run.manifest.seed):
             raise InputError(
@@ -159,7 +162,7 @@ class Study:
             )
         there, asked = _by_point(run.rows, points), {_key(point) for point in points}
         for key, row in _by_point(rows, points).items():
-            if key in asked and key not in there:
+            if key in asked and key not in there and not row.get("invalid"):
                 run.add(row)
 
     def _measure_missing(self, run: StudyRun, points: list[Row], args: argparse.Namespace) -> list[Row]:

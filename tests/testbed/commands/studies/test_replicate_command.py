@@ -47,6 +47,13 @@ def busy(rows):
     reason = "the machine was busy" if len(tries.read_text()) < 3 else None
     return Verdict(checks=(Check.equal("one", 1, 1),), invalid=reason)
 
+def lagging(point):
+    late = point["x"] == 1 and "1" not in (HERE / "measured").read_text().split() if (HERE / "measured").exists() else False
+    return measure(point) | {"invalid": "the machine lagged" if late else None}
+
+def judge_valid(rows):
+    return Verdict(checks=judge(rows).checks, invalid=next((row["invalid"] for row in rows if row["invalid"]), None))
+
 def broken(point):
     raise ValueError("no such thing")
 
@@ -54,6 +61,8 @@ def figures(rows):
     return {}
 
 SLOW = Study.of_module(__name__, name="slow", does="multiplies", answers="a claim", timed=True)
+PARTLY = Study(name="partly", does="lags once", answers="a claim", points=points, measure=lagging, judge=judge_valid, figures=figures,
+               timed=True)
 BUSY = Study(name="busy", does="is busy", answers="a claim", points=lambda quick, seed: [{"x": 1}], measure=lambda p: {},
              judge=busy, figures=figures, timed=True)
 BROKEN = Study(name="broken", does="breaks", answers="a claim", points=points, measure=broken, judge=judge, figures=figures,
@@ -68,7 +77,7 @@ def theirs(tmp_path: Path) -> dict[str, str]:
     description = tmp_path / "theirs-1.0.dist-info"
     description.mkdir()
     (description / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    points = "".join(f"{name} = their_studies:{name.upper()}\n" for name in ("slow", "busy", "broken"))
+    points = "".join(f"{name} = their_studies:{name.upper()}\n" for name in ("slow", "busy", "broken", "partly"))
     (description / "entry_points.txt").write_text(f"[testbed.experiments]\n{points}")
     return {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
 
@@ -134,6 +143,18 @@ def test_invalid_runs_are_repeated_and_counted_and_a_broken_study_stops_no_other
     assert found["slow"]["state"] == "passed" and measured(tmp_path) == ["0", "1"]
     assert main(words) == 1
     assert measured(tmp_path) == ["0", "1"]  # what is stored is not run again
+
+
+def test_a_repeated_run_keeps_the_points_that_were_valid(
+    tmp_path: Path, theirs: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "their_studies", raising=False)
+    monkeypatch.setattr(replicate, "_child", run_here)
+    assert main(["replicate", "--results", str(tmp_path / "kept"), "--only", "partly", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out.splitlines()[-1])["studies"]
+    assert (found["state"], found["invalid_runs"]) == ("passed", 1)
+    assert measured(tmp_path) == ["0", "1", "2", "3", "1"]
 
 
 def test_what_is_left_is_estimated_from_stored_seconds(
