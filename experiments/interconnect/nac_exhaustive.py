@@ -1,0 +1,216 @@
+"""Can NAC deadlock at all? Every order of events on networks of three to six routers, with cables that fail (Zarza 2011, 4.2.4).
+
+Beside NAC the same networks without it, which must deadlock, and NAC with one of its parts taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from experiments.interconnect.samples import Row
+from testbed.commands.studies.study import Study
+from testbed.interconnect.exhaustive.exploration import explore
+from testbed.interconnect.exhaustive.nac_steps import NacSteps, Rules
+from testbed.interconnect.exhaustive.small_networks import SmallNetwork, one_way_ring, small_network, two_rings
+from testbed.model.verdict import Check, Verdict
+
+MOST_STATES = 1_500_000
+NETWORKS: dict[str, Callable[[], SmallNetwork]] = {
+    "ring of 3": lambda: one_way_ring(3, (1, 2)),
+    "ring of 4": lambda: one_way_ring(4, (1, 2, 3)),
+    "ring of 4, 2 hops": lambda: one_way_ring(4, (2,)),
+    "ring of 5, 4 hops": lambda: one_way_ring(5, (4,)),
+    "ring of 6, 3 hops": lambda: one_way_ring(6, (3,)),
+    "two rings that share a link": two_rings,
+    "ring of 4, a cable fails": lambda: small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1),
+    "ring of 4, a cable fails beside": lambda: small_network("ring:4", [(2, 0), (3, 1)], [(0, 1)], 1),
+    "torus of 2 x 2, a cable fails": lambda: small_network("torus:2x2", [(0, 3), (3, 0)], [(0, 1)], 1),
+    "torus of 2 x 3, two cables fail": lambda: small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2),
+}
+"""One way round, hosts send to those 1, 2, ... hops ahead; with failures, two flows (pairs of routers)."""
+Case = tuple[str, int, int, bool]
+"""Network, slots of an input, of an output, whether knowledge may be old."""
+CASES: tuple[Case, ...] = (
+    ("ring of 3", 1, 0, False),
+    ("ring of 3", 1, 0, True),
+    ("ring of 3", 1, 1, False),
+    ("ring of 3", 1, 1, True),
+    ("ring of 3", 2, 0, False),
+    ("ring of 4", 1, 0, False),
+    ("ring of 4", 1, 0, True),
+    ("ring of 4, a cable fails", 1, 0, False),
+    ("ring of 4, a cable fails", 1, 0, True),
+    ("ring of 4, a cable fails beside", 1, 0, True),
+    ("torus of 2 x 2, a cable fails", 1, 0, True),
+    ("ring of 4, 2 hops", 1, 1, False),
+    ("ring of 4, 2 hops", 2, 0, False),
+    ("ring of 5, 4 hops", 1, 0, False),
+    ("ring of 6, 3 hops", 1, 0, False),
+    ("two rings that share a link", 1, 0, False),
+    ("ring of 4, a cable fails", 1, 1, False),
+    ("torus of 2 x 3, two cables fail", 1, 0, False),
+)
+QUICK = 11
+"""So many of them are explored in seconds."""
+MUTANTS: dict[str, tuple[dict[str, bool], Case]] = {
+    "hosts are not throttled": ({"stop_local": False}, ("ring of 3", 1, 1, True)),
+    "an avoidance buffer in use blocks its input": ({"own_request": False}, ("ring of 3", 2, 0, False)),
+    "no repeating while the avoidance buffer is in use": ({"repeat_when_full": False}, ("ring of 3", 2, 0, False)),
+    "heads do not ask anew after a repair": ({"recall": False}, ("ring of 4, a cable fails", 1, 1, False)),
+    "a packet put aside asks for another output": (
+        {"keep_output": False},
+        ("ring of 4, a cable fails beside", 1, 0, False),
+    ),
+}
+"""NAC without one part; where it must deadlock."""
+HARMLESS: dict[str, tuple[dict[str, bool], Case]] = {
+    "freed slots are not reserved": ({"reserve": False}, ("ring of 3", 1, 1, True)),
+    "condition 4.5 is not looked at": ({"check_output": False}, ("ring of 3", 1, 1, True)),
+    "no recovery run": ({"recovery_run": False}, ("ring of 3", 1, 1, True)),
+}
+"""Parts without which nothing of this size deadlocks: looked at, not judged."""
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """NAC on every network, the same without NAC, and the mutants; nothing is random."""
+    cases = CASES[:QUICK] if quick else CASES
+    bare = dict.fromkeys((name, a, o) for name, a, o, _ in cases)
+    found = [_point("nac", case, {}) for case in cases]
+    found += [_point("none", (*case, False), {"nac": False}) for case in bare]
+    found += [_point("mutant", case, off, what) for what, (off, case) in MUTANTS.items()]
+    return found + [_point("harmless", case, off, what) for what, (off, case) in HARMLESS.items()]
+
+
+def _point(part: str, case: Case, off: Mapping[str, bool], what: str = "") -> dict[str, Any]:
+    name, input_slots, output_slots, late = case
+    return {
+        "part": part, "network": name, "input_slots": input_slots, "output_slots": output_slots, "late": late,
+        "off": dict(off), "mutant": what,
+    }  # fmt: skip
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Explore one of them."""
+    rules = Rules(
+        input_slots=point["input_slots"], output_slots=point["output_slots"], late=point["late"], **point["off"]
+    )
+    network = NETWORKS[point["network"]]()
+    found = explore(NacSteps(network, rules), most_states=MOST_STATES)
+    return {
+        "links": [list(ends) for ends in network.links],
+        "states": found.states,
+        "steps": found.steps,
+        "symmetries": found.symmetries,
+        "deepest": found.deepest,
+        "whole": found.whole,
+        "stuck": found.stuck,
+        "trace": [list(step) for step in found.trace],
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """NAC: all explored, none stuck; without it every network deadlocks; every mutant is found."""
+    nac, bare = _part(rows, "nac"), _part(rows, "none")
+    dead = [row for row in bare if row["stuck"]]
+    lost = sum(row["stuck"] for row in nac)
+    return Verdict(
+        checks=(
+            Check.equal(
+                "explorations of NAC that left no state out",
+                float(len(nac)),
+                float(sum(row["whole"] for row in nac)),
+                rival=0.0,
+                rival_is="none came to an end",
+                detail=f"{sum(row['states'] for row in nac)} states, {sum(row['steps'] for row in nac)} steps",
+            ),
+            Check.equal(
+                "states under NAC that can never drain",
+                0.0,
+                float(lost),
+                rival=float(sum(row["stuck"] for row in bare)),
+                rival_is="as without NAC on the same networks",
+                stated="free of deadlock (4.2, 4.2.4: semi-formal)",
+                detail=f"{len(nac)} explorations",
+            ),
+            Check.equal(
+                "of these networks, those that deadlock without NAC",
+                float(len(bare)),
+                float(len(dead)),
+                rival=0.0,
+                rival_is="none can deadlock, and NAC is not needed",
+            ),
+            *(
+                Check.at_least(
+                    f"NAC spoilt: {row['mutant']}: states that can never drain",
+                    1.0,
+                    float(row["stuck"]),
+                    rival=0.0,
+                    rival_is="the exploration does not see it",
+                    detail=f"{row['network']}; {len(row['trace'])} steps to the first, {row['states']} states",
+                )
+                for row in _part(rows, "mutant")
+            ),
+        ),
+        notes=tuple(_notes(rows)),
+    )
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """The table of networks, parts that nothing misses, and the shortest way into the deadlock after a repair."""
+    found = [
+        f"{row['network']}, {row['input_slots']} + {row['output_slots']} slots, {'knowledge may be old' if row['late'] else 'prompt'}: "
+        f"{row['states']} states ({row['symmetries']} symmetries), {row['steps']} steps, {row['stuck']} stuck"
+        for row in _part(rows, "nac")
+    ]
+    found += [
+        f"NAC without a part, {row['mutant']} ({row['network']}): {row['states']} states, "
+        f"{'all' if row['whole'] else 'not all'} looked at, {row['stuck']} stuck"
+        for row in _part(rows, "harmless")
+    ]
+    for row in _part(rows, "mutant"):
+        if row["off"].get("recall") is False and row["trace"]:
+            links = row["links"]
+            steps = "; ".join(f"{links[at][0]}->{links[at][1]}: {name}" for name, at in row["trace"])
+            found.append(f"Shortest way into the deadlock after a repair: {steps}.")
+    return found
+
+
+def _part(rows: Sequence[Row], part: str) -> list[Row]:
+    return [row for row in rows if row["part"] == part]
+
+
+def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """States explored in each network, with NAC and without."""
+    import matplotlib.pyplot as plt
+
+    shown = _part(rows, "nac")
+    figure, axes = plt.subplots(figsize=(8.6, 0.4 * len(shown) + 1.4))
+    names = [
+        f"{r['network']}, {r['input_slots']}+{r['output_slots']}{', old knowledge' if r['late'] else ''}" for r in shown
+    ]
+    axes.barh(names, [r["states"] for r in shown], color="#0b62a8", height=0.6)
+    axes.set_xscale("log")
+    axes.invert_yaxis()
+    axes.set_xlabel("states (of each class of symmetric ones one)")
+    axes.set_title(
+        "All states that NAC can reach: none of them is stuck" if not sum(r["stuck"] for r in shown) else "NAC"
+    )
+    axes.grid(True, axis="x", color="#d9dde2", linewidth=0.6)
+    return {"states": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="interconnect_nac_exhaustive",
+    title="NAC in every order of events on networks of three to six routers",
+    deviations=(
+        "Time is left out: any packet, control packet, host or cable may be next. Where knowledge may be old, credits, "
+        "identification and the throttle lag by any time, so that more can happen than in a router.",
+        "Hosts are sources that send whenever they may; local input buffers and the arrival of a packet bit by bit are left out.",
+        "After a failure all routers know a table of what is left at once, in the place of FT-DRB's escape paths; at most one "
+        "cable is down at once on rings of four, two on the torus of 2 x 3.",
+    ),
+    does="all states of NAC on rings of 3 to 6 routers, two rings that share a link, and a ring with a cable that fails",
+    answers="Zarza 2011, section 4.2.4: freedom from deadlock, which the document argues for and does not prove",
+)

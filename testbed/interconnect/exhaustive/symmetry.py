@@ -1,0 +1,112 @@
+"""States that differ only by a turn or a mirror image of the network are one: the least of them stands for all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import itemgetter
+
+from testbed.interconnect.exhaustive.nac_steps import HERE, NacSteps
+from testbed.interconnect.exhaustive.small_networks import SmallNetwork
+
+MOST_ROUTERS = 6
+"""Their orders are tried one by one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Representatives:
+    """``canonical``: a state to the least of those symmetric to it; ``count``: of the symmetries, the network itself among them."""
+
+    canonical: Callable[[bytes], bytes]
+    count: int
+
+
+def representatives(model: NacSteps) -> Representatives:
+    """From the orders of the routers under which links, flows, cables and tables stay what they are."""
+    images = [_image(model, order) for order in symmetries(model.network)]
+    others = images[1:]
+
+    def canonical(state: bytes) -> bytes:
+        return min(state, *[image(state) for image in others]) if others else state
+
+    return Representatives(canonical=canonical, count=len(images))
+
+
+def symmetries(network: SmallNetwork) -> list[tuple[int, ...]]:
+    """Orders of the routers (router r becomes ``order[r]``) that change nothing; the first is the one that moves none."""
+    if network.routers > MOST_ROUTERS:
+        return [tuple(range(network.routers))]
+    return [order for order in itertools.permutations(range(network.routers)) if _keeps(network, order)]
+
+
+def _link_order(network: SmallNetwork, order: tuple[int, ...]) -> list[int] | None:
+    places = {ends: i for i, ends in enumerate(network.links)}
+    found = [places.get((order[a], order[b])) for a, b in network.links]
+    return None if None in found or len(places) < len(found) else [i for i in found if i is not None]
+
+
+def _cable_order(network: SmallNetwork, links: list[int]) -> list[int] | None:
+    places = {frozenset(cable): i for i, cable in enumerate(network.cables)}
+    found = [places.get(frozenset(links[i] for i in cable)) for cable in network.cables]
+    return None if None in found else [i for i in found if i is not None]
+
+
+def _keeps(network: SmallNetwork, order: tuple[int, ...]) -> bool:
+    if {(order[a], order[b]) for a, b in network.flows} != set(network.flows):
+        return False
+    links = _link_order(network, order)
+    cables = None if links is None else _cable_order(network, links)
+    if links is None or cables is None:
+        return False
+    return all(
+        network.tables[_mask(down, cables)][order[router]][order[goal]] == links[link]
+        for router, goal in network.places()
+        for down, table in network.tables.items()
+        if (link := table[router][goal]) >= 0
+    )
+
+
+def _mask(down: int, cables: list[int]) -> int:
+    return sum(1 << new for old, new in enumerate(cables) if down >> old & 1)
+
+
+def _image(model: NacSteps, order: tuple[int, ...]) -> Callable[[bytes], bytes]:
+    """A state to what it is with the routers in another order."""
+    links = _link_order(model.network, order)
+    assert links is not None
+    cables = _cable_order(model.network, links)
+    assert cables is not None
+    places = [0] * model.signals_at
+    for old, new in enumerate(links):
+        for first, slots in (
+            (0, model.o), (model.inputs_at, model.a), (model.avoidance_at, 1), (model.reserved_at, 1),
+            (model.out_asks_at, 1), (model.input_asks_at, 1), (model.avoidance_asks_at, 1),
+        ):  # fmt: skip
+            for slot in range(slots):
+                places[first + new * slots + slot] = first + old * slots + slot
+    places[model.down_at] = model.down_at
+    packets, outs, masks = bytearray(256), bytearray(256), bytearray(256)
+    for old_router, new_router in enumerate(order):
+        packets[old_router + 1] = new_router + 1
+    for old, new in enumerate(links):
+        outs[old + 1] = new + 1
+    outs[HERE] = HERE
+    for down in model.network.tables:
+        masks[down] = _mask(down, cables)
+    numbers = {path: i for i, path in enumerate(model.circles)}
+    circles = [numbers.get(tuple(links[i] for i in path), 0) for path in model.circles]
+    pick = itemgetter(*places)
+    middle, down_at, signals_at = model.reserved_at, model.down_at, model.signals_at
+
+    def image(state: bytes) -> bytes:
+        moved = bytes(pick(state))
+        found = (
+            moved[:middle].translate(packets) + moved[middle:down_at].translate(outs) + bytes([masks[moved[down_at]]])
+        )
+        if len(state) > signals_at:
+            pairs = sorted((circles[state[i]], state[i + 1]) for i in range(signals_at, len(state), 2))
+            found += bytes(v for pair in pairs for v in pair)
+        return found
+
+    return image
