@@ -218,9 +218,15 @@ def test_every_change_of_the_reference_engine_is_an_explored_step(
     assert watched.changes > 2000
 
 
-def test_an_engine_whose_hosts_are_not_throttled_takes_steps_that_were_not_explored() -> None:
+def test_an_engine_that_moves_the_last_packet_aside_takes_steps_that_were_not_explored() -> None:
     def spoil(nac: Nac) -> None:
-        setattr(nac, "may_request", lambda buffer: True)  # noqa: B010 - another method in its place
+        move = nac.move
+
+        def move_last(link: int, path: tuple[int, ...], place: int, number: int) -> None:
+            nac.input_of(link).here.rotate(1)
+            move(link, path, place, number)
+
+        setattr(nac, "move", move_last)  # noqa: B010 - another method in its place
 
     with pytest.raises(AssertionError, match="none of the steps explored"):
         watched_run("booksim", 2, 8, 0, spoil)
