@@ -151,9 +151,10 @@ class _Version(argparse.Action):
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            parser.exit(0, "testbed " + version("parallel-communications-testbed") + "\n")
+            print("testbed " + version("parallel-communications-testbed"))
         except PackageNotFoundError:
-            parser.exit(0, "testbed (not installed)\n")
+            print("testbed (not installed)")
+        parser.exit(0)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ set -euo pipefail
 usage() {
     cat <<'TEXT'
 usage: vagrant/provision.sh [--extras NAME,...] [--programs NAME,...] [--vm]
-  --extras    also the package's extras: test, lint, bench, mpi
+  --extras    also the package's extras: test, lint, bench, mpi, docs, ... (all that a run can need is always installed)
   --programs  also these programs of the system: chromium, shellcheck, ...
   --vm        inside the virtual machine: kernel modules and limits that suit emulation, `testbed` on every user's PATH
 environment:
@@ -179,12 +179,12 @@ create_environment() {
 }
 
 provide_environment() {
-    local names=${extras#base} name
+    local names=all${extras#base} name
     environment_is_complete && return
     if [ -e "$unfinished" ] || ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then create_environment; fi
     : >"$unfinished" # outlives an interruption: a half-copied package looks installed, so the next run starts anew
     say "installing Python packages into $venv (a minute or two)"
-    if ! "$venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$root/constraints.txt" -e "$root${names:+[${names#,}]}" >&2; then
+    if ! "$venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$root/constraints.txt" -e "${root}[$names]" >&2; then
         rm -f "$unfinished" # what fails, other than by interruption, fails before anything is copied: no index, no build
         fail 3 "installing the Python packages failed (is a package index reachable?); what is above says why"
     fi

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import CapabilityError, UsageError
+from testbed.extras import pip_command
 
 if TYPE_CHECKING:
     import pandas
@@ -27,9 +28,7 @@ def data_frame(result: Any) -> pandas.DataFrame:
     try:
         import pandas
     except ImportError:
-        raise CapabilityError(
-            "pandas is not installed; pip install 'parallel-communications-testbed[notebooks]'"
-        ) from None
+        raise CapabilityError(f"pandas is not installed; {pip_command('notebooks')}") from None
     return pandas.DataFrame([dict(row) for row in rows])
 
 

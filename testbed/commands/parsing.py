@@ -73,6 +73,7 @@ def _note_when_given(action: argparse.Action) -> None:
 def reported(action: Callable[[], int]) -> int:
     """Run the action; an error that it is meant to raise becomes one line on stderr and its exit code."""
     from testbed.errors import TestbedError
+    from testbed.extras import missing_extra
     from topologies.errors import TopologyError
     from topologies.registry import PluginError
 
@@ -84,6 +85,11 @@ def reported(action: Callable[[], int]) -> int:
         return _complain(str(error), error.exit_code)
     except (TopologyError, PluginError) as error:
         return _complain(str(error), 2)
+    except ImportError as error:
+        lack = missing_extra(error)
+        if lack is None:
+            raise
+        return _complain(str(lack), lack.exit_code)
     except BrokenPipeError:
         _give_up_output()
         return 0

@@ -20,6 +20,7 @@ from pathlib import Path
 from testbed.emulation.network.open_vswitch.switches import tun_obstacle
 from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
 from testbed.emulation.sandbox.sandbox_entry import SOCKET_MEMORY_BYTES
+from testbed.extras import EXTRA_OF, pip_command
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 _APT = "sudo apt-get install "
@@ -44,8 +45,14 @@ PACKAGES = (
     "numba",
     "scipy",
     "reedsolo",
-    "matplotlib",
     "rich",
+    "xxhash",
+    "matplotlib",
+    "dask",
+    "distributed",
+    "pyarrow",
+    "ortools",
+    "raptorq",
     "topohub",
 )
 NEEDED = ("namespaces", "openvswitch", "mnexec", "mininet", "datapath", "shaping", "packet_loss")
@@ -133,9 +140,9 @@ def _package(name: str) -> Capability:
     except PackageNotFoundError:
         if importlib.util.find_spec(name.replace("-", "_")) is not None:
             return Capability(available=True, detail="version unknown")
-        return Capability(
-            available=False, detail=f"the Python package {name} is not installed", mend=f"pip install {name}"
-        )
+        extra = EXTRA_OF.get(name.replace("-", "_"))
+        mend = f"pip install {name}" if extra is None else pip_command(extra)
+        return Capability(available=False, detail=f"the Python package {name} is not installed", mend=mend)
 
 
 def _tun() -> Capability:
