@@ -188,7 +188,7 @@ def _index(chapters: Sequence[Chapter]) -> list[Any]:
     for size in SIZES:
         if _of_size(entries, size):
             body += [tag("h2", f"Checks of the studies that ran at {size} size"), _counts_table(chapters, size)]
-    body += [tag("h2", "What did not pass"), _not_passed(chapters)]
+    body += [tag("h2", "What did not pass"), _not_passed(chapters), _every_check(chapters)]
     wrong = [chapter for chapter in chapters if chapter.errata]
     links = [
         tag("li", tag("a", f"{c.title}: {len(c.errata) - 1}", href=f"chapter_{c.number}.html#errata")) for c in wrong
@@ -220,7 +220,7 @@ def _not_passed(chapters: Sequence[Chapter]) -> Markup:
     rows = []
     for chapter in chapters:
         for entry in chapter.entries:
-            for check in entry.run.verdict.checks if entry.run is not None and entry.run.verdict is not None else ():
+            for check in _checks(entry.run) if entry.run is not None else ():
                 if not check.passed:
                     link = tag("a", entry.heading, href=f"chapter_{chapter.number}.html#{entry.name}")
                     *cells, outcome = (tag("td", cell, class_="wrap") for cell in check_cells(check))
@@ -229,6 +229,27 @@ def _not_passed(chapters: Sequence[Chapter]) -> Markup:
         return tag("p", "No check of a stored run failed.")
     head = tag("tr", [tag("th", name, scope="col") for name in ("study", COLUMNS[-1], *COLUMNS[:-1])])
     return scrolling(tag("table", tag("thead", head), tag("tbody", rows)), "Checks that did not pass")
+
+
+def _every_check(chapters: Sequence[Chapter]) -> Markup:
+    """Folded away: each check once, with its rival or why there is none, and its outcome at either size."""
+    head = tag("tr", [tag("th", name, scope="col") for name in ("study", "check", "rival", *SIZES)])
+    rows = []
+    for chapter in chapters:
+        for entry in chapter.entries:
+            found = [{c.name: check_cells(c) for r in _of_size([entry], size) for c in _checks(r)} for size in SIZES]
+            link = tag("a", entry.heading, href=f"chapter_{chapter.number}.html#{entry.name}")
+            for name in {name: None for checks in found for name in checks}:
+                cells = [checks.get(name) for checks in found]
+                rival = next(cell[-2] for cell in cells if cell is not None)
+                words = [name, rival, *(NOTHING if cell is None else cell[-1] for cell in cells)]
+                rows.append(tag("tr", tag("td", link, class_="wrap"), [tag("td", w, class_="wrap") for w in words]))
+    table = scrolling(tag("table", tag("thead", head), tag("tbody", rows)), "Every check with its rival")
+    return tag("details", tag("summary", f"Every check with its rival, or why it has none ({len(rows)})"), table)
+
+
+def _checks(run: StoredRun) -> Sequence[Check]:
+    return run.verdict.checks if run.verdict is not None else ()
 
 
 def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun, str], str]) -> Markup:

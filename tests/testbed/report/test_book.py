@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import re
+from dataclasses import replace
 from pathlib import PurePath
 
 from testbed.model.run_records import Manifest
@@ -124,3 +126,13 @@ def test_a_run_that_cannot_tell_wears_no_badge_of_failure() -> None:
         "badge-word invalid"
         in book_pages([chapter(stored(WEAK, invalid="too busy"))], lambda run, name: "<svg/>")["chapter_3.html"]
     )
+
+
+def test_the_front_page_lists_every_check_with_its_rival_and_its_outcome_at_either_size() -> None:
+    quick = stored(replace(GAIN, passed=False), Check.equal("count", 1, 1, rival_is="none: exact"), size="quick")
+    entry = Entry(name="gains", title="Gains", answers="Figure 66", run=stored(GAIN), quick=quick)
+    front = book_pages([Chapter(number=3, entries=(entry,))], lambda run, name: "<svg/>")["index.html"]
+    listed = front.partition("Every check with its rival, or why it has none (2)")[2]
+    rows = [re.sub("<[^>]*>", "|", row) for row in listed.split("<tr>")[2:]]
+    assert len(rows) == 2 and all(word in rows[0] for word in ("gain", "1 (no gain)", "✓ holds", "✗ fails"))
+    assert all(word in rows[1] for word in ("count", "none: exact", "✓ holds")) and "✗" not in rows[1]
