@@ -47,6 +47,7 @@ def accessed(network: str, *, place: Path | None = None, **options: Any) -> dict
         "liquid_bps": plan.liquid_links * plan.goodput_bps(9000),
         "liquid_links": plan.liquid_links,
         "verified": all(o["verified"] and not o["errors"] for o in found["operations"]),
+        "errors": [f"{e['node']}: {e['text']}" for o in found["operations"] for e in o["errors"]][:4],
         "messages": first["messages"],
         "fragments": first["fragments"],
         "disk_calls": first["disk_calls"],
