@@ -28,12 +28,11 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
         return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
     checks = []
     for result in analysis.faults:
-        checks.append(_loss_check(result))
-        if result.predicted_block_size is None:
-            continue  # nothing gets by: no block size helps, and every block is lost
-        if plan.stream.block_size is None:
-            checks.append(_size_check(result, analysis.policy(0.0)))
-        checks.append(_decoding_check(plan, result))
+        checks += fault_checks(result, analysis.policy(0.0) if plan.stream.block_size is None else None)
+        if (
+            result.predicted_block_size is not None
+        ):  # else nothing gets by: no block size helps, and every block is lost
+            checks.append(_decoding_check(plan, result))
     checks.append(
         Check(
             name="undecodable blocks outside faults",
@@ -48,6 +47,14 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
         checks.append(_ror_check(analysis))
     checks += [*_path_checks(analysis), _content_check(run)]
     return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
+
+
+def fault_checks(result: FaultResult, least: int | None) -> list[Check]:
+    """The loss of one fault and, where the sender chooses N, the block size that answers it. ``least``: N without losses."""
+    checks = [_loss_check(result)]
+    if least is not None and result.predicted_block_size is not None:
+        checks.append(_size_check(result, least))
+    return checks
 
 
 def _path_checks(analysis: SessionAnalysis) -> list[Check]:
