@@ -15,16 +15,18 @@ _HUES = ("#0b62a8", "#a3470a", "#16693f", "#6a3d9a", "#b3261e", "#855a00", "#257
 
 
 def draw_lines(
-    title: str, series: Series, *, x_label: str, y_label: str, claim: float | None = None, claim_says: str = ""
-) -> Any:
-    """One line a series with its confidence intervals; the claim's threshold dashed."""
+    title: str, series: Series, *, x_label: str, y_label: str, claim: float | None = None, claim_says: str = "",
+    upright: float | None = None, upright_says: str = "",
+) -> Any:  # fmt: skip
+    """One line a series with its confidence intervals, which never reach below 0 where the mean does not; the claim's threshold dashed,
+    what happens at an x (saturation) as a dotted upright."""
     figure, axes = _axes(title, x_label, y_label)
     for k, (name, points) in enumerate(series.items()):
         xs = sorted(points)
         axes.errorbar(
             xs,
             [points[x][0] for x in xs],
-            yerr=[points[x][1] for x in xs],
+            yerr=_whiskers([points[x] for x in xs]),
             label=name,
             marker=_MARKS[k % len(_MARKS)],
             color=_HUES[k % len(_HUES)],
@@ -32,6 +34,8 @@ def draw_lines(
             capsize=2,
             linewidth=1.4,
         )
+    if upright is not None:
+        axes.axvline(upright, color="#b3261e", linestyle=":", linewidth=1.2, label=upright_says)
     _finish(axes, claim, claim_says)
     return figure
 
@@ -48,7 +52,7 @@ def draw_bars(
         places = [i + (k - (len(series) - 1) / 2) * width for i, group in enumerate(groups) if group in bars]
         shown = [bars[group] for group in groups if group in bars]
         axes.bar(
-            places, [s[0] for s in shown], width * 0.92, yerr=[s[1] for s in shown], capsize=2, label=name,
+            places, [s[0] for s in shown], width * 0.92, yerr=_whiskers(shown), capsize=2, label=name,
             color=_HUES[k % len(_HUES)],
         )  # fmt: skip
     axes.set_xticks(
@@ -99,6 +103,11 @@ def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, 
     figure.suptitle(title, fontsize=11)
     figure.subplots_adjust(left=0.02, right=0.94, wspace=0.12, hspace=0.18)
     return figure
+
+
+def _whiskers(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """How far the whiskers reach below and above each mean: of what is not negative, not below 0."""
+    return [min(half, mean) if mean >= 0 else half for mean, half in points], [half for _, half in points]
 
 
 def _axes(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:

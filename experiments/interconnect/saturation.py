@@ -105,6 +105,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
         "5.6.7": draw_lines(
             f"{NETWORK}, uniform: latency over load under FT-DRB and NAC", lines,
             x_label="offered load (fraction of a link, each node)", y_label="mean latency (us)",
+            upright=saturation_fraction(rows), upright_says="saturation: three times the latency of the least load",
         )
     }  # fmt: skip
 

@@ -34,8 +34,6 @@ SAMPLES = 80
 """Moments at which a row says what lay in the network."""
 NAC_DRAWN = 100_000
 """Events of NAC that are kept for a drawing."""
-GRANTS_A_HOP = 3
-"""More than a message can be granted at a router: a link and an output buffer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,13 +79,7 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
         experiment.network, injections, parameters, faults, engine=experiment.engine,
         recording=Recording(nac_events=experiment.timeline or (NAC_DRAWN if parameters.deadlock == "nac" else 0)),
     )  # fmt: skip
-    circle: list[tuple[str, str]] = []
-    if run.deadlocked and parameters.routing != "ft-drb":
-        again = Recording(grants=GRANTS_A_HOP * run.packet_hops + run.sent)
-        again_run = simulate(
-            experiment.network, injections, parameters, faults, engine=experiment.engine, recording=again
-        )
-        circle = deadlock_circle(experiment.network, again_run)
+    circle = deadlock_circle(experiment.network, run) if run.deadlocked else []
     end = experiment.duration_s * 0.95
     if experiment.traffic is None:
         summary = summarize(run, start_s=experiment.warm_up_s, end_s=max(end, experiment.warm_up_s))

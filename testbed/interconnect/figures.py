@@ -14,13 +14,15 @@ from testbed.model.samples import half_width
 Row = Mapping[str, Any]
 ENOUGH_SEEDS = 3
 """So many values have an interval that is worth drawing."""
+SATURATED = 3.0
+"""Mean latency over that of the lowest load, from which on a load counts as saturated (in a longer run it would be higher still)."""
 _COLOUR, _OTHER = "#3b6ea5", "#c98b2b"
 
 
 def simulation_figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Figure name -> matplotlib figure, for the rows of one run (one a rate and seed)."""
     drawn = {"latency-over-load": _over_load(rows, "mean_latency_s", 1e6, "mean latency, µs, source queue included")}
-    drawn["throughput-over-load"] = _over_load(rows, "throughput", 1.0, "delivered, as a share of what was offered")
+    drawn["throughput-over-load"] = _over_load(rows, "accepted", 1.0, "delivered, as a share of a link of every sender")
     drawn["packets-over-time"] = _packets(rows)
     if any(sum(row["over_time"]["nac_moves"]) for row in rows):
         drawn["nac-moves"] = _moves(rows)
@@ -53,12 +55,14 @@ def _over_load(rows: Sequence[Row], name: str, factor: float, words: str) -> Any
     points = []
     for load in sorted({row["load"] for row in rows}):
         own = [row for row in rows if row["load"] == load and not row["deadlocked"]]
-        values = [factor * row[name] for row in own if row[name] is not None]
+        found = [load * row["throughput"] if name == "accepted" else row[name] for row in own]
+        values = [factor * value for value in found if value is not None]
         if values:
             points.append((load, *whiskers_of(values)))
     if points:
         loads, means, below, above = zip(*points, strict=True)
         axes.errorbar(loads, means, yerr=(below, above), marker="o", capsize=3, color=_COLOUR)
+    _mark_saturation(axes, rows, ideal=name == "accepted")
     stuck = sorted({row["load"] for row in rows if row["deadlocked"]})
     for number, load in enumerate(stuck):
         axes.axvline(
@@ -69,9 +73,32 @@ def _over_load(rows: Sequence[Row], name: str, factor: float, words: str) -> Any
     whiskers = ", whiskers: 95 % interval" if seeds >= ENOUGH_SEEDS else ", whiskers: both" if seeds > 1 else ""
     axes.set_title(f"Mean of {seeds} seed{'s' if seeds > 1 else ''}{whiskers}")
     axes.grid(alpha=0.3)
-    if stuck:
-        axes.legend()
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize="small")
     return figure
+
+
+def saturation_load(rows: Sequence[Row]) -> float | None:
+    """The least load at which mean latency is above three times that of the lowest load; None where no load is that high."""
+    latency: dict[float, list[float]] = {}
+    for row in rows:
+        if row["mean_latency_s"] is not None and not row["deadlocked"]:
+            latency.setdefault(row["load"], []).append(row["mean_latency_s"])
+    means = {load: statistics.fmean(latency[load]) for load in sorted(latency)}
+    lowest = next(iter(means.values()), 0.0)
+    return next((load for load, mean in means.items() if mean > SATURATED * lowest), None)
+
+
+def _mark_saturation(axes: Any, rows: Sequence[Row], *, ideal: bool) -> None:
+    """An upright where latency says so; ``ideal``: also the line on which everything that is offered is delivered."""
+    loads = sorted({row["load"] for row in rows})
+    if ideal and len(loads) > 1:
+        ends = (loads[0], loads[-1])
+        axes.plot(ends, ends, color="grey", linestyle="--", linewidth=1, label="all that is offered")
+    saturated = saturation_load(rows)
+    if saturated is not None:
+        words = f"saturated from {saturated:.3g} on: latency above {SATURATED:g} times the lowest load's"
+        axes.axvspan(saturated, loads[-1], color=_OTHER, alpha=0.12, label=words)
 
 
 def _packets(rows: Sequence[Row]) -> Any:

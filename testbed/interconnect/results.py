@@ -20,11 +20,15 @@ slot reserved, a recovery signal that met normal work, an input newly blocked.""
 
 @dataclass(frozen=True, kw_only=True)
 class Stuck:
-    """Packets in buffers of the network and at sources when the run stopped; since when (ticks; -1) the first of them waits."""
+    """Packets in buffers of the network and at sources when the run stopped; since when (ticks; -1) the first of them waits.
+
+    ``waits``: pairs of links; the head of a buffer behind the first (or on the way into it) waits for the second. Sorted.
+    """
 
     packets: int
     at_sources: int
     since_tick: int
+    waits: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -93,4 +93,8 @@ def _stuck(inputs: EngineInputs, state: State) -> Stuck:
     held = np.where(inside, queues["held"], 0)
     waiting = np.nonzero((held > 0) & (queues["want"] >= 0))[0]
     since = int(queues["since"][waiting].min()) if len(waiting) else -1
-    return Stuck(packets=int(held.sum()), at_sources=int(queues["held"][~inside].sum()), since_tick=since)
+    buffers = waiting[waiting < layout.source_queue]
+    links = np.stack([buffers // layout.lanes, queues["want"][buffers]], axis=1) % layout.links
+    waits = sorted({(int(a), int(b)) for a, b in links if a != b})
+    at_sources = int(queues["held"][~inside].sum())
+    return Stuck(packets=int(held.sum()), at_sources=at_sources, since_tick=since, waits=tuple(waits))

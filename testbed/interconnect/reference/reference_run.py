@@ -54,4 +54,11 @@ def _stuck(engine: ReferenceEngine) -> Stuck:
     at_hosts = [b.held for b in engine.buffers[layout.source_queue : layout.notice_queue]]
     held = [b for b in engine.buffers if b.held and not layout.source_queue <= b.number < layout.notice_queue]
     asking = [b.since for b in held if b.wants != NONE]
-    return Stuck(packets=sum(b.held for b in held), at_sources=sum(at_hosts), since_tick=min(asking, default=-1))
+    buffers = [b for b in held if b.wants != NONE and b.number < layout.source_queue]
+    waits = {(b.number // layout.lanes % layout.links, b.wants % layout.links) for b in buffers}
+    return Stuck(
+        packets=sum(b.held for b in held),
+        at_sources=sum(at_hosts),
+        since_tick=min(asking, default=-1),
+        waits=tuple(sorted(wait for wait in waits if wait[0] != wait[1])),
+    )

@@ -10,7 +10,7 @@ import pytest
 
 from testbed.cli import main
 from testbed.interconnect.deadlock import circle_of
-from testbed.interconnect.figures import simulation_figures, whiskers_of
+from testbed.interconnect.figures import saturation_load, simulation_figures, whiskers_of
 
 STUCK = ["ring:8", "--rate", "0.9", "--buffer-bytes", "2048", "--model", "thesis", "--duration", "0.002"]
 
@@ -44,6 +44,22 @@ def test_a_deadlock_is_drawn_as_the_circle_that_it_is(capsys: pytest.CaptureFixt
     assert "deadlock" in simulation_figures([row])
 
 
+def test_a_deadlock_under_ft_drb_is_drawn_as_its_circle_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (row,) = simulated(capsys, tmp_path, *STUCK, "--routing", "ft-drb")["per_seed"]
+    circle = row["circle"]
+    assert row["deadlocked"] and len(circle) == 8
+    assert all(one[1] == after[0] for one, after in zip(circle, circle[1:] + circle[:1], strict=True))
+
+
+def test_saturation_is_the_load_at_which_latency_has_tripled() -> None:
+    rows = [
+        {"load": load, "mean_latency_s": latency, "deadlocked": False}
+        for load, latency in ((0.1, 1.0), (0.3, 1.4), (0.5, 3.2), (0.7, 9.0))
+    ]
+    assert saturation_load(rows) == 0.5
+    assert saturation_load(rows[:2]) is None
+
+
 def test_packets_over_time_are_those_that_are_sent_and_not_yet_there(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -67,7 +83,7 @@ def test_a_whisker_never_reaches_below_nothing() -> None:
     mean, below, above = whiskers_of([91.0, 129.0, 10.0])
     assert below <= mean and above > 0
     assert whiskers_of([5.0]) == (5.0, 0.0, 0.0)
-    assert circle_of({0: 1, 1: 2}) == []
+    assert circle_of([(0, 1), (1, 2)]) == []
 
 
 def test_rates_that_are_none_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
