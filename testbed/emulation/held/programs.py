@@ -12,6 +12,7 @@ from typing import Any
 
 from testbed.emulation.held.channel import Frame, receive, send
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.kernel.host_namespaces import words_inside
 from testbed.errors import InputError, SessionError
 
 _SIGNALS = range(1, 65)
@@ -46,7 +47,7 @@ def words_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point
     switches = {s.node for s in wiring.switches} | {s.name for s in wiring.switches}
     if name in switches and not end_point and not _has_host(net, name):
         return argv
-    return ["mnexec", "-a", str(net.host_pid(device_of(net, name))), *argv]
+    return words_inside(net.host_pid(device_of(net, name)), argv)
 
 
 def device_of(net: EmulatedNetwork, name: str) -> str:

@@ -32,7 +32,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.emulation.network.cables import CablePlan, plan_cables
-from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
+from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, words_inside
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
@@ -133,7 +133,7 @@ class EmulatedNetwork:
 
     def _build(self) -> None:
         began = time.monotonic()
-        self._namespaces = HostNamespaces([host.name for host in self.wiring.hosts])
+        self._namespaces = HostNamespaces([h.name for h in self.wiring.hosts], [h.node for h in self.wiring.hosts])
         self._switches = PrivateSwitches(self.datapath)
         self._switches.start()
         began = self._note("switch daemons", began)
@@ -246,7 +246,7 @@ class EmulatedNetwork:
 
     def run_in_host(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
         """Start a program in the host's network; ``options`` are subprocess.Popen's."""
-        return subprocess.Popen(["mnexec", "-a", str(self.host_pid(host)), *argv], **options)
+        return subprocess.Popen(words_inside(self.host_pid(host), argv), **options)
 
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
         """Cut the link or bring it back; the monotonic time at which that was in force.

@@ -26,7 +26,7 @@ host=$1
 shift
 pid=$(sed -n "s/^$host //p" "$0.hosts")
 [ -n "$pid" ] || { echo "no emulated host has the address $host" >&2; exit 255; }
-exec mnexec -a "$pid" unshare -m sh -c "mount -t sysfs none /sys && exec $*"
+exec nsenter --uts="/proc/$pid/ns/uts" mnexec -a "$pid" unshare -m sh -c "mount -t sysfs none /sys && exec $*"
 """
 # UCX finds a host's interfaces in /sys, which shows those of the namespace it was mounted in
 _OWN_SYS = ("unshare", "-m", "sh", "-c", 'mount -t sysfs none /sys && exec "$@"', "mpiexec")

@@ -1,4 +1,4 @@
-"""The network namespaces of emulated hosts, and sockets opened inside them by a process that stays outside.
+"""The namespaces of emulated hosts (network and host name), and sockets opened inside them by a process that stays outside.
 
 A socket belongs for life to the namespace it was opened in: one process can own sockets in every host.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -24,8 +25,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class HostNamespaces:
     """One network namespace a name, each held by a sleeping process, until ``close``."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        """Begin to make them all; ``wait`` before use."""
+    def __init__(self, names: Sequence[str], hostnames: Sequence[str] | None = None) -> None:
+        """Begin to make them all; ``wait`` before use. ``hostnames``: what gethostname() says in each (default: the names)."""
         self._names = tuple(names)
         self._holder: subprocess.Popen[str] | None = None
         self._descriptors: dict[str, int] = {}
@@ -33,7 +34,7 @@ class HostNamespaces:
         if not names:
             return
         self._holder = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_HOLDER), str(len(names))],
+            [sys.executable, "-I", "-S", str(_HOLDER), *map(as_hostname, hostnames or names)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -77,6 +78,20 @@ class HostNamespaces:
             self._holder.kill()
             self._holder.communicate()
             self._holder = None
+
+
+def as_hostname(name: str) -> str:
+    """The name as a kernel takes it for a host: at most 64 bytes, and what a DNS label cannot have is a dash.
+
+    >>> as_hostname("t0"), as_hostname("h0_1"), as_hostname("São Paulo")
+    ('t0', 'h0_1', 'S-o-Paulo')
+    """
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", name)[:64] or "host"
+
+
+def words_inside(pid: int, argv: Sequence[str]) -> list[str]:
+    """The command line that runs a program in the namespaces that the process holds: network, mounts and host name."""
+    return ["nsenter", f"--uts=/proc/{pid}/ns/uts", "mnexec", "-a", str(pid), *argv]
 
 
 @contextmanager

@@ -90,7 +90,19 @@ class _LateShell:
 
     def _open_shell(self) -> None:
         options = ["-cd"] if self._namespace_pid is None else ["-cda", str(self._namespace_pid)]
-        words = ["mnexec", *options, "env", "PS1=\x7f", "bash", "--norc", "--noediting", "-is", "mininet:" + self.name]
+        own = [] if self._namespace_pid is None else ["nsenter", f"--uts=/proc/{self._namespace_pid}/ns/uts"]
+        words = [
+            *own,
+            "mnexec",
+            *options,
+            "env",
+            "PS1=\x7f",
+            "bash",
+            "--norc",
+            "--noediting",
+            "-is",
+            "mininet:" + self.name,
+        ]
         self.master, self.slave = pty.openpty()
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
         self._started = self._popen(  # type: ignore[attr-defined]
