@@ -16,7 +16,7 @@ from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import ROUNDS
 from testbed.bulk.prediction import HEADERS_BYTES, expected_bytes, liquid_throughput_bps
 from testbed.faults.coming import came_check, fault_moments
-from testbed.model.strain import StrainLimits, why_not_kept_up
+from testbed.model.strain import StrainLimits, could_not_keep_up, why_not_kept_up
 from testbed.model.verdict import Check, Verdict
 from topologies.network import LinkId
 
@@ -149,7 +149,23 @@ def _strained(run: BulkMeasurements, tolerance: float) -> str | None:
     limits = StrainLimits(
         worst_lateness_s=max(USUAL_LATENESS_S, MAX_STANDSTILL * tolerance * run.seconds), mean_lateness_s=MAX_LATE_S
     )
-    return None if run.strain is None else why_not_kept_up([run.strain], limits, run.seconds)
+    if run.strain is None:
+        return None
+    return why_not_kept_up([run.strain], limits, run.seconds) or _changes_too_long(run, tolerance)
+
+
+def _changes_too_long(run: BulkMeasurements, tolerance: float) -> str | None:
+    """Why time frames were too short for this machine's switches: changing circuits, which a schedule takes for nothing, took more of
+    the run than is left to tell a schedule from a worse one."""
+    limit_s = MAX_STANDSTILL * tolerance * run.seconds
+    if not run.rule_changes or run.changing_s <= limit_s:
+        return None
+    each_ms = 1e3 * run.changing_s / run.rule_changes
+    return could_not_keep_up(
+        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {run.changing_s / run.seconds:.1%} of the run (limit "
+        f"{limit_s / run.seconds:.1%})",
+        mend="give longer time frames: a larger --message-size, or a lower --link-rate",
+    )
 
 
 def _throughput_check(plan: BulkPlan, analysis: BulkAnalysis) -> Check:

@@ -50,7 +50,8 @@ class LinkCount:
 class BulkMeasurements:
     """All that a run measured. ``failure``: why the run did not come to its end, None where it did. ``dropped``: switch -> packets that arrived at it
     and left it by no link, although no queue refused them; ``injected``: packets that were sent without a circuit.
-    ``retransmitted``: transfer -> (bytes, packets) that TCP sent again, as its sender's kernel counts them. ``strain``: of the
+    ``retransmitted``: transfer -> (bytes, packets) that TCP sent again, as its sender's kernel counts them. ``changing_s``: spent in changing circuits,
+    all changes together. ``strain``: of the
     machine in an emulated run."""
 
     fabric: str
@@ -67,6 +68,7 @@ class BulkMeasurements:
     lost_links: tuple[LinkId, ...] = ()
     rule_changes: int = 0
     slowest_change_s: float = 0.0
+    changing_s: float = 0.0
     packet_payload_bytes: int = 1448
     strain: Strain | None = None
 

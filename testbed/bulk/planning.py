@@ -9,6 +9,7 @@ from fractions import Fraction
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path, Switching
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
+from testbed.model.carried_load import USUAL_RATE_BPS
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
@@ -31,7 +32,7 @@ class BulkOptions:
 
     method: str = "liquid"
     message_bytes: int = 1_000_000
-    link_rate_bps: float = 20e6
+    link_rate_bps: float = USUAL_RATE_BPS
     barrier: bool = True
     pattern: str | tuple[Pair, ...] = "all-to-all"
     carried: CarriedSchedule | None = None

@@ -70,6 +70,7 @@ class BulkSession:
             "queue_drops": sum(c.queue_drops for c in run.links.values()),
             "rule_changes": run.rule_changes,
             "slowest_change_s": run.slowest_change_s,
+            "changing_s": run.changing_s,
             "cpu_fraction": run.cpu_fraction,
             "failure": run.failure,
             "frame_times_s": [list(times) for times in run.frame_times_s],

@@ -10,6 +10,7 @@ from fec.protocol.large_blocks import MEASURED_OVER
 from testbed.download.plan import DownloadPlan
 from testbed.download.prediction import Prediction, Rivals, loss_at, predict, rivals, symbols_needed
 from testbed.faults.coming import came_check, fault_moments
+from testbed.model.strain import could_not_keep_up
 from testbed.model.verdict import Check, Verdict
 
 MAX_LAG_S = 0.2
@@ -73,7 +74,11 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
         fault_moments(plan.faults), plan.limit_s if run.seconds is None else run.seconds, "the download"
     )
     late = run.sender_lag_s > MAX_LAG_S
-    return Verdict(checks=tuple(checks), invalid=f"the sender was {run.sender_lag_s:.2f} s late" if late else None)
+    why = could_not_keep_up(
+        f"the sender was {run.sender_lag_s:.2f} s late (limit {MAX_LAG_S:g} s)",
+        mend="lower --last-rate, or leave the machine to this run",
+    )
+    return Verdict(checks=tuple(checks), invalid=why if late else None)
 
 
 def tolerances(plan: DownloadPlan) -> tuple[float, float]:

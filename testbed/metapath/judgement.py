@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis
 from testbed.metapath.known_paths import cable_number
 from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.model.strain import LOWER_PACKET_RATE, could_not_keep_up
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.mobility import Movement, splits_of
 from topologies.network import LinkId, reverse_of
@@ -161,9 +162,12 @@ def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -
         return "no packet was sent"
     if run.health.sender_lag_s > MAX_LAG_S:
         lag_ms = run.health.sender_lag_s * 1e3
-        return f"the sender lagged {lag_ms:.0f} ms behind its schedule (limit {MAX_LAG_S * 1e3:.0f} ms)"
+        lag = f"the sender lagged {lag_ms:.0f} ms behind its schedule (limit {MAX_LAG_S * 1e3:.0f} ms)"
+        return could_not_keep_up(lag, LOWER_PACKET_RATE)
     if not plan.background_bps and analysis.lost_outside > MAX_UNPLANNED * analysis.messages:
         return f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
     if run.health.unplanned_drops:
-        return f"{run.health.unplanned_drops} packets were dropped at a full socket"
+        return could_not_keep_up(
+            f"{run.health.unplanned_drops} packets were dropped at a full socket", LOWER_PACKET_RATE
+        )
     return None

@@ -62,6 +62,10 @@ def why_not_kept_up(strains: Sequence[Strain], limits: StrainLimits, seconds: fl
     return None
 
 
-def could_not_keep_up(why: str) -> str:
+LOWER_LINK_RATE = "lower --link-rate, or leave the machine to this run"
+LOWER_PACKET_RATE = "lower --rate-pps, or leave the machine to this run"
+
+
+def could_not_keep_up(why: str, mend: str = LOWER_LINK_RATE) -> str:
     """The reason of an invalid run in words, with what a user can do about it."""
-    return f"the machine could not keep up: {why}; lower --link-rate, or leave the machine to this run"
+    return f"the machine could not keep up: {why}; {mend}"

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Switching
 from testbed.bulk.planning import bottleneck_load
 from testbed.faults.fault import Fault
+from testbed.model.carried_load import USUAL_RATE_BPS
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule
 from testbed.striping.access import Access, Blocks
 from testbed.striping.placement import Order, Placement
@@ -47,7 +48,7 @@ class StripingOptions:
     schedule: Schedule = "none"
     carried: CarriedSchedule | None = None
     switching: Switching = "packet"
-    link_rate_bps: float = 20e6
+    link_rate_bps: float = USUAL_RATE_BPS
     routing: str | None = None
     order: Order = "first"
     seed: int = 1

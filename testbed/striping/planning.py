@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from testbed.bulk.plan import BulkTransfer, Pair
 from testbed.bulk.planning import MAX_MESSAGE_BYTES, at_rate, carried_frames, time_frames, transfers_of
@@ -52,6 +53,13 @@ def build_striping_plan(
         transfers=transfers,
         frames=_frames(placement, transfers, options, now),
     )
+
+
+def at_link_rate(plan: StripingPlan, link_rate_bps: float) -> StripingPlan:
+    """The same blocks, transfers and time frames over links of another rate."""
+    network = at_rate(plan.placement.network, link_rate_bps)
+    options = replace(plan.options, link_rate_bps=link_rate_bps)
+    return replace(plan, options=options, placement=replace(plan.placement, network=network))
 
 
 def _transfers(placement: Placement, volumes: Mapping[Pair, int], routing: str | None) -> tuple[BulkTransfer, ...]:
@@ -118,5 +126,5 @@ def _check(options: StripingOptions) -> None:
         )
     if (options.faults or options.killed) and (options.schedule != "none" or options.switching != "packet"):
         raise InputError(
-            "--fault and --kill are for packet switching without a schedule; leave out --schedule and --switching, or the faults"
+            "--faults and --kill are for packet switching without a schedule; leave out --schedule and --switching, or the faults"
         )

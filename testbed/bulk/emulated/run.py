@@ -133,7 +133,7 @@ class BulkRun:
     def carry_out(self, goodput: Goodput) -> BulkMeasurements:
         """The run itself, until the coordinator ends it; what the network's own counters say of it is not in yet."""
         retransmitted, changes = self._endpoints.retransmitted(), self._switchboard.changes
-        self._switchboard.slowest_change_s = 0.0
+        self._switchboard.slowest_change_s = self._switchboard.changing_s = 0.0
         with StrainGauge() as gauge:
             driven = _DrivenRun(self._net, self._wiring, self._coordinator, self._switchboard, self._endpoints)
             driven.run(self._report_progress)
@@ -151,6 +151,7 @@ class BulkRun:
             lost_links=tuple(dict.fromkeys(driver.lost_links)),
             rule_changes=self._switchboard.changes - changes,
             slowest_change_s=self._switchboard.slowest_change_s,
+            changing_s=self._switchboard.changing_s,
             strain=gauge.strain,
         )
 

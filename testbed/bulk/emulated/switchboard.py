@@ -58,6 +58,7 @@ class CircuitSwitchboard:
         self._began = 0.0
         self.changes = 0
         self.slowest_change_s = 0.0
+        self.changing_s = 0.0
         for sock in self._sockets.values():
             sock.sendall(greeting(next(self._numbers)))
 
@@ -144,7 +145,9 @@ class CircuitSwitchboard:
                 lost += self._links.get((dpid, event.port), [])
         if confirmed:
             self.changes += 1
-            self.slowest_change_s = max(self.slowest_change_s, time.monotonic() - self._began)
+            took_s = time.monotonic() - self._began
+            self.slowest_change_s = max(self.slowest_change_s, took_s)
+            self.changing_s += took_s
         return confirmed, tuple(lost)
 
     def _send(self, batches: dict[int, list[bytes]]) -> None:

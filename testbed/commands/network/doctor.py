@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import CapabilityError
+from testbed.errors import CapabilityError, InvalidRunError
 
 if TYPE_CHECKING:
+    from testbed.bulk.emulated.machine_load import LoadStep
     from testbed.emulation.machine.capabilities import Capability
 
 
@@ -21,6 +23,11 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--compile", action="store_true", help="compile ahead what is compiled at first use (a minute, once)"
     )
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="measure what this machine carries over real switches (a minute); default link rates follow from it",
+    )
     parser.set_defaults(run=run)
 
 
@@ -30,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.compile:
         return _compile(args.json)
+    if args.calibrate:
+        return _calibrate(args.json)
     found = find_capabilities()
     missing = missing_for_emulation(found)
     if args.json:
@@ -53,6 +62,50 @@ def _compile(as_json: bool) -> int:
     if as_json:
         print(json.dumps({"compiled": taken}))
     return 0
+
+
+def _calibrate(as_json: bool) -> int:
+    """Raise the rate until the machine no longer keeps up; keep the last that it carried. InvalidRunError where it carries none."""
+    from datetime import UTC, datetime
+
+    from testbed.emulation.machine.capabilities import emulation_obstacle
+    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from testbed.model.carried_load import CarriedLoad
+    from testbed.results.carried_load_file import save_carried, this_machine
+
+    obstacle = emulation_obstacle()
+    if obstacle is not None:
+        raise CapabilityError(f"emulation is not possible here: {obstacle}")
+    if not in_sandbox():
+        enter_sandbox(sys.argv[1:])
+    from testbed.bulk.emulated.machine_load import load_steps
+
+    steps = list(load_steps(lambda step: None if as_json else print(_step_words(step), flush=True)))
+    carried = [step for step in steps if step.carried]
+    if not carried:
+        raise InvalidRunError(
+            f"this machine carries not even {steps[0].rate_bps / 1e6:g} Mbit/s a link now: {steps[0].why}"
+        )
+    processors, kernel = this_machine()
+    load = CarriedLoad(
+        link_bps=carried[-1].link_bps,
+        rate_bps=carried[-1].rate_bps,
+        processors=processors,
+        kernel=kernel,
+        measured=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        limit_reached=len(carried) < len(steps),
+    )
+    path = save_carried(load)
+    if as_json:
+        print(json.dumps({"carried": load.to_json(), "file": str(path)}))
+    else:
+        print(f"this machine carries {load.link_bps / 1e6:.0f} Mbit/s over all links together; kept in {path}")
+    return 0
+
+
+def _step_words(step: LoadStep) -> str:
+    words = "carried" if step.carried else f"not carried: {step.why}"
+    return f"links of {step.rate_bps / 1e6:>3g} Mbit/s, {step.link_bps / 1e6:>5.0f} over all together: {words}"
 
 
 def _show(found: dict[str, Capability], missing: list[str]) -> None:

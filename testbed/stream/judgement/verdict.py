@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from testbed.model.strain import LOWER_PACKET_RATE, could_not_keep_up
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import SessionAnalysis
 from testbed.stream.judgement.campaign_verdict import MAX_WRONG, campaign_checks
@@ -88,15 +89,18 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     most = MAX_LAG * plan.stream.playback_s
     if run.health.sender_lag_s > most:
         busy = f", processors {run.health.cpu_fraction:.0%} busy" if run.health.cpu_fraction is not None else ""
-        return f"the sender lagged {run.health.sender_lag_s * 1000:.0f} ms behind its schedule (limit {most * 1000:.0f} ms{busy})"
+        lag = f"the sender lagged {run.health.sender_lag_s * 1000:.0f} ms behind its schedule (limit {most * 1000:.0f} ms{busy})"
+        return could_not_keep_up(lag, LOWER_PACKET_RATE)
     waited = float(run.counters.get("worst_receive_lag_s", 0.0))
     if waited > most:
-        return f"packets lay {waited * 1000:.0f} ms at the receiver before it took them (limit {most * 1000:.0f} ms)"
+        late = f"packets lay {waited * 1000:.0f} ms at the receiver before it took them (limit {most * 1000:.0f} ms)"
+        return could_not_keep_up(late, LOWER_PACKET_RATE)
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
     if analysis.lost_outside > most_lost * analysis.sent:
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
     if run.health.unplanned_drops:
-        return f"{run.health.unplanned_drops} packets were dropped at a full socket or queue"
+        full = f"{run.health.unplanned_drops} packets were dropped at a full socket or queue"
+        return could_not_keep_up(full, LOWER_PACKET_RATE)
     return None
 
 

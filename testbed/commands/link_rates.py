@@ -1,0 +1,67 @@
+"""The rate of links that a command takes where none is given, by what this machine was measured to carry; and repeats of invalid runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from testbed.commands import numbers
+from testbed.errors import InvalidRunError
+from testbed.model.verdict import Verdict
+
+Result = TypeVar("Result")
+
+
+def add_link_rate(parser: argparse.ArgumentParser) -> None:
+    """--link-rate, whose default the machine decides, and --repeats."""
+    parser.add_argument(
+        "--link-rate",
+        type=numbers.rate_bps,
+        metavar="RATE",
+        help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=numbers.whole(0, 20),
+        default=1,
+        metavar="N",
+        help="repeat a run that this machine could not carry, at most N times (default 1)",
+    )
+
+
+def chosen_rate(asked_bps: float | None, paths: Sequence[Sequence[Any]], frames: int, fabric: str) -> tuple[float, str]:
+    """(bits a second, the sentence that says where they come from) for transfers over these paths in so many time frames."""
+    from testbed.model.carried_load import USUAL_RATE_BPS, busy_links, rate_for, rate_words
+    from testbed.results.carried_load_file import load_carried
+
+    if asked_bps is not None:
+        return asked_bps, f"links of {asked_bps / 1e6:g} Mbit/s, as asked"
+    if fabric != "emulation":
+        return USUAL_RATE_BPS, f"links of {USUAL_RATE_BPS / 1e6:g} Mbit/s, the usual rate"
+    carried, busy = load_carried(), busy_links([len(path) for path in paths], frames)
+    rate_bps = rate_for(carried, busy)
+    return rate_bps, rate_words(rate_bps, carried, busy)
+
+
+def repeated(run: Callable[[], Result], verdict_of: Callable[[Result], Verdict], repeats: int) -> Result:
+    """Run; where the machine did not keep up run again, at most ``repeats`` times. Raises the last InvalidRunError."""
+    for left in range(repeats, -1, -1):
+        try:
+            result = run()
+            if verdict_of(result).invalid is None or not left:
+                return result
+            why = verdict_of(result).invalid
+        except InvalidRunError as error:
+            if not left:
+                raise
+            why = str(error)
+        print(f"testbed: {why}; once more ({left} left)", file=sys.stderr)
+    raise AssertionError("unreachable")
+
+
+def with_note(verdict: Verdict, note: str) -> Verdict:
+    """The verdict with one more note, the first."""
+    return replace(verdict, notes=(note, *verdict.notes))
