@@ -137,10 +137,9 @@ def _closing(run: LoadedRun) -> Markup:
         # A run's own verdict is the sum of its sessions' where it has any, so that it is not listed twice.
         checks_block(run.verdict) if run.verdict is not None and not own else None,
         tag(
-            "div",
-            tag("div", tag("h3", "Machine"), fact_list(_machine(manifest.machine))),
-            tag("div", tag("h3", "Versions"), fact_list(manifest.versions)),
-            class_="two",
+            "details",
+            tag("summary", "Machine and versions"),
+            tag("div", fact_list(_machine(manifest.machine)), fact_list(manifest.versions), class_="two"),
         ),
         _capabilities(manifest.capabilities),
         [_parameters(part) for part in run.sessions],

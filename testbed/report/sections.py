@@ -6,14 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.model.code_words import stream_code_words
-from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
+from testbed.model.run_records import FaultRecord, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.axes import NOTHING, half_width, milliseconds, percent, plain
-from testbed.report.drawing.colours import LAYER_STEPS, layer_class
-from testbed.report.drawing.network_svg import exact, hidden_hosts, lay_out, line_width, network_figure
+from testbed.report.drawing.network_svg import (
+    exact,
+    hidden_hosts,
+    lay_out,
+    link_words,
+    network_figure,
+    shape_words,
+    shaped_links,
+)
 from testbed.report.drawing.scatter_svg import loss_scatter, size_scatter
 from testbed.report.drawing.timeline_svg import timeline_figure
+from testbed.report.legend import route_legend
 from testbed.report.markup import Markup, join, tag
 from testbed.report.wording import (
     MARKS,
@@ -134,6 +142,7 @@ def _network(part: SessionRun) -> Markup:
     caption += " (a small ring: no room for the number)." if len(part.faults) > 20 else "."
     if hidden:
         caption += f" {counted(hidden, 'host')} that carr{'y' if hidden > 1 else 'ies'} nothing of it not drawn."
+    caption += f" {link_words(session.network)}"
     layout = lay_out(part)
     if layout.elsewhere:
         caption += f" Cut to the route’s surroundings: {counted(layout.elsewhere, 'node')} farther away left out."
@@ -145,42 +154,10 @@ def _network(part: SessionRun) -> Markup:
             network_figure(part, width=WIDE, height=high, layout=layout),
             network_figure(part, width=NARROW, height=400, layout=layout),
         ),
-        _legend(part),
+        route_legend(part),
         tag("figcaption", caption),
         id=f"drawing-{session.session}",
     )
-
-
-def _legend(part: SessionRun) -> Markup:
-    links = part.session.links
-    layers = max((link.layer for link in links), default=0)
-    largest = max((float(link.load) for link in links), default=1.0)
-    entries = [(_sample(layer_class(layer, layers), 5.0), words) for layer, words in _layer_samples(layers, links)]
-    for share in (largest, largest / 4):
-        entries.append((_sample("l-none", line_width(share, largest)), f"load {percent(share, 1)}"))
-    entries.append((_sample("idle", 1.0), "no load"))
-    if any(f.skipped is None for f in part.faults):
-        badges = tag("g", tag("circle", cx=9, cy=9, r=7.5), tag("text", "1", x=9, y=9, font_size=10), class_="badge")
-        entries.append((tag("svg", badges, width=18, height=18, aria_hidden="true"), "failed in fault 1"))
-    for role, mark in (("source", "M6.5 5l6 4l-6 4z"), ("sink", "M6 6h6v6h-6z")):
-        shapes = [tag("rect", x=1, y=1, width=16, height=16, rx=2), tag("path", class_="mark", d=mark)]
-        picture = tag("svg", tag("g", shapes, class_=f"node {role}"), width=18, height=18, aria_hidden="true")
-        entries.append((picture, f"{role} {getattr(part.session, role)}"))
-    return tag("ul", [tag("li", picture, tag("span", words)) for picture, words in entries], class_="legend")
-
-
-def _layer_samples(layers: int, links: Sequence[LinkLoad]) -> list[tuple[int, str]]:
-    """Layers that the legend names: all where each has a colour of its own, else the first, a middle and the last."""
-    if layers == 0:
-        return []
-    chosen = range(1, layers + 1) if layers <= LAYER_STEPS else (1, (layers + 1) // 2, layers)
-    samples = [(layer, f"layer {layer}") for layer in chosen]
-    return samples + ([(0, "in no layer")] if any(link.layer == 0 for link in links) else [])
-
-
-def _sample(name: str, thick: float) -> Markup:
-    line = tag("line", class_="load" if name != "idle" else "idle", x1=0, y1=9, x2=26, y2=9, stroke_width=thick)
-    return tag("svg", tag("g", line, class_=f"link {name}"), width=26, height=18, aria_hidden="true")
 
 
 def _scatters(part: SessionRun) -> list[Markup]:
@@ -305,11 +282,24 @@ def _link_table(part: SessionRun) -> Markup | None:
     numbers: dict[str, list[str]] = {}
     for number, fault in enumerate(part.faults, start=1):
         numbers.setdefault(fault.link, []).append(str(number))
-    columns = (("Link", ""), ("Load", "n"), ("Layer", "n"), ("Label intervals", "n"), ("Faults", "n"))
+    shaped = shaped_links(part.session.network)
+    columns = (
+        ("Link", ""),
+        ("Capacity", "n"),
+        ("Delay", "n"),
+        ("Load", "n"),
+        ("Layer", "n"),
+        ("Label intervals", "n"),
+        ("Faults", "n"),
+    )
     rows = [
         tag(
             "tr",
             tag("td", link.label),
+            [
+                tag("td", words, class_="n")
+                for words in shape_words(shaped.get((link.source, link.target, link.key), {}))
+            ],
             tag("td", exact(link.load), class_="n"),
             tag("td", link.layer or NOTHING, class_="n"),
             tag("td", len(link.intervals) or NOTHING, class_="n"),

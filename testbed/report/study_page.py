@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.report.drawing.axes import NOTHING, seconds_in_words
+from testbed.report.drawing.axes import seconds_in_words
+from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, join, tag
 from testbed.report.page import differences, fact_list, page_head, picture
+from testbed.report.quantities import cell, column
 from testbed.report.sections import badge, checks_block, scrolling
 from testbed.report.wording import counted, state_of, when, why
 
 MAX_ROWS = 500
 """Rows beyond this number are left to the file beside the page."""
-MAX_CELL = 60
 
 
 def build_study_page(
@@ -38,19 +38,16 @@ def build_study_page(
         _what_it_is(manifest.study),
         tag("p", tag("code", manifest.command), class_="soft"),
     )
-    parts = [
-        picture(drawing, name.replace("_", " ").replace("-", " "), class_="across") for name, drawing in figures.items()
-    ]
+    parts = [picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()]
     closing = tag(
         "section",
         tag("h2", "Checks"),
         checks_block(verdict) if verdict is not None else None,
         tag("h2", "Points"),
         _point_table(rows),
-        tag("h3", "Machine"),
-        fact_list(manifest.machine),
-        tag("h3", "Versions"),
-        fact_list(manifest.versions),
+        tag(
+            "details", tag("summary", "Machine and versions"), fact_list(manifest.machine), fact_list(manifest.versions)
+        ),
         class_="closing",
     )
     footer = tag(
@@ -79,28 +76,15 @@ def _what_it_is(study: Mapping[str, Any]) -> Markup | None:
 def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     if not rows:
         return tag("p", "No point was measured.", class_="soft")
-    columns: dict[str, bool] = {}
-    for row in rows[:MAX_ROWS]:
-        for key, value in row.items():
-            columns[key] = columns.get(key, True) and isinstance(value, (int, float, type(None)))
-    head = tag(
-        "tr", [tag("th", k.replace("_", " "), class_="n" if n else None, scope="col") for k, n in columns.items()]
-    )
+    shown = rows[:MAX_ROWS]
+    names = list(dict.fromkeys(key for row in shown for key in row))
+    columns = {name: column(name, [row.get(name) for row in shown]) for name in names}
+    numeric = {name: all(isinstance(row.get(name), (int, float, type(None))) for row in shown) for name in names}
+    head = tag("tr", [tag("th", columns[n][0], class_="n" if numeric[n] else None, scope="col") for n in names])
     body = [
-        tag("tr", [tag("td", _cell(row.get(k)), class_="n" if n else None) for k, n in columns.items()])
-        for row in rows[:MAX_ROWS]
+        tag("tr", [tag("td", cell(row.get(n), columns[n][1]), class_="n" if numeric[n] else "wrap") for n in names])
+        for row in shown
     ]
     more = f"{len(rows) - MAX_ROWS} more points are in points.jsonl beside this page." if len(rows) > MAX_ROWS else ""
     table = scrolling(tag("table", tag("thead", head), tag("tbody", body)), "Points")
     return join([table, tag("p", more, class_="soft") if more else None])
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return NOTHING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return words if len(words) <= MAX_CELL else words[: MAX_CELL - 1] + "…"

@@ -11,7 +11,48 @@ Row = Mapping[str, Any]
 def striping_figures(found: Row) -> dict[str, Any]:
     """Figure name -> matplotlib figure."""
     ended = [record for record in found["operations"] if not record["errors"]]
-    return {"throughput": _throughput(found, ended)} if ended else {}
+    drawn = {"throughput": _throughput(found, ended)} if ended else {}
+    if found.get("killed") or found.get("cut"):
+        drawn["faults-over-time"] = _faults(found)
+    return drawn
+
+
+def _faults(found: Row) -> Any:
+    """The operation under faults from its start to its end, and beside it what was cut or killed when."""
+    from matplotlib import pyplot as plt
+
+    record = next((one for one in found["operations"] if one["faulty"]), found["operations"][-1])
+    lanes = [
+        (
+            "operation",
+            0.0,
+            record["seconds"],
+            "failed" if record["errors"] else "verified" if record["verified"] else "wrong",
+        )
+    ]
+    lanes += [(f"{node} killed", at_s, max(record["seconds"], at_s), "no listener") for node, at_s in found["killed"]]
+    lanes += [(f"{link} cut", start_s, stop_s, "cut") for link, start_s, stop_s in found["cut"]]
+    figure, axes = plt.subplots(figsize=(7, 1.3 + 0.5 * len(lanes)), layout="constrained")
+    for place, (_, start_s, stop_s, words) in enumerate(lanes):
+        axes.barh(place, stop_s - start_s, left=start_s, height=0.5, color="#3b6ea5" if not place else "#b3261e")
+        axes.annotate(
+            words, (start_s, place), xytext=(4, 0), textcoords="offset points", va="center", color="white", fontsize=9
+        )
+        if place:
+            axes.plot([start_s], [place], marker="X", color="black", markersize=9, clip_on=False)
+    axes.axvline(
+        record["seconds"],
+        color="black",
+        linestyle=":",
+        linewidth=1,
+        label=f"the operation ended, {record['seconds']:.2f} s",
+    )
+    axes.set_yticks(range(len(lanes)), [name for name, *_ in lanes])
+    axes.invert_yaxis()
+    axes.set(xlabel="seconds since the operation began", xlim=(0, None))
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), frameon=False, fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def _throughput(found: Row, ended: list[Row]) -> Any:

@@ -17,6 +17,7 @@ from testbed.striping.plan import StripingOptions, StripingPlan
 from testbed.striping.planning import build_striping_plan
 from testbed.striping.prediction import Prediction, predict
 from topologies import load_network
+from topologies.network import label_of
 
 MTU_BYTES = 9000
 TIMEOUT_S = 2.0
@@ -63,6 +64,8 @@ class StripingSession:
             "liquid_throughput_bps": None if prediction is None else prediction.liquid_throughput_bps,
             "predicted": None if prediction is None else {"throughput_bps": prediction.throughput_bps, "seconds": prediction.seconds},
             "frames": len(plan.frames),
+            "killed": [[killed.node, killed.at_s] for killed in options.killed],
+            "cut": [[label_of(fault.link), fault.start_s, fault.stop_s] for fault in options.faults],
             "typical_throughput_bps": typical_throughput(run),
             "operations": [record.to_json() for record in run.operations],
             "verdict": dict(self.verdict.to_json()),

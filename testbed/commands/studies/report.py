@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from testbed.model.run_records import LoadedRun
+    from testbed.model.verdict import Verdict
+    from testbed.report.drawing.svg_figures import Draw, FigureFiles
+
+Row = dict[str, Any]
 
 DESCRIPTION = (
     "Draw page.html of a stored run anew from its manifest, measurements and verdict, without running anything. "
@@ -20,6 +26,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser("report", help="draw a stored run's page anew", description=DESCRIPTION)
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run: results/<name>/<run>")
+    parser.add_argument(
+        "--figures",
+        action="store_true",
+        help="also write every figure for a paper, DIR/figures/NAME.svg and .pdf with vector text, and captions.md",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
@@ -33,6 +44,10 @@ def run(args: argparse.Namespace) -> int:
     if is_study(args.directory):
         return _redraw_study(args)
     found, page = redraw(args.directory)
+    if args.figures:
+        from testbed.report.run_figures import run_figures
+
+        _keep(page.parent, run_figures(found), found.manifest.name)
     if args.json:
         print(json.dumps(_document(found, page)))
     else:
@@ -42,38 +57,20 @@ def run(args: argparse.Namespace) -> int:
 
 def _redraw_study(args: argparse.Namespace) -> int:
     from testbed.commands.runs import show_checks
-    from testbed.commands.studies.experiment import find_experiments
-    from testbed.commands.studies.study import Study, drawn
     from testbed.errors import InputError, InvalidRunError
-    from testbed.report.drawing.svg_figures import rendered
+    from testbed.report.drawing.svg_figures import figures_with_text, rendered
+    from testbed.report.study_page import study_title
     from testbed.results.study_store import load_study, write_drawings
 
     place, manifest, rows, verdict = load_study(args.directory)
-    study = find_experiments().get(manifest.name)
-    if manifest.name.startswith("campaign-"):
-        from testbed.campaigns.figures import campaign_figures
-
-        figures = rendered(manifest.name, lambda: campaign_figures(rows)) if verdict else {}
-    elif manifest.name == "bulk":
-        from testbed.bulk.figures import bulk_figures
-
-        figures = rendered(manifest.name, lambda: bulk_figures(rows)) if rows else {}
-    elif manifest.name == "simulate":
-        from testbed.interconnect.figures import simulation_figures
-
-        figures = rendered(manifest.name, lambda: simulation_figures(rows)) if rows else {}
-    elif manifest.name == "stream-routing":
-        from testbed.metapath.figures import metapath_figures
-
-        figures = rendered(manifest.name, lambda: metapath_figures(rows)) if rows else {}
-    elif isinstance(study, Study):
-        figures = drawn(study, rows) if rows else {}
-    else:
-        raise InputError(f"{place}: no study named {manifest.name!r} is installed that could draw it")
+    draw = _drawer(place, manifest.name, rows, verdict)
+    figures = {} if draw is None else rendered(manifest.name, draw)
     try:
         write_drawings(place, manifest, rows, verdict, figures)
     except OSError as error:
         raise InputError(f"{place}: {error.strerror}; make it writable") from None
+    if args.figures and draw is not None:
+        _keep(place, figures_with_text(manifest.name, draw), study_title(manifest))
     if args.json:
         document = {"page": str(place / "page.html"), "manifest": manifest.to_json(), "points": rows}
         print(json.dumps(document | {"verdict": verdict.to_json() if verdict else None}))
@@ -82,6 +79,52 @@ def _redraw_study(args: argparse.Namespace) -> int:
             show_checks(verdict)
         print(f"page: {place / 'page.html'}")
     return verdict.exit_code if verdict else InvalidRunError.exit_code
+
+
+def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None) -> Draw | None:
+    """What draws the figures of a stored run of that name; None where nothing is there to be drawn. InputError for an unknown one."""
+    from testbed.bulk.figures import bulk_figures
+    from testbed.campaigns.figures import campaign_figures
+    from testbed.commands.studies.experiment import find_experiments
+    from testbed.commands.studies.study import Study
+    from testbed.errors import InputError
+    from testbed.interconnect.figures import simulation_figures
+    from testbed.metapath.figures import metapath_figures
+    from testbed.striping.figures import striping_figures
+
+    of_commands: dict[str, Callable[[Sequence[Row]], Mapping[str, Any]]] = {
+        "bulk": bulk_figures,
+        "simulate": simulation_figures,
+        "stream-routing": metapath_figures,
+        "sfio": lambda found: striping_figures(found[0]),
+    }
+    if name.startswith("campaign-"):
+        return (lambda: campaign_figures(rows)) if verdict else None
+    if name in of_commands:
+        return (lambda: of_commands[name](rows)) if rows else None
+    study = find_experiments().get(name)
+    if not isinstance(study, Study):
+        raise InputError(f"{place}: no study named {name!r} is installed that could draw it")
+    return (lambda: study.figures(rows)) if rows else None
+
+
+def _keep(place: Path, figures: Mapping[str, FigureFiles], title: str) -> None:
+    """Write the figures beside the page, and their captions. InputError where they cannot be written."""
+    from testbed.errors import InputError
+    from topologies.files.formats import write_whole
+
+    folder = place / "figures"
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, figure in figures.items():
+            write_whole(folder / f"{name}.svg", figure.svg)
+            if figure.pdf:
+                write_whole(folder / f"{name}.pdf", figure.pdf)
+        lines = [f"# {title}", "", *(f"- `{name}`: {figure.caption}" for name, figure in figures.items())]
+        write_whole(folder / "captions.md", ("\n".join(lines) + "\n").encode())
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; make it writable") from None
+    print(f"figures: {folder}", file=sys.stderr)
 
 
 def _print_table(found: LoadedRun, page: Path) -> None:

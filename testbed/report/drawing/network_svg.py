@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
-from testbed.report.drawing.axes import percent
+from testbed.report.drawing.axes import NOTHING, percent
 from testbed.report.drawing.colours import layer_class
 from testbed.report.drawing.layout import (
     Box,
@@ -24,6 +25,7 @@ from testbed.report.drawing.layout import (
 )
 from testbed.report.drawing.node_places import Point, place_network
 from testbed.report.markup import Markup, tag
+from testbed.report.quantities import cell, column
 from topologies.files.node_link import parse_document
 
 FONT_PX = 12.0
@@ -127,6 +129,38 @@ def link_title(load: LinkLoad, faults: Sequence[tuple[int, FaultRecord]], layers
     return words
 
 
+def shape_words(link: Mapping[str, Any]) -> tuple[str, str]:
+    """Capacity and delay of a link as a network's document has it."""
+    capacity, delay_s = link.get("capacity_bps"), link.get("delay_s")
+    heading, factor = column("capacity_bps", [capacity])
+    written = NOTHING if capacity is None else f"{cell(capacity, factor)} {heading.partition('(')[2].rstrip(')')}"
+    return written, "none" if not delay_s else f"{cell(1e3 * delay_s)} ms"
+
+
+def shaped_links(network: Mapping[str, Any]) -> dict[tuple[str, str, int], Mapping[str, Any]]:
+    """(source, target, key) -> the link of a network's document; in an undirected one each stands for both directions."""
+    found = {(li["source"], li["target"], li.get("key", 0)): li for li in network.get("links", ())}
+    if network.get("directed", True):
+        return found
+    return {(b, a, key): link for (a, b, key), link in found.items()} | found
+
+
+def link_words(network: Mapping[str, Any]) -> str:
+    """Capacities and delays of all links in one sentence: what they share, or from what to what they go.
+
+    >>> link_words({"links": [{"capacity_bps": 1e7, "delay_s": 0.0}, {"capacity_bps": 2e7, "delay_s": 0.0}]})
+    'Links carry 10 Mbit/s to 20 Mbit/s; delay: none.'
+    """
+    links = list(network.get("links", ()))
+    if not links:
+        return ""
+    by = [sorted(links, key=lambda link: link.get(name) or 0.0) for name in ("capacity_bps", "delay_s")]
+    capacity, delay = (
+        list(dict.fromkeys((shape_words(one[0])[k], shape_words(one[-1])[k]))) for k, one in enumerate(by)
+    )
+    return f"Links carry {' to '.join(capacity)}; delay: {' to '.join(delay)}."
+
+
 def exact(load: Fraction) -> str:
     """A load as a fraction where that is short, and as per cent."""
     written = f"{load.numerator}/{load.denominator}" if load.denominator > 1 else str(load.numerator)
@@ -217,9 +251,10 @@ def _link(drawing: _Drawing, load: LinkLoad, line: Line) -> Markup:
     mine = [(n, f) for n, f in _numbered(drawing.run) if f.link == load.label]
     arrow, end = _arrow(line.control or line.a, line.b, thick, drawing.radius(load.target))
     path = _path(line, end)
+    capacity, delay = shape_words(shaped_links(session.network).get((load.source, load.target, load.key), {}))
     return tag(
         "g",
-        tag("title", link_title(load, mine, layers)),
+        tag("title", f"{link_title(load, mine, layers)}\n{capacity}, delay {delay}"),
         tag("path", class_="hit", d=path),
         tag("path", class_="load", stroke_width=thick, d=path),
         arrow,

@@ -1,33 +1,81 @@
-"""matplotlib figures as SVG documents that are the same bytes each time; without a screen."""
+"""matplotlib figures as documents that are the same bytes each time; without a screen.
+
+For pages as SVG whose letters are shapes, so that it looks the same wherever it is opened; for papers as SVG and PDF whose letters
+are text, each with its caption.
+"""
 
 from __future__ import annotations
 
+import html
 import io
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from testbed.extras import installed, pip_command
+from testbed.report.drawing.captions import caption_of, name_in_words
+
+Draw = Callable[[], Mapping[str, Any]]
 
 
-def rendered(salt: str, draw: Callable[[], Mapping[str, Any]]) -> dict[str, str]:
-    """The figures that ``draw`` makes, by name, as SVG documents; each is closed afterwards. ``salt`` fixes the ids inside them.
+@dataclass(frozen=True, kw_only=True)
+class FigureFiles:
+    """One figure for a paper: documents with vector text, and a caption that stands alone. ``pdf`` empty: it could not be made."""
 
-    Where matplotlib is not installed, one picture in their place says so: the run itself needs no figures.
+    svg: bytes
+    pdf: bytes
+    caption: str
+
+
+def rendered(salt: str, draw: Draw) -> dict[str, str]:
+    """The figures that ``draw`` makes, by name, as SVG documents with their captions inside; each is closed afterwards. ``salt`` fixes
+    the ids inside them. Where matplotlib is not installed, one picture in their place says so: the run itself needs no figures.
     """
     if not installed("matplotlib"):
         return {"missing": _in_place_of_figures()}
+    found = _saved(salt, draw, {"svg.fonttype": "path"}, ("svg",))
+    return {name: files["svg"].decode() for name, (_, files) in found.items()}
+
+
+def figures_with_text(salt: str, draw: Draw) -> dict[str, FigureFiles]:
+    """The same figures for a paper: letters are text in both formats."""
+    found = _saved(salt, draw, {"svg.fonttype": "none", "pdf.fonttype": 42}, ("svg", "pdf"))
+    return {
+        name: FigureFiles(svg=files["svg"], pdf=files["pdf"], caption=caption)
+        for name, (caption, files) in found.items()
+    }
+
+
+def caption_in(drawing: str, name: str) -> str:
+    """The caption that an SVG document of ``rendered`` carries; the name in words where it has none."""
+    found = re.search(r"<dc:description>(.*?)</dc:description>", drawing, re.DOTALL)
+    return html.unescape(found[1]) if found else name_in_words(name)
+
+
+def _saved(
+    salt: str, draw: Draw, settings: Mapping[str, Any], formats: tuple[str, ...]
+) -> dict[str, tuple[str, dict[str, bytes]]]:
     import matplotlib
     import matplotlib.pyplot as plt
 
     matplotlib.use("Agg")
-    drawings = {}
-    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "path"}):
+    found = {}
+    with matplotlib.rc_context({"svg.hashsalt": salt, **settings}):
         for name, figure in draw().items():
-            out = io.StringIO()
-            figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
-            drawings[name] = out.getvalue()
+            caption, files = caption_of(figure, name), {}
+            for kind in formats:
+                out = io.BytesIO()
+                about = (
+                    {"Date": None, "Description": caption}
+                    if kind == "svg"
+                    else {"CreationDate": None, "Subject": caption}
+                )
+                figure.savefig(out, format=kind, metadata=about, bbox_inches="tight")
+                files[kind] = out.getvalue()
+            found[name] = (caption, files)
             plt.close(figure)
-    return drawings
+    return found
 
 
 def _in_place_of_figures() -> str:

@@ -1,0 +1,73 @@
+"""Columns and values of a table of points in words: the unit that a name ends in becomes the column's, digits are as many as say something.
+
+message_bytes 1000000 -> "message (MB)" 1      throughput_bps 49887400.1 -> "throughput (Mbit/s)" 49.9
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from testbed.report.drawing.axes import NOTHING
+
+_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "_bps": ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")),
+    "_bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes")),
+    "_pps": ((1.0, "packets/s"),),
+    "_s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+}
+"""What a name may end in -> units, the largest first."""
+DIGITS = 4
+MAX_SHOWN = 4
+"""Of a list, so many values are shown; all of them are in the file of points."""
+
+
+def column(name: str, values: Sequence[Any]) -> tuple[str, float]:
+    """(heading with its unit, what a value is divided by): the unit in which the largest value is at least 1.
+
+    >>> column("throughput_bps", [49887400.1, 2e6]), column("seconds", [1.5]), column("delay_s", [0.0003])
+    (('throughput (Mbit/s)', 1000000.0), ('seconds', 1.0), ('delay (µs)', 1e-06))
+    """
+    ending = next((end for end in _SCALES if name.endswith(end) and len(name) > len(end)), None)
+    numbers = [abs(v) for v in values if isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)]
+    if ending is None or not numbers:
+        return name.replace("_", " "), 1.0
+    scales = _SCALES[ending]
+    factor, unit = next((scale for scale in scales if max(numbers) >= scale[0]), scales[0 if ending == "_s" else -1])
+    return f"{name.removesuffix(ending).replace('_', ' ')} ({unit})", factor
+
+
+def cell(value: Any, factor: float = 1.0) -> str:
+    """A value in words, nothing cut in the middle of it.
+
+    >>> cell(49887400.1, 1e6), cell(None), cell(True), cell([1, 2.5]), cell(list(range(9))), cell({"a": 1})
+    ('49.89', '–', 'yes', '1, 2.5', '0, 1, 2, 3 and 5 more', 'a 1')
+    """
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return _number(value / factor if factor != 1.0 else value)
+    if isinstance(value, dict):
+        return _listed([f"{str(k).replace('_', ' ')} {cell(v)}" for k, v in value.items()])
+    if isinstance(value, (list, tuple)):
+        return _listed([cell(v) for v in value]) if value else NOTHING
+    return str(value)
+
+
+def _listed(words: list[str]) -> str:
+    more = len(words) - MAX_SHOWN
+    return ", ".join(words[:MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _number(value: float) -> str:
+    """Four digits; no exponent from a hundred-thousandth to a million million."""
+    if isinstance(value, int) or not math.isfinite(value) or value == 0:
+        return str(value)
+    if not 1e-5 <= abs(value) < 1e12:
+        return f"{value:.{DIGITS - 1}g}"
+    places = max(0, DIGITS - 1 - math.floor(math.log10(abs(value))))
+    written = f"{value:.{places}f}"
+    return written.rstrip("0").rstrip(".") if "." in written else written
