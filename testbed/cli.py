@@ -93,6 +93,12 @@ def outline_parser() -> OneLineParser:
 def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLineParser]]:
     parser = OneLineParser(prog="testbed", description="A testbed for parallel communications.")
     parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
+    parser.add_argument(
+        "--print-completion",
+        action=_Completion,
+        choices=("bash", "zsh", "tcsh"),
+        help="print what completes testbed's words in that shell; docs/guide/commands.md says where to put it",
+    )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OneLineParser)
     return parser, subparsers
 
@@ -142,6 +148,16 @@ def _run(words: list[str]) -> int:
         return int(args.run(args))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+
+
+class _Completion(argparse.Action):
+    """Prints a shell's completion of all commands and options, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _: object, values: object, *__: object) -> None:
+        import shtab
+
+        print(shtab.complete(build_parser(None), shell=str(values)))
+        parser.exit(0)
 
 
 class _Version(argparse.Action):

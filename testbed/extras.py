@@ -22,6 +22,8 @@ EXTRA_OF = {
     "ortools": "schedulers",
     "matplotlib": "figures",
     "mpl_toolkits": "figures",
+    "svglib": "figures",
+    "shtab": "completion",
     "raptorq": "codes",
     "topohub": "networks",
     "pandas": "notebooks",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import errno
 import os
 import sys
@@ -47,6 +48,36 @@ class OneLineParser(argparse.ArgumentParser):
         for action in self._actions:
             _note_when_given(action)
         return super().parse_known_args(words, namespace)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, but a word that nobody takes is the chosen command's mistake, which names its own help page."""
+        found, others = self.parse_known_args(args, namespace)
+        if others:
+            self._chosen(found).refuse(others)
+        return found
+
+    def format_help(self) -> str:
+        """Options by subject, and a command to begin with."""
+        from testbed.commands.help_pages import EXAMPLES, help_text
+
+        name = self.prog.removeprefix("testbed ")
+        return help_text(self, EXAMPLES.get(name))
+
+    def _chosen(self, found: argparse.Namespace) -> OneLineParser:
+        """The parser of the command (and of the command's command) that the words chose."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                chosen = action.choices.get(str(getattr(found, action.dest, "")))
+                if isinstance(chosen, OneLineParser):
+                    return chosen._chosen(found)
+        return self
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """End with exit code 2: these words are none of this command's; the nearest option is named."""
+        option = words[0].partition("=")[0]
+        near = difflib.get_close_matches(option, self._option_string_actions, n=1) if option.startswith("-") else []
+        shown = " ".join(words)
+        self.error(f"{shown[:80]!r} is nothing that it takes" + (f"; did you mean {near[0]}?" if near else ""))
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -117,12 +148,20 @@ def _complain(message: str, code: int) -> int:
 
 
 def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
-    """The pairs of nodes of a ``--pattern FILE``; InputError or TopologyError names the pair that is none."""
+    """The pairs of nodes of a ``--pattern``: a file, or ``A:B,C:D`` itself; InputError or TopologyError names the pair that is none."""
     from testbed.model.json_values import read_json
     from testbed.scheduling.traffic.patterns import parse_pairs
 
     where = f"--pattern {file}"
-    return tuple(parse_pairs(read_json(file, where, mend="give all-to-all or a file of pairs"), network, where))
+    if ":" in file and not Path(file).exists():
+        try:
+            pairs = [pair_of(word) for word in file.split(",")]
+        except argparse.ArgumentTypeError as error:
+            raise InputError(f"--pattern: {error}") from None
+        return tuple(parse_pairs({"pairs": [list(pair) for pair in pairs]}, network, where))
+    return tuple(
+        parse_pairs(read_json(file, where, mend="give all-to-all, A:B,C:D or a file of pairs"), network, where)
+    )
 
 
 def read_schedule(file: str, network: Network) -> CarriedSchedule:
@@ -134,13 +173,32 @@ def read_schedule(file: str, network: Network) -> CarriedSchedule:
     return parse_carried(read_json(file, where, mend="give what testbed schedule --output wrote"), network, where)
 
 
+FAULT_WORDS = "LINK@START-STOP [MANNER],..."
+"""How faults are written on a command line, wherever a file of them may stand too (``testbed.faults.grammar``)."""
+
+
 def read_faults(file: str | Path, network: Network, *, mend: str = "give a JSON file") -> tuple[Fault, ...]:
-    """The faults of a ``--faults FILE``. InputError where it cannot be read (it ends with ``mend``) or names what is no fault."""
-    from testbed.faults.grammar import parse_fault_document
+    """The faults of a ``--faults``: a file, or ``FAULT_WORDS`` themselves. InputError where the file cannot be read (it ends with
+    ``mend``) or where what is said is no fault."""
+    from testbed.faults.grammar import parse_fault_document, parse_fault_list
     from testbed.model.json_values import read_json
 
     where = f"--faults {file}"
-    return parse_fault_document(read_json(file, where, mend=mend), network, where)
+    if "@" in str(file) and not Path(file).exists():
+        return parse_fault_list(str(file), network)
+    return parse_fault_document(
+        read_json(file, where, mend=f"{mend}, or {FAULT_WORDS}, as in s1->s2@1-3"), network, where
+    )
+
+
+def pair_of(text: str) -> tuple[str, str]:
+    """``A:B``, from node A to node B, for argparse: the one way in which all commands take pairs of nodes."""
+    source, _, sink = text.partition(":")
+    if not source or not sink:
+        raise argparse.ArgumentTypeError(
+            f"{text[:24]!r}: write A:B, the node where it starts and the node where it ends"
+        )
+    return source, sink
 
 
 def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> dict[LinkId, Path]:

@@ -72,6 +72,24 @@ def parse_fault(text: str, network: Network) -> Fault:
     return Fault(link=parse_link(name, network), start_s=start, stop_s=stop, **_manner(text, manner))
 
 
+def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
+    """``LINK@START-STOP [MANNER]`` one after another, with commas between, by start; each begins and ends within the run.
+
+    Raises InputError that names the word.
+
+    >>> from topologies import load_network
+    >>> [(f.link[:2], f.stop_s) for f in parse_fault_list("s2->s3@5-9 one-way, s1->s2@1-3", load_network("swiss-t1"))]
+    [(('s1', 's2'), 3.0), (('s2', 's3'), 9.0)]
+    """
+    found = []
+    for word in text.split(","):
+        fault = parse_fault(word.strip(), network)
+        if fault.permanent:
+            raise InputError(f"fault {word.strip()!r}: say when it ends, as in s1->s2@1-3")
+        found.append(fault)
+    return tuple(sorted(found, key=lambda fault: (fault.start_s, fault.link)))
+
+
 def parse_cable_faults(text: str | None, network: Network, *, seed: int, duration_s: float) -> tuple[Fault, ...]:
     """A list of cables, of random ones and of shapes to faults of whole cables, by start; None and "" are no faults.
 

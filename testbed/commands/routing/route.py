@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.parsing import pair_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +37,15 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         action="append",
         default=[],
         metavar=("FROM", "TO"),
-        help="a flow of one unit; may be repeated",
+        help="as --also, in two words",
+    )
+    parser.add_argument(
+        "--also",
+        type=pair_of,
+        action="append",
+        default=[],
+        metavar="A:B",
+        help="a further flow of one unit; may be repeated",
     )
     parser.add_argument(
         "--float", dest="floats", action="store_true", help="capillary loads in floats: many times faster"
@@ -54,9 +63,9 @@ def run(args: argparse.Namespace) -> int:
     from testbed.routing import routing_method
     from topologies import load_network
 
-    pairs = [tuple(pair) for pair in args.pair]
+    pairs = [*(tuple(pair) for pair in args.pair), *args.also]
     if (args.source is None) != (args.sink is None) or (args.source is None and not pairs):
-        raise InputError("say where the flow starts and ends: --from NODE --to NODE, or --pair NODE NODE (repeatable)")
+        raise InputError("say where the flow starts and ends: --from NODE --to NODE, or --also A:B (repeatable)")
     if args.source is not None:
         pairs.insert(0, (args.source, args.sink))
     if args.floats and (args.method != "capillary" or args.layers or args.certify):

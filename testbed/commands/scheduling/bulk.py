@@ -6,17 +6,21 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, with_note
 from testbed.commands.meaning import require_switches
-from testbed.commands.parsing import read_faults, read_pattern, read_schedule
+from testbed.commands.parsing import FAULT_WORDS, read_faults, read_pattern, read_schedule
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 
 if TYPE_CHECKING:
-    from testbed.bulk.plan import Switching
+    from testbed.bulk.plan import BulkPlan, Switching
     from testbed.bulk.planning import BulkOptions
     from testbed.bulk.session import BulkSession
 
@@ -33,10 +37,15 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add = parser.add_argument
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file")
     add("--method", default="liquid", help="liquid, round-robin, random, identical, dsatur, ... (default liquid)")
-    add("--pattern", default="all-to-all", metavar="all-to-all|FILE", help='a file: {"pairs": [["t0", "r5"], ...]}')
+    add(
+        "--pattern",
+        default="all-to-all",
+        metavar="all-to-all|A:B,...|FILE",
+        help='pairs of nodes, or a file: {"pairs": [["t0", "r5"], ...]}',
+    )
     add("--schedule", metavar="FILE", help="the pairs and time frames that testbed schedule NETWORK --output wrote")
     add("--message-size", type=numbers.size_bytes, default="1MB", metavar="SIZE", help="of every message (default 1MB)")
-    add("--link-rate", type=numbers.rate_bps, default="20Mbps", metavar="RATE", help="of every link (default 20Mbps)")
+    add_link_rate(parser)
     add("--switching", choices=("circuit", "packet"), default="circuit", help="which the verdict is about (circuit)")
     add("--alone", action="store_true", help="do not run the other switching beside it")
     add("--barrier", action=argparse.BooleanOptionalAction, default=True, help="between time frames (default: yes)")
@@ -44,7 +53,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add(
         "--inject", type=numbers.few, default=20, metavar="N", help="packets without a circuit, in mid-run (default 20)"
     )
-    add("--faults", metavar="FILE", help="links to cut while it runs, as for testbed stream")
+    add(
+        "--faults",
+        metavar=f"{FAULT_WORDS}|FILE",
+        help="links to cut while it runs, as in s1->s2@1-3, or a JSON file as for testbed stream",
+    )
     add(
         "--kill",
         action="append",
@@ -68,21 +81,22 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
     from testbed.bulk.figures import bulk_figures
+    from testbed.bulk.planning import at_rate
     from testbed.bulk.session import plan_sides
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.stream.session import choose_fabric
 
-    options = _options(args)
-    switchings = _switchings(args)
-    if not in_sandbox():
-        plan_sides(
-            args.network, options, switchings, now=time.monotonic
-        )  # bad input is refused before anything is built
-    fabric = choose_fabric(args.fabric)
+    plans = plan_sides(
+        args.network, _options(args), _switchings(args), now=time.monotonic
+    )  # bad input is refused first
+    fabric = choose_fabric(args.fabric, args.network)
     require_switches(args, fabric, ("store", "inject", "kill"))
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
-    sessions = _sessions(args, options, switchings, fabric)
+    paths = [transfer.path for transfer in plans[0].transfers]
+    rate_bps, words = chosen_rate(args.link_rate, paths, len(plans[0].frames), fabric)
+    plans = tuple(replace(p, network=at_rate(p.network, rate_bps), link_rate_bps=rate_bps) for p in plans)
+    sessions = [replace(s, verdict=with_note(s.verdict, words)) for s in _sessions(args, plans, fabric)]
     chosen = sessions[0]
     directory = keep_run(args, "bulk", [session.row() for session in sessions], chosen.verdict, bulk_figures)
     if args.json:
@@ -92,21 +106,19 @@ def run(args: argparse.Namespace) -> int:
     return chosen.verdict.exit_code
 
 
-def _sessions(
-    args: argparse.Namespace, options: BulkOptions, switchings: tuple[Switching, ...], fabric_name: str
-) -> list[BulkSession]:
-    from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
+def _sessions(args: argparse.Namespace, plans: Sequence[BulkPlan], fabric_name: str) -> list[BulkSession]:
+    from testbed.bulk.session import open_bulk_fabric, run_side
     from testbed.report.progress_bar import progress_bar
 
     if args.store is not None:
         args.store.mkdir(parents=True, exist_ok=True)
     sessions = []
     with ExitStack() as stack:
-        plans = plan_sides(args.network, options, switchings, now=time.monotonic)
         fabric = open_bulk_fabric(fabric_name, stack, on_deadlock=args.deadlock, store=args.store)
         for plan in plans:
             with progress_bar(f"{plan.switching} switching") as report_progress:
-                sessions.append(run_side(fabric, plan, report_progress))
+                once = partial(run_side, fabric, plan, report_progress)
+                sessions.append(repeated(once, lambda session: session.verdict, args.repeats))
     return sessions
 
 
@@ -178,13 +190,14 @@ def _options(args: argparse.Namespace) -> BulkOptions:
     from testbed.bulk.plan import KilledProcess
     from testbed.bulk.planning import BulkOptions
     from testbed.faults.grammar import parse_moment
+    from testbed.model.carried_load import USUAL_RATE_BPS
     from topologies import load_network
 
     moments = [parse_moment(word, "--kill") for word in args.kill]
     return BulkOptions(
         method=args.method,
         message_bytes=args.message_size,
-        link_rate_bps=args.link_rate,
+        link_rate_bps=args.link_rate or USUAL_RATE_BPS,
         barrier=args.barrier,
         pattern=args.pattern
         if args.pattern in ("all-to-all", "all-to-others")

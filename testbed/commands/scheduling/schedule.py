@@ -45,8 +45,8 @@ def add_parser(subparsers: Any) -> None:
     add(
         "--pattern",
         default="all-to-all",
-        metavar="all-to-all|all-to-others|FILE",
-        help="of hosts (all-to-all: to themselves too), or a JSON file of pairs",
+        metavar="all-to-all|all-to-others|A:B,...|FILE",
+        help="of hosts (all-to-all: to themselves too), pairs of nodes, or a JSON file of pairs",
     )
     add("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
     add("--check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
-from testbed.commands.parsing import read_faults
+from testbed.commands.parsing import FAULT_WORDS, read_faults
 from testbed.commands.runs import add_run_options, show_checks
 from testbed.errors import InputError
 
@@ -54,7 +53,11 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="the rival: a sender that never raises its rate; judged against what a sender that does would take",
     )
-    add("--faults", type=Path, metavar="FILE", help="a JSON file as of testbed stream; [] for none")
+    add(
+        "--faults",
+        metavar=f"{FAULT_WORDS}|FILE",
+        help="as in s1->s2@1-3, or a JSON file as of testbed stream; [] in it for none",
+    )
     add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run)
 
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.stream.session import choose_fabric
 
     plan = _plan(args)
-    fabric = choose_fabric(args.fabric, quiet=args.json)
+    fabric = choose_fabric(args.fabric, args.network, quiet=args.json)
     if fabric == "emulation":
         from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.stream.session import choose_fabric
     from testbed.stream.suite import Suite, run_suite
 
-    fabric = choose_fabric(args.fabric)
+    fabric = choose_fabric(args.fabric, *args.network)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
     suite = Suite(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.meaning import REACTIVE, require_switches
-from testbed.commands.parsing import parse_captures
+from testbed.commands.parsing import pair_of, parse_captures
 from testbed.commands.runs import add_run_options, command_line
 from testbed.commands.stream.stream_options import (
     add_fault_options,
@@ -18,7 +18,6 @@ from testbed.commands.stream.stream_options import (
     session_request,
 )
 from testbed.commands.stream.stream_routing import add_routing_options, check_reactive, run_reactive
-from testbed.errors import InputError
 from topologies import load_network
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ def add_parser(subparsers: Any) -> None:
     add("--to", dest="sink", required=True, metavar="NODE")
     add(
         "--also",
+        type=pair_of,
         action="append",
         default=[],
         metavar="A:B",
@@ -73,17 +73,19 @@ def run(args: argparse.Namespace) -> int:
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.stream.session import choose_fabric
 
-    fabric = choose_fabric(args.fabric)
+    fabric = choose_fabric(args.fabric, args.network)
     require_switches(args, fabric, ("pcap", "mtu", "background_mbps", "queues"))
     if args.routing in REACTIVE:
         check_reactive(args, fabric)
     elif args.routing is not None:
         args.method = args.routing
+    request = (
+        None if args.routing in REACTIVE else session_request(args)
+    )  # bad input is refused before the sandbox is built
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
-    if args.routing in REACTIVE:
+    if request is None:
         return run_reactive(args)
-    request = session_request(args)
     if args.probe_block_size:
         return _probe(args, request, fabric)
     return _stream(args, request, fabric)
@@ -116,7 +118,7 @@ def _stream(args: argparse.Namespace, request: SessionRequest, fabric: str) -> i
         captures = parse_captures(args.pcap, load_network(args.network), named=True)
         options = {"mtu": args.mtu, "pcap": captures, "background_bps": args.background_mbps * 1e6}
         options["queues"] = args.queues
-    pairs = [(args.source, args.sink), *(_pair(word) for word in args.also)]
+    pairs = [(args.source, args.sink), *args.also]
     suite = Suite(
         name="stream",
         command=command_line(),
@@ -133,11 +135,3 @@ def _stream(args: argparse.Namespace, request: SessionRequest, fabric: str) -> i
     else:
         show_result(result)
     return result.verdict.exit_code
-
-
-def _pair(word: str) -> tuple[str, str]:
-    """``A:B`` of an --also."""
-    source, separator, sink = word.partition(":")
-    if not separator or not source or not sink:
-        raise InputError(f"--also {word!r}: write A:B, the two nodes of the other stream")
-    return source, sink

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from testbed.commands import numbers
-from testbed.commands.parsing import read_faults
+from testbed.commands.parsing import FAULT_WORDS, read_faults
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_poisson
 from testbed.faults.schedules import PoissonFaults
@@ -16,7 +16,7 @@ from testbed.stream.profiles import PROFILES
 from testbed.stream.session import SessionRequest
 from topologies import load_network
 
-NO_FILE = "give each-link, none or a JSON file"
+NO_FILE = "give each-link, none, poisson:rate=R,lasts=S or a JSON file"
 FAULTS_HELP = (
     "default each-link; poisson:rate=R,lasts=S: every loaded cable fails R times a second for S s, overlaps included"
 )
@@ -87,7 +87,7 @@ class _Profile(argparse.Action):
 def add_fault_options(parser: argparse.ArgumentParser) -> None:
     """--faults and how each-link breaks and measures."""
     add = parser.add_argument
-    add("--faults", default="each-link", metavar="each-link|none|poisson:...|FILE", help=FAULTS_HELP)
+    add("--faults", default="each-link", metavar=f"each-link|none|poisson:...|{FAULT_WORDS}|FILE", help=FAULTS_HELP)
     add("--fault-kind", choices=("down", "blackhole", "loss"), default="down", help="of each-link (default down)")
     add(
         "--fault-loss",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -61,6 +62,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         at = listed.index("--") if "--" in listed else len(listed)
         found, others = known(listed[:at], namespace)
         found.command_words = listed[at + 1 :]
+        program = [word for word in others if not word.startswith("-")]
+        if program and at == len(listed):
+            parser.error(
+                f"name the program after --, as in: {found.network} ... -- {shlex.join(listed[listed.index(program[0]) :])}"
+            )
         return found, others
 
     parser.parse_known_args = without_program  # type: ignore[method-assign]

@@ -8,12 +8,14 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, with_note
 from testbed.commands.meaning import require_switches
-from testbed.commands.parsing import read_schedule
+from testbed.commands.parsing import FAULT_WORDS, read_faults, read_schedule
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
 
@@ -78,10 +80,17 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--switching", choices=("packet", "circuit"), help="default: circuit with a --schedule, else packet")
     add("--repeat", type=numbers.some, default=1, metavar="N", help="carry every operation out N times (default 1)")
-    add("--link-rate", type=numbers.rate_bps, default="20M", metavar="RATE", help="of every link (default 20M)")
+    add_link_rate(parser)
     add("--routing", help="static routing method (default: the network's own)")
     add("--placement", choices=("first", "random"), default="first", help="which hosts take part (default first)")
-    add("--fault", action="append", default=[], metavar="LINK@START-STOP", help="cut a link, as in s1->s2@0.2-3")
+    add(
+        "--faults",
+        "--fault",
+        action="append",
+        default=[],
+        metavar=f"{FAULT_WORDS}|FILE",
+        help="cut links, as in s1->s2@0.2-3; may be repeated",
+    )
     add("--kill", action="append", default=[], metavar="NODE@S", help="end a listener S seconds after the start")
     add("--root", type=Path, metavar="DIR", help="keep the subfiles there (default: they are removed)")
     add(
@@ -100,23 +109,34 @@ def run(args: argparse.Namespace) -> int:
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.stream.session import choose_fabric
     from testbed.striping.figures import striping_figures
+    from testbed.striping.planning import at_link_rate
     from testbed.striping.session import plan_session
 
     options = _options(args)
     plan = plan_session(args.network, options, now=time.monotonic)  # bad input is refused before anything is built
     if args.save_pattern is not None:
         return _save_pattern(args.save_pattern, plan)
-    fabric = choose_fabric(args.fabric)
-    require_switches(args, fabric, ("fault", "kill"))
+    fabric = choose_fabric(args.fabric, args.network)
+    require_switches(args, fabric, ("faults", "kill"))
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
-    session = _session(args, plan, fabric)
+    rate_bps, words = chosen_rate(args.link_rate, [t.path for t in plan.transfers], _frames(plan), fabric)
+    plan = at_link_rate(plan, rate_bps)
+    session = repeated(lambda: _session(args, plan, fabric), lambda found: found.verdict, args.repeats)
+    session = replace(session, verdict=with_note(session.verdict, words))
     directory = keep_run(args, "sfio", [session.document()], session.verdict, lambda rows: striping_figures(rows[0]))
     if args.json:
         print(json.dumps(session.document() | {"results": str(directory)}))
     else:
         _show(session, directory)
     return session.verdict.exit_code
+
+
+def _frames(plan: StripingPlan) -> int:
+    """Time frames, or where all may go at once as many as the fullest link has transfers."""
+    from testbed.bulk.planning import bottleneck_load
+
+    return len(plan.frames) or (bottleneck_load(plan.transfers) if plan.transfers else 1)
 
 
 def _session(args: argparse.Namespace, plan: StripingPlan, fabric: str) -> StripingSession:
@@ -184,6 +204,7 @@ def _show(session: StripingSession, directory: Path) -> None:
 def _options(args: argparse.Namespace) -> StripingOptions:
     from testbed.bulk.plan import KilledProcess
     from testbed.faults.grammar import parse_moment
+    from testbed.model.carried_load import USUAL_RATE_BPS
     from testbed.striping.plan import StripingOptions
     from topologies import load_network
 
@@ -204,7 +225,7 @@ def _options(args: argparse.Namespace) -> StripingOptions:
         schedule="file" if carried else args.schedule,
         carried=carried,
         switching=args.switching or ("packet" if args.schedule == "none" else "circuit"),
-        link_rate_bps=args.link_rate,
+        link_rate_bps=args.link_rate or USUAL_RATE_BPS,
         routing=args.routing,
         order=args.placement,
         seed=args.seed,
@@ -216,14 +237,15 @@ def _options(args: argparse.Namespace) -> StripingOptions:
 
 
 def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
-    from testbed.faults.grammar import parse_fault
     from topologies import load_network
 
-    if not args.fault:
+    if not args.faults:
         return ()
     network = load_network(args.network)
-    faults = tuple(parse_fault(word, network) for word in args.fault)
-    for word, fault in zip(args.fault, faults, strict=True):
-        if fault.permanent or fault.kind != "down" or fault.direction != "both":
-            raise InputError(f"--fault {word!r}: give LINK@START-STOP in seconds, as in s1->s2@0.2-3")
+    faults = tuple(fault for word in args.faults for fault in read_faults(word, network))
+    for fault in faults:
+        if fault.kind != "down" or fault.direction != "both":
+            raise InputError(
+                "--faults: a striped file's links are cut both ways; give LINK@START-STOP, as in s1->s2@0.2-3"
+            )
     return faults

@@ -85,6 +85,24 @@ def emulation_obstacle() -> str | None:
     return None if Path("/sys/module/openvswitch").is_dir() else tun_obstacle()
 
 
+def delay_obstacle() -> str | None:
+    """None where this kernel can delay packets, else what is missing; a trial of some hundredths of a second.
+
+    For networks with delays, once ``emulation_obstacle`` is None; inside a sandbox it has been answered already.
+    """
+    if in_sandbox():
+        return None
+    trial = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
+    tried = subprocess.run(["unshare", "-rn", *trial], capture_output=True, timeout=10, check=False, env=_system_path())
+    if tried.returncode == 0:
+        return None
+    return "the network has link delays, and this kernel has no netem to make them; sudo modprobe sch_netem"
+
+
+def _system_path() -> dict[str, str]:
+    return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{_SYSTEM_PATH}"}
+
+
 def find_program(name: str) -> str | None:
     """Full path of a program, system directories included even where an ordinary user's PATH leaves them out."""
     return shutil.which(name) or shutil.which(name, path=_SYSTEM_PATH)

@@ -68,7 +68,7 @@ def test_an_option_without_a_meaning_is_refused_by_name(
 
 
 ALWAYS = {
-    "route": {"network", "source", "sink", "pair", "floats", "method", "certify", "json"},
+    "route": {"network", "source", "sink", "pair", "also", "floats", "method", "certify", "json"},
     "ror": {"network", "source", "sink", "method", "tolerance", "large_blocks", "labels", "code", "failed", "failure_s", "between_s", "json"},
     "demands": {"network", "matrix", "total", "method", "tolerance", "large_blocks", "labels", "seed", "links", "json"},
     "stream": {"network", "source", "sink", "rate_pps", "symbol_bytes", "routing", "fabric", "seed", "results", "json"},
@@ -82,14 +82,14 @@ ALWAYS = {
     },
     "schedule": {"network", "traffic", "check", "seed", "unequal", "wormhole", "remedy", "draw", "output", "json"},
     "bulk": {
-        "network", "schedule", "message_size", "link_rate", "switching", "barrier", "routing", "faults", "kill", "deadlock", "store",
+        "network", "schedule", "message_size", "link_rate", "repeats", "switching", "barrier", "routing", "faults", "kill", "deadlock", "store",
         "fabric", "seed", "results", "json",
     },
     "demo": {"quick", "fabric", "seed", "results", "json"},
     "experiment": set(),
     "campaign": {"list", "json"},
     "replicate": {"full", "quick", "chapter", "only", "seed", "results", "book", "pages", "json"},
-    "report": {"directory", "json"},
+    "report": {"directory", "figures", "json"},
     "allocate": {"network", "nodes", "count", "occupied", "link_rate", "json"},
     "wavelengths": {"network", "pattern", "wavelengths", "switching", "method", "time_limit", "fabric", "seed", "json"},
     "up": {"network", "route", "source", "sink", "pcap", "mtu", "no_shape"},
@@ -100,13 +100,13 @@ ALWAYS = {
         "network", "compute_nodes", "io_nodes", "stripe_unit", "file_size", "operation", "access", "optimise",
         "without", "schedule",
         "save_pattern", "switching",
-        "repeat", "link_rate", "routing", "placement", "fault", "kill", "root", "time_limit", "fabric", "seed", "results", "json",
+        "repeat", "repeats", "link_rate", "routing", "placement", "faults", "kill", "root", "time_limit", "fabric", "seed", "results", "json",
     },
     "schema": {"kind", "json"},
     "exec": {"held", "host", "words"},
     "attach": {"held", "json"},
     "plugins": set(),
-    "doctor": {"compile", "json", "strict"},
+    "doctor": {"compile", "calibrate", "json", "strict"},
 }  # fmt: skip
 """Options that have a meaning beside any other, or whose command itself refuses what they contradict (tested there)."""
 ELSEWHERE = {"simulate", "topology"}

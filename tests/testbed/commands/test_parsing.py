@@ -87,7 +87,7 @@ def test_recordings_name_a_link_and_a_file_in_a_directory_that_is_there(tmp_path
 def test_pattern_that_cannot_be_read_says_what_to_give(tmp_path: Path) -> None:
     network, file = load_network("crossbar:4"), tmp_path / "pairs.json"
     for content, says in (
-        (None, "cannot be read .No such file or directory.; give all-to-all or a file of pairs"),
+        (None, "cannot be read .No such file or directory.; give all-to-all, A:B,C:D or a file of pairs"),
         ("{", "not JSON at line 1, column 2"),
         ('{"pairs": []}', "one pair or more"),
         ('[["t0", "r1"], ["t0", 7]]', "pair 1 is"),

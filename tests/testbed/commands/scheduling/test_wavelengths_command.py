@@ -61,7 +61,7 @@ def test_bad_input_is_one_line_that_says_how_to_mend_it(tmp_path: Path) -> None:
     for words, said in (
         (("optical-cloud", "--wavelengths", "0"), "1 to 10000"),
         (("ring:5",), "give --wavelengths"),
-        (("optical-cloud", "--pattern", str(tmp_path / "none.json")), "give all-to-all or a file"),
+        (("optical-cloud", "--pattern", str(tmp_path / "none.json")), "give all-to-all, A:B,C:D or a file"),
         (("optical-cloud", "--pattern", str(broken)), "not JSON"),
         (("optical-cloud", "--pattern", str(empty)), "one pair or more"),
         (("optical-cloud", "--pattern", str(named)), "no node 'e99'"),

@@ -43,15 +43,15 @@ def test_the_simulated_fabric_gives_one_document_with_verified_content(tmp_path:
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill t0@1", "'t0' is no I/O node"),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --schedule liquid",
-            "--fault and --kill are for packet",
+            "--faults and --kill are for packet",
         ),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --switching circuit",
-            "--fault and --kill are for",
+            "--faults and --kill are for",
         ),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --fault s1->r1@1-2 --schedule liquid --switching packet",
-            "--fault and --kill are for packet switching without a schedule; leave out --schedule and --switching",
+            "--faults and --kill are for packet switching without a schedule; leave out --schedule and --switching",
         ),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --fabric simulator",

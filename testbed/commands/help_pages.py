@@ -1,0 +1,111 @@
+"""What a command's help page says beyond argparse: its options by subject, and one command to begin with.
+
+Options are known by the names of their values; ``SUBJECTS`` puts each under a heading, the same one in every command.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+
+SUBJECTS: dict[str, tuple[str, ...]] = {
+    "network and end points": (
+        "network", "source", "sink", "also", "pair", "between", "link_rate", "last_rate", "link_bps", "mtu", "no_shape", "compute_nodes", "io_nodes",
+        "placement", "occupied", "nodes", "count", "frames", "frame_s", "handover", "background_mbps", "queues",
+    ),
+    "what is sent": (
+        "pattern", "matrix", "total", "traffic", "message_size", "size", "stripe_unit", "file_size", "operation", "access", "block_size", "packets",
+        "wrong", "rate", "rates", "rate_unit", "injection", "burst", "in_phase", "packet_bytes", "inject", "repeat", "duration", "warm_up",
+        "unequal", "store", "root", "constant_rate",
+    ),
+    "routing and schedule": (
+        "method", "layers", "floats", "certify", "routing", "schedule", "check", "time_limit", "switching", "alone", "barrier", "deadlock", "wormhole",
+        "remedy", "wavelengths", "optimise", "without", "save_pattern", "route", "virtual_channels", "buffer_bytes", "arbitration", "model", "engine",
+    ),
+    "code": (
+        "profile", "m", "tolerance", "der", "labels", "large_blocks", "code", "block_symbols", "rate_pps", "symbol_bytes", "playback",
+        "most_overhead", "hold", "probe_block_size", "blocks", "probe_link",
+    ),
+    "faults": ("faults", "fault_kind", "fault_loss", "one_way", "precision", "links", "kill", "failed", "failure_s", "between_s"),
+    "the run": ("fabric", "seed", "seeds", "results", "json", "output", "draw", "pcap", "name", "mpi", "timeout"),
+}  # fmt: skip
+"""Heading -> names of values, in the order of a help page; what stands nowhere is listed as argparse has it."""
+FEW = 8
+"""A command with fewer options than this needs no headings."""
+
+EXAMPLES = {
+    "topology": "testbed topology show swiss-t1",
+    "route": "testbed route swiss-t1 --from s1 --to s6 --also s2:s7",
+    "ror": "testbed ror swiss-t1 --from s1 --to s6 --method capillary --method ecmp",
+    "demands": "testbed demands topohub:sndlib/abilene --method capillary --method optimum",
+    "stream": "testbed stream swiss-t1 --from s1 --to s6 --faults 's1->s2@1-2, s2->s3@3-4 loss 0.3'",
+    "mobility": "testbed mobility manet:nodes=20,seed=3 --from n0 --to n19 --frames 4",
+    "download": "testbed download swiss-t1 --from s1 --to s6 --size 2MB",
+    "schedule": "testbed schedule swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json",
+    "bulk": "testbed bulk swiss-t1 --schedule schedule.json --message-size 100kB",
+    "demo": "testbed demo --quick",
+    "experiment": "testbed experiment run liquid_worked_examples --quick",
+    "campaign": "testbed campaign --list",
+    "replicate": "testbed replicate --quick --chapter 3",
+    "report": "testbed report results/stream/RUN",
+    "allocate": "testbed allocate swiss-t1 --nodes 8",
+    "wavelengths": "testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",
+    "simulate": "testbed simulate torus:8x8 --rates 0.1:0.5:0.1 --deadlock nac",
+    "up": "testbed up swiss-t1 --route capillary --from s1 --to s6",
+    "exec": "testbed exec NAME t0 -- hostname",
+    "attach": "testbed attach",
+    "run": "testbed run crossbar:4 --compute-nodes 1 --io-nodes 2 -- python examples/hello.py",
+    "sfio": "testbed sfio swiss-t1 --compute-nodes 4 --io-nodes 4 --stripe-unit 1000",
+    "schema": "testbed schema network",
+    "plugins": "testbed plugins list",
+    "doctor": "testbed doctor",
+}
+"""A command to begin with, each."""
+
+
+def by_subject(actions: Iterable[argparse.Action]) -> Iterator[tuple[str | None, list[argparse.Action]]]:
+    """(heading, options) in the order of ``SUBJECTS``, then (None, what stands under none); everything once."""
+    left = list(actions)
+    if len(left) >= FEW:
+        for heading, names in SUBJECTS.items():
+            own = [action for action in left if action.dest in names and action.option_strings]
+            left = [action for action in left if action not in own]
+            if own:
+                yield heading, own
+    yield None, left
+
+
+def help_text(parser: argparse.ArgumentParser, example: str | None) -> str:
+    """The help page of a command."""
+    page = parser._get_formatter()
+    page.add_usage(parser.usage or _short_usage(parser), parser._actions, parser._mutually_exclusive_groups)
+    page.add_text(parser.description)
+    listed: list[tuple[str | None, str | None, list[argparse.Action]]] = []
+    for group in parser._action_groups:
+        if group is parser._optionals:
+            listed += [(heading or "other options", None, own) for heading, own in by_subject(group._group_actions)]
+        else:
+            listed.append((group.title, group.description, list(group._group_actions)))
+    if not any(heading in SUBJECTS for heading, _, _ in listed):
+        listed = [("options" if heading == "other options" else heading, words, own) for heading, words, own in listed]
+    for heading, words, own in listed:
+        page.start_section(heading)
+        page.add_text(words)
+        page.add_arguments(own)
+        page.end_section()
+    page.add_text(parser.epilog)
+    return page.format_help() + (f"\nexample: {example}\n" if example else "")
+
+
+def _short_usage(parser: argparse.ArgumentParser) -> str | None:
+    """What must be given, and ``[OPTION ...]``; None where there are so few options that argparse's own line is short."""
+    if len([action for action in parser._actions if action.option_strings]) < FEW:
+        return None
+    words = [parser.prog]
+    for action in parser._actions:
+        shown = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+        if not action.option_strings:
+            words.append({"?": f"[{shown}]", "+": f"{shown} ..."}.get(str(action.nargs), shown))
+        elif action.required:
+            words.append(f"{action.option_strings[0]} {shown}")
+    return " ".join((*words, "[OPTION ...]")).replace("%", "%%")

@@ -1,0 +1,70 @@
+"""On real switches: what ``testbed schedule`` wrote is carried out frame by frame, pairs are written A:B, hosts know their names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.emulation
+CODES = {0, 4}
+"""An invalid run (exit code 4) says that the machine was busy; what was carried out is looked at all the same."""
+
+
+def asked(*words: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli", *words, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode in CODES, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_bulk_transfers_go_in_the_time_frames_of_the_file(tmp_path: Path) -> None:
+    file, small = str(tmp_path / "s.json"), "swiss-t1:allocation=1-1-1-1-0-0-0-0"
+    written = asked("schedule", small, "--pattern", "all-to-others", "--output", file)
+    run = asked("bulk", small, "--schedule", file, "--message-size", "100kB", "--alone", "--results", str(tmp_path))
+    assert (run["fabric"], run["method"]) == ("emulation", "file")
+    assert (run["transfers"], run["frames"]) == (len(written["transfers"]), written["length"])
+    assert run["messages_verified"] == run["transfers"]
+    if run["verdict"]["invalid"] is None:
+        assert run["verdict"]["passed"]
+
+
+def test_pairs_on_the_command_line_are_sent_and_no_others(tmp_path: Path) -> None:
+    words = ("--pattern", "t0:r5,t1:r6", "--message-size", "100kB", "--alone", "--results", str(tmp_path))
+    run = asked("bulk", "swiss-t1", *words)
+    assert (run["fabric"], run["transfers"], run["messages_verified"]) == ("emulation", 2, 2)
+
+
+def test_a_striped_file_is_written_in_the_time_frames_of_the_file(tmp_path: Path) -> None:
+    sfio = ("sfio", "swiss-t1", "--compute-nodes", "2", "--io-nodes", "2", "--file-size", "2MB")
+    pairs, file = str(tmp_path / "pairs.json"), str(tmp_path / "s.json")
+    said = subprocess.run(
+        [sys.executable, "-m", "testbed.cli", *sfio, "--save-pattern", pairs], check=True, timeout=100
+    )
+    assert said.returncode == 0
+    asked("schedule", "swiss-t1", "--pattern", pairs, "--output", file)
+    run = asked(*sfio, "--schedule", file, "--results", str(tmp_path))
+    assert (run["fabric"], run["schedule"], run["switching"], run["verified"]) == ("emulation", "file", "circuit", True)
+
+
+def test_gethostname_of_a_host_is_the_hosts_name(tmp_path: Path) -> None:
+    program = "import os, socket; print(os.environ['SFIO_RANK'], socket.gethostname(), os.uname().nodename)"
+    words = ["run", "swiss-t1", "--compute-nodes", "2", "--io-nodes", "1", "--results", str(tmp_path), "--"]
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli", *words, sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    names = dict(line.split()[:2] for line in sorted(done.stdout.splitlines()))
+    assert all(line.split()[1] == line.split()[2] for line in done.stdout.splitlines())
+    assert names == {"0": "t0", "1": "t1"}

@@ -1,0 +1,105 @@
+"""Help pages: options by subject, an example each that is a command; completion of the shell; mistakes name their own help page."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import COMMANDS, build_parser, main
+from testbed.commands.help_pages import EXAMPLES, SUBJECTS, by_subject
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    found = build_parser(None)
+    (chosen,) = (action for action in found._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(chosen.choices)
+
+
+def test_every_command_has_an_example_and_every_example_is_a_command() -> None:
+    assert set(EXAMPLES) == set(COMMANDS)
+    for name, words in EXAMPLES.items():
+        first, *rest = shlex.split(words)
+        assert first == "testbed" and rest[0] == name
+        build_parser(name).parse_args(rest)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_lists_every_option_once_under_its_subject(name: str) -> None:
+    parser = commands()[name]
+    listed = [action.dest for _, own in by_subject(parser._optionals._group_actions) for action in own]
+    assert sorted(listed) == sorted(action.dest for action in parser._optionals._group_actions)
+    page = parser.format_help()
+    assert page.endswith(f"example: {EXAMPLES[name]}\n")
+    for action in parser._actions:
+        for option in action.option_strings:
+            assert option in page
+
+
+def test_a_long_page_has_headings_and_a_usage_of_a_few_lines() -> None:
+    page = commands()["stream"].format_help()
+    assert all(f"\n{heading}:\n" in page for heading in SUBJECTS)
+    usage = page.split("\n\n")[0]
+    assert "--from NODE --to NODE" in usage and usage.count("\n") < 3
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_knows_every_command_and_its_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--print-completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(name in script for name in COMMANDS)
+    assert "--stripe-unit" in script if shell != "tcsh" else "stripe-unit" in script
+
+
+def test_completion_in_bash_completes(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--print-completion", "bash"])
+    script = capsys.readouterr().out
+    asked = 'COMP_WORDS=(testbed stream --fau); COMP_CWORD=2; _shtab_testbed; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=False)
+    assert set(done.stdout.split()) >= {"--faults", "--fault-kind", "--fault-loss"}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("stream swiss-t1 --from s1 --to s6 --fualts none", "did you mean --faults?; see testbed stream --help"),
+        ("topology show swiss-t1 --jsn", "see testbed topology show --help"),
+        ("route swiss-t1 s1 s6", "see testbed route --help"),
+        ("run crossbar:4 --compute-nodes 1 --io-nodes 2 python prog.py --x", "... -- python prog.py --x"),
+        ("stream swiss-t1 --from s1 --to s6 --also s2", "write A:B"),
+        ("route swiss-t1 --also s1-s6", "write A:B"),
+        ("schedule swiss-t1 --pattern t0:r5,t1", "write A:B"),
+        ("bulk swiss-t1 --pattern t0:x9", "x9"),
+        ("stream swiss-t1 --from s1 --to s6 --faults s1->s2@1", "say when it ends"),
+        ("stream swiss-t1 --from s1 --to s6 --faults s1->s9@1-2", "s1->s9"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r1@1-2,one-way", "one-way"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_what_to_give(
+    words: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(shlex.split(words)) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and expected in said
+
+
+def test_a_network_with_delays_falls_back_to_the_simulator_where_the_kernel_has_no_netem(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from testbed.errors import CapabilityError
+    from testbed.stream.session import choose_fabric
+
+    monkeypatch.setattr("testbed.emulation.machine.capabilities.emulation_obstacle", lambda: None)
+    monkeypatch.setattr("testbed.emulation.machine.capabilities.delay_obstacle", lambda: "no netem")
+    network = tmp_path / "late.json"
+    assert main(["topology", "export", "two-switch", str(network)]) == 0
+    assert choose_fabric(None, str(network)) == "emulation"
+    network.write_text(network.read_text().replace('"delay_s": 0.0', '"delay_s": 0.01'))
+    capsys.readouterr()
+    assert choose_fabric(None, str(network)) == "simulator"
+    assert capsys.readouterr().err == "testbed: running on the simulated fabric: no netem\n"
+    with pytest.raises(CapabilityError, match="--fabric simulator"):
+        choose_fabric("emulation", str(network))
