@@ -38,7 +38,7 @@ EXAMPLES = {
     "route": "testbed route swiss-t1 --from s1 --to s6 --also s2:s7",
     "ror": "testbed ror swiss-t1 --from s1 --to s6 --method capillary --method ecmp",
     "demands": "testbed demands topohub:sndlib/abilene --method capillary --method optimum",
-    "stream": "testbed stream swiss-t1 --from s1 --to s6 --faults 's1->s2@1-2, s2->s3@3-4 loss 0.3'",
+    "stream": "testbed stream swiss-t1 --from s1 --to s6 --faults 's1->s2@2-4, s3->s6@6-8'",
     "mobility": "testbed mobility manet:nodes=20,seed=3 --from n0 --to n19 --frames 4",
     "download": "testbed download swiss-t1 --from s1 --to s6 --size 2MB",
     "schedule": "testbed schedule swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json",

@@ -88,7 +88,7 @@ ALWAYS = {
     "demo": {"quick", "fabric", "seed", "results", "json"},
     "experiment": set(),
     "campaign": {"list", "json"},
-    "replicate": {"full", "quick", "chapter", "only", "seed", "results", "book", "pages", "json"},
+    "replicate": {"full", "quick", "chapter", "only", "seed", "results", "book", "pages", "pack", "json"},
     "report": {"directory", "figures", "json"},
     "allocate": {"network", "nodes", "count", "occupied", "link_rate", "json"},
     "wavelengths": {"network", "pattern", "wavelengths", "switching", "method", "time_limit", "fabric", "seed", "json"},

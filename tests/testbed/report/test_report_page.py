@@ -127,7 +127,7 @@ def test_every_element_of_a_session_is_on_its_page() -> None:
     page = build_page(sample_run())
     for words in (
         "Network and route", "Loss and redundancy over time", "Block size", "Faults, prediction beside measurement",
-        "loaded links", "checks passed", "Notes", "Machine", "Versions", "What the machine offers", "Records",
+        "loaded links", "checks passed", "Notes", "Machine and versions", "Links carry", "What the machine offers", "Records",
     ):  # fmt: skip
         assert words in page, words
 
