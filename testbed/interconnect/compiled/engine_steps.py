@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.interconnect.compiled.ft_drb_hooks import route_packet, target_of
-from testbed.interconnect.compiled.kernel_events import append, leave_slot, push, take_head, take_slot, wake
+from testbed.interconnect.compiled.kernel_events import append, leave_slot, push, slot_after, take_head, take_slot, wake
 from testbed.interconnect.compiled.kernel_state import (
     ARRIVAL,
     DATA,
@@ -47,20 +47,26 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
     readers = s.readers[s.queues[queue].reader].busy
     if readers > now:
         wake(s, channel, readers)
-    wake_for_slots(net, s, channel, now)
+    wake_for_slots(net, o, s, channel, now)
     if o.nac.enabled and channel >= net.links:
-        wake_for_slots(net, s, channel - net.links, now)
+        wake_for_slots(net, o, s, channel - net.links, now)
 
 
-def wake_for_slots(net: Any, s: Any, channel: int, now: int) -> None:
-    """Let the channel be arbitrated at the ticks, already known, at which the buffers behind it have room."""
+def wake_for_slots(net: Any, o: Any, s: Any, channel: int, now: int) -> None:
+    """Let the channel be arbitrated at the ticks, already known, at which the buffers behind it have room.
+
+    NAC also looks at the slots after the first that is free: one may be reserved, and its slack counts them.
+    """
     for lane in range(net.lanes):
         behind = channel * net.lanes + lane
         slots = s.queues[behind].slots
         if slots > 0:
-            free = s.release[s.queues[behind].fill_at]
-            if now < free < NEVER:
-                wake(s, channel, free)
+            place = s.queues[behind].fill_at
+            for _ in range(min(slots, o.nac.slack + 2) if o.nac.enabled else 1):
+                free = s.release[place]
+                if now < free < NEVER:
+                    wake(s, channel, free)
+                place = slot_after(s, behind, place)
 
 
 def withdraw_request(net: Any, s: Any, queue: int) -> None:
@@ -164,7 +170,7 @@ def grant(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, lane: i
             wake(s, s.queues[other].want, done)
     if s.channels[channel].waits > 0:
         wake(s, channel, done)
-        wake_for_slots(net, s, channel, now)
+        wake_for_slots(net, o, s, channel, now)
     if s.queues[queue].arrived > 0:
         request_channel(net, o, s, hook, queue, now)
     if o.nac.enabled:
@@ -203,7 +209,7 @@ def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int) -> None:
     slots = s.queues[queue].slots
     if slots == 0:
         return
-    feeder = s.queues[queue].feeder
+    feeder = s.queues[queue].reader
     free = gone if feeder >= net.links else gone + o.credit_delay
     s.release[leave_slot(s, queue)] = free
     asked = s.channels[feeder].waits

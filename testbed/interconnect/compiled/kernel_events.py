@@ -125,16 +125,34 @@ def take_slot(s: Any, queue: int) -> None:
     """A packet is under way into the queue: its next slot is taken."""
     if s.queues[queue].slots > 0:
         s.release[s.queues[queue].fill_at] = NEVER
-        place = s.queues[queue].fill_at + 1
-        s.queues[queue].fill_at = place if place < s.queues[queue].slot_end else s.queues[queue].slot_first
+        s.queues[queue].fill_at = slot_after(s, queue, s.queues[queue].fill_at)
 
 
 def leave_slot(s: Any, queue: int) -> int:
     """A packet leaves the queue: where the release of its slot is to be written."""
     place = s.queues[queue].leave_at
-    s.queues[queue].leave_at = place + 1 if place + 1 < s.queues[queue].slot_end else s.queues[queue].slot_first
+    s.queues[queue].leave_at = slot_after(s, queue, place)
     return int(place)
 
 
-INLINE = (rise, sink, push, next_identification, next_event, take_event, wake, append, take_head, take_slot, leave_slot)
+def slot_after(s: Any, queue: int, place: int) -> int:
+    """The slot that is used after this one."""
+    first = s.queues[queue].slot_first
+    return int(place + 1 if place + 1 < first + s.queues[queue].slots else first)
+
+
+INLINE = (
+    slot_after,
+    rise,
+    sink,
+    push,
+    next_identification,
+    next_event,
+    take_event,
+    wake,
+    append,
+    take_head,
+    take_slot,
+    leave_slot,
+)
 """For the compiled engine to register, put into their callers."""

@@ -115,9 +115,7 @@ def avoid_deadlock(net: Any, o: Any, s: Any, hook: Any, messages: int, kind: int
         detect_blocked_inputs(net, o, s, number, now)
         return NONE
     if kind == IDENTIFICATION:
-        link = s.identifications[number].at
-        receive_identification(net, o, s, hook, number, now)
-        return int(net.link[link].start)
+        return int(receive_identification(net, o, s, hook, number, now))
     if kind == RECOVERY:
         link = s.path[number, s.signals[number].place - 1]
         receive_recovery_signal(net, o, s, hook, number, now)

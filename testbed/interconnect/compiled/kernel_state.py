@@ -39,6 +39,8 @@ RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL = range(6)
 IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED = range(6)
 """Events of NAC's timeline, numbered as ``results.NAC_EVENTS``."""
 
+CACHE_LINE = 64
+"""Bytes."""
 SIGNALS = 4096
 """Recovery signals under way at once."""
 SOON = 1024
@@ -86,33 +88,35 @@ NAC_COUNTERS = np.dtype(
 
 PACKET = np.dtype(
     [
-        ("born", "i8"),  # tick at which it was made
-        ("entered", "i8"),  # tick at which its head left the source; -1: not yet
-        ("delivered", "i8"),  # tick at which its tail arrived; -1: not yet
         ("ticks", "i8"),  # from head to tail
         ("tail", "i8"),  # tick at which its tail is where its head is
         ("number", "i8"),  # of the message or ACK
-        ("latency", "i8"),  # what a latency ACK reports, ticks
         ("next", "i4"),  # behind it in its queue
         ("source", "i4"),  # host; of a notice: router
         ("destination", "i4"),  # host
         ("hops", "i4"),  # routers crossed
         ("first", "i4"),  # first intermediate router of its multistep path
         ("second", "i4"),  # second intermediate router
-        ("escapes", "i4"),  # escape paths that it was given
         ("came_over", "i4"),  # the cable of its last link
-        ("failed_cable", "i4"),  # the cable that a notification names; of a message: its error flag
-        ("sent_first", "i4"),  # the intermediates that its source chose; of an ACK: those that it answers
-        ("sent_second", "i4"),
-        ("notified", "i4"),  # the cable of which a router last notified its source
+        ("escapes", "i4"),  # escape paths that it was given
         ("kind", "u1"),  # DATA, ...
         ("variant", "u1"),  # of the routing tables
         ("header", "u1"),  # header id: bound for the first intermediate (0), the second (1), its destination (2)
         ("escaped", "u1"),  # escape bit
         ("filler", "u4"),
+        ("born", "i8"),  # tick at which it was made
+        ("entered", "i8"),  # tick at which its head left the source; -1: not yet
+        ("delivered", "i8"),  # tick at which its tail arrived; -1: not yet
+        ("latency", "i8"),  # what a latency ACK reports, ticks
+        ("failed_cable", "i4"),  # the cable that a notification names; of a message: its error flag
+        ("sent_first", "i4"),  # the intermediates that its source chose; of an ACK: those that it answers
+        ("sent_second", "i4"),
+        ("notified", "i4"),  # the cable of which a router last notified its source
+        ("filler_2", "i8"),
+        ("filler_3", "i8"),
     ]
 )
-"""A message or an ACK."""
+"""A message or an ACK: what every hop needs is the first line of the processor's cache, the rest the second."""
 
 QUEUE = np.dtype(
     [
@@ -124,18 +128,15 @@ QUEUE = np.dtype(
         ("want", "i4"),  # the channel that the head asks for
         ("slots", "i4"),  # the rest as in network_model.QueueTable; slots are used in turn:
         ("slot_first", "i4"),
-        ("slot_end", "i4"),
         ("fill_at", "i4"),  # the slot to fill next
         ("leave_at", "i4"),  # the slot to be left next
-        ("feeder", "i4"),  # the channel that fills it
         ("router", "i4"),
-        ("reader", "i4"),
+        ("reader", "i4"),  # of a buffer it has the number of the channel that fills it
         ("rank", "i4"),
         ("lane", "i4"),
-        ("filler", "i4"),
     ]
 )
-"""A linked list of packets."""
+"""A linked list of packets; one line of the processor's cache."""
 
 CHANNEL = np.dtype(
     [
@@ -160,7 +161,7 @@ ROUTER = np.dtype([("input_first", "i4"), ("host_first", "i4")])
 
 NAC_LINK = np.dtype(
     [
-        ("blocked", "i4"),  # 1: its input meets the triggering conditions
+        ("waits_for", "i4"),  # the output that its input asks for while it meets the triggering conditions, else NONE
         ("retry_pending", "i4"),  # 1: its input's retry timer runs
         ("reserved_for", "i4"),  # the input that slots behind it are reserved for
         ("reserved", "i4"),  # how many slots are reserved
@@ -181,6 +182,9 @@ IDENTIFICATION_PACKET = np.dtype(
         ("out", "i4"),  # the output that this input asks for
         ("parent", "i4"),  # the packet that it repeats
         ("at", "i4"),  # the input that it was sent from
+        ("length", "i4"),  # inputs that it has been at
+        ("filler", "i4"),
+        ("seen", "i8"),  # bit k is 1 where it has been at an input whose number is k modulo 63
     ]
 )
 RECOVERY_SIGNAL = np.dtype(
@@ -264,8 +268,11 @@ class FtDrbHook(NamedTuple):
 
 
 def records(kind: np.dtype[Any], count: int, /, **values: Any) -> Any:
-    """So many records of a kind, the fields as given, else 0."""
-    made = np.zeros(max(count, 1), dtype=kind)
+    """So many records of a kind, the fields as given, else 0; the first where a line of the processor's cache begins."""
+    size = max(count, 1) * kind.itemsize
+    room = np.zeros(size + CACHE_LINE, dtype=np.uint8)
+    start = -room.ctypes.data % CACHE_LINE
+    made = room[start : start + size].view(kind)
     for name, value in values.items():
         made[name][: len(made)] = value
     return made
@@ -317,7 +324,7 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int) -> State:
             wait_first=channels.wait_first[:-1],
         ),
         readers=records(READER, len(model.readers.first), first=model.readers.first, count=model.readers.count),
-        links=records(NAC_LINK, layout.links, reserved_for=NONE),
+        links=records(NAC_LINK, layout.links, waits_for=NONE, reserved_for=NONE),
         routers=records(NAC_ROUTER, layout.routers, detection_at=-1),
         identifications=records(IDENTIFICATION_PACKET, IDENTIFICATIONS if nac else 1),
         signals=records(RECOVERY_SIGNAL, signals),
@@ -349,7 +356,6 @@ def _queues(model: NetworkModel) -> Any:
     table, count = model.queues, model.layout.queues
     first = table.slot_first[:-1]
     return records(
-        QUEUE, count, head=NONE, tail=NONE, want=NONE, slots=table.slots, slot_first=first, slot_end=table.slot_first[1:],
-        fill_at=first, leave_at=first, feeder=np.arange(count) // model.layout.lanes, router=table.router,
-        reader=table.reader, rank=table.rank, lane=table.lane,
+        QUEUE, count, head=NONE, tail=NONE, want=NONE, slots=table.slots, slot_first=first, fill_at=first,
+        leave_at=first, router=table.router, reader=table.reader, rank=table.rank, lane=table.lane,
     )  # fmt: skip

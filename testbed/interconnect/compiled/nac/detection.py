@@ -60,6 +60,11 @@ def send_identification(net: Any, o: Any, s: Any, origin: int, out: int, parent:
     s.identifications[number].out = out
     s.identifications[number].parent = parent
     s.identifications[number].at = at
+    length, seen = 0, 0
+    if parent >= 0:
+        length, seen = s.identifications[parent].length, s.identifications[parent].seen
+    s.identifications[number].length = length + 1
+    s.identifications[number].seen = seen | (1 << (at % 63))
     s.counters[0].identification_packets += 1
 
 
@@ -68,18 +73,18 @@ def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> No
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         link = net.inputs[i]
         blocked = is_blocked(net, o, s, link, now)
-        if blocked and s.links[link].blocked == 0:
-            s.links[link].blocked = 1
+        known = s.links[link].waits_for
+        s.links[link].waits_for = wanted_link(net, s, link) if blocked else NONE
+        if blocked and known < 0:
             s.routers[router].watched += 1
             throttle_injection(s, router)
             s.counters[0].blocked += 1
             log_event(net, s, BLOCKED, link, now)
-            send_identification(net, o, s, link, wanted_link(net, s, link), NONE, link, now)
+            send_identification(net, o, s, link, s.links[link].waits_for, NONE, link, now)
             if s.links[link].retry_pending == 0:
                 s.links[link].retry_pending = 1
                 push(s, now + o.nac.retry, RETRY, link)
-        elif not blocked and s.links[link].blocked != 0:
-            s.links[link].blocked = 0
+        elif not blocked and known >= 0:
             s.routers[router].watched -= 1
             resume_injection(net, s, router, now)
 
@@ -87,13 +92,13 @@ def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> No
 def retry_identification(net: Any, o: Any, s: Any, link: int, now: int) -> None:
     """The retry timer (8): an input that is still blocked identifies itself once more."""
     s.links[link].retry_pending = 0
-    if s.links[link].blocked != 0 and is_blocked(net, o, s, link, now):
+    if s.links[link].waits_for >= 0:
         s.counters[0].retries += 1
-        send_identification(net, o, s, link, wanted_link(net, s, link), NONE, link, now)
+        send_identification(net, o, s, link, s.links[link].waits_for, NONE, link, now)
         s.links[link].retry_pending = 1
         push(s, now + o.nac.retry, RETRY, link)
 
 
-INLINE = (wanted_link, is_full, is_blocked, detect_blocked_inputs)
-STEPS = (log_event, send_identification, retry_identification)
+INLINE = (wanted_link, is_full, is_blocked, send_identification, detect_blocked_inputs)
+STEPS = (log_event, retry_identification)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

@@ -8,41 +8,45 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.interconnect.compiled.kernel_state import IDENTIFIED, MOVED, SIGNALS
-from testbed.interconnect.compiled.nac.detection import is_blocked, log_event, send_identification, wanted_link
+from testbed.interconnect.compiled.nac.detection import log_event, send_identification
 from testbed.interconnect.compiled.nac.recovery import move_to_avoidance_buffer
 from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
 from testbed.interconnect.parameters import MAX_CYCLE
+from testbed.interconnect.static_paths import NONE
 
 
-def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> None:
+def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> int:
     """An identification packet reaches the router before its link: its own closes the cycle, others are repeated (4).
 
     It is the router's own if it comes in through the output that its blocked input asks for; there it only counts while that
-    input is still blocked.
+    input is still blocked. Returns the router where something may have moved, or NONE: repeating a packet changes nothing.
     """
     origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
     router = net.link[at].start
     if at == out and net.link[origin].end == router:
-        if is_blocked(net, o, s, origin, now) and wanted_link(net, s, origin) == out:
+        if s.links[origin].waits_for == out:
             close_cycle(net, o, s, hook, packet, now)
-        return
+        return int(router)
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         link = net.inputs[i]
-        if wanted_link(net, s, link) == at and is_blocked(net, o, s, link, now):
+        if s.links[link].waits_for == at:
             free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
             if free and not was_at(s, packet, link):
                 send_identification(net, o, s, origin, out, packet, link, now)
+    return NONE
 
 
 def was_at(s: Any, packet: int, link: int) -> bool:
     """Whether the packet has been at this input before (7); one that has been at MAX_CYCLE inputs counts as in a loop."""
-    for _ in range(MAX_CYCLE - 1):
-        if packet < 0:
-            return False
+    if s.identifications[packet].length >= MAX_CYCLE - 1:
+        return True
+    if s.identifications[packet].seen & (1 << (link % 63)) == 0:
+        return False
+    while packet >= 0:
         if s.identifications[packet].at == link:
             return True
         packet = s.identifications[packet].parent
-    return True
+    return False
 
 
 def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> None:

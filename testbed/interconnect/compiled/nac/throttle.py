@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_events import wake
+from testbed.interconnect.compiled.kernel_events import slot_after, wake
 
 
 def free_slots_behind(net: Any, s: Any, link: int, now: int) -> int:
@@ -20,9 +20,7 @@ def free_slots_behind(net: Any, s: Any, link: int, now: int) -> int:
     room, place = 0, s.queues[behind].fill_at
     while room < slots and s.release[place] <= now:
         room += 1
-        place += 1
-        if place == s.queues[behind].slot_first + slots:
-            place = s.queues[behind].slot_first
+        place = slot_after(s, behind, place)
     if net.output_buffers:
         own = (net.links + link) * net.lanes
         room += s.queues[own].slots - s.queues[own].held
@@ -51,7 +49,7 @@ def may_request(net: Any, o: Any, s: Any, channel: int, queue: int, now: int) ->
 def watch_if_full(net: Any, s: Any, queue: int, change: int) -> None:
     """Where the queue is the full input after a link between routers, its router has so many more inputs to watch."""
     if s.queues[queue].arrived == s.queues[queue].slots and queue < net.links * net.lanes:
-        link = s.queues[queue].feeder
+        link = s.queues[queue].reader
         if s.queues[queue].lane == 0 and net.link[link].start >= 0 and net.link[link].end >= 0:
             s.routers[net.link[link].end].watched += change
 
@@ -105,6 +103,13 @@ def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> N
             wake(s, waiting, now)
 
 
-INLINE = (free_slots_behind, may_request, use_reserved_slot, watch_if_full, avoidance_buffer_is_free)
-STEPS = (throttle_injection, resume_injection, reserve_slot)
+INLINE = (
+    throttle_injection,
+    free_slots_behind,
+    may_request,
+    use_reserved_slot,
+    watch_if_full,
+    avoidance_buffer_is_free,
+)
+STEPS = (resume_injection, reserve_slot)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""
