@@ -71,6 +71,8 @@ class FtDrbSettings(NamedTuple):
     always: bool
     threshold: float
     tolerance: float
+    averaging: int
+    hysteresis: bool
     base_ticks: int
     """Zero-load latency of a packet whose source and destination are on one router."""
     hop_ticks: int
@@ -193,6 +195,8 @@ def build_settings(parameters: SimulationParameters) -> FtDrbSettings:
         always=drb.always,
         threshold=float(drb.threshold),
         tolerance=float(drb.tolerance),
+        averaging=drb.averaging,
+        hysteresis=drb.hysteresis,
         base_ticks=one,
         hop_ticks=two - one,
         notify_by_router=drb.notifier == "router",

@@ -129,8 +129,11 @@ class FtDrbOptions:
     ``link_up``: whether the source finds out by "probe" that a link works again, or the "router" tells those that it
     notified. ``reuse_notifications``: hosts that a notification passes learn from it; ``notify_queued``: the sources of all
     packets that wait for the link are notified at once (the two improvements of 3.6.1). ``threshold``: Thl over the
-    zero-load latency of the pair's minimal path; ``tolerance``: Tol over Thl. ``ack_bytes``: size of every ACK. ``always``:
-    metapaths without failures too, as DRB has them. ``hop_cap_diameters``: a packet that has crossed so many diameters of
+    zero-load latency of the pair's minimal path; ``tolerance``: Tol over Thl; ``averaging``: a latency moves the mean of its path by
+    one part in so many; ``hysteresis``: a path is given up only where those that are left are below Thl - Tol without it, and
+    none comes or goes before all in use have told their latency anew (without it: Algorithm 3.3 to the letter, by which a path that
+    came goes again with the next ACK). ``ack_bytes``: size of every ACK. ``always``: Algorithm 3.3 for every pair, as the
+    document has it; without it only for those with a failure on their minimal path. ``hop_cap_diameters``: a packet that has crossed so many diameters of
     links counts as a livelock. Raises InputError for values out of range.
     """
 
@@ -146,10 +149,12 @@ class FtDrbOptions:
     link_up: str = "probe"
     reuse_notifications: bool = False
     notify_queued: bool = False
-    threshold: float = 2.0
+    threshold: float = 4.0
     tolerance: float = 0.25
+    averaging: int = 8
+    hysteresis: bool = True
     ack_bytes: int = 64
-    always: bool = False
+    always: bool = True
     hop_cap_diameters: int = 16
 
     def __post_init__(self) -> None:
@@ -159,6 +164,7 @@ class FtDrbOptions:
             ("notifications", 1, 255),
             ("probe_every", 1, 10**9),
             ("ack_bytes", 1, 65535),
+            ("averaging", 1, 1000),
             ("hop_cap_diameters", 2, 10**6),
         ):
             if not least <= getattr(self, name) <= most:

@@ -64,6 +64,10 @@ class Outcome:
     drb_counters: Mapping[str, int]
     trace: NDArray[np.int64]
     """Rows (tick, channel, packet) of the first grants."""
+    escapes: NDArray[np.int32]
+    """Escape paths that each message was given; none where packets do not move by FT-DRB."""
+    diverted: NDArray[np.bool_]
+    """Messages that their source sent over intermediate routers."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

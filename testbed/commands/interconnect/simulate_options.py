@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _FT_DRB = (
     "paths", "first_paths", "notifications", "marking", "marking_s", "probing", "probe_every", "probe_s", "notifier",
-    "link_up", "reuse_notifications", "notify_queued", "threshold", "tolerance", "ack_bytes", "always", "hop_cap_diameters",
+    "link_up", "reuse_notifications", "notify_queued", "threshold", "tolerance", "averaging", "hysteresis",
+    "ack_bytes", "always", "hop_cap_diameters",
 )  # fmt: skip
 _NAC = (
     "nac_control_s", "nac_retry_s", "nac_repeat_when_full", "nac_own_request", "nac_reserve", "nac_stop_local",
@@ -67,11 +68,28 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
         "--threshold",
         type=numbers.times_zero_load,
         metavar="X",
-        help="Thl over the zero-load latency of the pair (default 2)",
+        help="Thl over the zero-load latency of the pair (default 4)",
     )
     add("--tolerance", type=numbers.share, metavar="X", help="Tol over Thl (default 0.25)")
     add("--ack-bytes", type=numbers.size_bytes, metavar="B", help="of every ACK (default 64)")
-    add("--always-metapaths", dest="always", action="store_true", default=None, help="without failures too, as DRB")
+    add(
+        "--averaging",
+        type=numbers.simulated_interval,
+        metavar="N",
+        help="a latency moves its path's mean by 1/N (default 8)",
+    )
+    yes_or_no = argparse.BooleanOptionalAction
+    add(
+        "--hysteresis", action=yes_or_no, default=None,
+        help="give a path up only where those left are below Thl - Tol without it (default yes; no: Algorithm 3.3 to the letter)",
+    )  # fmt: skip
+    add(
+        "--always-metapaths",
+        dest="always",
+        action=yes_or_no,
+        default=None,
+        help="for pairs without failures too (default yes)",
+    )
     add(
         "--hop-cap",
         dest="hop_cap_diameters",

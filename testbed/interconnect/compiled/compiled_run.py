@@ -22,6 +22,7 @@ from testbed.interconnect.engine_inputs import EngineInputs
 from testbed.interconnect.ft_drb.source_state import SourceState, count_events
 from testbed.interconnect.ft_drb.source_state import build_state as build_sources
 from testbed.interconnect.results import Outcome, Stuck
+from testbed.interconnect.static_paths import NONE
 
 MAX_POOL = 1 << 22
 REASONS = {FINISHED: "finished", NO_PROGRESS: "no-progress", OUT_OF_TIME: "out-of-time", POOL_FULL: "too many ACKs"}
@@ -70,6 +71,8 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
         nac_timeline=np.asarray(state.log[: run["logged"]]) if nac else np.zeros((0, 4), np.int64),
         drb_counters={} if sources is None else dict(count_events(sources)),
         trace=np.asarray(state.trace[: run["traced"]]),
+        escapes=packets["escapes"].copy(),
+        diverted=(packets["sent_first"] != NONE) | (packets["sent_second"] != NONE),
     )
 
 

@@ -23,7 +23,8 @@ from testbed.interconnect.static_paths import Paths
     ALTERNATIVE,
     ESCAPES,
     NO_WAY,
-) = range(12)
+    BALANCED,
+) = range(13)
 """Places of the counters; COUNTER_NAMES are their names in results."""
 COUNTER_NAMES = (
     "notifications",
@@ -38,6 +39,7 @@ COUNTER_NAMES = (
     "sent_alternative",
     "escapes",
     "escapes_without_way",
+    "sent_balanced",
 )
 
 
@@ -71,7 +73,12 @@ class SourceState(NamedTuple):
     second_middle: Any
     """(pair, path): the second intermediate router, or NONE."""
     latency: Any
-    """(pair, path): the last known latency, ticks; the zero-load latency until an ACK tells."""
+    """(pair, path): the mean of its latencies, ticks; the zero-load latency until an ACK tells. A pair whose metapath was never
+    configured keeps that of its minimal path at 0."""
+    measured: Any
+    """(pair): bit k is 1 where an ACK has told the latency of path k."""
+    fresh: Any
+    """(pair): bit k is 1 where one has since the metapath last changed its size."""
     counters: Any
     """What happened, by the places above."""
 
@@ -97,6 +104,8 @@ def build_state(paths: Paths, settings: FtDrbSettings) -> SourceState:
         first_middle=np.zeros((pairs, settings.paths), dtype=np.int32),
         second_middle=np.zeros((pairs, settings.paths), dtype=np.int32),
         latency=np.zeros((pairs, settings.paths), dtype=np.int64),
+        measured=np.zeros(pairs, dtype=np.int64),
+        fresh=np.zeros(pairs, dtype=np.int64),
         counters=np.zeros(len(COUNTER_NAMES), dtype=np.int64),
     )
 

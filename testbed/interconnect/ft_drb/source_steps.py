@@ -12,6 +12,7 @@ from typing import Any
 from testbed.interconnect.ft_drb.escape_steps import TOO_LONG, measure_path, mixed
 from testbed.interconnect.ft_drb.source_state import (
     ALTERNATIVE,
+    BALANCED,
     CLEARED,
     CONFIGURED,
     DIRECT,
@@ -37,22 +38,23 @@ def select_path(
     if state.permanents[source] == 0 and not settings.always:
         state.counters[DIRECT] += 1
         return NONE, NONE
+    pair = source * len(paths.host_router) + destination
     faulty = state.permanents[source] > 0 and meets_permanent(paths, state, source, destination)
-    if not faulty and not settings.always:
+    if not faulty and (not settings.always or (state.configured[pair] == 0 and settings.first_paths == 1)):
         state.counters[DIRECT] += 1
         return NONE, NONE
     if faulty and is_probe(state, settings, source, now):
         state.counters[PROBES] += 1
         return NONE, NONE
-    pair = source * len(paths.host_router) + destination
     if state.configured[pair] != state.version[source] + 1:
         configure_metapath(paths, state, settings, source, destination)
     if state.known[pair] == 0:
         state.counters[DIRECT] += 1
         return NONE, NONE
     chosen = draw_path(state, pair, mixed(settings.seed + message, source))
-    state.counters[ALTERNATIVE] += 1
-    return int(state.first_middle[pair, chosen]), int(state.second_middle[pair, chosen])
+    first, second = int(state.first_middle[pair, chosen]), int(state.second_middle[pair, chosen])
+    state.counters[ALTERNATIVE if faulty else DIRECT if first == NONE and second == NONE else BALANCED] += 1
+    return first, second
 
 
 def draw_path(state: Any, pair: int, draw: int) -> int:
@@ -154,12 +156,45 @@ def record_latency(
         clear_along(paths, state, source, destination, first, second)
     pair = source * len(paths.host_router) + destination
     if state.configured[pair] == 0:
+        if settings.always and first == NONE and second == NONE:
+            average_latency(state, settings, pair, 0, latency)
+            open_metapath(paths, state, settings, source, destination)
         return
     for k in range(state.known[pair]):
         if state.first_middle[pair, k] == first and state.second_middle[pair, k] == second:
-            state.latency[pair, k] = max(latency, 1)
+            average_latency(state, settings, pair, k, latency)
             size_metapath(paths, state, settings, source, destination)
             return
+
+
+def average_latency(state: Any, settings: Any, pair: int, k: int, latency: int) -> None:
+    """Path k of the pair took so long: its mean moves by one part in ``averaging`` of the difference; the first tells it."""
+    bit = 1 << k
+    if state.measured[pair] & bit != 0:
+        known = state.latency[pair, k]
+        latency = known + (latency - known) // settings.averaging
+    state.latency[pair, k] = max(latency, 1)
+    state.measured[pair] |= bit
+    state.fresh[pair] |= bit
+
+
+def open_metapath(paths: Any, state: Any, settings: Any, source: int, destination: int) -> None:
+    """A pair without failures that is above Thl + Tol on its minimal path gets a metapath, and one path more in use.
+
+    Before that its metapath is the minimal path alone; the others are looked for when they are needed.
+    """
+    pair = source * len(paths.host_router) + destination
+    threshold = threshold_ticks(paths, settings, source, destination)
+    mean = state.latency[pair, 0]
+    if mean <= threshold + settings.tolerance * threshold:
+        return
+    configure_metapath(paths, state, settings, source, destination)
+    if state.known[pair] > 0 and state.first_middle[pair, 0] == NONE and state.second_middle[pair, 0] == NONE:
+        state.latency[pair, 0] = mean
+        state.measured[pair] = 1
+    if state.active[pair] < state.known[pair]:
+        state.active[pair] += 1
+        state.counters[GROWN] += 1
 
 
 def clear_along(paths: Any, state: Any, source: int, destination: int, first: int, second: int) -> None:
@@ -178,21 +213,36 @@ def clear_along(paths: Any, state: Any, source: int, destination: int, first: in
 
 
 def size_metapath(paths: Any, state: Any, settings: Any, source: int, destination: int) -> None:
-    """Use one path more above Thl + Tol, one less below Thl - Tol, by the metapath's latency (Zarza 2011, eq. 3.5)."""
+    """Use one path more above Thl + Tol, one less below Thl - Tol, by the metapath's latency (Zarza 2011, eq. 3.5).
+
+    With hysteresis, once all paths in use have told their latency since the last change; and one less only where the paths
+    that are left are below Thl - Tol without it: the same paths that were above Thl + Tol when it came into use.
+    """
     pair = source * len(paths.host_router) + destination
-    bandwidth = 0.0
-    for k in range(state.active[pair]):
+    active = state.active[pair]
+    everything = (1 << active) - 1
+    if settings.hysteresis and state.fresh[pair] & everything != everything:
+        return
+    bandwidth, left = 0.0, 0.0
+    for k in range(active):
+        left = bandwidth
         bandwidth += 1.0 / state.latency[pair, k]
-    latency = 1.0 / bandwidth
-    target = paths.routers + destination
-    threshold = settings.threshold * zero_load(paths, settings, links_to(paths, paths.host_router[source], target))
+    threshold = threshold_ticks(paths, settings, source, destination)
     tolerance = settings.tolerance * threshold
-    if latency > threshold + tolerance and state.active[pair] < state.known[pair]:
+    if 1.0 / bandwidth > threshold + tolerance and active < state.known[pair]:
         state.active[pair] += 1
+        state.fresh[pair] = 0
         state.counters[GROWN] += 1
-    elif latency < threshold - tolerance and state.active[pair] > 1:
+    elif active > 1 and 1.0 / (left if settings.hysteresis else bandwidth) < threshold - tolerance:
         state.active[pair] -= 1
+        state.fresh[pair] = 0
         state.counters[SHRUNK] += 1
+
+
+def threshold_ticks(paths: Any, settings: Any, source: int, destination: int) -> float:
+    """Thl: so many times the zero-load latency of the pair's minimal path."""
+    links = links_to(paths, paths.host_router[source], paths.routers + destination)
+    return float(settings.threshold * zero_load(paths, settings, links))
 
 
 def links_to(paths: Any, router: int, target: int) -> int:
@@ -217,6 +267,8 @@ def configure_metapath(paths: Any, state: Any, settings: Any, source: int, desti
     start, end = paths.host_router[source], paths.host_router[destination]
     state.configured[pair] = state.version[source] + 1
     state.known[pair] = 0
+    state.measured[pair] = 0
+    state.fresh[pair] = 0
     state.counters[CONFIGURED] += 1
     add_path(paths, state, settings, source, destination, NONE, NONE)
     if paths.radix > 0:
@@ -310,12 +362,15 @@ STEPS: tuple[Callable[..., Any], ...] = (
     clear_along,
     links_to,
     zero_load,
+    threshold_ticks,
+    average_latency,
     size_metapath,
-    record_latency,
     add_path,
     add_ancestors,
     add_supernodes,
     configure_metapath,
+    open_metapath,
+    record_latency,
     select_path,
 )
 """The functions for the compiled engine to register, those that others call first."""

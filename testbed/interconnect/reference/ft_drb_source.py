@@ -27,6 +27,7 @@ COUNTED = (
     "sent_alternative",
     "escapes",
     "escapes_without_way",
+    "sent_balanced",
 )
 """What all sources and routers count together, by its name in results."""
 
@@ -42,10 +43,20 @@ class Failure:
 
 @dataclass(kw_only=True)
 class MultistepPath:
-    """A path of a metapath and its last known latency (ticks); its bandwidth is 1 / latency (Zarza 2011, eq. 3.6)."""
+    """A path of a metapath and the mean of its latencies (ticks); its bandwidth is 1 / latency (Zarza 2011, eq. 3.6).
+
+    ``told``: whether an ACK has told it, and not only the zero-load latency; ``told_anew``: since the metapath's size changed.
+    """
 
     middles: Middles
     latency: int
+    told: bool = False
+    told_anew: bool = False
+
+    def average(self, latency: int, parts: int) -> None:
+        """One latency more: the first tells the mean, later ones move it by a part of the difference (rounded down)."""
+        self.latency = max(self.latency + (latency - self.latency) // parts if self.told else latency, 1)
+        self.told = self.told_anew = True
 
 
 @dataclass(kw_only=True)
@@ -70,6 +81,12 @@ class Metapath:
         """The latency of the whole metapath (eq. 3.5)."""
         return 1.0 / self.bandwidths()[-1]
 
+    def resize(self, change: int) -> None:
+        """One path more, or one less, is in use, and all have to tell their latencies anew."""
+        self.size += change
+        for path in self.paths:
+            path.told_anew = False
+
 
 @dataclass
 class Source:
@@ -81,6 +98,7 @@ class Source:
     counters: Counter[str]
     failures: dict[int, Failure] = field(default_factory=dict)
     metapaths: dict[int, Metapath] = field(default_factory=dict)
+    minimal: dict[int, MultistepPath] = field(default_factory=dict)
     version: int = 0
     diverted: int = 0
     probed_at: int = 0
@@ -103,11 +121,14 @@ class Source:
         if diverted and self._is_probe(now):
             self.counters["probes"] += 1
             return MINIMAL
-        if diverted or self.settings.always:
+        opened = destination in self.metapaths or self.settings.first_paths > 1
+        if diverted or (self.settings.always and opened):
             metapath = self._metapath(destination)
             if metapath.paths:
-                self.counters["sent_alternative"] += 1
-                return metapath.select(draw(self.settings.seed + message, self.host) / MODULUS)
+                middles = metapath.select(draw(self.settings.seed + message, self.host) / MODULUS)
+                balanced = "sent_direct" if middles == MINIMAL else "sent_balanced"
+                self.counters["sent_alternative" if diverted else balanced] += 1
+                return middles
         self.counters["sent_direct"] += 1
         return MINIMAL
 
@@ -133,9 +154,15 @@ class Source:
         for cable in self.network.cables(links):
             self.clear_failure(cable)
         metapath = self.metapaths.get(destination)
-        path = next((p for p in metapath.paths if p.middles == middles), None) if metapath is not None else None
-        if metapath is not None and path is not None:
-            path.latency = max(latency, 1)
+        if metapath is None:
+            if self.settings.always and middles == MINIMAL:
+                alone = self.minimal.setdefault(destination, MultistepPath(middles=MINIMAL, latency=0))
+                alone.average(latency, self.settings.averaging)
+                self._open(alone, destination)
+            return
+        path = next((p for p in metapath.paths if p.middles == middles), None)
+        if path is not None:
+            path.average(latency, self.settings.averaging)
             self._resize(metapath, destination)
 
     def _mark_old_failures(self, cables: list[int], now: int) -> None:
@@ -161,15 +188,33 @@ class Source:
             self.diverted, self.probed_at = 0, now
         return by_count or by_clock
 
-    def _resize(self, metapath: Metapath, destination: int) -> None:
+    def _interval(self, destination: int) -> tuple[float, float]:
+        """Thl - Tol and Thl + Tol of the pair."""
         threshold = self.settings.threshold * self._zero_load(len(self.minimal_path(destination)))
         tolerance = self.settings.tolerance * threshold
-        latency = metapath.latency()
-        if latency > threshold + tolerance and metapath.size < len(metapath.paths):
-            metapath.size += 1
+        return threshold - tolerance, threshold + tolerance
+
+    def _open(self, alone: MultistepPath, destination: int) -> None:
+        """The minimal path alone, without failures: above Thl + Tol the pair gets a metapath that starts with it."""
+        if alone.latency <= self._interval(destination)[1]:
+            return
+        metapath = self._metapath(destination)
+        if metapath.paths and metapath.paths[0].middles == MINIMAL:
+            metapath.paths[0].average(alone.latency, 1)
+        if metapath.size < len(metapath.paths):
+            metapath.resize(1)
             self.counters["metapaths_grown"] += 1
-        elif latency < threshold - tolerance and metapath.size > 1:
-            metapath.size -= 1
+
+    def _resize(self, metapath: Metapath, destination: int) -> None:
+        """Algorithm 3.3; with hysteresis a path less only where those left are below Thl - Tol, and all have told anew."""
+        hysteresis, (low, high) = self.settings.hysteresis, self._interval(destination)
+        if hysteresis and not all(path.told_anew for path in metapath.paths[: metapath.size]):
+            return
+        if metapath.latency() > high and metapath.size < len(metapath.paths):
+            metapath.resize(1)
+            self.counters["metapaths_grown"] += 1
+        elif metapath.size > 1 and 1.0 / metapath.bandwidths()[-2 if hysteresis else -1] < low:
+            metapath.resize(-1)
             self.counters["metapaths_shrunk"] += 1
 
     def _zero_load(self, links: int) -> int:

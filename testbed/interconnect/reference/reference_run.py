@@ -39,6 +39,8 @@ def run_reference(inputs: EngineInputs) -> Outcome:
         nac_counters={} if nac is None else nac.counters,
         nac_timeline=np.array([] if nac is None else nac.timeline, dtype=np.int64).reshape(-1, 4),
         drb_counters={} if drb is None else dict(drb.counters),
+        escapes=np.array([m.escapes for m in messages], dtype=np.int32),
+        diverted=np.array([m.sent_by != (NONE, NONE) for m in messages], dtype=bool),
         trace=np.array(engine.trace[: inputs.recording.grants], dtype=np.int64).reshape(-1, 3),
     )
 

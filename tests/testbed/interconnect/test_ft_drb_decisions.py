@@ -205,7 +205,7 @@ def test_marking_by_clock_waits_for_the_time_and_not_for_the_count(engine: str) 
 
 def test_a_metapath_grows_above_the_threshold_and_shrinks_below_it(engine: str) -> None:
     paths = paths_of("torus:8x8")
-    source = source_of(engine, "torus:8x8")
+    source = source_of(engine, "torus:8x8", threshold=2.0, hysteresis=False, averaging=1)
     for _ in range(5):
         source.record_failure(cables_along(paths, 0, 3)[0], 0)
     first, second = source.select_path(3, 1, 0)
@@ -216,6 +216,41 @@ def test_a_metapath_grows_above_the_threshold_and_shrinks_below_it(engine: str) 
     assert len(used) == 2
     source.record_latency(3, (first, second), minimal)
     assert source.counters["metapaths_shrunk"] == 1
+
+
+def test_a_pair_without_failures_opens_its_metapath_where_it_is_slow_and_closes_it_again(engine: str) -> None:
+    """Algorithm 3.3 on every latency ACK: Thl 2 and Tol 0.25 times 3200 ticks are an interval from 4800 to 8000."""
+    source = source_of(engine, "torus:8x8", threshold=2.0, averaging=2)
+    fast, slow = BASE + 3 * HOP, 8004
+    source.record_latency(3, MINIMAL, fast)
+    source.record_latency(3, MINIMAL, 3 * fast)
+    assert source.counters["metapaths_configured"] == 0, "the mean is within the interval"
+    source.record_latency(3, MINIMAL, 4 * fast)
+    assert (source.counters["metapaths_configured"], source.counters["metapaths_grown"]) == (1, 1)
+    used = {source.select_path(3, k, 0) for k in range(80)}
+    assert len(used) == 2 and MINIMAL in used
+    assert source.counters["sent_balanced"] > 0 and source.counters["sent_alternative"] == 0
+    other = next(middles for middles in used if middles != MINIMAL)
+    for _ in range(20):
+        source.record_latency(3, MINIMAL, slow)
+        source.record_latency(3, other, fast)
+    assert source.counters["metapaths_shrunk"] == 0, "the minimal path alone is slow"
+    for _ in range(20):
+        source.record_latency(3, MINIMAL, fast)
+        source.record_latency(3, other, fast)
+    assert source.counters["metapaths_shrunk"] == 1
+    assert {source.select_path(3, k, 0) for k in range(80)} == {MINIMAL}
+
+
+@pytest.mark.parametrize(("hysteresis", "most"), [(True, 3), (False, 1000)])
+def test_hysteresis_keeps_a_metapath_from_coming_and_going(engine: str, hysteresis: bool, most: int) -> None:
+    """All paths take 2.6 times the zero-load latency for ever. The rival is the letter: two paths halve the metapath's latency."""
+    source = source_of(engine, "torus:8x8", threshold=2.0, hysteresis=hysteresis)
+    for k in range(1000):
+        source.record_latency(3, source.select_path(3, k, 0), round(2.6 * (BASE + 3 * HOP)))
+    changes = source.counters["metapaths_grown"] + source.counters["metapaths_shrunk"]
+    assert 0 < changes <= most
+    assert hysteresis or changes > 100
 
 
 def test_messages_are_shared_in_proportion_to_bandwidth(engine: str) -> None:
@@ -346,6 +381,9 @@ def test_both_engines_sources_decide_alike(
         "probing": probing,
         "probe_every": 5,
         "probe_s": 3e-6,
+        "averaging": data.draw(st.sampled_from([1, 2, 8])),
+        "hysteresis": data.draw(st.booleans()),
+        "first_paths": data.draw(st.integers(1, 2)),
     }
     one, other = (source_of(engine, name, always=always, **options) for engine in ("compiled", "reference"))
     hosts = len(paths_of(name).host_router)
@@ -380,6 +418,7 @@ def test_both_engines_sources_decide_alike(
         ({"notifications": 0}, "notifications 0"),
         ({"threshold": 0}, "above 0"),
         ({"tolerance": 1.5}, "below 1"),
+        ({"averaging": 0}, "averaging 0; give 1 to"),
         ({"marking": "never"}, "ack or clock or hybrid"),
         ({"notifier": "nobody"}, "router or destination"),
     ],

@@ -74,7 +74,11 @@ def drawn_parameters(chance: random.Random, network: str, seed: int) -> tuple[Si
             link_up=chance.choice(["probe", "router"]),
             reuse_notifications=chance.random() < 0.5,
             notify_queued=chance.random() < 0.5,
-            always=chance.random() < 0.3,
+            always=chance.random() < 0.7,
+            hysteresis=chance.random() < 0.7,
+            averaging=chance.choice([1, 8]),
+            threshold=chance.choice([1.5, 2.0, 4.0]),
+            first_paths=chance.choice([1, 1, 2]),
             marking=chance.choice(["ack", "clock", "hybrid"]),
             marking_s=1e-4,
             probe_every=7,
@@ -140,7 +144,7 @@ def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.Monke
         simulate(network, injections, parameters, faults, engine=engine, recording=Recording(grants=50_000))
         for engine in ("compiled", "reference")
     )
-    for name in ("trace", "delivered", "entered", "hops", "carried", "nac_timeline"):
+    for name in ("trace", "delivered", "entered", "hops", "carried", "nac_timeline", "escapes", "diverted"):
         assert np.array_equal(getattr(compiled, name), getattr(reference, name)), name
     for name in (
         "digest",
