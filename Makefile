@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 PYTHON := $(TESTBED_VENV)/bin/python
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test bench lint mutants soak setup clean
+.PHONY: help demo test bench lint docs mutants soak setup clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -43,6 +43,11 @@ lint:  ## set up, then ruff, mypy (strict), import-linter; shellcheck where inst
 	@$(PYTHON) -m mypy
 	@$(TESTBED_VENV)/bin/lint-imports
 	@if command -v shellcheck >/dev/null; then shellcheck vagrant/provision.sh .ci/run; else echo "shellcheck is not installed: scripts not checked"; fi
+
+docs:  ## set up, then the site of all pages in build/docs; a warning or a link that leads nowhere is an error
+	@vagrant/provision.sh --extras docs
+	@$(PYTHON) -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "build/docs/index.html"
 
 mutants:  ## set up, then mutation tests: does a mistake in the code break a test? (ARGS='--package fec --most 60')
 	@vagrant/provision.sh --extras test,mutants

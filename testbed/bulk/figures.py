@@ -37,8 +37,13 @@ def throughput_figure(rows: Sequence[Row]) -> Any:
     liquid = rows[0]["liquid_throughput_bps"] / 1e6
     axes.axvline(liquid, color="black", linewidth=1.2, label=f"predicted liquid throughput, {liquid:.0f} Mbit/s")
     axes.axvline(_ENOUGH * liquid, color="black", linewidth=1, linestyle=":", label=f"{_ENOUGH} of it")
-    axes.set_xlim(0, 1.35 * max(liquid, *values))
+    axes.set_xlim(0, 1.6 * max(liquid, *values))
     axes.set_xlabel("payload delivered, Mbit/s")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.set_label(
+        f"Throughput of {rows[0]['transfers']} messages of {rows[0]['message_bytes'] / 1e6:g} MB over {rows[0]['network']}, by switching, beside "
+        "what a liquid schedule would reach (solid) and the share of it that a run must reach (dotted)."
+    )
     axes.invert_yaxis()
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.35 if len(rows) > 1 else -0.5), ncols=2, frameon=False)
     return figure
@@ -66,6 +71,10 @@ def timeline_figure(rows: Sequence[Row]) -> Any:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, None)
     axes.set_xlabel("time since the start, s")
+    figure.set_label(
+        "Time frames of each run from their begin to their end; the colour says for which fraction of a frame the bottlenecks carried data. "
+        "Dotted: when a liquid schedule would end."
+    )
     axes.legend(loc="upper left", bbox_to_anchor=(0, 1.25), frameon=False)
     figure.colorbar(
         plt.cm.ScalarMappable(norm=scale, cmap=colours), ax=axes, label="bottlenecks busy,\nfraction of the frame"
@@ -88,6 +97,10 @@ def busy_figure(row: Row) -> Any:
         f"{row['method']}, {row['switching']} switching: on average {shares.mean():.1%} busy{more}", fontsize=10
     )
     figure.colorbar(image, ax=axes, label="busy, fraction of the frame")
+    figure.set_label(
+        "Bottleneck links, one a row, against time frames: the fraction of each frame in which the link carried data. In a liquid schedule "
+        f"every bottleneck is busy in every frame; here {shares.mean():.1%} on average{more}."
+    )
     return figure
 
 
@@ -112,5 +125,9 @@ def bytes_figure(row: Row) -> Any:
     axes.set_ylim(0, None)
     axes.set_xlabel("links that carry messages, by load")
     axes.set_ylabel("MB")
+    figure.set_label(
+        "Bytes that each link carried, by its switches' counters (dots, headers included), beside what the schedule puts on it (line); links "
+        "in the order of their load."
+    )
     axes.legend(frameon=False)
     return figure

@@ -21,8 +21,12 @@ _COLOUR, _OTHER = "#3b6ea5", "#c98b2b"
 
 def simulation_figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Figure name -> matplotlib figure, for the rows of one run (one a rate and seed)."""
-    drawn = {"latency-over-load": _over_load(rows, "mean_latency_s", 1e6, "mean latency, µs, source queue included")}
-    drawn["throughput-over-load"] = _over_load(rows, "accepted", 1.0, "delivered, as a share of a link of every sender")
+    drawn: dict[str, Any] = {}
+    if any(row["mean_latency_s"] is not None and not row["deadlocked"] for row in rows):
+        drawn["latency-over-load"] = _over_load(rows, "mean_latency_s", 1e6, "mean latency, µs, source queue included")
+        drawn["throughput-over-load"] = _over_load(
+            rows, "accepted", 1.0, "delivered, as a share of a link of every sender"
+        )
     drawn["packets-over-time"] = _packets(rows)
     if any(sum(row["over_time"]["nac_moves"]) for row in rows):
         drawn["nac-moves"] = _moves(rows)
@@ -72,6 +76,11 @@ def _over_load(rows: Sequence[Row], name: str, factor: float, words: str) -> Any
     seeds = len({row["seed"] for row in rows})
     whiskers = ", whiskers: 95 % interval" if seeds >= ENOUGH_SEEDS else ", whiskers: both" if seeds > 1 else ""
     axes.set_title(f"Mean of {seeds} seed{'s' if seeds > 1 else ''}{whiskers}")
+    figure.set_label(
+        f"{words[:1].upper()}{words[1:]}, against the load that every sender offers; mean of {seeds} "
+        f"seed{'s' if seeds > 1 else ''}{whiskers}. Shaded: loads at which the network is saturated, latency being above {SATURATED:g} "
+        "times that of the lowest load."
+    )
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize="small")
@@ -111,6 +120,7 @@ def _packets(rows: Sequence[Row]) -> Any:
         colour = plt.get_cmap("viridis")(number / max(1, len(shown) - 1) * 0.9)
         axes.plot([1e3 * t for t in over["time_s"]], over["in_network"], color=colour, label=f"load {row['load']:g}")
     axes.set(xlabel="time, ms", ylabel="packets in the network's buffers", ylim=(0, None))
+    figure.set_label("Packets in the network's buffers over simulated time, one line a load (first seed).")
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", ncols=2)
     return figure
@@ -124,6 +134,9 @@ def _moves(rows: Sequence[Row]) -> Any:
         over = row["over_time"]
         axes.step([1e3 * t for t in over["time_s"]], over["nac_moves"], where="pre", label=f"load {row['load']:g}")
     axes.set(xlabel="time, ms", ylabel="packets that NAC moved, in each interval", ylim=(0, None))
+    figure.set_label(
+        "Packets that NAC moved to avoidance buffers, in each interval of simulated time, one line a load (first seed)."
+    )
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", ncols=2)
     return figure
@@ -152,6 +165,10 @@ def _circle(row: Row) -> Any:
         )
     at = "" if row["deadlocked_at_s"] is None else f" since {1e3 * row['deadlocked_at_s']:.3f} ms"
     axes.set_title(f"Deadlock at load {row['load']:g}, seed {row['seed']}: {len(links)} links wait for each other{at}")
+    figure.set_label(
+        f"The circle of a deadlock at load {row['load']:g}: packets on each of these {len(links)} links, drawn as arrows between routers, "
+        "wait for the next link, so that none can ever go on."
+    )
     axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
     axes.axis("off")
     return figure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from testbed.model.run_records import LinkLoad, SessionRun
 from testbed.report.drawing.axes import percent
@@ -11,8 +11,8 @@ from testbed.report.drawing.network_svg import line_width
 from testbed.report.markup import Markup, tag
 
 
-def route_legend(part: SessionRun) -> Markup:
-    """One entry for everything that is drawn, and nothing else."""
+def route_legend(part: SessionRun, drawn: Container[str]) -> Markup:
+    """One entry for everything that is drawn, and nothing else. ``drawn``: the nodes."""
     links = part.session.links
     layers = max((link.layer for link in links), default=0)
     largest = max((float(link.load) for link in links), default=1.0)
@@ -20,7 +20,8 @@ def route_legend(part: SessionRun) -> Markup:
     entries = [(_sample(layer_class(layer, layers), 5.0), words) for layer, words in _layer_samples(layers, links)]
     for share in _sample_loads(links):
         entries.append((_sample("l-none", line_width(share, largest)), f"load {percent(share, 1)}"))
-    if any(frozenset((li["source"], li["target"])) not in busy for li in part.session.network.get("links", ())):
+    shown = [li for li in part.session.network.get("links", ()) if li["source"] in drawn and li["target"] in drawn]
+    if any(frozenset((li["source"], li["target"])) not in busy for li in shown):
         entries.append((_sample("idle", 1.0), "no load"))
     if any(f.skipped is None for f in part.faults):
         badges = tag("g", tag("circle", cx=9, cy=9, r=7.5), tag("text", "1", x=9, y=9, font_size=10), class_="badge")

@@ -30,6 +30,7 @@ def column(name: str, values: Sequence[Any]) -> tuple[str, float]:
     (('throughput (Mbit/s)', 1000000.0), ('seconds', 1.0), ('delay (µs)', 1e-06))
     """
     ending = next((end for end in _SCALES if name.endswith(end) and len(name) > len(end)), None)
+    ending = None if name.endswith("_per_s") else ending
     numbers = [abs(v) for v in values if isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)]
     if ending is None or not numbers:
         return name.replace("_", " "), 1.0
@@ -43,6 +44,8 @@ def cell(value: Any, factor: float = 1.0) -> str:
 
     >>> cell(49887400.1, 1e6), cell(None), cell(True), cell([1, 2.5]), cell(list(range(9))), cell({"a": 1})
     ('49.89', '–', 'yes', '1, 2.5', '0, 1, 2, 3 and 5 more', 'a 1')
+    >>> is_series([1, 2]), is_series(list(range(9))), is_series([[1, 2]])
+    (False, True, True)
     """
     if value is None:
         return NOTHING
@@ -55,6 +58,17 @@ def cell(value: Any, factor: float = 1.0) -> str:
     if isinstance(value, (list, tuple)):
         return _listed([cell(v) for v in value]) if value else NOTHING
     return str(value)
+
+
+def is_series(value: Any) -> bool:
+    """Whether a value is a series or a structure, of which a table can say nothing: it is drawn, and whole in the file of points."""
+    return isinstance(value, dict) or (
+        isinstance(value, (list, tuple)) and (len(value) > MAX_SHOWN or any(map(_nested, value)))
+    )
+
+
+def _nested(value: Any) -> bool:
+    return isinstance(value, (dict, list, tuple))
 
 
 def _listed(words: list[str]) -> str:

@@ -154,7 +154,7 @@ def _network(part: SessionRun) -> Markup:
             network_figure(part, width=WIDE, height=high, layout=layout),
             network_figure(part, width=NARROW, height=400, layout=layout),
         ),
-        route_legend(part),
+        route_legend(part, layout.places),
         tag("figcaption", caption),
         id=f"drawing-{session.session}",
     )

@@ -11,10 +11,19 @@ from testbed.report.drawing.axes import seconds_in_words
 from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, join, tag
 from testbed.report.page import differences, fact_list, page_head, picture
-from testbed.report.quantities import cell, column
+from testbed.report.quantities import cell, column, is_series
 from testbed.report.sections import badge, checks_block, scrolling
 from testbed.report.wording import counted, state_of, when, why
 
+TITLES = {
+    "bulk": "Bulk transfers",
+    "sfio": "A striped file",
+    "simulate": "Routers with finite buffers",
+    "stream-routing": "A stream whose routing answers failures",
+}
+"""Of the runs of commands."""
+FEW_ROWS = 4
+"""So few points stand side by side."""
 MAX_ROWS = 500
 """Rows beyond this number are left to the file beside the page."""
 
@@ -62,7 +71,8 @@ def build_study_page(
 
 def study_title(manifest: Manifest) -> str:
     """Its title in words, or its name."""
-    return str(manifest.study.get("title") or manifest.name.replace("_", " ") or "Study")
+    name = manifest.name.replace("_", " ")
+    return str(manifest.study.get("title") or TITLES.get(name) or name or "Study")
 
 
 def _what_it_is(study: Mapping[str, Any]) -> Markup | None:
@@ -77,14 +87,37 @@ def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     if not rows:
         return tag("p", "No point was measured.", class_="soft")
     shown = rows[:MAX_ROWS]
-    names = list(dict.fromkeys(key for row in shown for key in row))
+    every = list(dict.fromkeys(key for row in shown for key in row))
+    names = [name for name in every if not any(is_series(row.get(name)) for row in shown)]
     columns = {name: column(name, [row.get(name) for row in shown]) for name in names}
-    numeric = {name: all(isinstance(row.get(name), (int, float, type(None))) for row in shown) for name in names}
-    head = tag("tr", [tag("th", columns[n][0], class_="n" if numeric[n] else None, scope="col") for n in names])
+    parts = [_side_by_side(shown, columns) if len(shown) <= FEW_ROWS else _row_by_row(shown, columns)]
+    if len(names) < len(every):
+        left = ", ".join(name.replace("_", " ") for name in every if name not in names)
+        parts.append(tag("p", f"Series that only points.jsonl beside this page has: {left}.", class_="soft"))
+    if len(rows) > MAX_ROWS:
+        words = f"{len(rows) - MAX_ROWS} more points are in points.jsonl beside this page."
+        parts.append(tag("p", words, class_="soft"))
+    return join(parts)
+
+
+def _row_by_row(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, tuple[str, float]]) -> Markup:
+    """A row a point."""
+    numeric = {name: all(isinstance(row.get(name), (int, float, type(None))) for row in rows) for name in columns}
+    head = [tag("th", words, class_="n" if numeric[n] else None, scope="col") for n, (words, _) in columns.items()]
     body = [
-        tag("tr", [tag("td", cell(row.get(n), columns[n][1]), class_="n" if numeric[n] else "wrap") for n in names])
-        for row in shown
+        tag(
+            "tr",
+            [tag("td", cell(row.get(n), by), class_="n" if numeric[n] else None) for n, (_, by) in columns.items()],
+        )
+        for row in rows
     ]
-    more = f"{len(rows) - MAX_ROWS} more points are in points.jsonl beside this page." if len(rows) > MAX_ROWS else ""
-    table = scrolling(tag("table", tag("thead", head), tag("tbody", body)), "Points")
-    return join([table, tag("p", more, class_="soft") if more else None])
+    return scrolling(tag("table", tag("thead", tag("tr", head)), tag("tbody", body)), "Points")
+
+
+def _side_by_side(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, tuple[str, float]]) -> Markup:
+    """A column a point, where there are few: nothing is cut off at the right."""
+    body = [
+        tag("tr", tag("th", words, scope="row"), [tag("td", cell(row.get(n), by), class_="n") for row in rows])
+        for n, (words, by) in columns.items()
+    ]
+    return scrolling(tag("table", tag("tbody", body), class_="beside"), "Points")

@@ -1,0 +1,44 @@
+"""How ``make docs`` builds the site: the pages of this folder as they are (MyST), the library's pages from its docstrings (autodoc)."""
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+project = "A testbed for parallel communications"
+author = "the testbed's maintainers"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+source_suffix = {".md": "markdown"}
+master_doc = "index"
+exclude_patterns = ["_build"]
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence", "deflist"]
+suppress_warnings = ["myst.header", "misc.highlighting_failure"]
+html_theme = "furo"
+html_title = project
+html_show_sphinx = False
+html_copy_source = False
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+default_role = "literal"
+highlight_language = "none"
+nitpicky = False
+
+FOLDER_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)\)")
+
+
+def name_folders(app, docname, source):  # type: ignore[no-untyped-def]
+    """A link to a folder of the repository, which a site cannot show, becomes the folder's name; one that leads nowhere stays, and warns."""
+    here = (Path(app.srcdir) / docname).parent
+
+    def named(found: re.Match[str]) -> str:
+        place = (here / found[2]).resolve()
+        return f"{found[1]} (folder `{place.name}` of the repository)" if place.is_dir() else found[0]
+
+    source[0] = FOLDER_LINK.sub(named, source[0])
+
+
+def setup(app):  # type: ignore[no-untyped-def]
+    """Hooks of this site."""
+    app.connect("source-read", name_folders)

@@ -1,0 +1,90 @@
+"""The tutorial word by word: every file that it gives is written, every command is run in its order, and what is certain of its output
+is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.paths import ROOT
+
+LESSONS = sorted((ROOT / "docs" / "tutorial").glob("[0-9]*.md"))
+FILE = re.compile(r"Call this \*\*(?P<name>[\w.]+)\*\*:\n\n```\w+\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"^    \$ (?P<words>.+)\n(?P<output>(?:    (?!\$).+\n)*)", re.MULTILINE)
+CERTAIN = ("route", "ror", "schedule", "topology", "python")
+"""Commands whose output is the same everywhere."""
+ON_FABRIC = ("stream", "bulk", "sfio")
+ALLOWED = {
+    "campaign small.toml": {0, 1},
+    "sfio crossbar:8 --compute-nodes 2 --io-nodes 2 --file-size 8MB --kill r2@0.5": {0},
+}
+"""Commands of which the page itself says that they may end otherwise than with 0."""
+
+
+def steps(page: str) -> list[tuple[int, str, str, str]]:
+    """(place, kind, name or command, text or output) of a lesson, in order."""
+    files = [(m.start(), "file", m["name"], m["text"]) for m in FILE.finditer(page)]
+    commands = [(m.start(), "command", m["words"], m["output"]) for m in COMMAND.finditer(page)]
+    return sorted(files + commands)
+
+
+def run(words: str, folder: Path, fabric: str) -> subprocess.CompletedProcess[str]:
+    command = words.replace("testbed ", f"{sys.executable} -m testbed.cli ", 1)
+    command = re.sub(r"^python ", f"{sys.executable} ", command)
+    if fabric == "simulator" and words.split()[1] in ON_FABRIC:
+        command += " --fabric simulator"
+    path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
+        capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+
+
+def followed(folder: Path, fabric: str) -> int:
+    """Follow all lessons in one folder; the number of commands that were run."""
+    count = 0
+    for lesson in LESSONS:
+        for _, kind, words, text in steps(lesson.read_text()):
+            if kind == "file":
+                (folder / words).write_text(text)
+                continue
+            only_switches = words.startswith("testbed run") or "--kill" in words
+            if only_switches and fabric == "simulator":
+                continue
+            done = run(words, folder, fabric)
+            invalid = {4} if fabric == "emulation" else set()
+            allowed = ALLOWED.get(words.removeprefix("testbed "), {0}) | invalid
+            assert done.returncode in allowed, f"{lesson.name}: {words}\n{done.stdout}\n{done.stderr}"
+            if words.split()[1] in CERTAIN or words.startswith("python"):
+                for line in text.splitlines():
+                    assert " ".join(line.split()) in " ".join(done.stdout.split()), f"{lesson.name}: {words}: {line}"
+            if done.returncode == 0 and "verdict: passed" in text:
+                assert "verdict: passed" in done.stdout
+            count += 1
+    return count
+
+
+def test_every_lesson_has_commands_and_every_fence_that_is_named_is_a_file() -> None:
+    assert len(LESSONS) == 7
+    for lesson in LESSONS:
+        page = lesson.read_text()
+        assert any(kind == "command" for _, kind, _, _ in steps(page)), lesson.name
+        assert page.count("Call this **") == len(FILE.findall(page))
+
+
+def test_the_tutorial_in_virtual_time(tmp_path: Path) -> None:
+    assert followed(tmp_path, "simulator") >= 18
+
+
+@pytest.mark.emulation
+@pytest.mark.timeout(900)
+def test_the_tutorial_on_switches(tmp_path: Path) -> None:
+    if shutil.which("ovs-vswitchd") is None and not Path("/usr/sbin/ovs-vswitchd").exists():
+        pytest.skip("Open vSwitch is not installed")
+    assert followed(tmp_path, "emulation") >= 20
