@@ -19,6 +19,7 @@ from experiments.capillary.mobile_pairs import TOLERANCES
 from experiments.capillary.panels import panels
 from testbed.campaigns.rows import drawn_pair
 from testbed.commands.studies.study import Study
+from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
 from testbed.model.samples import half_width
 from testbed.model.verdict import Check, Verdict
@@ -292,6 +293,7 @@ STUDY = Study.of_module(
     __name__,
     name="ror_layers",
     title="Redundancy against the layers of capillary routing, while nodes move",
+    ror_code=SHORT_AND_LARGE,
     does="ROR of capillary layers 1 to 10 and full, 15 tolerances, short and large blocks, on 300 and 150 frames of moving nodes",
     answers="Gabrielyan 2007, Figures 60 and 61: path diversity lowers the redundancy requirement",
     deviations=(

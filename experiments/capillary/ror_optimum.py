@@ -24,6 +24,7 @@ from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import log_ticks, panels
 from fec import ror
 from testbed.commands.studies.study import Study
+from testbed.model.code_words import code_words
 from testbed.model.samples import half_width
 from testbed.model.verdict import Check, Verdict
 from testbed.routing import route_by_name
@@ -263,6 +264,7 @@ STUDY = Study.of_module(
     __name__,
     name="ror_optimum",
     title="Capillary routing's distance to the least redundancy there is",
+    ror_code=code_words(labels="random", m=CODING.source_packets, tolerance=TOLERANCE, der=CODING.decoding_error_rate),
     does="ROR of every routing over that of the best route there is: small random graphs and mobile networks",
     answers="what Gabrielyan 2007 leaves open: how far capillary routing is from the least redundancy possible",
 )

@@ -9,6 +9,7 @@ from typing import Any
 from experiments.capillary.mobile_pairs import mobile_pair
 from experiments.capillary.panels import log_ticks, panels
 from testbed.commands.studies.study import Study
+from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.samples import half_width
 from testbed.model.verdict import Check, Verdict
 from testbed.routing.methods import route_by_name
@@ -116,6 +117,7 @@ STUDY = Study.of_module(
     __name__,
     name="ror_tolerance",
     title="Where more capillary layers need more redundancy",
+    ror_code=SHORT_AND_LARGE,
     does="ROR of the first layer and of the full route against the static tolerance, from none to 7.8 percent",
     answers="Gabrielyan 2007, section 4.4, which looks at 3.6 to 7.8 percent only: below, more layers cost more",
     deviations=("The document looks at tolerances from 3.6 % on only; what is below is ours.",),

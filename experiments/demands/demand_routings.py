@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.commands.studies.study import Study
+from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.verdict import Check, Verdict
 
 Row = Mapping[str, Any]
@@ -299,6 +300,7 @@ STUDY = Study.of_module(
     __name__,
     name="demand_routings",
     title="All pairs at once: load against redundancy",
+    ror_code=f"{SHORT_AND_LARGE}; stratified labels where it is said",
     does="routes demand matrices of SNDlib's networks by every routing, beside the proved optimum and the least redundancy within a limit",
     answers="not in the documents: what capillary routing pair by pair costs in greatest utilisation, and what it saves in ROR",
     deviations=(

@@ -20,6 +20,11 @@ def code_words(*, labels: str, m: int, tolerance: float | None, der: float, larg
     return ", ".join((f"{labels} labels", f"M {m}", *share, f"DER {der:g}"))
 
 
+SHORT_AND_LARGE = "random labels, M 20, DER 1e-05 (equation 25), and large blocks (equation 29), each at the tolerance of its column or axis"
+"""Of studies over many tolerances."""
+BOTH_LABELS = "stratified labels, and random ones where it is said; M 20, tolerance 5 %, DER 1e-05"
+
+
 def stream_code_words(parameters: Mapping[str, Any]) -> str:
     """Of a stored stream's parameters; empty where it has none."""
     if not {"labels", "source_packets", "tolerance", "decoding_error_rate"} <= parameters.keys():

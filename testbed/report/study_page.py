@@ -80,7 +80,8 @@ def _what_it_is(study: Mapping[str, Any]) -> Markup | None:
     if not study:
         return None
     measured = fact_list({"Measured": study["does"]}) if study.get("does") else None
-    return join([measured, differences(study.get("deviations", ()))])
+    code = tag("p", f"Every ROR here is that of {study['ror_code']}.", class_="soft") if study.get("ror_code") else None
+    return join([measured, code, differences(study.get("deviations", ()))])
 
 
 def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:

@@ -17,6 +17,7 @@ from experiments.stream.failures.failing_streams import simulated_figures
 from experiments.stream.networks import NETWORKS
 from testbed.commands.studies.study import Study
 from testbed.faults.schedules import PoissonFaults
+from testbed.model.code_words import code_words
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.expected_redundancy import StateCosts
@@ -272,6 +273,7 @@ STUDY = Study.of_module(
     __name__,
     name="failure_cost",
     title="What an hour of rare failures costs in packets",
+    ror_code=code_words(labels="stratified", m=20, tolerance=0.05, der=1e-5),
     does="hour-long streams under rare random failures in virtual time: packets sent beyond rest, by rate and duration of the failures",
     answers="Gabrielyan 2007, eq. 21 and 22: D x P x ROR is what the sender really adds; rivals: a cost that does not depend on the "
     "duration, the same cost for every link, constant redundancy",

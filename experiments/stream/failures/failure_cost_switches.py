@@ -9,6 +9,7 @@ from experiments.stream.failures.failing_streams import PLAYBACK_S, cost_figures
 from experiments.stream.failures.failure_cost import before_any_failure, figures, judge
 from experiments.stream.networks import NETWORKS
 from testbed.commands.studies.study import Study
+from testbed.model.code_words import code_words
 from testbed.stream.plan import StreamParameters
 
 STREAM = StreamParameters(rate_pps=200.0, playback_s=PLAYBACK_S, symbol_bytes=256)
@@ -57,6 +58,7 @@ STUDY = Study.of_module(
     __name__,
     name="failure_cost_switches",
     title="What ten minutes of failures cost in packets on switches",
+    ror_code=code_words(labels="stratified", m=20, tolerance=0.05, der=1e-5),
     does="streams of up to ten minutes on real switches while cables fail at random: packets sent beyond rest, by duration and cable",
     answers="Gabrielyan 2007, eq. 21 and 22, on switches: D x P x ROR is what the sender really adds; rivals as those of failure_cost",
     emulation=True,

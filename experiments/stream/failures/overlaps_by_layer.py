@@ -19,6 +19,7 @@ import numpy as np
 from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PPS, cost_figures, failing_plan
 from fec.redundancy.block_size import fec_block_size
 from testbed.commands.studies.study import Study
+from testbed.model.code_words import code_words
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.plan import StreamParameters
 from testbed.stream.planning import PlanOptions, build_plan
@@ -308,6 +309,7 @@ STUDY = Study.of_module(
     __name__,
     name="overlaps_by_layer",
     title="Where capillary routing stops to pay as failures overlap",
+    ror_code=code_words(labels="random", m=20, tolerance=0.05, der=1e-5),
     does="redundancy by capillary layer over how often cables are broken: computed over the states of thirteen networks, and on packets",
     answers="Gabrielyan 2007, appendix G and section 4.4: ROR with failures that overlap, by layer; rivals: no saving, no difference",
     deviations=(

@@ -11,6 +11,7 @@ from experiments.stream.ror.figures import layer_figures
 from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers
 from experiments.stream.ror.measured_routes import LABELS, measure_route, mobile_networks, named_networks
 from testbed.commands.studies.study import Study
+from testbed.model.code_words import BOTH_LABELS
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -30,6 +31,7 @@ STUDY = Study.of_module(
     __name__,
     name="ror_by_layer",
     title="ROR by capillary layer, on packets",
+    ror_code=BOTH_LABELS,
     does="ROR made of packets sent, by capillary layer, while up to 16 links of a route fail in turn, in virtual time",
     answers="Gabrielyan 2007, eq. 20 to 23 and Figures 60 and 61: that ROR falls as layers are added, measured against predicted",
     measure=measure_route,

@@ -9,6 +9,7 @@ from experiments.stream.ror.figures import layer_figures
 from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers
 from experiments.stream.ror.measured_routes import LABELS, measure_route, mobile_networks, named_networks
 from testbed.commands.studies.study import Study
+from testbed.model.code_words import BOTH_LABELS
 
 MOST_LINKS, MOST_OF_ALL = 4, 12
 """Links of a route that fail, the most loaded, the least and some between: so few that all networks fit into a quarter of an hour, and three
@@ -47,6 +48,7 @@ STUDY = Study.of_module(
     __name__,
     name="ror_by_layer_switches",
     title="ROR by capillary layer, on real switches",
+    ror_code=BOTH_LABELS,
     does="ROR made of packets sent, by capillary layer, while up to 12 links of a route fail in turn, on real switches",
     answers="Gabrielyan 2007, eq. 20 to 23 and section 4.4: that ROR falls as layers are added, measured against predicted",
     judge=judge_layers,

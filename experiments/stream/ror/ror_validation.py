@@ -9,6 +9,7 @@ from experiments.stream.ror.figures import method_figures
 from experiments.stream.ror.measured_routes import LABELS, measure_route, named_networks
 from experiments.stream.ror.method_checks import METHODS, judge_methods
 from testbed.commands.studies.study import Study
+from testbed.model.code_words import BOTH_LABELS
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -30,6 +31,7 @@ STUDY = Study.of_module(
     __name__,
     name="ror_validation",
     title="ROR by routing method, on real switches",
+    ror_code=BOTH_LABELS,
     does="ROR made of packets sent for a single path, two disjoint paths, ECMP, max-flow, capillary and least-FEC routing, on real switches",
     answers="Gabrielyan 2007, section 4.4 and eq. 23: that path diversity lowers ROR; rival: the methods swapped",
     judge=judge_methods,

@@ -6,11 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from testbed.model.run_records import LoadedRun
+    from testbed.model.run_records import LoadedRun, Manifest
     from testbed.model.verdict import Verdict
     from testbed.report.drawing.svg_figures import Draw, FigureFiles
 
@@ -63,6 +64,7 @@ def _redraw_study(args: argparse.Namespace) -> int:
     from testbed.results.study_store import load_study, write_drawings
 
     place, manifest, rows, verdict = load_study(args.directory)
+    manifest = _with_ror_code(manifest)
     draw = _drawer(place, manifest.name, rows, verdict)
     figures = {} if draw is None else rendered(manifest.name, draw)
     try:
@@ -79,6 +81,14 @@ def _redraw_study(args: argparse.Namespace) -> int:
             show_checks(verdict)
         print(f"page: {place / 'page.html'}")
     return verdict.exit_code if verdict else InvalidRunError.exit_code
+
+
+def _with_ror_code(manifest: Manifest) -> Manifest:
+    """A run that was stored before studies said which code their ROR belongs to gets it from the study that is installed."""
+    from testbed.commands.studies.experiment import find_experiments
+
+    code = getattr(find_experiments().get(manifest.name), "ror_code", "")
+    return replace(manifest, study={"ror_code": code, **manifest.study}) if code and manifest.study else manifest
 
 
 def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None) -> Draw | None:

@@ -34,7 +34,8 @@ class Study:
     results (JSON-ready); a row is both together. ``judge(rows)`` gives the verdict, ``figures(rows)`` matplotlib figures by name.
 
     ``does`` and ``answers`` are one line each: what it runs, and which figure or claim of the papers it speaks to. ``title`` names
-    it in words (default: ``name``); ``deviations`` say, a sentence each, where what is run differs from the document.
+    it in words (default: ``name``); ``deviations`` say, a sentence each, where what is run differs from the document. ``ror_code``: the
+    code that every ROR of the study belongs to (``testbed.model.code_words``), which its page shows.
     ``emulation``: points are measured on real switches, one after another, inside a sandbox; ``timed``: one after another, for
     the clock is what is measured; else ``--workers`` processes may share them (then ``measure`` must be a function of a
     module). ``chapter``: that of our documents where it is not its folder's. ``options`` may add arguments; they reach
@@ -53,6 +54,7 @@ class Study:
     chapter: int | None = None
     title: str = ""
     deviations: tuple[str, ...] = ()
+    ror_code: str = ""
     options: Callable[[argparse.ArgumentParser], None] | None = None
     configure: Callable[[argparse.Namespace], None] | None = None
 
@@ -203,7 +205,8 @@ def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:
 def described_study(study: Any, size: str) -> dict[str, Any]:
     """``title``, ``does``, ``answers``, ``deviations`` of a study or experiment, and the ``size`` of a run of it."""
     named = {name: getattr(study, name) for name in ("title", "does", "answers")}
-    return {**named, "deviations": list(study.deviations), "size": size}
+    code = {"ror_code": study.ror_code} if getattr(study, "ror_code", "") else {}
+    return {**named, **code, "deviations": list(study.deviations), "size": size}
 
 
 def _stopped(run: StudyRun, done: int, count: int) -> int:

@@ -87,6 +87,15 @@ def test_functions_of_a_study_take_what_they_are_given(study: object) -> None:
     assert (study.options is None) == (study.configure is None)
 
 
+def test_every_study_of_ror_says_which_code_its_figures_belong_to() -> None:
+    studies = {name: one for name, one in find_experiments().items() if isinstance(one, Study)}
+    about = {name for name, one in studies.items() if "ROR" in f"{one.title} {one.does} {one.answers}"}
+    assert len(about) >= 10
+    for name in about:
+        code = studies[name].ror_code
+        assert "labels" in code and "DER" in code and "tolerance" in code, name
+
+
 def test_a_module_without_the_functions_of_a_study_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     empty = ModuleType("empty_study")
     monkeypatch.setitem(sys.modules, "empty_study", empty)
