@@ -376,7 +376,7 @@ def _check_table(checks: Sequence[Check]) -> Markup:
         tag(
             "tr",
             tag("td", OUTCOME_MARKS[check.outcome], class_=OUTCOME_CLASSES[check.outcome]),
-            tag("td", check.name),
+            tag("td", check.name, class_="wrap"),
             [
                 tag("td", plain(v, 5), class_="n")
                 for v in (check.predicted, check.measured, check.tolerance, check.rival)

@@ -88,10 +88,19 @@ def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     if not rows:
         return tag("p", "No point was measured.", class_="soft")
     shown = rows[:MAX_ROWS]
+    parts: list[Markup] = []
     every = list(dict.fromkeys(key for row in shown for key in row))
     names = [name for name in every if not any(is_series(row.get(name)) for row in shown)]
     columns = {name: column(name, [row.get(name) for row in shown]) for name in names}
-    parts = [_side_by_side(shown, columns) if len(shown) <= FEW_ROWS else _row_by_row(shown, columns)]
+    same = [
+        name
+        for name in names
+        if len(shown) > FEW_ROWS and all(row.get(name, ...) == shown[0].get(name) for row in shown)
+    ]
+    if same and len(same) < len(names):
+        facts = {columns.pop(name)[0]: cell(shown[0][name], by) for name, (_, by) in [(n, columns[n]) for n in same]}
+        parts.append(join([tag("p", "The same in every point:", class_="soft"), fact_list(facts)]))
+    parts += [_side_by_side(shown, columns) if len(shown) <= FEW_ROWS else _row_by_row(shown, columns)]
     if len(names) < len(every):
         left = ", ".join(name.replace("_", " ") for name in every if name not in names)
         parts.append(tag("p", f"Series that only points.jsonl beside this page has: {left}.", class_="soft"))
