@@ -18,6 +18,7 @@ suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 html_theme = "furo"
 html_title = project
 html_show_sphinx = False
+html_show_copyright = False
 html_copy_source = False
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"

@@ -23,6 +23,11 @@ def add_link_rate(parser: argparse.ArgumentParser) -> None:
         metavar="RATE",
         help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)",
     )
+    add_repeats(parser)
+
+
+def add_repeats(parser: argparse.ArgumentParser) -> None:
+    """--repeats: how often a run is repeated that says nothing, for the machine could not keep up."""
     parser.add_argument(
         "--repeats",
         type=numbers.whole(0, 20),

@@ -68,6 +68,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=_CODING, when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)"),
         Rule(options=_FT_DRB, when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),
         Rule(options=("blocks", "probe_link"), when=_probing, needs="--probe-block-size"),
+        Rule(options=("repeats",), when=lambda a: not (_probing(a) or a.also), needs="one stream, without --also and --probe-block-size"),
         Rule(
             options=(*_FAULTS, "duration", "also", "pcap", "mtu", "queues", "background_mbps"),
             when=lambda a: not _probing(a),

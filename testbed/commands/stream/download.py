@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.link_rates import add_repeats, repeated
 from testbed.commands.parsing import FAULT_WORDS, read_faults
 from testbed.commands.runs import add_run_options, show_checks
 from testbed.errors import InputError
@@ -58,6 +60,7 @@ def add_parser(subparsers: Any) -> None:
         metavar=f"{FAULT_WORDS}|FILE",
         help="as in s1->s2@1-3, or a JSON file as of testbed stream; [] in it for none",
     )
+    add_repeats(parser)
     add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run)
 
@@ -74,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
         if not in_sandbox():
             enter_sandbox(sys.argv[1:])
-    measured = _run(plan, fabric)
+    measured = repeated(partial(_run, plan, fabric), partial(judge_download, plan), args.repeats)
     verdict = judge_download(plan, measured)
     document = download_document(plan, measured, verdict)
     if args.json:

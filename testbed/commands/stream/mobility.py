@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.link_rates import add_repeats
 from testbed.commands.runs import add_run_options, command_line
 from testbed.commands.stream.stream_options import (
     add_stream_options,
@@ -49,6 +50,7 @@ def add_parser(subparsers: Any) -> None:
         "--faults", default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures besides (default none)"
     )
     add_stream_options(parser)
+    add_repeats(parser)
     add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run, rate_pps=50.0, playback=None, hold=2.0)
 
@@ -69,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
         requests=(mobility_request(args),),
         titles=(f"{args.network[0]} {args.source} to {args.sink}, moving",),
         seed=args.seed,
+        repeats_if_invalid=args.repeats,
     )
     result = run_suite(suite, fabric, args.results)
     if args.json:

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.link_rates import add_repeats
 from testbed.commands.meaning import REACTIVE, require_switches
 from testbed.commands.parsing import pair_of, parse_captures
 from testbed.commands.runs import add_run_options, command_line
@@ -64,6 +65,7 @@ def add_parser(subparsers: Any) -> None:
     add("--blocks", type=numbers.blocks, default=10_000, help="of --probe-block-size, for each N (default 10000)")
     add("--probe-link", metavar="LINK", help="a->b that is down while probing (default: the most loaded one)")
     add_routing_options(parser)
+    add_repeats(parser)
     add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run)
 
@@ -126,6 +128,7 @@ def _stream(args: argparse.Namespace, request: SessionRequest, fabric: str) -> i
         titles=tuple(f"{args.network} {source} to {sink}" for source, sink in pairs),
         seed=args.seed,
         together=len(pairs) > 1,
+        repeats_if_invalid=args.repeats,
     )
     result = run_suite(suite, fabric, args.results, **options)
     if args.json:

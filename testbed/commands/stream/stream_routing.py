@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from testbed.metapath.session import MetapathSession
 
 STUDY_NAME = "stream-routing"
-_REPEATS = 2
 
 
 def add_routing_options(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +86,7 @@ def run_reactive(args: argparse.Namespace) -> int:
 
     plan = metapath_plan(args)
     with progress_bar(f"{args.routing} {args.network} {args.source} to {args.sink}") as report_progress:
-        session = run_metapath_session(plan, report_progress, repeats_if_invalid=_REPEATS)
+        session = run_metapath_session(plan, report_progress, repeats_if_invalid=args.repeats)
     rows = fault_rows(plan, session.run, session.analysis)
     directory = keep_run(args, STUDY_NAME, rows, session.verdict, metapath_figures)
     if args.json:

@@ -33,6 +33,7 @@ REFUSED = [
     (("stream", *SWISS, "--method", "ecmp", "--layers", "2"), "--layers"),
     (("stream", *SWISS, "--mtu", "1500"), "--mtu"),
     (("stream", *SWISS, "--pcap", "s1->s2=x.pcap"), "--pcap"),
+    (("stream", *SWISS, "--also", "s2:s7", "--repeats", "2"), "--repeats"),
     (("route", *SWISS, "--method", "ecmp", "--layers", "2"), "--layers"),
     (("ror", *SWISS, "--large-blocks", "--m", "20"), "--m"),
     (("demands", "swiss-t1", "--matrix", "own", "--between", "hosts"), "--between"),
@@ -74,10 +75,10 @@ ALWAYS = {
     "stream": {"network", "source", "sink", "rate_pps", "symbol_bytes", "routing", "fabric", "seed", "results", "json"},
     "mobility": {
         "network", "source", "sink", "frame_s", "method", "handover", "faults", "profile", "rate_pps", "m", "tolerance", "der", "labels",
-        "symbol_bytes", "playback", "most_overhead", "hold", "fabric", "seed", "results", "json",
+        "symbol_bytes", "playback", "most_overhead", "hold", "repeats", "fabric", "seed", "results", "json",
     },
     "download": {
-        "network", "source", "sink", "size", "last_rate", "method", "code", "block_symbols", "constant_rate", "faults", "fabric", "seed",
+        "network", "source", "sink", "size", "last_rate", "method", "code", "block_symbols", "constant_rate", "faults", "repeats", "fabric", "seed",
         "results", "json",
     },
     "schedule": {"network", "traffic", "check", "seed", "unequal", "wormhole", "remedy", "draw", "output", "json"},
