@@ -78,6 +78,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 + (f"; failed: {', '.join(row['failed'])}" if row["failed"] else ""),
             )
         )
+        checks += _frame_checks(row, name)
         if row["handover"] == "before" and not row["faults"]:
             lost = max(frame["measured_loss"] for frame in row["frames_measured"])
             late = [other for other in rows if other["handover"] == "after" and not other["faults"]]
@@ -92,6 +93,23 @@ def judge(rows: Sequence[Row]) -> Verdict:
             )
     reasons = [row["invalid"] for row in rows if row["invalid"]]
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+
+
+def _frame_checks(row: Row, name: str) -> list[Check]:
+    """How far a frame's loss is off its prediction; none where no loss is predicted."""
+    frames = row["frames_measured"]
+    most = max(frame["predicted_loss"] for frame in frames)
+    if most == 0:
+        return []
+    return [
+        Check.at_most(
+            f"frame whose loss is furthest off its prediction, {name}",
+            max(frame["tolerance"] for frame in frames),
+            max(abs(frame["measured_loss"] - frame["predicted_loss"]) for frame in frames),
+            rival=most,
+            rival_is="nothing is lost in any frame",
+        )
+    ]
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
