@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 NODES, QUICK_NODES = (8, 16, 24, 31), (8, 24)
 QUICK_PLACEMENTS = 2
 WAYS = {"liquid": "liquid schedule", "none": "circuits as they come"}
-ORDER_TOLERANCE, MIN_LIQUID = 0.2, 0.85
+ORDER_TOLERANCE, MIN_LIQUID, MAX_SHARE = 0.2, 0.85, 0.8
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -65,28 +65,39 @@ def measure(point: Row) -> dict[str, Any]:
 def judge(rows: Sequence[Row]) -> Verdict:
     """How measured placements agree with what was predicted of them, and what the medians over them say."""
     waiting, liquid = ([row for row in rows if row["schedule"] == way] for way in ("none", "liquid"))
+    counts = ", ".join(f"{count} of {nodes} nodes" for nodes, count in counts_of(waiting).items())
+    checks = [*_agreement(waiting, liquid), *_growth(waiting, liquid)]
+    return judged(rows, checks, [f"placements written of {PLACEMENTS}: {counts}"])
+
+
+def _agreement(waiting: Sequence[Row], liquid: Sequence[Row]) -> list[Check]:
+    """Measured beside predicted throughput, and beside the liquid one."""
     ratios = sorted(row["throughput_bps"] / row["predicted_bps"] for row in waiting)
-    bounds = [row["liquid_bps"] / row["predicted_bps"] for row in waiting]
-    reached = min(row["throughput_bps"] / row["liquid_bps"] for row in liquid)
-    unscheduled = {nodes: statistics.median(values) for nodes, values in spread(waiting, "throughput_bps").items()}
-    first, last = min(unscheduled), max(unscheduled)
-    checks = [
+    return [
         Check.equal(
             "circuits as they come: measured over predicted throughput, median",
             1.0,
             statistics.median(ratios),
             tolerance=ORDER_TOLERANCE,
-            rival=statistics.median(bounds),
+            rival=statistics.median(row["liquid_bps"] / row["predicted_bps"] for row in waiting),
             rival_is="nothing lost by the order: liquid throughput",
             detail=f"{len(ratios)} runs, {ratios[0]:.2f} to {ratios[-1]:.2f}",
         ),
         Check.at_least(
             "liquid schedule: measured over liquid throughput, worst placement",
             MIN_LIQUID,
-            reached,
+            min(row["throughput_bps"] / row["liquid_bps"] for row in liquid),
             rival=statistics.median(row["throughput_bps"] / row["liquid_bps"] for row in waiting),
             rival_is="circuits as they come, median",
         ),
+    ]
+
+
+def _growth(waiting: Sequence[Row], liquid: Sequence[Row]) -> list[Check]:
+    """What more nodes bring to all together, and what each is left with."""
+    unscheduled = {nodes: statistics.median(values) for nodes, values in spread(waiting, "throughput_bps").items()}
+    first, last = min(unscheduled), max(unscheduled)
+    checks = [
         Check.at_least(
             f"circuits as they come: median throughput at {last} nodes over {first}",
             1.5,
@@ -94,8 +105,20 @@ def judge(rows: Sequence[Row]) -> Verdict:
             stated="scales well when increasing the number of nodes, section 2.8.2",
             rival=1.0,
             rival_is="throughput does not scale",
-        ),
+        )
     ]
+    each = {nodes: statistics.median(values) / nodes for nodes, values in spread(liquid, "throughput_bps").items()}
+    if {8, 24} <= each.keys():
+        checks.append(
+            Check.at_most(
+                "liquid schedule: throughput of a node at 24 nodes over that at 8, medians",
+                MAX_SHARE,
+                each[24] / each[8],
+                stated="a major bottleneck once half of the nodes are allocated, section 2.8.2",
+                rival=1.0,
+                rival_is="no bottleneck in the network",
+            )
+        )
     if 31 in unscheduled:
         checks.append(
             Check.at_least(
@@ -107,12 +130,12 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 rival_is="150 MB/s over links of 86",
             )
         )
-    counts = {nodes: len(values) for nodes, values in spread(waiting, "throughput_bps").items()}
-    return judged(
-        rows,
-        checks,
-        [f"placements written of {PLACEMENTS}: {', '.join(f'{c} of {n} nodes' for n, c in counts.items())}"],
-    )
+    return checks
+
+
+def counts_of(rows: Sequence[Row]) -> dict[int, int]:
+    """Nodes -> placements written."""
+    return {nodes: len(values) for nodes, values in spread(rows, "throughput_bps").items()}
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:

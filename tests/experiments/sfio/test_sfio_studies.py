@@ -229,6 +229,7 @@ POISONED += [
     (placed_writes, None, lambda r: {"throughput_bps": r["liquid_bps"]}, "measured over predicted throughput"),
     (placed_writes, None, lambda r: {"throughput_bps": 0.6 * r["liquid_bps"]}, "liquid schedule: measured over liquid"),
     (placed_writes, None, lambda _: {"throughput_bps": 3e7}, "circuits as they come: median throughput"),
+    (placed_writes, None, lambda r: {"throughput_bps": r["nodes"] * 4.5e6}, "throughput of a node at 24 nodes"),
     (placed_writes, None, lambda _: {"throughput_bps": 3e7}, "31 nodes, circuits as they come"),
 ]
 POISONED = [case for case in POISONED if case[0] in PUBLISHED]
