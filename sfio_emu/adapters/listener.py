@@ -163,7 +163,7 @@ class Listener:
             stream.close()
             return
         stream.setblocking(False)
-        watch_peer(stream, 4 * MAX_SILENCE_S)
+        watch_peer(stream, self._limits.silence_s)
         identity = Identity(nonce=os.urandom(NONCE_BYTES), machine=self._machine, key=self._key)
         connection = ServerConnection(subfiles, self._pool, rejections, identity=identity, sieve=self._sieve)
         self._clients[stream.fileno()] = Client(stream, connection, peer)

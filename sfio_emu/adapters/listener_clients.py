@@ -35,8 +35,9 @@ class Limits:
     """What all clients together may take of a listener, and one of its patience.
 
     `memory_bytes` for the buffers of all messages, `message_bytes` for those of one. How many clients are served at once, how
-    many files are open for all of them, how long one may take until its first whole message, and how slow a message may
-    arrive: after `grace_s` at `least_rate` bytes a second."""
+    many files are open for all of them, how long one may take until its first whole message, how slow a message may
+    arrive: after `grace_s` at `least_rate` bytes a second; and how long a client's host may be silent (it gives signs of life while it
+    waits, but not over a network that takes its way away for so long)."""
 
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     message_bytes: int = DEFAULT_MESSAGE_BYTES
@@ -45,6 +46,7 @@ class Limits:
     greeting_s: float = 20.0
     grace_s: float = 30.0
     least_rate: float = 4096.0
+    silence_s: float = 20.0
 
     @classmethod
     def of_process(cls, memory_bytes: int = DEFAULT_MEMORY_BYTES, message_bytes: int = DEFAULT_MESSAGE_BYTES) -> Limits:

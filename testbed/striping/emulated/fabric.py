@@ -102,7 +102,16 @@ class EmulatedStriping:
 
     def _listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
         send_buffer = _COORDINATED_SEND_BUFFER if self._plan.coordinated else None
-        return ListenerProcess(self._net, self._wiring, nodes, self._root, key=self._key, send_buffer_bytes=send_buffer)
+        patience_s = _CIRCUIT_PATIENCE_S if self._plan.coordinated else None
+        return ListenerProcess(
+            self._net,
+            self._wiring,
+            nodes,
+            self._root,
+            key=self._key,
+            send_buffer_bytes=send_buffer,
+            client_silence_s=patience_s,
+        )
 
     def run(self) -> StripingMeasurements:
         """All operations of the plan; those that a fault broke once more, when it is mended."""

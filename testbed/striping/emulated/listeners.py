@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from testbed.bulk.agent_messages import Ready
@@ -27,7 +28,8 @@ _READY_S = 20.0
 class ListenerProcess:
     """Serves the nodes' subfiles below ``root/<node>`` from construction until ``close`` (or ``kill``, as a crash would).
 
-    ``key``: of the run, without which no client is served. Raises CapabilityError where the process cannot begin.
+    ``key``: of the run, without which no client is served. ``client_silence_s``: until a silent client is given up (default: a
+    listener's own). Raises CapabilityError where the process cannot begin.
     """
 
     def __init__(
@@ -39,8 +41,9 @@ class ListenerProcess:
         *,
         key: bytes,
         send_buffer_bytes: int | None = None,
+        client_silence_s: float | None = None,
     ) -> None:
-        self._key = key
+        self._key, self._client_silence_s = key, client_silence_s
         self.nodes = tuple(nodes)
         self.killed = False
         self._net, self._wiring, self._root = net, wiring, root
@@ -58,10 +61,14 @@ class ListenerProcess:
 
     def _serve(self, port: AgentPort) -> None:
         from sfio_emu.adapters.listener import LOG, Listener
+        from sfio_emu.adapters.listener_clients import Limits
 
         LOG.setLevel(logging.ERROR)  # which clients were lost, and when, the run itself reports
         places = [(self._listening_socket(node), self._root / node) for node in self.nodes]
-        listener = Listener(places, key=self._key)
+        limits = Limits.of_process()
+        if self._client_silence_s is not None:
+            limits = replace(limits, silence_s=self._client_silence_s)
+        listener = Listener(places, key=self._key, limits=limits)
         port.report(Ready())
         listener.serve_forever()
 

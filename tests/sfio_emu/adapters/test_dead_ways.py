@@ -56,3 +56,35 @@ def test_a_dead_way_is_found_within_twice_the_time_limit(tmp_path: Path) -> None
         assert "p1:" in text, f"{when}: {errors}"
         assert "stood still" not in text and "moved no byte" not in text
         assert float(seconds) < 2 * TIMEOUT_S + 0.5, f"{when}: {text}"
+
+
+CUT_OFF = """
+import subprocess, sys, time
+from pathlib import Path
+from sfio_emu import SfioError, StripedFile
+from sfio_emu.adapters.listener_clients import Limits
+from tests.helpers.listeners import listening, session_of
+
+with listening(Path(sys.argv[2]), limits=Limits(silence_s=float(sys.argv[1]))) as addresses:
+    file = StripedFile.open("p1/a", 75, session=session_of(addresses, timeout_s=60.0))
+    file.pwrite(b"before", 0)
+    subprocess.run(["ip", "link", "set", "lo", "down"], check=True)
+    time.sleep(4.0)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    try:
+        print(file.pwrite(b"after", 0))
+    except SfioError as error:
+        print(error)
+"""
+
+
+def test_a_client_whose_way_is_taken_away_is_kept_as_long_as_its_listener_is_told(tmp_path: Path) -> None:
+    own_network = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if subprocess.run([*own_network, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("a network of its own cannot be made here")
+    said = {}
+    for silence_s in ("1", "60"):
+        command = [*own_network, sys.executable, "-c", CUT_OFF, silence_s, str(tmp_path / silence_s)]
+        said[silence_s] = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert "its listener is gone" in said["1"].stdout, said["1"].stderr
+    assert said["60"].stdout == "5\n", said["60"].stderr
