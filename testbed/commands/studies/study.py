@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -134,9 +135,13 @@ class Study:
             run = StudyRun.resume(args.resume, self.name, args.seed)
             run.manifest = replace(run.manifest, study=study)
             return run
-        command = f"testbed experiment run {self.name} {' '.join(words)}".strip()
-        described = replace(describe_run(command=command, seed=args.seed), study=study)
+        described = replace(describe_run(command=self._command(words), seed=args.seed), study=study)
         return StudyRun.new(args.results, self.name, described)
+
+    def _command(self, words: Sequence[str]) -> str:
+        """What was asked for, as a run's manifest tells it: without the place where it is kept, and when to stop."""
+        said = " ".join(["testbed experiment run", self.name, *words])
+        return re.sub(r" --(results|hours)[ =]\S+", "", said)
 
     def _size(self, args: argparse.Namespace) -> str:
         """``quick``, ``full``, or ``own options`` where one of the study's own was given."""
