@@ -1,4 +1,4 @@
-"""Files of a run that may lie packed: ``points.jsonl`` as ``points.jsonl.gz``, ``figure-NAME.svg`` as ``figure-NAME.svg.gz``.
+"""Files of a run that may lie packed: ``points.jsonl`` as ``points.jsonl.gz``, ``measurements.jsonl`` and ``figure-NAME.svg`` likewise.
 
 Runs are written plain. ``pack_run`` packs one that is whole; whoever reads asks for the plain name and gets the text of either.
 """
@@ -14,7 +14,7 @@ from testbed.errors import InputError
 from topologies.files.formats import write_whole
 
 PACKED = ".gz"
-POINTS = "points.jsonl"
+POINTS, MEASUREMENTS = "points.jsonl", "measurements.jsonl"
 DRAWINGS = "figure-*.svg"
 
 
@@ -44,12 +44,12 @@ def drawings_of(place: Path) -> tuple[str, ...]:
 
 
 def pack_run(place: Path, leave: Container[str] = ()) -> int:
-    """Pack points and drawings of a whole run, but for the plain names in ``leave``; returns the bytes saved.
+    """Pack points or measurements and drawings of a whole run, but for the plain names in ``leave``; returns the bytes saved.
 
     The same text gives the same bytes. A file is removed when its packed form is on the disk.
     """
     saved = 0
-    for path in [*place.glob(POINTS), *sorted(place.glob(DRAWINGS))]:
+    for path in [*place.glob(POINTS), *place.glob(MEASUREMENTS), *sorted(place.glob(DRAWINGS))]:
         plain = path.read_bytes()
         packed = gzip.compress(plain, 9, mtime=0)
         if path.name in leave or len(packed) >= len(plain):

@@ -8,8 +8,8 @@ from testbed.model.json_values import from_json, read_json
 from testbed.model.record_json import manifest_from_json
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Verdict
-from testbed.results.packed_files import POINTS, drawings_of, is_there, read_packed
-from testbed.results.result_store import MANIFEST, MEASUREMENTS, VERDICT
+from testbed.results.packed_files import MEASUREMENTS, POINTS, drawings_of, is_there, read_packed
+from testbed.results.result_store import MANIFEST, VERDICT
 
 MEND = "the stored run is damaged; remove its folder and run the study again"
 
@@ -37,7 +37,7 @@ def _lines(path: Path) -> int:
 
 
 def _sessions(path: Path) -> int:
-    if not path.is_file():
+    if not is_there(path):
         return 0
-    with path.open(encoding="utf-8") as file:
-        return sum('"record": "session"' in line or '"record":"session"' in line for line in file)
+    lines = read_packed(path).splitlines()
+    return sum('"record": "session"' in line or '"record":"session"' in line for line in lines)

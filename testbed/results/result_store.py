@@ -31,10 +31,11 @@ from testbed.model.json_values import from_json, parse_json, read_json
 from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
 from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
 from testbed.model.verdict import Verdict
+from testbed.results.packed_files import MEASUREMENTS, read_packed
 from topologies.files.formats import write_whole
 
 UNFINISHED = ".unfinished"
-MANIFEST, MEASUREMENTS, VERDICT, PAGE = "manifest.json", "measurements.jsonl", "verdict.json", "page.html"
+MANIFEST, VERDICT, PAGE = "manifest.json", "verdict.json", "page.html"
 MAX_TRIES = 10_000
 DAMAGED = "the run is damaged, run it again"
 
@@ -228,7 +229,7 @@ def _is_locked(path: Path) -> bool:
 
 def _read_records(path: Path, *, cut_short_allowed: bool) -> list[Record]:
     try:
-        *lines, cut_short = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        *lines, cut_short = read_packed(path).split("\n")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; {DAMAGED}") from None
     if cut_short and not cut_short_allowed:

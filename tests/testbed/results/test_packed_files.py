@@ -14,7 +14,9 @@ from testbed.model.run_records import Manifest
 from testbed.model.verdict import Check, Verdict
 from testbed.results.packed_files import drawings_of, pack_run, read_packed
 from testbed.results.replication import stored_runs
+from testbed.results.result_store import load_run
 from testbed.results.study_store import StudyRun, load_study
+from tests.helpers.paths import ROOT
 
 ROWS = [{"x": x, "value": 1 / (x + 1), "words": "the same words " * 5} for x in range(200)]
 DRAWING = "<svg>" + "<path d='M0 0'/>" * 100 + "</svg>"
@@ -98,3 +100,17 @@ def test_the_seconds_of_a_resumed_run_leave_out_the_pause(tmp_path: Path) -> Non
         place = again.finish(again.rows, Verdict(checks=()), {})
     seconds = stored_runs(tmp_path)[0].manifest.seconds
     assert place.is_dir() and seconds is not None and part <= seconds < 60
+
+
+def test_the_measurements_of_sessions_are_read_packed_too(tmp_path: Path) -> None:
+    kept = ROOT / "replication" / "fault_injection_streaming"
+    run = max(path for path in kept.iterdir() if (path / "verdict.json").is_file())
+    place = tmp_path / "fault_injection_streaming" / run.name
+    place.mkdir(parents=True)
+    for name in ("manifest.json", "verdict.json"):
+        (place / name).write_bytes((run / name).read_bytes())
+    (place / "measurements.jsonl").write_text(read_packed(run / "measurements.jsonl"))
+    before = load_run(place)
+    sessions = stored_runs(tmp_path)[0].points
+    assert pack_run(place) > 0 and not (place / "measurements.jsonl").exists()
+    assert load_run(place) == before and stored_runs(tmp_path)[0].points == sessions == len(before.sessions)
