@@ -19,7 +19,7 @@ DOCUMENTS = {part.splitlines()[0]: part for part in PAGE.split("\n## ")[1:]}
 
 def rows_of(part: str) -> list[list[str]]:
     lines = [line for line in part.splitlines() if line.startswith("| ") and not line.startswith("| where |")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 ROWS = [row for part in DOCUMENTS.values() for row in rows_of(part)]
