@@ -36,7 +36,7 @@ def _faults(found: Row) -> Any:
     for place, (_, start_s, stop_s, words) in enumerate(lanes):
         axes.barh(place, stop_s - start_s, left=start_s, height=0.5, color="#3b6ea5" if not place else "#b3261e")
         axes.annotate(
-            words, (start_s, place), xytext=(4, 0), textcoords="offset points", va="center", color="white", fontsize=9
+            words, (start_s, place), xytext=(9, 0), textcoords="offset points", va="center", color="white", fontsize=9
         )
         if place:
             axes.plot([start_s], [place], marker="X", color="black", markersize=9, clip_on=False)
