@@ -34,6 +34,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 whatever is missing; with --strict 3 where emulated networks cannot be run."""
     from testbed.emulation.machine.capabilities import as_document, find_capabilities, missing_for_emulation
+    from testbed.results.carried_load_file import load_carried
 
     if args.compile:
         return _compile(args.json)
@@ -41,10 +42,17 @@ def run(args: argparse.Namespace) -> int:
         return _calibrate(args.json)
     found = find_capabilities()
     missing = missing_for_emulation(found)
+    carried = load_carried()
     if args.json:
-        print(json.dumps({"emulation": not missing, "capabilities": as_document(found)}))
+        document = {"emulation": not missing, "capabilities": as_document(found)}
+        print(json.dumps(document | {"carried": None if carried is None else carried.to_json()}))
     else:
         _show(found, missing)
+        print(
+            "What it carries was never measured: testbed doctor --calibrate."
+            if carried is None
+            else f"It carries {carried.link_bps / 1e6:.0f} Mbit/s over all links together, measured {carried.measured}."
+        )
     if missing and args.strict:
         raise CapabilityError(f"emulation is not possible here: {found[missing[0]].detail}; {found[missing[0]].mend}")
     return 0
