@@ -13,15 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from sfio_emu import StripedFile
-from tests.helpers.listeners import listening, session_of
+from tests.helpers.listeners import listening
+from tests.helpers.synced_writes import read_back, written_and_synced
 
 CUTS = int(os.environ.get("SFIO_POWER_CUTS", "4"))
-SIZE_BYTES = 20_000
-NAME = "p1/a;p1/deep/b"
 
 
 @contextmanager
@@ -61,36 +58,10 @@ def test_what_was_synced_is_on_an_ext4_that_lost_its_power(tmp_path: Path, image
             model, sure = written_and_synced(addresses, draw)
             shutil.copy(fresh, f"{after}.img")  # the power is cut here: nothing is written meanwhile
         with mounted(Path(f"{after}.img"), after):
-            found = read_back(after / "files")
+            with listening(after / "files") as addresses:
+                found = read_back(addresses)
             assert (found == model)[sure].all(), f"cut {cut} lost bytes that were synced"
             lost_without_sync += int((found != model)[~sure].sum())
             kept += int(sure.sum())
     assert kept, "something was synced"
     assert lost_without_sync, "a cut that loses nothing would show nothing"
-
-
-def written_and_synced(addresses: dict[str, tuple[str, int]], draw: random.Random) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
-    """Random writes, some of them synced: what the file holds, and which of its bytes must survive."""
-    session = session_of(addresses)
-    file = StripedFile.open(NAME, 700, session=session)
-    model, sure = bytearray(draw.randbytes(SIZE_BYTES)), np.zeros(SIZE_BYTES, dtype=bool)
-    file.pwrite(model, 0)
-    for _ in range(draw.randrange(1, 6)):
-        for _ in range(3):
-            offset, data = draw.randrange(15_000), draw.randbytes(draw.randrange(1, 5000))
-            file.pwrite(data, offset)
-            model[offset : offset + len(data)] = data
-            sure[offset : offset + len(data)] = False
-        if draw.random() < 0.7:
-            file.sync(durable=True)
-            sure[:] = True
-    session.close()
-    return np.frombuffer(bytes(model), dtype=np.uint8), sure
-
-
-def read_back(root: Path) -> np.ndarray:  # type: ignore[type-arg]
-    with listening(root) as addresses:
-        session = session_of(addresses)
-        content = StripedFile.open(NAME, 700, session=session).pread(SIZE_BYTES, 0).ljust(SIZE_BYTES, b"\0")
-        session.close()
-    return np.frombuffer(content, dtype=np.uint8)
