@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -141,13 +140,14 @@ def _frames(plan: StripingPlan) -> int:
 
 def _session(args: argparse.Namespace, plan: StripingPlan, fabric: str) -> StripingSession:
     from testbed.report.progress_bar import progress_bar
+    from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.session import run_session
 
     with ExitStack() as stack:
         root = args.root
         if root is None:
             _make(args.results)
-            root = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=args.results, prefix=".subfiles-")))
+            root = stack.enter_context(scratch_folder(args.results))
         report_progress = stack.enter_context(progress_bar("striped file"))
         return run_session(plan, root, fabric=fabric, report_progress=report_progress)
 

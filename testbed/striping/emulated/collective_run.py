@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from testbed.errors import TestbedError
 from testbed.model.strain import could_not_keep_up
 from testbed.striping.emulated.program_run import ProgramNetwork
+from testbed.striping.emulated.scratch_folders import scratch_folder
 from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
 from testbed.striping.keeping_up import UNCOORDINATED_LIMITS
 from testbed.striping.oracle import file_content
@@ -44,14 +44,14 @@ def run_collective(placement: Placement, access: CollectiveAccess) -> dict[str, 
     Raises TestbedError where the program fails.
     """
     content = file_content(access.side**2 * 8, access.seed)
-    with tempfile.TemporaryDirectory(prefix=".subfiles-", dir=Path.cwd()) as root:
-        with ProgramNetwork(placement, Path(root)) as network:
+    with scratch_folder(Path.cwd()) as root:
+        with ProgramNetwork(placement, root) as network:
             for node in placement.io:
-                (Path(root) / node / "data").touch()
+                (root / node / "data").touch()
             before = np.zeros_like(content) if access.operation == "write" else content
-            write_subfiles(before, Path(root), placement, access.stripe_unit)
+            write_subfiles(before, root, placement, access.stripe_unit)
             told = _told(network, access)
-        verified = verified_subfiles(content, Path(root), placement, access.stripe_unit)
+        verified = verified_subfiles(content, root, placement, access.stripe_unit)
     limit = UNCOORDINATED_LIMITS.cpu_fraction or 1.0
     busy = f"its processors were busy for {told['cpu_fraction']:.0%} of the time"
     return {

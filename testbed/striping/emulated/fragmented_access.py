@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,6 +48,7 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
     from testbed.bulk.planning import at_rate
     from testbed.model.strain import could_not_keep_up
     from testbed.striping.emulated.program_run import ProgramNetwork
+    from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
     from testbed.striping.keeping_up import UNCOORDINATED_LIMITS
     from testbed.striping.placement import place
@@ -56,20 +56,20 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
 
     placement = place(at_rate(load_network(network_name), link_rate_bps), nodes, nodes)
     content = file_content(access.bytes_each * nodes, access.seed)
-    with tempfile.TemporaryDirectory(prefix=".subfiles-", dir=Path.cwd()) as root:
-        answer = Path(root) / "told.json"
-        with ProgramNetwork(placement, Path(root)) as network:
+    with scratch_folder(Path.cwd()) as root:
+        answer = root / "told.json"
+        with ProgramNetwork(placement, root) as network:
             for node in placement.io:
-                (Path(root) / node / "data").touch()
+                (root / node / "data").touch()
             before = np.zeros_like(content) if access.operation == "write" else content
-            write_subfiles(before, Path(root), placement, access.stripe_unit)
+            write_subfiles(before, root, placement, access.stripe_unit)
             asked = json.dumps({"told": str(answer), "name": placement.file_name(), "access": asdict(access)})
             words = [sys.executable, "-m", "testbed.striping.emulated.fragmented_access", asked]
             end = network.run(words, time_limit_s=90)
             if end.exit_code:
                 raise TestbedError(f"rank {end.rank} of the access ended with exit code {end.exit_code}")
         told = dict[str, Any](json.loads(answer.read_text()))
-        verified = verified_subfiles(content, Path(root), placement, access.stripe_unit)
+        verified = verified_subfiles(content, root, placement, access.stripe_unit)
     busy = told["cpu_fraction"]
     strained = busy >= (UNCOORDINATED_LIMITS.cpu_fraction or 1.0)
     reason = could_not_keep_up(f"its processors were busy for {busy:.0%} of the time") if strained else None

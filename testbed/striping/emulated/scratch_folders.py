@@ -1,0 +1,46 @@
+"""Folders for the subfiles of one run: they go with it, and what a killed run has left behind goes when the next one begins.
+The process that uses a folder has locked it (flock): a folder that nobody has locked for a minute is nobody's."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PREFIX = ".subfiles-"
+JUST_MADE_S = 60.0  # a folder this young may be about to be locked
+
+
+@contextmanager
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """A new folder in `parent`, removed afterwards. Before, those that killed processes have left in `parent` are removed."""
+    _remove_abandoned(parent, time.time() - JUST_MADE_S)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as root:
+        lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            yield Path(root)
+        finally:
+            os.close(lock)
+
+
+def _remove_abandoned(parent: Path, before_s: float) -> None:
+    """Remove the folders in `parent` that were last changed before that time and that no process has locked."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError):  # gone meanwhile, locked, or a file system without locks
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(lock).st_mtime < before_s:
+                    shutil.rmtree(folder)
+            finally:
+                os.close(lock)
+
+
+__all__ = ["scratch_folder"]
