@@ -192,6 +192,12 @@ class Client:
         self.file = None
         self.sockets.clear()
 
+    def cut_off(self) -> None:
+        """End the call that another thread is in, if any: its connections are shut."""
+        for opened in list(self.sockets.values()):
+            with contextlib.suppress(OSError):  # it is closed already
+                opened.shutdown(socket.SHUT_RDWR)
+
     def flush(self, host: str) -> None:
         """Acknowledge at once what came from that host: later there may be no way to it."""
         with contextlib.suppress(OSError, KeyError):
@@ -238,6 +244,14 @@ def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], grou
     for thread in threads:
         thread.join()
     return max(client.done_s for client in clients)
+
+
+def close_all(clients: Sequence[Client]) -> None:
+    """Let go of all connections. Calls under way, of a run that was interrupted, end at once: to close a client waits for its call."""
+    for client in clients:
+        client.cut_off()
+    for client in clients:
+        client.close()
 
 
 def build_clients(

@@ -28,6 +28,7 @@ from testbed.striping.emulated.clients import (
     ThreadGroup,
     all_at_once,
     build_clients,
+    close_all,
     operate,
     raise_first,
 )
@@ -133,8 +134,7 @@ class EmulatedStriping:
                 if operations[-1].errors:
                     break
         finally:
-            for client in clients:
-                client.close()
+            close_all(clients)
         return StripingMeasurements(fabric="emulation", operations=tuple(operations), mtu_bytes=self._mtu)
 
     def _clients(self) -> list[Client]:

@@ -19,6 +19,7 @@ from testbed.striping.emulated.clients import (
     ThreadGroup,
     all_at_once,
     build_clients,
+    close_all,
     operate,
     raise_first,
 )
@@ -74,8 +75,7 @@ def _operations(
             write_subfiles(content, root, plan.placement, options.stripe_unit)
         return tuple(_operate(plan, root, clients, direction, seconds) for direction in options.directions)
     finally:
-        for client in clients:
-            client.close()
+        close_all(clients)
 
 
 def _operate(
