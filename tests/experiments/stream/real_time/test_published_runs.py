@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed.commands.studies.study import Study, drawn
+from testbed.model.stored_runs import spokesman
 from testbed.model.verdict import Verdict
+from testbed.results.replication import stored_runs
 from testbed.results.study_store import load_study
 from tests.helpers.paths import ROOT
 
@@ -24,9 +26,10 @@ def study(name: str) -> Study:
 
 
 def published(name: str) -> tuple[list[Row], dict[str, Any]]:
-    """Rows and verdict of the newest run."""
-    run = sorted(path for path in (ROOT / "replication" / name).iterdir() if (path / "verdict.json").is_file())[-1]
-    return load_study(run)[2], json.loads((run / "verdict.json").read_text())
+    """Rows and verdict of the run that speaks for the study: that of full size."""
+    run = spokesman(stored_runs(ROOT / "replication", name))
+    assert run is not None and run.verdict is not None
+    return load_study(Path(run.place))[2], dict(run.verdict.to_json())
 
 
 def not_held(verdict: Verdict) -> list[str]:
