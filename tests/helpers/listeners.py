@@ -97,6 +97,7 @@ class Attacked:
             assert file.pread(size, 0) == bytes([number]) * size
             worst = max(worst, time.monotonic() - start_s)
         session.close()
+        print(f"the longest open, write and read of {size} bytes: {worst:.3f} s")
         return worst
 
 

@@ -117,6 +117,7 @@ def test_every_operation_has_a_bar_of_its_own() -> None:
         for number, (direction, attempt) in enumerate([("write", 1), ("write", 1), ("write", 2), ("read", 1)], 1)
     ]
     found = {"operations": records, "predicted": None, "compute_nodes": 1, "io_nodes": 2, "stripe_unit": 75}
+    found["file_size"] = 1_000_000
     (figure,) = striping_figures(found | {"switching": "packet", "schedule": "none"}).values()
     (axes,) = figure.axes
     assert [bar.get_width() for bar in axes.patches] == [1, 2, 3, 4]
