@@ -89,7 +89,9 @@ def _point_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
         return tag("p", "No point was measured.", class_="soft")
     shown = rows[:MAX_ROWS]
     parts: list[Markup] = []
-    every = list(dict.fromkeys(key for row in shown for key in row))
+    every = [
+        name for name in dict.fromkeys(key for row in shown for key in row) if name != "verdict"
+    ]  # it stands above
     names = [name for name in every if not any(is_series(row.get(name)) for row in shown)]
     columns = {name: column(name, [row.get(name) for row in shown]) for name in names}
     same = [

@@ -19,7 +19,7 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any, st
 
 
 def test_all_usual_routings_are_rated_beside_the_proved_optimum(capsys: pytest.CaptureFixture[str]) -> None:
-    code, document, _ = asked(capsys, "topohub:sndlib/abilene", "--matrix", "own", "--json")
+    code, document, _ = asked(capsys, "topohub:sndlib/abilene", "--matrix", "own", "--labels", "random", "--json")
     assert code == 0
     assert document["pairs"] == 132 and document["forced_pairs"] == 22
     assert document["optimum"]["proved"]

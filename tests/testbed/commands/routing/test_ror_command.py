@@ -67,6 +67,8 @@ def test_labels_m_tolerance_and_der_stand_beside_every_ror(capsys: pytest.Captur
     (page,) = tmp_path.glob("stream/*/page.html")
     assert words in page.read_text()
     _, text, _ = asked(capsys, "demands", "ring:4", "--method", "single")
+    assert words in text
+    _, text, _ = asked(capsys, "demands", "ring:4", "--method", "single", "--labels", "random")
     assert words.replace("stratified", "random") in text
 
 
