@@ -29,7 +29,8 @@ DESCRIPTION = (
     "shortest first by what they took before; then write the book. Killed at any moment, the same command goes on where it was. Exit code: 0 all stored and "
     "passed, 1 one failed or cannot tell, 4 one is invalid or was left."
 )
-ATTEMPTS = 3
+ATTEMPTS = {"full": 3, "quick": 2}
+"""How often a study is run whose run is invalid."""
 KEPT = Path("replication")
 """Where committed runs are, which tell what a study takes."""
 GRACE_S = 30.0
@@ -54,11 +55,10 @@ class Replication:
         """Studies that have no run that says something and are to be tried (again)."""
         return [name for name in self.studies if name not in self.broken and self._open(self.runs(name))]
 
-    @staticmethod
-    def _open(runs: Sequence[StoredRun]) -> bool:
+    def _open(self, runs: Sequence[StoredRun]) -> bool:
         if any(run.state not in ("invalid", "unfinished") for run in runs):
             return False
-        return sum(run.state == "invalid" for run in runs) < ATTEMPTS
+        return sum(run.state == "invalid" for run in runs) < ATTEMPTS[self.size]
 
 
 def add_parser(subparsers: Any) -> None:
@@ -146,7 +146,7 @@ def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> N
 
 
 def _in_turn(replication: Replication) -> Iterator[str]:
-    for _ in range(ATTEMPTS):
+    for _ in range(ATTEMPTS[replication.size]):
         yield from sorted(replication.left(), key=lambda name: _order(replication, name))
 
 

@@ -51,7 +51,18 @@ def rows_of(study: Any) -> Rows:
 
 
 def test_what_has_been_published_is_still_there() -> None:
-    kept = {ablation, columns, crossbar, fragmentation, granularity, multi_block, overlap, placements, scaling, swiss_t1}
+    kept = {
+        ablation,
+        columns,
+        crossbar,
+        fragmentation,
+        granularity,
+        multi_block,
+        overlap,
+        placements,
+        scaling,
+        swiss_t1,
+    }
     assert kept <= set(PUBLISHED)
 
 

@@ -133,16 +133,27 @@ def test_invalid_runs_are_repeated_and_counted_and_a_broken_study_stops_no_other
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "their_studies", raising=False)
     monkeypatch.setattr(replicate, "_child", run_here)
-    words = ["replicate", "--results", str(tmp_path / "kept"), "--quick", "--json"]
+    words = ["replicate", "--results", str(tmp_path / "kept"), "--json"]
     words += ["--only", "busy", "--only", "broken", "--only", "slow"]
     assert main(words) == 1
     said = capsys.readouterr().out
     found = {study["name"]: study for study in json.loads(said.splitlines()[-1])["studies"]}
     assert (found["busy"]["state"], found["busy"]["invalid_runs"]) == ("passed", 2)
     assert found["broken"]["state"] == "broken" and "no such thing" in found["broken"]["problem"]
-    assert found["slow"]["state"] == "passed" and measured(tmp_path) == ["0", "1"]
+    assert found["slow"]["state"] == "passed" and measured(tmp_path) == ["0", "1", "2", "3"]
     assert main(words) == 1
-    assert measured(tmp_path) == ["0", "1"]  # what is stored is not run again
+    assert measured(tmp_path) == ["0", "1", "2", "3"]  # what is stored is not run again
+
+
+def test_a_quick_run_that_stays_invalid_is_repeated_once(
+    tmp_path: Path, theirs: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "their_studies", raising=False)
+    monkeypatch.setattr(replicate, "_child", run_here)
+    assert main(["replicate", "--results", str(tmp_path / "kept"), "--quick", "--json", "--only", "busy"]) == 4
+    (found,) = json.loads(capsys.readouterr().out.splitlines()[-1])["studies"]
+    assert (found["state"], found["invalid_runs"]) == ("invalid", 2)
 
 
 def test_a_repeated_run_keeps_the_points_that_were_valid(
