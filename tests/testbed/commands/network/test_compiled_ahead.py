@@ -1,0 +1,33 @@
+"""What `doctor --compile` compiles of striped files is what a read and a write use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from sfio_emu import StripedFile
+from testbed.commands.network.kernels import TASKS
+from tests.helpers.listeners import listening, session_of
+
+KERNELS = ("deal", "list_fragments", "gather_list", "scatter_list")
+
+
+def test_striped_files_compile_nothing_more_when_they_are_used(tmp_path: Path) -> None:
+    TASKS["striped files"]()
+    from sfio_emu.layout import kernels
+
+    ahead = {name: list(getattr(kernels, name).signatures) for name in KERNELS}
+    assert all(ahead.values())
+    data = np.random.default_rng(1).integers(0, 256, 3_000_000, dtype=np.uint8)
+    offsets, places, sizes = np.arange(1000) * 300, np.arange(1000) * 75, np.full(1000, 75)
+    with listening(tmp_path) as addresses:
+        file = StripedFile.open("p1/a;p1/b", 75, session=session_of(addresses))
+        file.pwrite(data.data, 0)
+        assert file.pread(len(data), 0) == data.tobytes()
+        file.pwrite_blocks(data.data, offsets, places, sizes)
+        back = np.zeros(75_000, dtype=np.uint8)
+        file.pread_blocks(back.data, offsets, places, sizes)
+        assert np.array_equal(back, data[:75_000])
+        file.close()
+    assert {name: list(getattr(kernels, name).signatures) for name in KERNELS} == ahead
