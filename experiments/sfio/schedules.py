@@ -22,7 +22,7 @@ FULL_NODES, QUICK_NODES = (8, 12, 16, 24, 32), (8, 16)
 REPEAT = 3
 LINK_RATE_BPS = 5e6
 PAIR_BYTES = 40_000
-"""With 60 kB an unscheduled read of 32 nodes takes 15 s, and listeners give up clients whose circuits stayed away for so long."""
+"""So that an unscheduled read of 32 nodes takes nine seconds."""
 STRIPE_UNIT = 200
 MIN_GAIN, GAIN_FROM, MIN_RATIO = 1.3, 16, 0.85
 WAYS = {"liquid": ("liquid schedule", BLUE), "none": ("circuits asked for as they come", OCHRE)}
