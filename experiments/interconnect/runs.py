@@ -31,13 +31,17 @@ WINDOW_S = 0.1
 
 def measure_run(point: Point) -> dict[str, Any]:
     """One run of FT-DRB: ``latency_s`` by equations 5.1 and 5.2 (source queue included), what was sent and received, and
-    what NAC and FT-DRB did.
+    what NAC and FT-DRB did. ``latency_later_s``: of messages made in the second half of the run.
     """
-    run = simulate(_model_of(_frozen(point)), traffic_of(point), _parameters(_frozen(point)), faults_of(point))
+    faults = faults_of(point)
+    run = simulate(_model_of(_frozen(point)), traffic_of(point), _parameters(_frozen(point)), faults)
     done = run.drb_counters
-    summary = summarize(run, start_s=0.0, end_s=point["seconds"])
+    end = point["seconds"]
+    summary, later = (summarize(run, start_s=start, end_s=end) for start in (0.0, end / 2))
     return {
         "latency_s": summary.destination_mean_latency_s,
+        "latency_later_s": later.destination_mean_latency_s,
+        **_phases(run, min((fault.start_s for fault in faults), default=0.0), end),
         "sent": run.sent,
         "received": run.received,
         "deadlocked": run.deadlocked,
@@ -49,10 +53,34 @@ def measure_run(point: Point) -> dict[str, Any]:
         "marked": done.get("marked_permanent", 0),
         "notifications": done.get("notifications", 0),
         "grown": done.get("metapaths_grown", 0),
+        "shrunk": done.get("metapaths_shrunk", 0),
+        "balanced": done.get("sent_balanced", 0),
         "acks": run.acks,
         "nac_moves": _moves(run),
         "nac_identified": run.nac_counters.get("identified", 0),
     }
+
+
+def _phases(run: Simulation, failed_s: float, end_s: float) -> dict[str, float]:
+    """Of messages made after the first failure, and in the last quarter of the run (``_last``): the shares that routers gave an
+    escape path (phase 1) and that their source diverted (phase 2); the mean latency (us) of either, and of the rest.
+
+    ``reaction_us``: how long after the first failure messages that escaped were made, on average.
+    """
+    found: dict[str, float] = {}
+    escaped = run.escapes > 0
+    diverted = run.diverted & ~escaped
+    for name, start_s in (("", failed_s), ("_last", 0.75 * end_s)):
+        there = run.born >= start_s * run.ticks_per_s
+        found[f"escaped_share{name}"] = float(escaped[there].mean()) if there.any() else 0.0
+        found[f"diverted_share{name}"] = float(diverted[there].mean()) if there.any() else 0.0
+    after = (run.born >= failed_s * run.ticks_per_s) & (run.delivered >= 0)
+    for name, phase in (("escaped", escaped), ("diverted", diverted), ("other", ~escaped & ~diverted)):
+        some = run.latencies_s()[after & phase]
+        found[f"latency_{name}_us"] = 1e6 * float(some.mean()) if len(some) else 0.0
+    met = run.born[after & escaped] / run.ticks_per_s - failed_s
+    found["reaction_us"] = 1e6 * float(met.mean()) if len(met) else 0.0
+    return found
 
 
 def measure_ring(point: Point) -> dict[str, Any]:

@@ -14,14 +14,17 @@ RUN_KEYS = ("network", "pattern", "seed", "seconds", "rate", "bytes", "routing",
 COUNTED = "none: packets are counted"
 
 
-def performances(rows: Sequence[Row], label: Callable[[Row], Any]) -> dict[Any, list[float]]:
-    """100 * L0 / Lf of every run with failures, by label; L0: the run of the same seed without (Zarza 2011, 5.4.2)."""
-    whole = {_run_key(row): row["latency_s"] for row in rows if row["faults"] == 0}
+def performances(rows: Sequence[Row], label: Callable[[Row], Any], field: str = "latency_s") -> dict[Any, list[float]]:
+    """100 * L0 / Lf of every run with failures, by label; L0: the run of the same seed without (Zarza 2011, 5.4.2).
+
+    ``field``: which latency, that of all messages or of those made in the second half of the run ("latency_later_s").
+    """
+    whole = {_run_key(row): row[field] for row in rows if row["faults"] == 0}
     found: dict[Any, list[float]] = {}
     for row in rows:
         base = whole.get(_run_key(row))
-        if base is not None and row["latency_s"]:
-            found.setdefault(label(row), []).append(100.0 * base / row["latency_s"])
+        if base is not None and row[field]:
+            found.setdefault(label(row), []).append(100.0 * base / row[field])
     return found
 
 

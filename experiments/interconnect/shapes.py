@@ -26,7 +26,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     seeds = seeds_of(seed, quick)
     kinds = [(0, "none"), *((1, f"shape:{shape}:{LEG}") for shape in SHAPES)]
     return [
-        drb_point("torus:32x32", "uniform", s, quick=quick, faults=n, fault_kind=kind)
+        drb_point("torus:32x32", "uniform", s, quick=quick, faults=n, fault_kind=kind, seconds=0.08)
         for s in seeds
         for n, kind in kinds
     ]

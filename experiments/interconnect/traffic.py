@@ -27,9 +27,10 @@ TEN_PERCENT = {"torus:8x8": 12, "torus:16x16": 51, "fat-tree:4,3": 12}
 SYNTHETIC = ("uniform", "bit-reversal", "butterfly", "shuffle", "transpose", "complement")
 
 FULL_AND_QUICK_S = {
-    "torus:8x8": (2.0, 0.2), "fat-tree:4,3": (0.5, 0.2), "torus:16x16": (0.15, 0.1), "torus:32x32": (0.08, 0.05),
+    "torus:8x8": (2.0, 0.4), "fat-tree:4,3": (2.0, 0.4), "torus:16x16": (1.5, 0.15), "torus:32x32": (0.8, 0.08),
 }  # fmt: skip
-"""Simulated time (the document does not give it): a full run of uniform traffic has 12,000 messages or more at 400 packets/s a node.
+"""Simulated time (the document does not give it): `interconnect_phases` shows
+how far figures still move with it. A full run of uniform traffic has 50,000 messages or more at 400 packets/s a node.
 
 Studies that give a time of their own have fewer: scatter (one sender) some 800, the lone burst on a ring some 8,000."""
 

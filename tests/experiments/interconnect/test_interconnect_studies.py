@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from experiments.interconnect import (
+    balance,
     collectives,
     nac,
     nac_traffic,
     paths,
     permanent,
+    phases,
     safety,
     saturation,
+    search,
     shapes,
     traces,
     transient,
@@ -29,8 +32,10 @@ Row = dict[str, Any]
 
 ROUTING: dict[str, Study] = {
     room.STUDY.name.removeprefix("interconnect_"): room.STUDY
-    for room in (collectives, paths, permanent, safety, saturation, shapes, traces, transient)
+    for room in (balance, collectives, paths, permanent, phases, safety, saturation, search, shapes, traces, transient)
 }
+COMPARED = ("balance", "phases", "safety", "search")
+"""Studies that compare runs with failures with one another."""
 RING = {"nac": nac.STUDY, "nac_traffic": nac_traffic.STUDY}
 SEEDS = 1
 """Of the quick points; the time of these tests."""
@@ -69,11 +74,23 @@ def test_a_study_fails_where_one_packet_of_one_run_is_lost(name: str) -> None:
     assert any("deliver" in check or "sent = received" in check for check in failed(study, rows))
 
 
-@pytest.mark.parametrize("name", sorted(set(ROUTING) - {"safety"}))
+@pytest.mark.parametrize("name", sorted(set(ROUTING) - set(COMPARED)))
 def test_a_study_fails_where_failures_cost_half_as_much_again(name: str) -> None:
-    rows = changed(measured(name), lambda row: row["faults"] > 0, latency_s=lambda row: 1.5 * row["latency_s"])
+    slower = {field: lambda row, field=field: 1.5 * row[field] for field in ("latency_s", "latency_later_s")}
+    rows = changed(measured(name), lambda row: row["faults"] > 0, **slower)
     more = failed(ROUTING[name], rows) - failed(ROUTING[name], measured(name))
     assert more and not any("sent = received" in check for check in more)
+
+
+def test_the_search_finds_a_figure_at_the_stated_load_where_it_is_there() -> None:
+    lossy = changed(
+        measured("search"),
+        lambda row: row["faults"] > 0 and row["fault_kind"] == "half",
+        latency_s=lambda row: 1.3 * row["latency_s"],
+        latency_later_s=lambda row: 1.3 * row["latency_later_s"],
+    )
+    before, after = (failed(search.STUDY, rows) for rows in (list(measured("search")), lossy))
+    assert {name for name in before if "is 80 %" in name} and not {name for name in after if "is 80 %" in name}
 
 
 def test_safety_fails_where_nac_never_moved_and_where_ft_drb_costs_without_failures() -> None:

@@ -21,7 +21,8 @@ def rows_of(name: str) -> Rows:
 
 
 def slower(factor: float, which: Callable[[Row], bool] = lambda row: row["faults"] > 0) -> Spoil:
-    return lambda row: {"latency_s": factor * row["latency_s"]} if which(row) else {}
+    fields = ("latency_s", "latency_later_s")
+    return lambda row: {name: factor * row[name] for name in fields if name in row} if which(row) else {}
 
 
 def of_part(part: str, **changes: Any) -> Spoil:
@@ -56,6 +57,29 @@ def as_permanent(row: Row) -> dict[str, Any]:
     return slower(1.2, lambda r: r["fault_kind"] == "transient")(row)
 
 
+def longest(row: Row) -> bool:
+    """Of the study of run lengths: with failures, and of the greatest length of its network."""
+    rows = [other["seconds"] for other in rows_of("phases") if other["network"] == row["network"]]
+    return bool(row["faults"] and row["seconds"] == max(rows))
+
+
+def shorter(row: Row) -> bool:
+    """Of the study near saturation: with failures, in the shorter of the two lengths."""
+    return bool(row["faults"] and row["seconds"] == min(other["seconds"] for other in rows_of("saturation")))
+
+
+def is_default(row: Row) -> bool:
+    return not row["options"]
+
+
+def not_reused(row: Row) -> dict[str, Any]:
+    """As many escapes as where notifications are not reused, in the run of the same seed."""
+    alike = [
+        o for o in rows_of("balance") if is_default(o) and (o["seed"], o["faults"]) == (row["seed"], row["faults"])
+    ]
+    return {"escaped_share": alike[0]["escaped_share"]} if row["options"] == {"reuse_notifications": True} else {}
+
+
 CASES: list[tuple[str, str, Spoil]] = [
     ("nac", "at the stated rates", of_part("stated", deadlocked=True)),
     ("nac", "within 100 ms", of_part("sweep", deadlocked=False, deadlock_s=None)),
@@ -78,6 +102,13 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("paths", "mean performance", slower(1.3)),
     ("paths", "of all numbers of paths", few_paths_slow),
     ("saturation", "90 % of saturation", slower(1.5)),
+    ("saturation", "when the time is doubled", slower(1.3, shorter)),
+    ("phases", "torus:8x8: performance after the failure moves", slower(1.1, longest)),
+    ("phases", "torus:16x16: messages past a failure", lambda row: {"diverted_share": 0.0}),
+    ("search", "after the failure is 80 %", slower(0.9)),
+    ("balance", "given up again", lambda row: {"shrunk": row["grown"] // 2} if is_default(row) else {}),
+    ("balance", "costs without failures", slower(1.1, lambda row: is_default(row) and not row["faults"])),
+    ("balance", "reuse of notifications", not_reused),
     ("traces", "averaged over the four machines", slower(1.2)),
     ("traces", "LANL machine with its repairs", slower(1.2)),
     ("safety", "costs nothing over dimension order", slower(1.13, lambda row: row["routing"] == "ft-drb")),

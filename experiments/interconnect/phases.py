@@ -1,0 +1,149 @@
+"""How long must a run be, and which phase of FT-DRB does it measure (Zarza 2011, sections 3.2 and 3.4)?
+
+Phase 1: routers give messages that meet a dead link an escape path. Phase 2: a source that has had five notifications of a link
+diverts its messages. Runs of a tenth of a length, of that length and of twice as long show where the figure stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.interconnect.figures import draw_lines
+from experiments.interconnect.runs import measure_run
+from experiments.interconnect.samples import Row, delivery_check, livelock_check, nested, of_mean, performances
+from experiments.interconnect.traffic import TEN_PERCENT, drb_point, seeds_of
+from testbed.commands.studies.study import Study
+from testbed.model.samples import spread
+from testbed.model.verdict import Check, Verdict
+
+LENGTHS_S = {"torus:8x8": 2.0, "fat-tree:4,3": 2.0, "torus:16x16": 1.5, "torus:32x32": 0.8}
+"""The length of a run that is meant to be long enough."""
+FAILED = TEN_PERCENT | {"torus:32x32": 205}
+"""A tenth of the cables."""
+SHARES = (0.1, 1.0, 2.0)
+"""Of that length: the runs compared."""
+SEEDS = {"torus:32x32": 3}
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every network at three lengths of a run, with a tenth of its links failing half-way and without."""
+    return [
+        drb_point(network, "uniform", s, quick=quick, faults=n, fault_kind="half", seconds=share * length / (10 if quick else 1))
+        for network, length in LENGTHS_S.items()
+        if not (quick and network == "torus:32x32")
+        for share in SHARES
+        for n in (0, FAILED[network])
+        for s in list(seeds_of(seed, quick))[: 2 if quick else SEEDS.get(network, 6)]
+    ]  # fmt: skip
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """The figure stands still when the run's length is doubled; sources divert more the longer it is, and routers help less."""
+    checks = [delivery_check(rows), livelock_check(rows)]
+    notes = []
+    for network, lines in _by_length(rows, "latency_later_s").items():
+        short, length, doubled = (lines[seconds] for seconds in sorted(lines))
+        least = spread(length)[1]
+        moved = abs(spread(doubled)[0] - spread(length)[0])
+        checks.append(
+            Check.at_most(
+                f"{network}: performance after the failure moves so much when the time is doubled (points)",
+                least,
+                moved,
+                rival=abs(spread(length)[0] - spread(short)[0]),
+                rival_is="as from a tenth of the time",
+                detail=f"{len(length)} runs of each; at most the half width of the interval at {sorted(lines)[1]:g} s",
+            )
+        )
+        checks.append(_later_diverts(network, rows))
+        notes.append(_told(network, rows))
+    return Verdict(checks=tuple(checks), notes=tuple(notes))
+
+
+def _later_diverts(network: str, rows: Sequence[Row]) -> Check:
+    """In the longest run the source diverts a larger part of the messages that a failure concerns than in the shortest."""
+    parts = {seconds: _parts(found) for seconds, found in _failed_rows(network, rows).items()}
+    first, last = min(parts), max(parts)
+    grown = [100.0 * (b - a) for a, b in zip(parts[first], parts[last], strict=True)]
+    return Check.at_least(
+        f"{network}: messages past a failure that their source diverts, {last:g} s over {first:g} s (points more)",
+        5.0,
+        spread(grown)[0],
+        **of_mean(grown, {"rival": 0.0, "rival_is": "time makes no difference: phase 2 never comes"}),
+    )
+
+
+def _parts(rows: Sequence[Row]) -> list[float]:
+    """Diverted over diverted and escaped, a run each."""
+    return [row["diverted_share"] / max(row["diverted_share"] + row["escaped_share"], 1e-9) for row in rows]
+
+
+def _failed_rows(network: str, rows: Sequence[Row]) -> dict[float, list[Row]]:
+    found: dict[float, list[Row]] = {}
+    for row in rows:
+        if row["network"] == network and row["faults"]:
+            found.setdefault(row["seconds"], []).append(row)
+    return found
+
+
+def _told(network: str, rows: Sequence[Row]) -> str:
+    """Both phases by length of the run, in words."""
+    said = []
+    performance = _by_length(rows, "latency_s")[network]
+    later = _by_length(rows, "latency_later_s")[network]
+    for seconds, found in sorted(_failed_rows(network, rows).items()):
+        means = {
+            name: spread([row[name] for row in found])[0]
+            for name in (
+                "diverted_share", "escaped_share", "diverted_share_last", "escaped_share_last",
+                "latency_diverted_us", "latency_escaped_us", "latency_other_us",
+            )
+        }  # fmt: skip
+        said.append(
+            f"{seconds:g} s: diverted {means['diverted_share']:.3f} ({means['diverted_share_last']:.3f} in the last quarter), "
+            f"escaped {means['escaped_share']:.3f} ({means['escaped_share_last']:.3f}), latency "
+            f"{means['latency_diverted_us']:.2f}, {means['latency_escaped_us']:.2f}, others {means['latency_other_us']:.2f} us, "
+            f"performance {spread(performance[seconds])[0]:.2f} % of the run, {spread(later[seconds])[0]:.2f} % after the failure"
+        )
+    return f"{network}, shares of messages made after the failure: " + "; ".join(said)
+
+
+def _by_length(rows: Sequence[Row], field: str) -> dict[str, dict[float, list[float]]]:
+    found: dict[str, dict[float, list[float]]] = {}
+    for (network, seconds, faults), values in performances(
+        rows, lambda row: (row["network"], row["seconds"], row["faults"]), field
+    ).items():
+        if faults:
+            found.setdefault(network, {})[seconds] = values
+    return found
+
+
+def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """Performance after the failure, and the part that sources divert, over the length of the run."""
+    later = {n: {s: spread(v) for s, v in line.items()} for n, line in _by_length(rows, "latency_later_s").items()}
+    parts = {(n, s): _parts(found) for n in later for s, found in _failed_rows(n, rows).items()}
+    return {
+        "length": draw_lines(
+            "A tenth of the links fail half-way: performance after the failure", later,
+            x_label="length of the run (s)", y_label="100 L0 / Lf (%)",
+        ),
+        "phases": draw_lines(
+            "Messages that a failure concerns: the part that their source diverts", nested(parts),
+            x_label="length of the run (s)", y_label="diverted / (diverted + escaped)",
+        ),
+    }  # fmt: skip
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="interconnect_phases",
+    title="How long a run must be: routers' escapes first, sources' diversions later",
+    deviations=(
+        "Six seeds of each point (three on the 32x32 torus), not 30; uniform traffic only.",
+        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+    ),
+    does="performance and the shares of escaped and diverted messages, over the length of the run, four networks",
+    answers="Zarza 2011, section 3.4: sources divert after five notifications; the document gives no simulated time",
+    measure=measure_run,
+)
