@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from testbed.faults.cable_faults import faults_from_trace, random_faults
+from testbed.faults.cable_faults import faults_from_trace, intermittent_faults, random_faults
 from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
 from testbed.faults.shapes import SHAPES, shape_faults, shape_walk
@@ -52,7 +52,7 @@ def drb_point(network: str, pattern: str, seed: int, *, quick: bool, **changed: 
     """One run of Zarza 2011, Tables 5.5 and 5.6: 512 B packets at 400 a second a node, 8 KB buffers, links of 2 Gbps.
 
     Any entry may be changed, most often ``faults``, how many links fail, and ``fault_kind``: "start", "half",
-    "random-start": permanent from the start, half-way, a random moment; "transient": up to a tenth of the run;
+    "random-start": permanent from the start, half-way, a random moment; "transient": up to a tenth of the run; "intermittent": ten times, a tenth of the run altogether;
     "shape:NAME:LEG"; "trace:MACHINE", "trace-permanent:MACHINE"; "none" where no link fails. Raises ValueError for anything
     else.
     """
@@ -126,6 +126,8 @@ def faults_of(point: Point) -> tuple[Fault, ...]:
     if kind == "shape":
         shape, leg = rest.split(":")
         return shape_faults(network, shape, size=int(leg), seed=seed)
+    if kind == "intermittent":
+        return intermittent_faults(network, count, seed=seed, duration_s=seconds)
     if kind in ("trace", "trace-permanent"):
         trace = trace_of(rest, point.get("traces", ""), point["seed"])
         return faults_from_trace(network, trace, simulated_s=seconds, seed=seed, permanent=kind == "trace-permanent")

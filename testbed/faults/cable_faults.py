@@ -90,6 +90,35 @@ def random_faults(
     raise InputError(f"{count} faults: no draw in 1000 leaves the switches of {network.name} joined; give fewer")
 
 
+def intermittent_faults(
+    network: Network,
+    count: int,
+    *,
+    seed: int | Sequence[int],
+    duration_s: float,
+    times: int = 10,
+    down_share: float = 0.1,
+) -> tuple[Fault, ...]:
+    """So many different cables that fail again and again: once in each of ``times`` equal parts of the run, at a drawn moment of it,
+    and for ``down_share`` of the part. Drawn like ``random_faults``: the same seed draws the same cables.
+
+    Raises InputError as ``random_faults``, and unless 1 <= times <= 1000 and 0 < down_share < 1.
+    """
+    if not (1 <= times <= 1000 and 0 < down_share < 1 and duration_s > 0):
+        raise InputError(
+            f"intermittent faults: {times} times, down for {down_share:g}; give 1 to 1000, above 0 and below 1"
+        )
+    chosen = [fault.ends for fault in random_faults(network, count, seed=seed)]
+    chance, part = np.random.default_rng(seed), duration_s / times
+    starts = chance.uniform(0.0, 1.0 - down_share, size=(len(chosen), times)) + np.arange(times)
+    found = [
+        cable_fault((a, b), start_s=part * start, stop_s=part * (start + down_share))
+        for (a, b), line in zip(chosen, starts.tolist(), strict=True)
+        for start in line
+    ]
+    return check_faults(network, found)
+
+
 def faults_from_trace(
     network: Network,
     trace: FailureTrace,

@@ -4,7 +4,7 @@ As text, for the prompt of ``testbed up`` and the options of commands::
 
     faults  = fault {"," fault} | "poisson:" setting {"," setting}
     fault   = what ["@" times] {" " manner}
-    what    = link | cable | "random:" N | "transient:" N | shape ":" N
+    what    = link | cable | "random:" N | "transient:" N | "intermittent:" N | shape ":" N
     link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart
     cable   = a "-" b                    both links between two switches
     shape   = "line" | "square" | "L" | "U"                   legs of N links, at a place drawn by the seed
@@ -12,8 +12,8 @@ As text, for the prompt of ``testbed up`` and the options of commands::
     manner  = "down" | "blackhole" | "loss" fraction | "one-way"
     setting = ("rate=" | "lasts=" | "start=" | "lengths=" | "kind=" | "loss=") value
 
-``random:N`` are N cables drawn by the seed, ``transient:N`` as many that each fail once for a short while. No command has a use
-for everything: lists and patterns are the simulator's, ``poisson:`` is for streams, one link with its times for striped files,
+``random:N`` are N cables drawn by the seed, ``transient:N`` as many that each fail once for a short while, ``intermittent:N`` as many that
+fail ten times, for a tenth of the run altogether. No command has a use for everything: lists and patterns are the simulator's, ``poisson:`` is for streams, one link with its times for striped files,
 one link with its manner for the prompt. A file says it as JSON: see ``parse_fault_document``. Whatever the form, what comes out
 is a tuple of ``Fault`` (or, for ``poisson:``, the law from which they are drawn).
 """
@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.faults.cable_faults import cable_fault, check_faults, random_faults
+from testbed.faults.cable_faults import cable_fault, check_faults, intermittent_faults, random_faults
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults, flapping_faults, node_faults
 from testbed.faults.shapes import SHAPES, shape_faults
@@ -186,11 +186,12 @@ def _cable_faults(word: str, network: Network, chance: list[int], duration_s: fl
     what, _, times = word.partition("@")
     kind, colon, size = what.partition(":")
     shape = next((name for name in SHAPES if name.lower() == kind.lower()), None)
-    patterned = colon and (shape is not None or kind in ("random", "transient"))
-    if patterned and (not size.isdecimal() or (kind == "transient" and times)):
-        raise InputError(
-            f"faults {word!r}: give {kind}:N with a whole number N" + (", without times" if kind == "transient" else "")
-        )
+    patterned = colon and (shape is not None or kind in ("random", "transient", "intermittent"))
+    timed = kind in ("transient", "intermittent")
+    if patterned and (not size.isdecimal() or (timed and times)):
+        raise InputError(f"faults {word!r}: give {kind}:N with a whole number N" + (", without times" if timed else ""))
+    if patterned and kind == "intermittent":
+        return intermittent_faults(network, int(size), seed=chance, duration_s=duration_s)
     if patterned and kind == "transient":
         lasting = (0.0, TRANSIENT_SHARE * duration_s)
         return random_faults(network, int(size), seed=chance, start_s=(0.0, duration_s), duration_s=lasting)
@@ -199,7 +200,7 @@ def _cable_faults(word: str, network: Network, chance: list[int], duration_s: fl
         link = _named_link(what)
         if link is None:
             raise InputError(
-                f"faults {word!r}: give links as s0_0-s0_1 or s0_0-s0_1@0.1-0.2 (seconds), random:N, transient:N, or a shape, "
+                f"faults {word!r}: give links as s0_0-s0_1 or s0_0-s0_1@0.1-0.2 (seconds), random:N, transient:N, intermittent:N, or a shape, "
                 "as line:5, square:5, L:5, U:5"
             )
         return (cable_fault(link[:2], start_s=start, stop_s=stop),)

@@ -180,7 +180,9 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
 def build_settings(parameters: SimulationParameters) -> FtDrbSettings:
     """FT-DRB's options in ticks, beside the zero-load latencies that its thresholds stand on."""
     drb = parameters.ft_drb
-    one, two = (zero_load_ticks(parameters, routers, parameters.packet_bytes) for routers in (1, 2))
+    one, two = (
+        zero_load_ticks(parameters, routers, parameters.packet_bytes + parameters.header_bytes) for routers in (1, 2)
+    )
     return FtDrbSettings(
         paths=drb.paths,
         first_paths=drb.first_paths,
@@ -211,9 +213,11 @@ def build_settings(parameters: SimulationParameters) -> FtDrbSettings:
 def _messages(model: NetworkModel, parameters: SimulationParameters, injections: Injections) -> Messages:
     count, sizes = len(injections), injections.size_bytes
     if sizes is None:
-        lengths = np.full(count, parameters.serialization_ticks(parameters.packet_bytes), dtype=np.int64)
+        sizes_ticks = parameters.serialization_ticks(parameters.packet_bytes + parameters.header_bytes)
+        lengths = np.full(count, sizes_ticks, dtype=np.int64)
     else:
-        lengths = np.array([parameters.serialization_ticks(int(size)) for size in sizes], dtype=np.int64)
+        whole = sizes.astype(np.int64) + parameters.header_bytes
+        lengths = np.array([parameters.serialization_ticks(int(size)) for size in whole], dtype=np.int64)
     variants = len(model.routes.next_link)
     drawn = np.zeros(count, dtype=np.uint8)
     if variants > 1:

@@ -132,7 +132,8 @@ class FtDrbOptions:
     zero-load latency of the pair's minimal path; ``tolerance``: Tol over Thl; ``averaging``: a latency moves the mean of its path by
     one part in so many; ``hysteresis``: a path is given up only where those that are left are below Thl - Tol without it, and
     none comes or goes before all in use have told their latency anew (without it: Algorithm 3.3 to the letter, by which a path that
-    came goes again with the next ACK). ``ack_bytes``: size of every ACK. ``always``: Algorithm 3.3 for every pair, as the
+    came goes again with the next ACK). ``ack_bytes``: size of every ACK. ``header_bytes``: what
+    the multiple header adds to every message (Figure 3.12), which takes time in whole flits. ``always``: Algorithm 3.3 for every pair, as the
     document has it; without it only for those with a failure on their minimal path. ``hop_cap_diameters``: a packet that has crossed so many diameters of
     links counts as a livelock. Raises InputError for values out of range.
     """
@@ -154,6 +155,7 @@ class FtDrbOptions:
     averaging: int = 8
     hysteresis: bool = True
     ack_bytes: int = 64
+    header_bytes: int = 0
     always: bool = True
     hop_cap_diameters: int = 16
 
@@ -164,6 +166,7 @@ class FtDrbOptions:
             ("notifications", 1, 255),
             ("probe_every", 1, 10**9),
             ("ack_bytes", 1, 65535),
+            ("header_bytes", 0, 255),
             ("averaging", 1, 1000),
             ("hop_cap_diameters", 2, 10**6),
         ):
@@ -255,6 +258,11 @@ class SimulationParameters:
     def hop(self) -> HopModel:
         """The delays and buffers of the model."""
         return HOP_MODELS[self.model]
+
+    @property
+    def header_bytes(self) -> int:
+        """What the routing adds to every message."""
+        return self.ft_drb.header_bytes if self.routing == "ft-drb" else 0
 
     @property
     def channels(self) -> int:

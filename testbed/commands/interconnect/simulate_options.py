@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FT_DRB = (
     "paths", "first_paths", "notifications", "marking", "marking_s", "probing", "probe_every", "probe_s", "notifier",
     "link_up", "reuse_notifications", "notify_queued", "threshold", "tolerance", "averaging", "hysteresis",
-    "ack_bytes", "always", "hop_cap_diameters",
+    "ack_bytes", "header_bytes", "always", "hop_cap_diameters",
 )  # fmt: skip
 _NAC = (
     "nac_control_s", "nac_retry_s", "nac_repeat_when_full", "nac_own_request", "nac_reserve", "nac_stop_local",
@@ -72,6 +72,12 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--tolerance", type=numbers.share, metavar="X", help="Tol over Thl (default 0.25)")
     add("--ack-bytes", type=numbers.size_bytes, metavar="B", help="of every ACK (default 64)")
+    add(
+        "--header-bytes",
+        type=numbers.size_bytes,
+        metavar="B",
+        help="that FT-DRB's header adds to every message (default 0)",
+    )
     add(
         "--averaging",
         type=numbers.simulated_interval,
@@ -144,7 +150,7 @@ def add_fault_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("failures").add_argument
     add(
         "--faults", metavar="LIST",
-        help="commas between: s0_0-s0_1@0.1-0.2 (down from, up at, seconds; for ever without), random:N, transient:N, "
+        help="commas between: s0_0-s0_1@0.1-0.2 (down from, up at, seconds; for ever without), random:N, transient:N, intermittent:N, "
         "line:N, square:N, L:N, U:N (legs of N links), or trace:FILE (an LANL, FTA or PNNL table, plain or .gz)",
     )  # fmt: skip
     add("--trace-system", metavar="NAME", help="whose failures of the table are meant (LANL, FTA)")

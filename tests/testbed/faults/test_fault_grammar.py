@@ -151,6 +151,9 @@ def test_a_list_of_cables_and_patterns_is_of_whole_cables_by_start() -> None:
 def test_random_and_transient_cables_are_so_many_and_of_their_length() -> None:
     random = parse_cable_faults("random:5@0.1-0.4", TORUS, seed=2, duration_s=1.0)
     assert len({f.link for f in random}) == 5 and {(f.start_s, f.stop_s) for f in random} == {(0.1, 0.4)}
+    again = parse_cable_faults("intermittent:3", TORUS, seed=2, duration_s=2.0)
+    assert len(again) == 30 and len({fault.ends for fault in again}) == 3
+    assert sum(fault.stop_s - fault.start_s for fault in again) == pytest.approx(3 * 0.2) and again[-1].stop_s <= 2.0
     transient = parse_cable_faults("transient:6", TORUS, seed=2, duration_s=2.0)
     assert len({f.link for f in transient}) == 6
     assert all(f.start_s < 2 and f.stop_s - f.start_s <= 0.2 for f in transient)
@@ -162,6 +165,7 @@ def test_random_and_transient_cables_are_so_many_and_of_their_length() -> None:
         ("s0_0", "give links as s0_0-s0_1"),
         ("random:x", "give random:N with a whole number N"),
         ("transient:2@1-2", "without times"),
+        ("intermittent:2@1-2", "without times"),
         ("star:3", "give links as"),
         ("line:9", "do not fit"),
         ("random:99", "has 32 links"),

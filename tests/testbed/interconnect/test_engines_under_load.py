@@ -11,7 +11,7 @@ from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at
 from testbed.interconnect.network_model import build_model
-from testbed.interconnect.parameters import NacOptions, SimulationParameters
+from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.reference.nac import Nac
 from testbed.interconnect.simulation import simulate
@@ -84,6 +84,16 @@ def test_nac_knows_cycles_of_more_than_256_routers_and_refuses_those_that_it_can
     assert saved.nac_counters["identified"] > 0 and saved.packet_hops > 2 * stuck.packet_hops
     with pytest.raises(InputError, match="rings of 513 routers"):
         build_model(load_network("ring:513"), parameters)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_header_bytes_of_ft_drb_take_time_in_whole_flits(engine: str) -> None:
+    network, lone = load_network("torus:4x4"), messages((0.0, 0, 1))
+    plain, longer = (
+        simulate(network, lone, replace(THESIS, ft_drb=FtDrbOptions(header_bytes=size)), engine=engine).delivered[0]
+        for size in (0, 16)
+    )
+    assert longer - plain == THESIS.serialization_ticks(64)
 
 
 def test_a_strict_avoidance_buffer_never_holds_parts_of_two_packets(monkeypatch: pytest.MonkeyPatch) -> None:
