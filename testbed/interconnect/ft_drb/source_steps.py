@@ -184,8 +184,11 @@ def open_metapath(paths: Any, state: Any, settings: Any, source: int, destinatio
     Before that its metapath is the minimal path alone; the others are looked for when they are needed.
     """
     pair = source * len(paths.host_router) + destination
-    threshold = threshold_ticks(paths, settings, source, destination)
     mean = state.latency[pair, 0]
+    shortest = settings.threshold * zero_load(paths, settings, 0)
+    if mean <= shortest + settings.tolerance * shortest:  # no need to walk the path: a longer one has a higher threshold
+        return
+    threshold = threshold_ticks(paths, settings, source, destination)
     if mean <= threshold + settings.tolerance * threshold:
         return
     configure_metapath(paths, state, settings, source, destination)

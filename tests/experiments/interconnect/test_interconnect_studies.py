@@ -141,7 +141,7 @@ def test_every_kind_of_failure_meets_the_same_messages() -> None:
     )
     assert traffic_of(calm).time_ps.tolist() == traffic_of(shape).time_ps.tolist() == traffic_of(ten).time_ps.tolist()
     assert (len(faults_of(calm)), len(faults_of(shape)), len(faults_of(ten))) == (0, 9, 10)
-    assert {fault.start_s for fault in faults_of(ten)} == {0.1}
+    assert {fault.start_s for fault in faults_of(ten)} == {0.2}
 
 
 def test_the_ring_sends_in_its_row_only_unless_others_are_asked_for() -> None:
