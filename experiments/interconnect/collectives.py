@@ -24,7 +24,7 @@ BUSY_ROOT = 200_000.0
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Both collectives at the thesis' 400 packets/s a node (quick: three counts)."""
-    seeds = seeds_of(seed, quick)
+    seeds = seeds_of(seed, quick, few=6)
     counts, few_counts = ((0, 10, 50), (0, 50)) if quick else (COUNTS, (0, 10, 100, 200))
     gather: dict[str, Any] = {"rate": BUSY_ROOT / 1023} | ({} if quick else {"seconds": 0.5})
 

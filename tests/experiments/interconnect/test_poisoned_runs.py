@@ -22,7 +22,7 @@ def rows_of(name: str) -> Rows:
 
 def slower(factor: float, which: Callable[[Row], bool] = lambda row: row["faults"] > 0) -> Spoil:
     fields = ("latency_s", "latency_later_s")
-    return lambda row: {name: factor * row[name] for name in fields if name in row} if which(row) else {}
+    return lambda row: {name: factor * row[name] for name in fields if row.get(name)} if which(row) else {}
 
 
 def of_part(part: str, **changes: Any) -> Spoil:
