@@ -186,7 +186,7 @@ def open_metapath(paths: Any, state: Any, settings: Any, source: int, destinatio
     pair = source * len(paths.host_router) + destination
     mean = state.latency[pair, 0]
     shortest = settings.threshold * zero_load(paths, settings, 0)
-    if mean <= shortest + settings.tolerance * shortest:  # no need to walk the path: a longer one has a higher threshold
+    if mean <= shortest + settings.tolerance * shortest:  # longer paths have higher thresholds
         return
     threshold = threshold_ticks(paths, settings, source, destination)
     if mean <= threshold + settings.tolerance * threshold:
