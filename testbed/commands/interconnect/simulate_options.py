@@ -6,6 +6,7 @@ Only options that were given are passed on, so the defaults stay where they are 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +65,6 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="notify the sources of all that waits for a failed link",
     )
-    add(
-        "--threshold",
-        type=numbers.times_zero_load,
-        metavar="X",
-        help="Thl over the zero-load latency of the pair (default 4)",
-    )
-    add("--tolerance", type=numbers.share, metavar="X", help="Tol over Thl (default 0.25)")
     add("--ack-bytes", type=numbers.size_bytes, metavar="B", help="of every ACK (default 64)")
     add(
         "--header-bytes",
@@ -78,6 +72,25 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
         metavar="B",
         help="that FT-DRB's header adds to every message (default 0)",
     )
+    add(
+        "--hop-cap",
+        dest="hop_cap_diameters",
+        type=numbers.diameters,
+        metavar="N",
+        help="diameters that make a livelock (default 16)",
+    )
+    _add_balancing_options(add)
+
+
+def _add_balancing_options(add: Callable[..., argparse.Action]) -> None:
+    """Algorithm 3.3: when a metapath takes one path more or less."""
+    add(
+        "--threshold",
+        type=numbers.times_zero_load,
+        metavar="X",
+        help="Thl over the zero-load latency of the pair (default 4)",
+    )
+    add("--tolerance", type=numbers.share, metavar="X", help="Tol over Thl (default 0.25)")
     add(
         "--averaging",
         type=numbers.simulated_interval,
@@ -95,13 +108,6 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
         action=yes_or_no,
         default=None,
         help="for pairs without failures too (default yes)",
-    )
-    add(
-        "--hop-cap",
-        dest="hop_cap_diameters",
-        type=numbers.diameters,
-        metavar="N",
-        help="diameters that make a livelock (default 16)",
     )
 
 
