@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from testbed.api.compile_notice import announce_compilation
+from testbed.commands.heartbeat import heartbeat
 from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.parsing import INTERRUPTED, OneLineParser, reported
 
@@ -138,8 +139,14 @@ def _interrupt_once(_number: int, _frame: object) -> None:
 
 
 def _run(words: list[str]) -> int:
-    """Parse and run; argparse ends the program after --help and bad input, which is an exit code here."""
+    """Parse and run, with a sign of life on a terminal."""
     chosen = next((w for w in words if not w.startswith("-")), None)
+    with heartbeat(chosen):
+        return _run_chosen(chosen, words)
+
+
+def _run_chosen(chosen: str | None, words: list[str]) -> int:
+    """argparse ends the program after --help and bad input, which is an exit code here."""
     try:
         parser = build_parser(chosen) if chosen in COMMANDS else outline_parser()
         args = parser.parse_args(words)

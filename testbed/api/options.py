@@ -15,7 +15,7 @@ from testbed.faults.schedules import PoissonFaults
 from testbed.interconnect.parameters import FtDrbOptions, NacOptions
 from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import Routing
-from testbed.stream.plan import LabelOrder
+from testbed.stream.plan import Handover, LabelOrder
 from testbed.stream.planning import EachLink
 from testbed.striping.access import Access
 from testbed.striping.placement import Order
@@ -49,6 +49,52 @@ class StreamOptions(TypedDict, total=False):
     diagnosis: bool
     label_multiplier: int
     label_slots: tuple[int, ...]
+
+
+class MobilityPlanOptions(TypedDict, total=False):
+    """Of ``mobility_plan``. ``count``: frames of a mobile network; ``faults``: also a law of random faults."""
+
+    count: int
+    frame_s: float
+    warm_up_s: float
+    method: str
+    layers: int | None
+    handover: Handover
+    faults: Faults | PoissonFaults
+    seed: int
+    rate_pps: float
+    source_packets: int
+    symbol_bytes: int
+    tolerance: float
+    decoding_error_rate: float
+    labels: LabelOrder
+    playback_s: float
+    report_interval_s: float
+    report_packets: int
+    hold_s: float
+    block_size: int | None
+    most_overhead: float | None
+    late_pps: float | None
+    diagnosis: bool
+    label_multiplier: int
+    label_slots: tuple[int, ...]
+
+
+class CampaignPlanOptions(TypedDict, total=False):
+    """Of ``campaign_plan``: the keys of a campaign's file (docs/workloads/campaigns.md)."""
+
+    name: str
+    networks: Sequence[str]
+    methods: Sequence[str]
+    seeds: Sequence[int]
+    frames: Sequence[int]
+    pairs: Sequence[Sequence[str]] | int
+    minimum_paths: int
+    tolerances: Sequence[float]
+    m: Sequence[int]
+    der: Sequence[float]
+    large_blocks: Sequence[bool]
+    claims: Sequence[Mapping[str, Any]]
 
 
 class MetapathPlanOptions(TypedDict, total=False):

@@ -7,7 +7,7 @@ UsageError that names those that are. Nothing is run; the same arguments and see
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -18,13 +18,16 @@ from testbed.errors import InputError, UsageError, require
 if TYPE_CHECKING:
     from testbed.api.options import (
         BulkPlanOptions,
+        CampaignPlanOptions,
         DownloadPlanOptions,
         MetapathPlanOptions,
+        MobilityPlanOptions,
         SimulationPlanOptions,
         StreamOptions,
         StripingPlanOptions,
     )
     from testbed.bulk.plan import BulkPlan, Switching
+    from testbed.campaigns.description import Campaign
     from testbed.download.plan import DownloadPlan
     from testbed.interconnect.experiment import SimulationPlan
     from testbed.metapath.plan import MetapathPlan
@@ -200,6 +203,69 @@ def simulation_plan(
     asked = {"rate_per_s": per_s, "duration_s": duration, "warm_up_s": warm_up, **options}
     experiment = _built(lambda: Experiment(network=found, parameters=parameters, **asked))
     return SimulationPlan(experiment=experiment, seeds=tuple(range(seed, seed + seeds)))
+
+
+def mobility_plan(
+    frames: NetworkLike | Sequence[NetworkLike], source: str, sink: str, **given: Unpack[MobilityPlanOptions]
+) -> StreamPlan:
+    """A coded stream while nodes move. ``frames``: a mobile network (``manet:...``), which walks on for ``count`` frames, or one
+    network a frame. ``options``: fields of ``Movement`` and ``StreamParameters``, ``faults`` (a list, or a law of random ones),
+    ``seed``.
+
+    >>> plan = mobility_plan("manet:nodes=20", "n0", "n5", count=2, frame_s=1.0, rate_pps=100)
+    >>> len(plan.changes), plan.changes[0].at_s
+    (1, 1.8)
+    """
+    options: dict[str, Any] = {**given}
+    from testbed.stream.mobility import MobilityOptions, Movement, mobility_plan
+    from testbed.stream.plan import StreamParameters
+
+    asked: Sequence[NetworkLike]
+    if isinstance(frames, Sequence) and not isinstance(frames, str):
+        asked = frames
+    else:
+        asked = _walk(frames, options.pop("count", 20))
+    networks = [known_network(frame) for frame in asked]
+    faults, seed = options.pop("faults", ()), options.pop("seed", 1)
+    _check_names("mobility_plan", options, Movement, StreamParameters)
+    names = {f.name for f in fields(Movement)}
+    movement = {name: options.pop(name) for name in list(options) if name in names}
+
+    def build() -> StreamPlan:
+        asked_faults = _faults(faults, networks[0]) if networks else ()
+        how = MobilityOptions(
+            movement=Movement(**movement), stream=StreamParameters(**options), faults=asked_faults, seed=seed
+        )
+        return mobility_plan(networks, source, sink, how)[0]
+
+    return _built(build)
+
+
+def _walk(network: object, count: int) -> list[NetworkLike]:
+    """One name a frame of the mobile network."""
+    from testbed.stream.mobility import frame_names
+
+    require(network, str, "frames", 'the name of a mobile network ("manet:...") or a list of networks')
+    require(count, int, "count", "a whole number of frames")
+    return list(frame_names([str(network)], count))
+
+
+def campaign_plan(campaign: str | None = None, **given: Unpack[CampaignPlanOptions]) -> Campaign:
+    """ROR over many networks, methods and tolerances: a campaign's name, its file, or its keys as keyword arguments.
+
+    >>> plan = campaign_plan(name="mine", networks=["ring:4"], methods=["capillary", "single"], tolerances=[0.05, 0.1])
+    >>> plan.methods, plan.rows_per_unit
+    (('capillary', 'single'), 4)
+    """
+    from testbed.campaigns.description import parse_campaign
+    from testbed.campaigns.known import load_campaign
+
+    if campaign is None:
+        return _built(lambda: parse_campaign({**given}, "campaign_plan"))
+    require(campaign, str, "campaign", "the name or the file of a campaign")
+    if given:
+        raise UsageError(f"campaign_plan: give the campaign {campaign!r} or keys, not both")
+    return load_campaign(campaign)
 
 
 def _with_ends(network: NetworkLike, *nodes: str) -> Network:

@@ -186,3 +186,19 @@ def frame_network(plan: StreamPlan, change: int) -> Network:
     for one in plan.changes[: change + 1]:
         gone = (gone - set(one.appeared)) | set(one.vanished)
     return _only(plan.network, frozenset(plan.network.link_index) - gone)
+
+
+def frame_names(networks: Sequence[str], count: int) -> tuple[str, ...]:
+    """One name a frame: those given, or the successive frames of the one mobile network.
+
+    >>> frame_names(["manet:nodes=9"], 2)
+    ('manet:nodes=9,frame=0', 'manet:nodes=9,frame=1')
+    """
+    if len(networks) > 1:
+        return tuple(networks)
+    name = networks[0]
+    if name.partition(":")[0] != "manet":
+        raise InputError(f"{name!r} does not move; give a mobile network (manet:...) or one file a frame")
+    if "frame=" in name:
+        raise InputError(f"{name!r}: leave frame= out; the walk begins with frame 0")
+    return tuple(f"{name}{',' if ':' in name else ':'}frame={k}" for k in range(count))

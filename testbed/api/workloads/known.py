@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.api.workloads.campaigns import CAMPAIGN
 from testbed.api.workloads.files_and_light import STRIPING, WAVELENGTHS
 from testbed.api.workloads.routers import SIMULATION
 from testbed.api.workloads.streams import METAPATH, STREAM
@@ -18,7 +19,7 @@ def _check_workload(thing: object) -> str | None:
 
 
 WORKLOADS: Registry[Workload[Any, Any]] = Registry("testbed.workloads", "workload", _check_workload)
-for _workload in (STREAM, METAPATH, BULK, DOWNLOAD, STRIPING, WAVELENGTHS, SIMULATION):
+for _workload in (STREAM, METAPATH, BULK, DOWNLOAD, STRIPING, WAVELENGTHS, SIMULATION, CAMPAIGN):
     WORKLOADS.register(_workload.name, _workload)
 
 

@@ -84,6 +84,30 @@ def _striped_files() -> None:
         stream = np.empty(piece.size, dtype=np.uint8)
         piece.gather(memory, stream)
         piece.scatter(memory, stream)
+    _striped_kernels()
+
+
+def _striped_kernels() -> None:
+    """A fragment list of 12 bytes over two subfiles, gathered, scattered and dealt: the types that a striped file calls with."""
+    import numpy as np
+
+    from sfio_emu.layout import kernels
+
+    memory, stages, stream = (np.zeros(64, dtype=np.uint8) for _ in range(3))
+    one = np.array([0], dtype=np.int64)
+    sizes = np.array([12], dtype=np.int64)
+    lists = [np.empty(16, dtype=np.int64) for _ in range(4)]
+    run_offset, run_place, place, source = lists
+    _, fragments = kernels.list_fragments(one, one, sizes, 4, 2, 0, True, run_offset, run_place, place, source)
+    for read_only in (False, True):  # what is written may be bytes, and so may be what arrived
+        given = np.zeros(64, dtype=np.uint8)
+        given.flags.writeable = not read_only
+        kernels.gather_list(given, source[:fragments], place[: fragments + 1], stream)
+        kernels.scatter_list(memory, source[:fragments], place[: fragments + 1], given)
+    bounds = np.array([[0, 0], [8, 8]], dtype=np.int64)
+    addresses = np.array([stages.ctypes.data, stages.ctypes.data + 32], dtype=np.int64)
+    for gather in (True, False):
+        kernels.deal(memory.ctypes.data, 4, 0, 8, bounds, addresses, gather)
 
 
 TASKS: dict[str, Callable[[], None]] = {

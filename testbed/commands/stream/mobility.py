@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 def mobility_request(args: argparse.Namespace) -> MobilityRequest:
     """Raises InputError where an option cannot be used."""
-    from testbed.stream.mobility import Movement
+    from testbed.stream.mobility import Movement, frame_names
     from testbed.stream.session import MobilityRequest
 
     if args.faults != "none" and not args.faults.startswith("poisson:"):
@@ -99,19 +99,3 @@ def mobility_request(args: argparse.Namespace) -> MobilityRequest:
         faults=() if args.faults == "none" else parse_poisson(args.faults),
         seed=args.seed,
     )
-
-
-def frame_names(networks: list[str], count: int) -> tuple[str, ...]:
-    """One name a frame: those given, or the successive frames of the one mobile network.
-
-    >>> frame_names(["manet:nodes=9"], 2)
-    ('manet:nodes=9,frame=0', 'manet:nodes=9,frame=1')
-    """
-    if len(networks) > 1:
-        return tuple(networks)
-    name = networks[0]
-    if name.partition(":")[0] != "manet":
-        raise InputError(f"{name!r} does not move; give a mobile network (manet:...) or one file a frame")
-    if "frame=" in name:
-        raise InputError(f"{name!r}: leave frame= out; the walk begins with frame 0")
-    return tuple(f"{name}{',' if ':' in name else ':'}frame={k}" for k in range(count))

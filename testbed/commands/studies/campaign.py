@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import hashlib
 import json
 import tomllib
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.errors import InputError
-from testbed.model.json_values import read_json, read_text
 
 if TYPE_CHECKING:
     from testbed.campaigns.description import Campaign
@@ -59,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             "campaign: give a file or a name; testbed campaign --list names those that come with the testbed"
         )
+    from testbed.campaigns.known import load_campaign
+
     campaign = load_campaign(args.campaign)
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
     from testbed.campaigns.figures import campaign_figures
@@ -78,44 +77,12 @@ def run(args: argparse.Namespace) -> int:
     return verdict.exit_code
 
 
-def load_campaign(name: str) -> Campaign:
-    """The campaign of a file, or one that comes with the testbed. Raises InputError for what is neither."""
-    from testbed.campaigns.description import parse_campaign
-
-    path = Path(name)
-    if path.suffix in (".toml", ".json") or path.exists():
-        where = str(path)
-        return parse_campaign(read_json(path) if path.suffix == ".json" else _toml(read_text(path), where), where)
-    shipped = _shipped()
-    if name not in shipped:
-        near = difflib.get_close_matches(name, shipped, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shipped)}"
-        raise InputError(f"campaign {name!r}: neither a file nor a name; {hint}")
-    return parse_campaign(tomllib.loads(shipped[name]), name)
-
-
-def _toml(text: str, where: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"{where}: not TOML ({error})") from None
-
-
-def _shipped() -> dict[str, str]:
-    folder = files("testbed.campaigns").joinpath("shipped")
-    found = {
-        entry.name.removesuffix(".toml"): entry.read_text()
-        for entry in folder.iterdir()
-        if entry.name.endswith(".toml")
-    }
-    return dict(sorted(found.items()))
-
-
 def _list(args: argparse.Namespace) -> int:
     from testbed.campaigns.description import parse_campaign, units
+    from testbed.campaigns.known import shipped_campaigns
 
     listed = {}
-    for name, text in _shipped().items():
+    for name, text in shipped_campaigns().items():
         campaign = parse_campaign(tomllib.loads(text), name)
         does = text.splitlines()[0].lstrip("# ")
         listed[name] = {

@@ -23,11 +23,11 @@ def compiled_loop() -> Callable[..., None]:
     """``kernel_loop.run_events`` compiled: read from the cache, or made now (half a minute or more) and kept there.
 
     Nothing is allocated, so arrays need no counting of references (``_nrt``; it would cost most of the time); nothing
-    divides by zero.
+    divides by zero. It leaves the interpreter to others: a command's sign of life is drawn meanwhile.
     """
     inline = chain.from_iterable(room.INLINE for room in IN_CALLERS)
     called = chain.from_iterable(room.STEPS for room in CALLED)
     loop: Callable[..., None] = compiled_entry(
-        kernel_loop.run_events, called, inline=inline, _nrt=False, error_model="numpy"
+        kernel_loop.run_events, called, inline=inline, _nrt=False, error_model="numpy", nogil=True
     )
     return loop

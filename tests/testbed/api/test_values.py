@@ -226,3 +226,32 @@ def test_typed_options_are_those_that_plans_take() -> None:
     ):
         known = {field.name for kind in kinds for field in fields(kind)} | {"faults"}
         assert set(typed.__annotations__) <= known
+
+
+def test_campaign_in_this_process_has_the_rows_of_the_command(tmp_path: Path) -> None:
+    keys = {
+        "name": "mine",
+        "networks": ["ring:4", "torus:3x3"],
+        "methods": ["capillary", "single"],
+        "tolerances": [0.6],
+    }
+    outcome = testbed.run(testbed.campaign_plan(**keys), "simulator")
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(keys))
+    words = [sys.executable, "-m", "testbed.cli", "campaign", str(file), "--results", str(tmp_path), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT)
+    theirs = json.loads(done.stdout)
+    assert outcome.workload == "campaign" and outcome.document["rows"] == len(outcome.rows) == 4
+    assert {name: theirs[name] for name in outcome.document} == json.loads(json.dumps(outcome.document))
+
+
+def test_plan_of_moving_nodes_is_that_of_its_frames() -> None:
+    walking = testbed.mobility_plan("manet:nodes=20", "n0", "n5", count=2, frame_s=1.0, rate_pps=100)
+    frames = ["manet:nodes=20,frame=0", "manet:nodes=20,frame=1"]
+    assert testbed.mobility_plan(frames, "n0", "n5", frame_s=1.0, rate_pps=100) == walking
+    with pytest.raises(InputError, match="does not move"):
+        testbed.mobility_plan("swiss-t1", "s1", "s6")
+    with pytest.raises(UsageError, match="there is no argument 'speed'"):
+        testbed.mobility_plan(frames, "n0", "n5", speed=3)  # type: ignore[call-arg]
+    outcome = testbed.run(walking, "simulator")
+    assert outcome.workload == "stream" and len(walking.changes) == 1 and outcome.verdict.checks

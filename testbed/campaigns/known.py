@@ -1,0 +1,49 @@
+"""The campaign of a file or of a name: those that come with the testbed lie in ``shipped/``, a TOML file each."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from testbed.campaigns.description import Campaign, parse_campaign
+from testbed.errors import InputError
+from testbed.model.json_values import read_json, read_text
+
+
+def load_campaign(name: str) -> Campaign:
+    """The campaign of a file, or one that comes with the testbed. Raises InputError for what is neither.
+
+    >>> load_campaign("quick").name
+    'quick'
+    """
+    path = Path(name)
+    if path.suffix in (".toml", ".json") or path.exists():
+        where = str(path)
+        return parse_campaign(read_json(path) if path.suffix == ".json" else _toml(read_text(path), where), where)
+    shipped = shipped_campaigns()
+    if name not in shipped:
+        near = difflib.get_close_matches(name, shipped, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shipped)}"
+        raise InputError(f"campaign {name!r}: neither a file nor a name; {hint}")
+    return parse_campaign(tomllib.loads(shipped[name]), name)
+
+
+def shipped_campaigns() -> dict[str, str]:
+    """Name -> the text of its file, by name."""
+    folder = files("testbed.campaigns").joinpath("shipped")
+    found = {
+        entry.name.removesuffix(".toml"): entry.read_text()
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    }
+    return dict(sorted(found.items()))
+
+
+def _toml(text: str, where: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{where}: not TOML ({error})") from None

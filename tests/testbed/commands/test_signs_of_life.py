@@ -1,0 +1,67 @@
+"""No command is silent for more than two seconds on a terminal, and in a pipe none says a word more for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.paths import ROOT
+from tests.helpers.terminal import run_on_terminal
+
+MAX_SILENCE_S = 2.0
+LONG = (
+    "ror swiss-t1 --from s1 --to s6",
+    "demands torus:3x3",
+    "schedule swiss-t1:allocation=4-4-4-4-0-0-0-0",
+    "stream swiss-t1 --from s1 --to s6 --links 2 --fabric simulator",
+    "mobility manet:nodes=40 --from n0 --to n5 --frames 3 --fabric simulator",
+    "download swiss-t1 --from s1 --to s6 --fabric simulator",
+    "bulk swiss-t1:allocation=2-2-2-2-0-0-0-0 --fabric simulator",
+    "demo --quick --fabric simulator",
+    "campaign quick",
+    "wavelengths optical-cloud:graph=ring:6,wavelengths=4 --fabric simulator",
+    "simulate torus:4x4 --rate 0.3",
+    "sfio crossbar:8 --compute-nodes 4 --io-nodes 4 --fabric simulator",
+    "plugins check liquid",
+    "doctor",
+)
+SLEEPING = """
+import sys, time
+from testbed.commands.heartbeat import heartbeat
+with heartbeat(sys.argv[1]):
+    time.sleep(3.2)
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("words", LONG)
+def test_no_command_is_silent_for_more_than_two_seconds(
+    words: str, tmp_path: Path, timely: Callable[[Callable[[], str | None]], None]
+) -> None:
+    def once() -> str | None:
+        command = [sys.executable, "-m", "testbed.cli", *words.split()]
+        run = run_on_terminal(command, tmp_path, {"PYTHONPATH": str(ROOT)})
+        assert run.exit_code == 0, run.text[-2000:]
+        longest = run.longest_silence_s
+        return None if longest <= MAX_SILENCE_S else f"silent for {longest:.1f} s"
+
+    timely(once)
+
+
+def test_waiting_command_shows_a_line_that_goes_before_its_output(tmp_path: Path) -> None:
+    run = run_on_terminal([sys.executable, "-c", SLEEPING, "route"], tmp_path, {"PYTHONPATH": str(ROOT)})
+    before, _, after = run.text.partition("testbed route: at work for ")
+    assert "done" not in before and after.rstrip().endswith("\r\x1b[2Kdone")
+
+
+def test_command_that_gives_its_terminal_away_and_one_in_a_pipe_show_none(tmp_path: Path) -> None:
+    given = run_on_terminal([sys.executable, "-c", SLEEPING, "exec"], tmp_path, {"PYTHONPATH": str(ROOT)})
+    assert given.text == "done\r\n" and given.longest_silence_s > 3  # the rival: what silence looks like
+    piped = subprocess.run(
+        [sys.executable, "-c", SLEEPING, "route"], capture_output=True, text=True, cwd=ROOT, check=True, timeout=60
+    )
+    assert (piped.stdout, piped.stderr) == ("done\n", "")
