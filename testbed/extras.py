@@ -26,6 +26,7 @@ EXTRA_OF = {
     "shtab": "completion",
     "raptorq": "codes",
     "topohub": "networks",
+    "yaml": "networks",
     "pandas": "notebooks",
 }
 """Module -> the extra that installs it (pyproject.toml); a module of several extras stands with the smallest of them."""

@@ -1,4 +1,4 @@
-"""Networks in files (JSON node-link, GraphML) and by topohub name; files are written whole or not at all."""
+"""Networks in files (JSON node-link, GraphML; REPETITA's and containerlab's are read) and by topohub name; files are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ FORMATS = (".json", ".graphml")
 
 
 def read_network_file(path: str | Path) -> Network:
-    """The network of a JSON or GraphML file (told apart by content); TopologyError naming file, entry and mend."""
+    """The network of a JSON, GraphML or REPETITA file (told apart by content) or of containerlab's (by its ending); TopologyError
+    naming file, entry and mend."""
     path = Path(path)
     name = path.stem or "network"
     try:
@@ -26,6 +27,14 @@ def read_network_file(path: str | Path) -> Network:
             from topologies.files.graphml import read_graphml
 
             return read_graphml(text, name, strict=True)
+        if path.suffix.lower() in (".yml", ".yaml"):
+            from topologies.files.containerlab import read_containerlab
+
+            return read_containerlab(text, name.removesuffix(".clab"))
+        if text.startswith("NODES"):
+            from topologies.files.repetita import read_repetita
+
+            return read_repetita(text, name)
         return read_document(text, name)
     except TopologyError as error:
         raise TopologyError(f"{shortened(path)}: {error}") from error
