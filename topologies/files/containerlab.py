@@ -19,7 +19,7 @@ def read_containerlab(text: str, name: str) -> Network:
 
     Raises TopologyError naming the entry; ModuleNotFoundError where PyYAML (the extra ``networks``) is not installed.
     """
-    import yaml
+    import yaml  # type: ignore[import-untyped,unused-ignore]
 
     try:
         document = yaml.safe_load(text)
