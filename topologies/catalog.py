@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from topologies.direct_networks import dragonfly, hyperx
 from topologies.errors import TopologyError
 from topologies.fat_tree import clos, fat_tree
 from topologies.files.formats import is_there, read_network_file, read_topohub, shortened
@@ -323,6 +324,29 @@ _ENTRIES = (
         parameters=(_parameter("k", "whole", "4", "ports down"), _parameter("n", "whole", "3", "levels of switches")),
         positional=2,
         build=fat_tree,
+    ),
+    CatalogueEntry(
+        name="dragonfly",
+        pattern="dragonfly:a,h,p",
+        description="Largest Dragonfly: a h + 1 groups of a switches s<group>_<place>, h cables to other groups and p hosts each",
+        parameters=(
+            _parameter("a", "whole", "4", "switches of a group"),
+            _parameter("h", "whole", "2", "cables of a switch to other groups"),
+            _parameter("p", "whole", "2", "hosts of a switch"),
+        ),
+        positional=3,
+        build=dragonfly,
+    ),
+    CatalogueEntry(
+        name="hyperx",
+        pattern="hyperx:4x4,1",
+        description="HyperX: grid of switches s<x>_<y> with a cable between any two that differ in one coordinate, p hosts each",
+        parameters=(
+            _parameter("shape", "shape", "4x4", "switches in each dimension"),
+            _parameter("p", "whole", "1", "hosts of a switch"),
+        ),
+        positional=2,
+        build=hyperx,
     ),
     CatalogueEntry(
         name="clos",

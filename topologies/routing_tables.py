@@ -15,6 +15,16 @@ from topologies.errors import NoPathError, TopologyError
 from topologies.fat_tree import switch_name, with_digit
 from topologies.network import LinkId, Network
 from topologies.registry import Registry, function_check
+from topologies.routing_relations import (
+    RoutingRelation,
+    dateline,
+    distance_classes,
+    minimal_adaptive,
+    odd_even,
+    ugal,
+    up_down,
+    valiant,
+)
 from topologies.torus import grid_name
 
 Path = tuple[LinkId, ...]
@@ -294,14 +304,23 @@ def _lowest_keys(network: Network) -> dict[tuple[str, str], LinkId]:
 
 
 def _of_pair_function(network: Network, method: str, build: Builder) -> StaticRouting:
-    """What a builder gives, as a StaticRouting: plug-ins may give a plain function of source and destination."""
+    """What a builder gives, as a StaticRouting: plug-ins may give a plain function of source and destination, or a relation."""
     found = build(network)
     if isinstance(found, StaticRouting):
         return found
+    if isinstance(found, RoutingRelation):
+        return StaticRouting(method=method, network=network, find=found.path)
     return StaticRouting(method=method, network=network, find=found)
 
 
-Builder = Callable[[Network], StaticRouting | Callable[[str, str], Path]]
+def find_relation(network: Network, method: str) -> RoutingRelation | None:
+    """The relation that this method is on the network; None where it has one path a pair. TopologyError where it does not fit."""
+    build = STATIC_ROUTINGS.find(method)
+    found = None if build is None else build(network)
+    return found if isinstance(found, RoutingRelation) else None
+
+
+Builder = Callable[[Network], StaticRouting | RoutingRelation | Callable[[str, str], Path]]
 STATIC_ROUTINGS: Registry[Builder] = Registry(
     "testbed.interconnect_routings", "static routing", function_check("a network")
 )
@@ -310,3 +329,13 @@ STATIC_ROUTINGS.register("table", table_routing)
 STATIC_ROUTINGS.register("dimension-order", dimension_order_routing)
 STATIC_ROUTINGS.register("d-mod-k", d_mod_k_routing)
 STATIC_ROUTINGS.register("shortest-path", shortest_path_routing)
+for _name, _relation in (
+    ("minimal-adaptive", minimal_adaptive),
+    ("up-down", up_down),
+    ("odd-even", odd_even),
+    ("dateline", dateline),
+    ("distance-classes", distance_classes),
+    ("valiant", valiant),
+    ("ugal", ugal),
+):
+    STATIC_ROUTINGS.register(_name, _relation)

@@ -17,6 +17,8 @@ from testbed.faults.fault import Fault
 from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NetworkModel, zero_load_ticks
 from testbed.interconnect.parameters import MAX_S, PS_PER_TICK, SimulationParameters, ticks
+from testbed.interconnect.relation_tables import FIRST, NO_DETOUR, UNDECIDED, VALIANT
+from testbed.interconnect.static_paths import NONE
 
 
 class NacSettings(NamedTuple):
@@ -50,6 +52,10 @@ class EngineOptions(NamedTuple):
     """The run is over: what has not arrived is undelivered."""
     watchdog: int
     """So long without a packet having moved is no progress."""
+    timeout: int
+    """So long a head waits before it is taken for deadlocked; 0: nothing recovers."""
+    bubble: bool
+    """Who enters a ring leaves a slot free."""
     hop_cap: int
     """Links after which a packet counts as a livelock."""
     nac: NacSettings
@@ -96,7 +102,10 @@ class Messages(NamedTuple):
     ticks: NDArray[np.int64]
     """From its head to its tail."""
     variant: NDArray[np.uint8]
-    """Which of the routing tables it follows: which way round where both are as long."""
+    """Which of the routing tables it follows: which way round where both are as long; under a relation: which part of its way
+    it is on (``relation_tables``)."""
+    first: NDArray[np.int32]
+    """The router that its detour leads over; NONE: no detour."""
 
 
 class CableEvents(NamedTuple):
@@ -161,6 +170,8 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
         credit_delay=ticks(parameters.hop.credit_delay_s),
         end=last + ticks(parameters.drain_s),
         watchdog=ticks(parameters.watchdog_s),
+        timeout=ticks(parameters.timeout_s) if parameters.deadlock == "disha" else 0,
+        bubble=parameters.deadlock == "bubble",
         hop_cap=parameters.ft_drb.hop_cap_diameters * max(model.paths.diameter, 1),
         nac=NacSettings(
             enabled=parameters.deadlock == "nac",
@@ -222,12 +233,17 @@ def _messages(model: NetworkModel, parameters: SimulationParameters, injections:
     drawn = np.zeros(count, dtype=np.uint8)
     if variants > 1:
         drawn = np.random.default_rng([parameters.seed, 7]).integers(variants, size=count).astype(np.uint8)
+    first = np.full(count, NONE, dtype=np.int32)
+    if model.relation.detour != NO_DETOUR:
+        first = np.random.default_rng([parameters.seed, 8]).integers(model.layout.routers, size=count).astype(np.int32)
+        drawn[:] = FIRST if model.relation.detour == VALIANT else UNDECIDED
     return Messages(
         born=(injections.time_ps // PS_PER_TICK).astype(np.int64),
         source=injections.source,
         destination=injections.destination,
         ticks=lengths,
         variant=drawn,
+        first=first,
     )
 
 

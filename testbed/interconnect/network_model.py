@@ -13,7 +13,7 @@ lanes together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,14 @@ from numpy.typing import NDArray
 
 from testbed.errors import InputError
 from testbed.interconnect.parameters import MAX_CYCLE, SimulationParameters, ticks
+from testbed.interconnect.relation_tables import (
+    Cable,
+    RelationTables,
+    build_relation_tables,
+    no_relation,
+    relation_of,
+)
+from testbed.interconnect.ring_entries import axes, check_rings
 from testbed.interconnect.static_paths import NONE, Paths, build_paths, grid_table, is_grid
 from testbed.interconnect.virtual_channels import dateline_classes
 from topologies import Network, TopologyError
@@ -176,6 +184,11 @@ class NetworkModel:
     routers: RouterTable
     routes: RouteTable
     paths: Paths
+    relation: RelationTables
+    axes: Numbers
+    """By link: the ring that it is in, for bubble flow control."""
+    dead: frozenset[Cable]
+    """Cables that were left out when the relation was made."""
     network: Network
     largest_side: int
     """Of a torus, mesh or ring; else the diameter."""
@@ -187,14 +200,20 @@ class NetworkModel:
         return int(self.links.cable.max()) + 1
 
 
-def build_model(network: Network, parameters: SimulationParameters) -> NetworkModel:
-    """Numbers and tables for a network. O(routers^2) memory.
+def build_model(
+    network: Network, parameters: SimulationParameters, dead: Collection[Cable] = frozenset()
+) -> NetworkModel:
+    """Numbers and tables for a network. O(routers^2) memory. ``dead``: cables that an adaptive routing is to do without.
 
     Raises InputError where the routing does not fit the network (no dimension order), virtual channels have no dateline
     on it, a host hangs on several switches, or it is too large for the engines' keys.
     """
-    _check_routing(network, parameters)
-    if parameters.routing in ("ft-drb", "dor", "d-mod-k"):
+    relation = relation_of(network, parameters, dead)
+    if relation is None:
+        _check_routing(network, parameters)
+    check_rings(network, parameters)
+    data_lanes = relation.all_lanes if relation is not None and relation.all_lanes > 1 else parameters.channels
+    if relation is not None or parameters.routing in ("ft-drb", "dor", "d-mod-k"):
         paths = build_paths(network)
     else:
         paths = _build_searched(network, parameters.routing)
@@ -209,8 +228,8 @@ def build_model(network: Network, parameters: SimulationParameters) -> NetworkMo
         links=len(network.links),
         routers=paths.routers,
         hosts=len(network.hosts),
-        lanes=parameters.channels + (parameters.routing == "ft-drb"),
-        data_lanes=parameters.channels,
+        lanes=data_lanes + (parameters.routing == "ft-drb" or parameters.deadlock == "disha"),
+        data_lanes=data_lanes,
         output_buffers=parameters.hop.output_buffers,
     )
     if layout.queues >= MAX_QUEUES:
@@ -218,6 +237,8 @@ def build_model(network: Network, parameters: SimulationParameters) -> NetworkMo
             f"{network.name}: {layout.queues} buffers; the simulator's keys hold {MAX_QUEUES}: take a smaller network"
         )
     routes, target = _routes(network, parameters, paths)
+    if relation is not None:
+        target = np.asarray(paths.host_router, dtype=np.int32)
     links, hosts = _links_and_hosts(network, layout, paths, target)
     queue_router, rank, seen = _places(layout, links)
     return NetworkModel(
@@ -230,6 +251,11 @@ def build_model(network: Network, parameters: SimulationParameters) -> NetworkMo
         routers=_routers(layout, links, paths),
         routes=routes,
         paths=paths,
+        relation=no_relation()
+        if relation is None
+        else build_relation_tables(network, relation, spread_lanes=relation.all_lanes < data_lanes),
+        axes=axes(network),
+        dead=frozenset(dead),
         network=network,
         largest_side=max(sides),
         is_ring=len(sides) == 1,
@@ -341,7 +367,7 @@ def _queues(
     lane[:buffers] = np.arange(buffers) % lanes
     lane[buffers + 1 : layout.notice_queue : 2] = ack_lane
     lane[layout.notice_queue : layout.avoidance_queue] = ack_lane
-    slots[:buffers] = np.where(lane[:buffers] < layout.data_lanes, parameters.slots, parameters.ack_slots)
+    slots[:buffers] = np.where(lane[:buffers] < layout.data_lanes, parameters.slots, parameters.last_lane_slots)
     slots[: layout.links * lanes][np.repeat(links.end < 0, lanes)] = 0
     readers = [
         np.repeat(np.arange(layout.channels), lanes),

@@ -23,7 +23,7 @@ FLIT_BYTES = 64
 """Packets are serialized in whole flits of so many bytes."""
 
 ROUTINGS = ("dor", "d-mod-k", "table", "shortest-path", "ft-drb")
-DEADLOCKS = ("none", "nac", "virtual-channels")
+DEADLOCKS = ("none", "nac", "virtual-channels", "bubble", "disha")
 ARBITRATIONS = ("round-robin", "fifo")
 ENGINES = ("compiled", "reference")
 
@@ -193,7 +193,8 @@ class SimulationParameters:
 
     ``model``: a name of HOP_MODELS. ``buffer_bytes``: of every virtual channel of every input (and output, where the model
     has them), and of the separate buffers for FT-DRB's ACKs; a packet takes a slot of ``packet_bytes``.
-    ``virtual_channels``: 1 unless ``deadlock`` is "virtual-channels" (dateline, 2 or more). ``watchdog_s``: so long without
+    ``virtual_channels``: 1 unless ``deadlock`` is "virtual-channels" (dateline, 2 or more). ``timeout_s``: so long the first packet of an
+    input waits before it is taken for deadlocked ("disha"). ``watchdog_s``: so long without
     a packet having moved counts as no progress. ``drain_s``: so long after the last message packets may still arrive; what
     has not arrived then is undelivered. Raises InputError for values that make no simulation.
     """
@@ -206,6 +207,7 @@ class SimulationParameters:
     packet_bytes: int = 2048
     buffer_bytes: int = 4096
     arbitration: str = "round-robin"
+    timeout_s: float = 1e-4
     watchdog_s: float = 0.01
     drain_s: float = 1.0
     seed: int = 1
@@ -225,7 +227,7 @@ class SimulationParameters:
             raise InputError(f"simulation: routing {self.routing!r}; give one of {', '.join(known)}")
         self._check_sizes()
         self._check_channels()
-        for name in ("watchdog_s", "drain_s"):
+        for name in ("watchdog_s", "drain_s", "timeout_s"):
             if not 0 < getattr(self, name) <= MAX_S:
                 raise InputError(f"simulation: {name} {getattr(self, name)}; give seconds above 0, at most {MAX_S:g}")
 
@@ -273,6 +275,11 @@ class SimulationParameters:
     def slots(self) -> int:
         """Packets that a buffer holds."""
         return self.buffer_bytes // self.packet_bytes
+
+    @property
+    def last_lane_slots(self) -> int:
+        """Slots of the lane behind those for data: of ACKs, or one for the packet that recovers."""
+        return 1 if self.deadlock == "disha" else self.ack_slots
 
     @property
     def ack_slots(self) -> int:

@@ -61,6 +61,8 @@ class Outcome:
     nac_counters: Mapping[str, int]
     nac_timeline: NDArray[np.int64]
     """Rows (tick, place in NAC_EVENTS, router, input link)."""
+    recovered: int
+    """Packets that took the token of recovery ("disha")."""
     drb_counters: Mapping[str, int]
     trace: NDArray[np.int64]
     """Rows (tick, channel, packet) of the first grants."""

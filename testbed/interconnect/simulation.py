@@ -35,8 +35,9 @@ def simulate(
     """
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r}; give {' or '.join(ENGINES)}")
-    model = network if isinstance(network, NetworkModel) else build_model(network, parameters)
+    model = network if isinstance(network, NetworkModel) else build_model(network, parameters, dead_from_start(faults))
     _check_messages(model, injections, parameters)
+    _check_dead(model, parameters, faults)
     inputs = build_inputs(model, injections, parameters, check_faults(model.network, faults), recording or Recording())
     if engine == "reference":
         from testbed.interconnect.reference.reference_run import run_reference
@@ -52,6 +53,23 @@ def simulate(
         source=inputs.messages.source,
         destination=inputs.messages.destination,
     )
+
+
+def dead_from_start(faults: Sequence[Fault]) -> frozenset[frozenset[str]]:
+    """The cables that fail at 0 and stay dead: an adaptive routing's tables do without them."""
+    return frozenset(frozenset(fault.ends) for fault in faults if fault.start_s <= 0 and fault.stop_s >= MAX_S)
+
+
+def _check_dead(model: NetworkModel, parameters: SimulationParameters, faults: Sequence[Fault]) -> None:
+    if not model.relation.all_lanes:
+        return
+    dead = dead_from_start(faults)
+    if len(dead) < len(faults):
+        raise InputError(
+            f"--routing {parameters.routing}: its tables know failures from 0 to the end only; give @0, or use ft-drb"
+        )
+    if dead != model.dead:
+        raise InputError("a model made for other dead cables than those of the run; build it with the same")
 
 
 def _check_messages(model: NetworkModel, injections: Injections, parameters: SimulationParameters) -> None:

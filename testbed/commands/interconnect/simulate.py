@@ -65,8 +65,16 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--injection", default="poisson", choices=("poisson", "periodic", "burst"), help="when messages are made")
     add("--burst", type=numbers.count, default=1, metavar="N", help="messages a burst (with --injection burst)")
     add("--in-phase", action="store_true", help="all senders at the same moments (periodic and burst)")
-    add("--routing", help="dor, d-mod-k, table, shortest-path, ft-drb or a plug-in's (default: the network's own)")
-    add("--deadlock", default="none", choices=("none", "nac", "virtual-channels"), help="how deadlocks are avoided")
+    add(
+        "--routing",
+        help="dor, d-mod-k, table, shortest-path, ft-drb, up-down, odd-even, minimal-adaptive, dateline, distance-classes, valiant, ugal or a plug-in's (default: the network's own)",
+    )
+    add(
+        "--deadlock",
+        default="none",
+        choices=("none", "nac", "virtual-channels", "bubble", "disha"),
+        help="how deadlocks are avoided, or recovered from",
+    )
     add(
         "--virtual-channels",
         type=numbers.virtual_channels,

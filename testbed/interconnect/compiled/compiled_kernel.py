@@ -10,12 +10,23 @@ from functools import cache
 from itertools import chain
 
 from testbed.compile import compiled_entry
-from testbed.interconnect.compiled import engine_steps, ft_drb_hooks, kernel_events, kernel_loop
+from testbed.interconnect.compiled import engine_steps, ft_drb_hooks, kernel_events, kernel_loop, relation_steps
 from testbed.interconnect.compiled.nac import detection, identification, recovery, throttle
 from testbed.interconnect.ft_drb import escape_steps, source_steps
 
-IN_CALLERS = (kernel_events, throttle, detection, identification, engine_steps, kernel_loop)
-CALLED = (escape_steps, source_steps, ft_drb_hooks, throttle, detection, recovery, identification, kernel_loop)
+IN_CALLERS = (kernel_events, relation_steps, throttle, detection, identification, engine_steps, kernel_loop)
+CALLED = (
+    relation_steps,
+    engine_steps,
+    escape_steps,
+    source_steps,
+    ft_drb_hooks,
+    throttle,
+    detection,
+    recovery,
+    identification,
+    kernel_loop,
+)
 
 
 @cache

@@ -69,6 +69,7 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
         carried=np.asarray(state.channels["carried"][: inputs.model.layout.links]),
         nac_counters={name: int(state.counters[name][0]) for name in state.counters.dtype.names} if nac else {},
         nac_timeline=np.asarray(state.log[: run["logged"]]) if nac else np.zeros((0, 4), np.int64),
+        recovered=int(state.counters["moved"][0]) if inputs.options.timeout else 0,
         drb_counters={} if sources is None else dict(count_events(sources)),
         trace=np.asarray(state.trace[: run["traced"]]),
         escapes=packets["escapes"].copy(),

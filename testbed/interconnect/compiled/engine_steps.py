@@ -15,8 +15,12 @@ from testbed.interconnect.compiled.kernel_state import (
     DATA,
     DELIVERY,
     NEVER,
+    NO_PROGRESS,
+    TIMEOUT,
 )
 from testbed.interconnect.compiled.nac.throttle import may_request, use_reserved_slot, watch_if_full
+from testbed.interconnect.compiled.relation_steps import lacks_bubble, route_by_relation
+from testbed.interconnect.relation_tables import RECOVERY as RECOVERY_LANE
 from testbed.interconnect.static_paths import NONE
 
 AVOIDANCE_GRADE, DATA_GRADE = 1 << 57, 1 << 58
@@ -34,9 +38,12 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
     elif net.output_buffers and net.links * net.lanes <= queue < net.source_queue:
         channel = queue // net.lanes - net.links
     else:
-        link = net.next_link[s.packets[packet].variant, router, net.host[s.packets[packet].destination].target]
-        if link < 0:
-            link = net.host[s.packets[packet].destination].downlink
+        if net.adaptive:
+            link = route_by_relation(net, s, queue, packet, router, now)
+        else:
+            link = net.next_link[s.packets[packet].variant, router, net.host[s.packets[packet].destination].target]
+            if link < 0:
+                link = net.host[s.packets[packet].destination].downlink
         channel = net.link[link].entry
     s.queues[queue].want = channel
     s.queues[queue].since = now
@@ -50,6 +57,10 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
     wake_for_slots(net, o, s, channel, now)
     if o.nac.enabled and channel >= net.links:
         wake_for_slots(net, o, s, channel - net.links, now)
+    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and s.queues[queue].lane < net.data_lanes:
+        push(s, now + o.timeout, TIMEOUT, queue)
+    if o.bubble:
+        wake_for_bubble(net, s, channel, now)
 
 
 def wake_for_slots(net: Any, o: Any, s: Any, channel: int, now: int) -> None:
@@ -69,6 +80,14 @@ def wake_for_slots(net: Any, o: Any, s: Any, channel: int, now: int) -> None:
                 place = slot_after(s, behind, place)
 
 
+def wake_for_bubble(net: Any, s: Any, channel: int, now: int) -> None:
+    """Let the channel be arbitrated when any slot behind it is known to be free."""
+    first = s.queues[channel * net.lanes].slot_first
+    for place in range(first, first + s.queues[channel * net.lanes].slots):
+        if now < s.release[place] < NEVER:
+            wake(s, channel, s.release[place])
+
+
 def withdraw_request(net: Any, s: Any, queue: int) -> None:
     """The head of the queue asks no more."""
     channel = s.queues[queue].want
@@ -82,7 +101,7 @@ def withdraw_request(net: Any, s: Any, queue: int) -> None:
     s.queues[queue].want = NONE
 
 
-def open_lane(net: Any, s: Any, hook: Any, channel: int, queue: int, now: int) -> int:
+def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now: int) -> int:
     """The first lane behind the channel that the queue's head may use and that has room; NONE: there is none."""
     packet = s.queues[queue].head
     low, high = 0, net.data_lanes
@@ -91,6 +110,10 @@ def open_lane(net: Any, s: Any, hook: Any, channel: int, queue: int, now: int) -
     elif channel < net.links and net.output_buffers and s.queues[queue].router >= 0:
         low = s.queues[queue].lane
         high = low + 1
+    elif net.adaptive:
+        if s.queues[queue].router >= 0 and s.queues[queue].lane_wanted >= 0:
+            low = s.queues[queue].lane_wanted
+            high = low + 1
     elif net.classes == 2 and s.queues[queue].router >= 0:
         link = channel if channel < net.links else channel - net.links
         if net.link[link].end >= 0:
@@ -108,6 +131,8 @@ def open_lane(net: Any, s: Any, hook: Any, channel: int, queue: int, now: int) -
         if slots == 0:
             return int(lane)
         if s.release[s.queues[behind].fill_at] <= now:
+            if o.bubble and lacks_bubble(net, s, channel, queue, behind, now):
+                continue
             return int(lane)
     return NONE
 
@@ -128,7 +153,7 @@ def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> No
             continue
         if o.nac.enabled and not may_request(net, o, s, channel, queue, now):
             continue
-        lane = open_lane(net, s, hook, channel, queue, now)
+        lane = open_lane(net, o, s, hook, channel, queue, now)
         if lane < 0:
             continue
         if o.fifo:
@@ -192,6 +217,8 @@ def send_over(net: Any, o: Any, s: Any, hook: Any, channel: int, packet: int, la
                 if s.packets[packet].hops == o.hop_cap:
                     s.run[0].livelocked += 1
         if net.link[channel].host >= 0:
+            if s.run[0].token == packet:
+                s.run[0].token = NONE
             if hook is None:
                 s.packets[packet].delivered = s.packets[packet].tail
                 s.run[0].deliveries += 1
@@ -202,6 +229,29 @@ def send_over(net: Any, o: Any, s: Any, hook: Any, channel: int, packet: int, la
     append(s, behind, packet)
     take_slot(s, behind)
     push(s, head, ARRIVAL, behind)
+
+
+def recover(net: Any, o: Any, s: Any, queue: int, messages: int, now: int) -> int:
+    """A head has waited so long that it may be deadlocked (Disha): it takes the token, where that is free, and goes by the lane of
+    recovery. The queue, where its head is to ask anew, else NONE. Where nothing has moved for long the run stops.
+    """
+    if s.run[0].next_message == messages and now - s.run[0].last_move > o.watchdog:
+        s.run[0].status = NO_PROGRESS
+        return NONE
+    channel = s.queues[queue].want
+    if channel < 0 or now - s.queues[queue].since < o.timeout or s.run[0].token == s.queues[queue].head:
+        return NONE
+    link = channel if channel < net.links else channel - net.links
+    if net.link[link].end < 0:
+        return NONE
+    if s.run[0].token >= 0:
+        push(s, now + o.timeout, TIMEOUT, queue)
+        return NONE
+    s.run[0].token = s.queues[queue].head
+    s.packets[s.queues[queue].head].variant = RECOVERY_LANE
+    s.counters[0].moved += 1
+    withdraw_request(net, s, queue)
+    return queue
 
 
 def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int) -> None:
@@ -219,5 +269,16 @@ def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int) -> None:
         wake(s, feeder, free)
 
 
-INLINE = (wake_for_slots, withdraw_request, open_lane, free_slot, send_over, request_channel, grant, arbitrate)
+INLINE = (
+    wake_for_slots,
+    wake_for_bubble,
+    withdraw_request,
+    open_lane,
+    free_slot,
+    send_over,
+    request_channel,
+    grant,
+    arbitrate,
+)
+STEPS = (recover,)
 """For the compiled engine to put into their callers, since the tables cost much to hand over."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.engine_steps import arbitrate, request_channel, withdraw_request
+from testbed.interconnect.compiled.engine_steps import arbitrate, recover, request_channel, withdraw_request
 from testbed.interconnect.compiled.ft_drb_hooks import (
     choose_path,
     deliver,
@@ -33,6 +33,7 @@ from testbed.interconnect.compiled.kernel_state import (
     OUT_OF_TIME,
     RECOVERY,
     RUNNING,
+    TIMEOUT,
     WAKE,
 )
 from testbed.interconnect.compiled.nac.detection import detect_blocked_inputs, retry_identification
@@ -79,6 +80,8 @@ def run_events(net: Any, o: Any, s: Any, hook: Any, born: Any, cables: Any) -> N
             router = net.link[number if number < net.links else number - net.links].start
             if s.channels[number].woken == now:
                 s.channels[number].woken = -1
+        elif kind == TIMEOUT:
+            queue = recover(net, o, s, number, messages, now)
         elif kind > NOTICE:
             router = avoid_deadlock(net, o, s, hook, messages, kind, number, now)
         elif kind == CABLE_EVENT:

@@ -27,7 +27,7 @@ ID_MASK = (1 << ID_BITS) - 1
 NO_EVENT = (1 << 63) - 1
 """A key behind those of all events."""
 
-CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, DETECTION, IDENTIFICATION, RECOVERY, RETRY = range(10)
+CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, DETECTION, IDENTIFICATION, RECOVERY, RETRY, TIMEOUT = range(11)
 """Kinds of events; at one tick they happen in this order, and of one kind by number."""
 
 DATA, LATENCY_ACK, FAILURE_ACK, LINK_UP_ACK = range(4)
@@ -67,6 +67,7 @@ RUN = np.dtype(
         ("digest", "i8"),  # of all grants, in order
         ("logged", "i8"),  # rows of NAC's timeline
         ("traced", "i8"),  # rows of the trace of grants
+        ("token", "i8"),  # the packet that recovers; NONE: none
     ]
 )
 """Where the run stands, and its sums."""
@@ -134,6 +135,7 @@ QUEUE = np.dtype(
         ("reader", "i4"),  # of a buffer it has the number of the channel that fills it
         ("rank", "i4"),
         ("lane", "i4"),
+        ("lane_wanted", "i4"),  # behind the channel that the head asks for, under a relation; NONE: any
     ]
 )
 """A linked list of packets; one line of the processor's cache."""
@@ -215,6 +217,14 @@ class Tables(NamedTuple):
     hosts_of: Any
     next_link: Any
     lane_class: Any
+    adaptive: bool
+    base_lanes: int
+    detour: int
+    choices: Any
+    hops: Any
+    row: Any
+    start_row: Any
+    axis: Any
 
 
 class State(NamedTuple):
@@ -300,6 +310,14 @@ def build_tables(model: NetworkModel) -> Tables:
         hosts_of=routers.hosts,
         next_link=model.routes.next_link,
         lane_class=model.routes.lane_class,
+        adaptive=model.relation.all_lanes > 0,
+        base_lanes=model.relation.lanes,
+        detour=model.relation.detour,
+        choices=model.relation.choices,
+        hops=model.relation.hops,
+        row=model.relation.row,
+        start_row=model.relation.start_row,
+        axis=model.axes,
     )
 
 
@@ -309,7 +327,7 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int) -> State:
     layout, channels = model.layout, model.channels
     messages = len(inputs.messages.born)
     signals = SIGNALS if nac else 1
-    run = records(RUN, 1, free_acks=ack_pool)
+    run = records(RUN, 1, free_acks=ack_pool, token=NONE)
     log = inputs.recording.nac_events if nac else 0
     notified = (layout.links, layout.hosts) if drb is not None and drb.link_up_by_router else (1, 1)
     return State(
@@ -356,6 +374,6 @@ def _queues(model: NetworkModel) -> Any:
     table, count = model.queues, model.layout.queues
     first = table.slot_first[:-1]
     return records(
-        QUEUE, count, head=NONE, tail=NONE, want=NONE, slots=table.slots, slot_first=first, fill_at=first,
-        leave_at=first, router=table.router, reader=table.reader, rank=table.rank, lane=table.lane,
+        QUEUE, count, head=NONE, tail=NONE, want=NONE, lane_wanted=NONE, slots=table.slots, slot_first=first,
+        fill_at=first, leave_at=first, router=table.router, reader=table.reader, rank=table.rank, lane=table.lane,
     )  # fmt: skip

@@ -22,8 +22,8 @@ class ReferenceEngine:
         self.layout, self.links, self.hosts = inputs.model.layout, inputs.model.links, inputs.model.hosts
         queues, columns = inputs.model.queues, (column.tolist() for column in inputs.messages)
         self.messages = [
-            Packet(number, source, destination, ticks, born, variant=variant)
-            for number, (born, source, destination, ticks, variant) in enumerate(zip(*columns, strict=True))
+            Packet(number, source, destination, ticks, born, variant=variant, middles=(first, NONE))
+            for number, (born, source, destination, ticks, variant, first) in enumerate(zip(*columns, strict=True))
         ]
         numbers = zip(queues.slots, queues.router, queues.rank, queues.lane, queues.reader, strict=True)
         self.buffers = [
@@ -132,6 +132,7 @@ class ReferenceEngine:
         self.channels[buffer.wants].askers.append(buffer)
         if self.read_until[buffer.reader] > self.now:
             self.wake(buffer.wants, self.read_until[buffer.reader])
+        self.avoidance.asked(buffer)
 
     def withdraw(self, buffer: Buffer) -> None:
         """The buffer's head asks no more."""
@@ -151,6 +152,8 @@ class ReferenceEngine:
             return range(ports.data_lanes)
         if ports.output_buffers and channel < ports.links:
             return range(buffer.lane, buffer.lane + 1)
+        if (lanes := self.routing.lanes_for(buffer)) is not None:
+            return lanes
         link = self.link_of(channel)
         routes = self.model.routes
         if routes.classes == 2 and self.links.end[link] >= 0:
@@ -163,7 +166,7 @@ class ReferenceEngine:
         """The first buffer behind the channel with room for the head."""
         for lane in self.lanes_of(buffer):
             there = self.behind(buffer.wants, lane)
-            if there.slots == 0 or there.room(self.now) > 0:
+            if there.slots == 0 or (there.room(self.now) > 0 and self.avoidance.may_enter(buffer, there)):
                 return there
         return None
 
@@ -229,6 +232,7 @@ class ReferenceEngine:
                     self.packet_hops += 1
                     self.livelocked += packet.hops == self.options.hop_cap
             if self.links.host[channel.number] >= 0:
+                self.avoidance.left(packet)
                 self.routing.reach_host(packet, there)
                 return
         there.fill(packet)
@@ -272,6 +276,10 @@ class Routing:
         link = int(self.engine.model.routes.next_link[packet.variant, router, self.target(packet)])
         return link if link >= 0 else int(self.engine.hosts.downlink[packet.destination])
 
+    def lanes_for(self, buffer: Buffer) -> range | None:
+        """The lanes behind its channel that the buffer's head may use; None: those of its class."""
+        return None
+
     def channel_for(self, buffer: Buffer) -> int:
         """The channel that the head of a router's buffer is to take."""
         own = self.engine.own_link(buffer)
@@ -298,6 +306,16 @@ class Avoidance:
     def may_request(self, buffer: Buffer) -> bool:
         """Whether the buffer's head may ask for its channel now."""
         return True
+
+    def may_enter(self, buffer: Buffer, there: Buffer) -> bool:
+        """Whether the buffer's head may take a slot there, where there is one."""
+        return True
+
+    def asked(self, buffer: Buffer) -> None:
+        """The buffer's head asks for its channel."""
+
+    def left(self, packet: Packet) -> None:
+        """A packet is on its way into its host."""
 
     def granted(self, channel: int, buffer: Buffer) -> None:
         """The buffer's head has got the channel."""

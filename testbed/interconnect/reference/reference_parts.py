@@ -29,6 +29,7 @@ class EventKind(IntEnum):
     IDENTIFICATION = 7
     RECOVERY = 8
     RETRY = 9
+    TIMEOUT = 10
 
 
 class PacketKind(Enum):

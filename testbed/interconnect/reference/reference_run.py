@@ -8,6 +8,7 @@ from testbed.interconnect.engine_inputs import EngineInputs
 from testbed.interconnect.reference.ft_drb_routing import FtDrbRouting
 from testbed.interconnect.reference.nac import Nac
 from testbed.interconnect.reference.reference_engine import ReferenceEngine
+from testbed.interconnect.reference.relation_routing import Bubble, Disha, RelationRouting
 from testbed.interconnect.results import Outcome, Stuck
 from testbed.interconnect.static_paths import NONE
 
@@ -17,8 +18,11 @@ def run_reference(inputs: EngineInputs) -> Outcome:
     engine = ReferenceEngine(inputs)
     nac = Nac(engine, inputs.recording.nac_events) if inputs.options.nac.enabled else None
     drb = FtDrbRouting(engine, inputs.drb) if inputs.drb is not None else None
-    engine.avoidance = nac or engine.avoidance
-    engine.routing = drb or engine.routing
+    disha = Disha(engine, inputs.options.timeout) if inputs.options.timeout else None
+    bubble = Bubble(engine) if inputs.options.bubble else None
+    relation = RelationRouting(engine) if inputs.model.relation.all_lanes else None
+    engine.avoidance = nac or disha or bubble or engine.avoidance
+    engine.routing = drb or relation or engine.routing
     engine.run()
     messages = engine.messages
     return Outcome(
@@ -38,6 +42,7 @@ def run_reference(inputs: EngineInputs) -> Outcome:
         carried=np.array([c.carried for c in engine.channels[: engine.layout.links]], dtype=np.int64),
         nac_counters={} if nac is None else nac.counters,
         nac_timeline=np.array([] if nac is None else nac.timeline, dtype=np.int64).reshape(-1, 4),
+        recovered=0 if disha is None else disha.recovered,
         drb_counters={} if drb is None else dict(drb.counters),
         escapes=np.array([m.escapes for m in messages], dtype=np.int32),
         diverted=np.array([m.sent_by != (NONE, NONE) for m in messages], dtype=bool),

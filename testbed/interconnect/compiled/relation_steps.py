@@ -1,0 +1,125 @@
+"""Adaptive routing by a relation (``relation_tables.py``): the router takes the choice with most room behind it.
+
+Also bubble flow control, which asks for two free slots where a packet enters a ring, and what a packet in recovery does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.interconnect.relation_tables import (
+    ANY_LANE,
+    FINAL,
+    FIRST,
+    LANE_BITS,
+    NO_DETOUR,
+    RECOVERY,
+    UNDECIDED,
+)
+from testbed.interconnect.static_paths import NONE
+
+
+def free_slots(s: Any, queue: int, now: int) -> int:
+    """Slots of a queue that are free where it is filled from."""
+    free = 0
+    first = s.queues[queue].slot_first
+    for place in range(first, first + s.queues[queue].slots):
+        if s.release[place] <= now:
+            free += 1
+    return free
+
+
+def room_towards(net: Any, s: Any, code: int, shift: int, now: int) -> int:
+    """Free slots behind a choice: of the output buffer, where there is one, and of the input after the link."""
+    link, lane = code >> LANE_BITS, code & ANY_LANE
+    low, high = (0, net.data_lanes) if lane == ANY_LANE else (lane + shift, lane + shift + 1)
+    room = 0
+    for own in range(low, high):
+        room += free_slots(s, link * net.lanes + own, now)
+        if net.output_buffers:
+            room += free_slots(s, (net.links + link) * net.lanes + own, now)
+    return room
+
+
+def best_choice(net: Any, s: Any, row: int, target: int, shift: int, number: int, now: int) -> tuple[int, int]:
+    """(the choice with most room, how much): of equals the first from one on that differs by packet."""
+    most, best = NONE, NONE
+    count = 0
+    while count < net.choices.shape[2] and net.choices[row, target, count] >= 0:
+        count += 1
+    for k in range(count):
+        code = net.choices[row, target, (k + number) % count]
+        room = room_towards(net, s, code, shift, now)
+        if room > most:
+            most, best = room, code
+    return int(best), int(most)
+
+
+def row_of(net: Any, s: Any, queue: int, packet: int, router: int) -> int:
+    """What the packet has come over, as a row; behind the end of a detour it starts anew."""
+    link = queue - net.avoidance_queue if queue >= net.avoidance_queue else queue // net.lanes
+    lane = 0 if queue >= net.avoidance_queue else queue % net.lanes
+    if net.link[link].start < 0 or lane >= net.data_lanes:
+        return int(net.start_row[router])
+    if net.detour != NO_DETOUR and (lane < net.base_lanes) != (s.packets[packet].variant == FIRST):
+        return int(net.start_row[router])
+    return int(net.row[link * net.base_lanes + lane % net.base_lanes])
+
+
+def decide_detour(net: Any, s: Any, packet: int, router: int, target: int, now: int) -> None:
+    """UGAL-L at the source's router: straight where queue times hops is no more than over the router of the detour."""
+    middle, number = s.packets[packet].first, s.packets[packet].number
+    row = net.start_row[router]
+    s.packets[packet].variant = FINAL
+    if middle in (router, target) or router == target:
+        return
+    straight, room = best_choice(net, s, row, target, net.base_lanes, number, now)
+    _, other_room = best_choice(net, s, row, middle, 0, number, now)
+    slots = s.queues[(straight >> LANE_BITS) * net.lanes].slots * (2 if net.output_buffers else 1)
+    hops = net.hops[row, target]
+    detour_hops = net.hops[row, middle] + net.hops[net.start_row[middle], target]
+    if (slots - room) * hops > (slots - other_room) * detour_hops:
+        s.packets[packet].variant = FIRST
+
+
+def route_by_relation(net: Any, s: Any, queue: int, packet: int, router: int, now: int) -> int:
+    """The link that the head of a router's queue asks for; the lane behind it goes into ``lane_wanted`` (NONE: any)."""
+    goal = net.host[s.packets[packet].destination].target
+    s.queues[queue].lane_wanted = NONE
+    if queue >= net.avoidance_queue and s.packets[packet].second >= 0:
+        return int(s.packets[packet].second)
+    if s.packets[packet].variant == UNDECIDED:
+        decide_detour(net, s, packet, router, goal, now)
+    if s.packets[packet].variant == FIRST and s.packets[packet].first == router:
+        s.packets[packet].variant = FINAL
+    if goal == router and s.packets[packet].variant != FIRST:
+        return int(net.host[s.packets[packet].destination].downlink)
+    if s.packets[packet].variant == RECOVERY:
+        s.queues[queue].lane_wanted = net.data_lanes
+        return int(net.choices[net.start_row[router], goal, 0] >> LANE_BITS)
+    target, shift = goal, 0
+    if s.packets[packet].variant == FIRST:
+        target = s.packets[packet].first
+    elif net.detour != NO_DETOUR:
+        shift = net.base_lanes
+    row = row_of(net, s, queue, packet, router)
+    code, _ = best_choice(net, s, row, target, shift, s.packets[packet].number, now)
+    if code & ANY_LANE != ANY_LANE:
+        s.queues[queue].lane_wanted = (code & ANY_LANE) + shift
+    s.packets[packet].second = code >> LANE_BITS
+    return int(code >> LANE_BITS)
+
+
+def lacks_bubble(net: Any, s: Any, channel: int, queue: int, behind: int, now: int) -> bool:
+    """Whether the packet enters a ring (from a host, or another dimension or direction) and would take the last free slot there."""
+    link = channel if channel < net.links else channel - net.links
+    if s.queues[queue].router < 0 or net.link[link].end < 0 or queue >= net.links * net.lanes:
+        return False
+    if net.axis[queue // net.lanes] == net.axis[link]:
+        return False
+    return free_slots(s, behind, now) < 2
+
+
+INLINE = (free_slots,)
+STEPS = (room_towards, best_choice, row_of, decide_detour, route_by_relation, lacks_bubble)
+"""For the compiled engine to register."""
