@@ -1,4 +1,4 @@
-"""Judges a static routing of the interconnect: paths of links, the same from every node on, channel dependencies, delivery."""
+"""Judges a routing of the interconnect: paths of links, the same from every node on (or a relation), channel dependencies, delivery."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.model.verdict import Check
 from topologies import Network, load_network
 from topologies.errors import TopologyError
 from topologies.network import LinkId
-from topologies.routing_tables import Builder, static_routing
+from topologies.routing_tables import Builder, find_relation, static_routing
 
 NETWORKS = ("mesh:3x3", "torus:4x4", "ring:5", "fat-tree:2,3", "swiss-t1:allocation=1-1-1-1-1-1-1-1")
 _SIMULATORS_NAME = {"dimension-order": "dor"}
@@ -43,6 +43,7 @@ def static_routing_checks(name: str, build: Builder) -> list[Check]:
 
 
 def _checks_on(network: Network, where: str, name: str) -> list[Check]:
+    relation = find_relation(network, name)
     def paths() -> Paths:
         routing = static_routing(network, name)
         hosts = _senders_and_receivers(network)
@@ -50,10 +51,15 @@ def _checks_on(network: Network, where: str, name: str) -> list[Check]:
 
     return [
         finding(f"{where}: every path is one, from host to host over switches", lambda: _broken_path(network, paths())),
-        finding(f"{where}: the next link depends on node and destination alone", lambda: _forked(paths())),
+        finding(
+            f"{where}: the next link depends on node and destination alone",
+            lambda: _forked(paths()) if relation is None else None,
+        ),
         finding(
             f"{where}: every message is delivered, alone and against deadlocks",
-            lambda: _undelivered(network, name, paths()),
+            lambda: _undelivered(
+                network, name, paths(), dependency_cycle(paths()) if relation is None else relation.may_deadlock
+            ),
         ),
     ]
 
@@ -109,7 +115,7 @@ def dependency_cycle(paths: Paths) -> bool:
     return len(ready) < len(waiting)
 
 
-def _undelivered(network: Network, name: str, paths: Paths) -> str | None:
+def _undelivered(network: Network, name: str, paths: Paths, cyclic: bool) -> str | None:
     """Bursts of messages through the reference engine; where dependencies have a cycle, with NAC against deadlocks."""
     hosts = {host.id: i for i, host in enumerate(network.hosts)}
     pairs = list(paths) * 2
@@ -118,7 +124,7 @@ def _undelivered(network: Network, name: str, paths: Paths) -> str | None:
         source=np.array([hosts[a] for a, _ in pairs], dtype=np.int32),
         destination=np.array([hosts[b] for _, b in pairs], dtype=np.int32),
     )
-    options: dict[str, Any] = {"deadlock": "nac"} if dependency_cycle(paths) else {}
+    options: dict[str, Any] = {"deadlock": "nac"} if cyclic else {}
     parameters = SimulationParameters(model="thesis", routing=_SIMULATORS_NAME.get(name, name), **options)
     run = simulate(network, injections, parameters, engine="reference")
     if run.deadlocked:
