@@ -44,6 +44,7 @@ def static_routing_checks(name: str, build: Builder) -> list[Check]:
 
 def _checks_on(network: Network, where: str, name: str) -> list[Check]:
     relation = find_relation(network, name)
+
     def paths() -> Paths:
         routing = static_routing(network, name)
         hosts = _senders_and_receivers(network)
