@@ -49,9 +49,8 @@ def run(
     network: Network, injections: Injections, routing: str, deadlock: str, faults: Any = (), **more: Any
 ) -> Simulation:
     engine = more.pop("engine", "reference")
-    parameters = SimulationParameters(
-        **{"model": "thesis", "drain_s": 0.05, "watchdog_s": 0.002} | more, routing=routing, deadlock=deadlock
-    )
+    settings: dict[str, Any] = {"model": "thesis", "drain_s": 0.05, "watchdog_s": 0.002} | more
+    parameters = SimulationParameters(**settings, routing=routing, deadlock=deadlock)
     return simulate(network, injections, parameters, faults, engine=engine, recording=Recording(grants=50_000))
 
 
@@ -70,7 +69,7 @@ def test_both_engines_give_the_same_history_with_what_is_adaptive(seed: int) -> 
         "arbitration": chance.choice(["round-robin", "fifo"]),
         "timeout_s": 2e-5,
     }
-    runs = []
+    runs: list[Simulation | None] = []
     for engine in ("compiled", "reference"):
         try:
             runs.append(run(network, injections, routing, deadlock, faults, engine=engine, **more))
