@@ -22,7 +22,7 @@ demo:  ## set up, then a coded stream over capillary routes with links failing (
 # may leave one of the two without tests (pytest's exit code 5), not both. Programs that only some tests need are installed
 # where that is possible; where not, the set-up says so, and pytest lists the tests that are skipped for it.
 test:  ## set up, then all tests (ARGS='-k capillary' for some)
-	@vagrant/provision.sh --extras test,mpi --programs chromium,shellcheck,tshark
+	@vagrant/provision.sh --extras test,mpi,docs --programs chromium,shellcheck,tshark
 	@parallel=0; serial=0; \
 	$(PYTHON) -m pytest -r fEs -n $(WORKERS) --dist worksteal -m "not emulation" $(ARGS) || parallel=$$?; \
 	$(PYTHON) -m pytest -r fEs -m emulation $(ARGS) || serial=$$?; \

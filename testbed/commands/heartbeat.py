@@ -27,7 +27,7 @@ class _Watched:
     def __init__(self, stream: TextIO, heartbeat: Heartbeat) -> None:
         self._stream, self._heartbeat = stream, heartbeat
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:

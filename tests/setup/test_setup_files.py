@@ -311,7 +311,7 @@ def test_make_test_runs_both_halves_and_passes_where_neither_fails(
 ) -> None:
     code = make(machine, project, "test", "ARGS=-k capillary", PARALLEL_EXIT=str(parallel), SERIAL_EXIT=str(serial))
     assert (code == 0) is passed
-    assert machine.calls("provision") == ["provision --extras test,mpi --programs chromium,shellcheck,tshark"]
+    assert machine.calls("provision") == ["provision --extras test,mpi,docs --programs chromium,shellcheck,tshark"]
     first, second = machine.calls("python")  # the second half runs though the first has failed
     assert "-n 3" in first and "not emulation" in first and first.endswith("-k capillary")
     assert "-n" not in second.split() and "-m emulation" in second and second.endswith("-k capillary")
@@ -360,7 +360,7 @@ def test_ci_checks_style_before_it_tests_and_lets_no_test_be_skipped(machine: Ma
 
     assert run("nothing") == 0
     first, *rest = machine.calls("")
-    assert first == "provision --extras test,mpi,lint --programs chromium,shellcheck,tshark"
+    assert first == "provision --extras test,mpi,docs,lint --programs chromium,shellcheck,tshark"
     assert rest == ["make lint emulation= chromium=", "make test emulation=1 chromium=1"]
     assert run("test") != 0
     assert run("lint") != 0

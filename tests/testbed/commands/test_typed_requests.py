@@ -21,6 +21,7 @@ ARGPARSE = {"subparsers", "parser", "args", "options", "values", "words", "names
 FREE = {
     "without_program",
     "parse_known_args",
+    "parse_args",
     "known_experiment",
     "described_study",
     "of_module",

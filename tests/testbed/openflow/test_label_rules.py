@@ -45,6 +45,8 @@ NETWORKS = {
     "topohub:topozoo/Abilene": [("0", "3"), ("5", "1")],
     "capillary-layers:graph=1": [("s", "t")],
     "bottleneck-hunt": [("s", "t")],
+    "dragonfly:2,1,1": [("h0", "h5"), ("s0_1", "s2_0")],
+    "hyperx:3x2,1": [("h0", "h5"), ("s0_1", "h4")],
 }
 ONE_WAY = ("three-switch", "capillary-layers:graph=1", "bottleneck-hunt")
 """Drawn from one end to the other: no report gets back over them."""
