@@ -15,7 +15,7 @@ from tests.helpers.terminal import run_on_terminal
 MAX_SILENCE_S = 2.0
 LONG = (
     "ror swiss-t1 --from s1 --to s6",
-    "demands torus:3x3",
+    "demands torus:2x2",
     "schedule swiss-t1:allocation=4-4-4-4-0-0-0-0",
     "stream swiss-t1 --from s1 --to s6 --links 2 --fabric simulator",
     "mobility manet:nodes=40 --from n0 --to n5 --frames 3 --fabric simulator",
