@@ -198,7 +198,9 @@ def test_packets_are_spread_by_bandwidth() -> None:
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=4), st.integers(0, 2**31 - 1))
 def test_draws_and_sizes_are_the_simulators(ticks: list[int], draw: int) -> None:
     paths = build_paths(NETWORK)
-    parameters = SimulationParameters(routing="ft-drb", ft_drb=FtDrbOptions(threshold=2.0, tolerance=0.4, hysteresis=False))
+    parameters = SimulationParameters(
+        routing="ft-drb", ft_drb=FtDrbOptions(threshold=2.0, tolerance=0.4, hysteresis=False)
+    )
     settings_ = build_settings(parameters)._replace(base_ticks=1000, hop_ticks=500)
     state = build_state(paths, settings_)
     count = len(ticks)
