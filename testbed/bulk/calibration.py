@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from testbed.bulk.measurements import Goodput
 from testbed.bulk.plan import BulkPlan, Pair
 from testbed.errors import InvalidRunError
-from testbed.model.strain import could_not_keep_up
+from testbed.model.machine.strain import could_not_keep_up
 from topologies.network import LinkId
 
 MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2

@@ -16,7 +16,7 @@ from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import ROUNDS
 from testbed.bulk.prediction import HEADERS_BYTES, expected_bytes, liquid_throughput_bps
 from testbed.faults.coming import came_check, fault_moments
-from testbed.model.strain import StrainLimits, could_not_keep_up, why_not_kept_up
+from testbed.model.machine.strain import StrainLimits, could_not_keep_up, why_not_kept_up
 from testbed.model.verdict import Check, Verdict
 from topologies.network import LinkId
 

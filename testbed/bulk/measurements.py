@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from testbed.bulk.plan import Path
-from testbed.model.strain import Strain
+from testbed.model.machine.strain import Strain
 from topologies.network import LinkId
 
 

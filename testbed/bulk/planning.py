@@ -9,7 +9,7 @@ from fractions import Fraction
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path, Switching
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.model.carried_load import USUAL_RATE_BPS
+from testbed.model.machine.carried_load import USUAL_RATE_BPS
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name

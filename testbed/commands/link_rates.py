@@ -39,7 +39,7 @@ def add_repeats(parser: argparse.ArgumentParser) -> None:
 
 def chosen_rate(asked_bps: float | None, paths: Sequence[Sequence[Any]], frames: int, fabric: str) -> tuple[float, str]:
     """(bits a second, the sentence that says where they come from) for transfers over these paths in so many time frames."""
-    from testbed.model.carried_load import USUAL_RATE_BPS, busy_links, rate_for, rate_words
+    from testbed.model.machine.carried_load import USUAL_RATE_BPS, busy_links, rate_for, rate_words
     from testbed.results.carried_load_file import load_carried
 
     if asked_bps is not None:

@@ -10,7 +10,7 @@ from fec.protocol.large_blocks import MEASURED_OVER
 from testbed.download.plan import DownloadPlan
 from testbed.download.prediction import Prediction, Rivals, loss_at, predict, rivals, symbols_needed
 from testbed.faults.coming import came_check, fault_moments
-from testbed.model.strain import could_not_keep_up
+from testbed.model.machine.strain import could_not_keep_up
 from testbed.model.verdict import Check, Verdict
 
 MAX_LAG_S = 0.2

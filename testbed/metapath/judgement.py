@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis
 from testbed.metapath.known_paths import cable_number
 from testbed.metapath.plan import MetapathPlan, MetapathRun
-from testbed.model.strain import LOWER_PACKET_RATE, could_not_keep_up
+from testbed.model.machine.strain import LOWER_PACKET_RATE, could_not_keep_up
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.mobility import Movement, splits_of
 from topologies.network import LinkId, reverse_of

@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.model.carried_load import CarriedLoad, parse_carried_load
+from testbed.model.machine.carried_load import CarriedLoad, parse_carried_load
 
 
 def load_file() -> Path:

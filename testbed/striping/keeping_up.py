@@ -6,7 +6,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
-from testbed.model.strain import StrainLimits, could_not_keep_up, why_not_kept_up
+from testbed.model.machine.strain import StrainLimits, could_not_keep_up, why_not_kept_up
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import change_allowance_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from testbed.model.strain import Strain
+from testbed.model.machine.strain import Strain
 
 Direction = Literal["write", "read"]
 

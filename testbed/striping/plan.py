@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Switching
 from testbed.bulk.planning import bottleneck_load
 from testbed.faults.fault import Fault
-from testbed.model.carried_load import USUAL_RATE_BPS
+from testbed.model.machine.carried_load import USUAL_RATE_BPS
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule
 from testbed.striping.access import Access, Blocks
 from testbed.striping.placement import Order, Placement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.model.strain import Strain
+from testbed.model.machine.strain import Strain
 
 CALM = Strain(
     cpu_fraction=0.5,

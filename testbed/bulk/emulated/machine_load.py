@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from testbed.bulk.planning import BulkOptions
 from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
 from testbed.errors import InvalidRunError
-from testbed.model.carried_load import busy_links
+from testbed.model.machine.carried_load import busy_links
 
 NETWORK = "swiss-t1"
 PAIRS = tuple((f"t{k}", f"r{k}") for k in range(32))

@@ -78,7 +78,7 @@ def _calibrate(as_json: bool) -> int:
 
     from testbed.emulation.machine.capabilities import emulation_obstacle
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
-    from testbed.model.carried_load import CarriedLoad
+    from testbed.model.machine.carried_load import CarriedLoad
     from testbed.results.carried_load_file import save_carried, this_machine
 
     obstacle = emulation_obstacle()

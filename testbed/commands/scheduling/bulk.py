@@ -190,7 +190,7 @@ def _options(args: argparse.Namespace) -> BulkOptions:
     from testbed.bulk.plan import KilledProcess
     from testbed.bulk.planning import BulkOptions
     from testbed.faults.grammar import parse_moment
-    from testbed.model.carried_load import USUAL_RATE_BPS
+    from testbed.model.machine.carried_load import USUAL_RATE_BPS
     from topologies import load_network
 
     moments = [parse_moment(word, "--kill") for word in args.kill]

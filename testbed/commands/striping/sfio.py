@@ -204,7 +204,7 @@ def _show(session: StripingSession, directory: Path) -> None:
 def _options(args: argparse.Namespace) -> StripingOptions:
     from testbed.bulk.plan import KilledProcess
     from testbed.faults.grammar import parse_moment
-    from testbed.model.carried_load import USUAL_RATE_BPS
+    from testbed.model.machine.carried_load import USUAL_RATE_BPS
     from testbed.striping.plan import StripingOptions
     from topologies import load_network
 

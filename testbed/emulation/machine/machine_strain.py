@@ -1,7 +1,7 @@
 """Measures how hard a run was on this machine: its processors, its busiest task, and how late a thread woke that wanted to.
 
 The kernel's counts are read when the run begins and when it ends (``MachineCounts``), and meanwhile a thread wants to wake every
-few milliseconds. None of these figures knows what the run was to achieve; ``testbed.model.strain`` says which are too high.
+few milliseconds. None of these figures knows what the run was to achieve; ``testbed.model.machine.strain`` says which are too high.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.emulation.machine.processor_load import ProcessorTimes, busy_share, processor_times, stolen_share
-from testbed.model.strain import Strain
+from testbed.model.machine.strain import Strain
 
 _BEAT_S = 0.005
 _PROC = Path("/proc")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from testbed.model.strain import LOWER_PACKET_RATE, could_not_keep_up
+from testbed.model.machine.strain import LOWER_PACKET_RATE, could_not_keep_up
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import SessionAnalysis
 from testbed.stream.judgement.campaign_verdict import MAX_WRONG, campaign_checks

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from testbed.errors import TestbedError
-from testbed.model.strain import could_not_keep_up
+from testbed.model.machine.strain import could_not_keep_up
 from testbed.striping.emulated.program_run import ProgramNetwork
 from testbed.striping.emulated.scratch_folders import scratch_folder
 from testbed.striping.emulated.verification import verified_subfiles, write_subfiles

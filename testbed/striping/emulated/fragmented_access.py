@@ -46,7 +46,7 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
     As many processes as I/O nodes. Raises TestbedError where the program fails.
     """
     from testbed.bulk.planning import at_rate
-    from testbed.model.strain import could_not_keep_up
+    from testbed.model.machine.strain import could_not_keep_up
     from testbed.striping.emulated.program_run import ProgramNetwork
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.emulated.verification import verified_subfiles, write_subfiles

@@ -11,18 +11,16 @@ import pytest
 from experiments.interconnect import (
     balance,
     collectives,
-    nac,
-    nac_traffic,
     paths,
     permanent,
     phases,
-    safety,
     saturation,
     search,
     shapes,
     traces,
     transient,
 )
+from experiments.interconnect.deadlock import nac, nac_traffic, safety
 from experiments.interconnect.samples import COUNTED, performances
 from experiments.interconnect.traffic import drb_point, faults_of, ring_point, ring_traffic, traffic_of
 from testbed.commands.studies.study import Study

@@ -13,7 +13,7 @@ from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import BulkOptions, build_bulk_plan
 from testbed.bulk.prediction import expected_bytes, predicted_ratio
 from testbed.bulk.simulated import SimulatedBulkFabric
-from testbed.model.strain import Strain
+from testbed.model.machine.strain import Strain
 from testbed.model.verdict import Verdict
 from tests.helpers.strains import CALM
 from topologies import load_network

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.commands.link_rates import chosen_rate, repeated, with_note
 from testbed.errors import InvalidRunError
-from testbed.model.carried_load import CarriedLoad, rate_for
+from testbed.model.machine.carried_load import CarriedLoad, rate_for
 from testbed.model.verdict import Check, Verdict
 from testbed.results.carried_load_file import load_carried, load_file, save_carried, this_machine
 

@@ -13,7 +13,7 @@ import pytest
 
 from testbed.emulation.machine.machine_strain import MachineCounts, StrainGauge, read_counts, strain_between
 from testbed.emulation.machine.processor_load import ProcessorTimes, busy_share, processor_times, stolen_share
-from testbed.model.strain import StrainLimits, why_not_kept_up
+from testbed.model.machine.strain import StrainLimits, why_not_kept_up
 from tests.helpers.strains import CALM
 
 TICKS = os.sysconf("SC_CLK_TCK")

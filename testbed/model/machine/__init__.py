@@ -1,0 +1,1 @@
+"""What a machine carries, and how far a run strained it."""
