@@ -25,13 +25,11 @@ Faults = str | Sequence[str | Fault]
 """``"s1->s2@0.5-1 down"``, several of them, or ``Fault`` values."""
 
 
-class StreamOptions(TypedDict, total=False):
-    """Of ``stream_plan``. ``faults``: also "each-link", "none", ``EachLink``, or a law of random faults."""
+class SenderOptions(TypedDict, total=False):
+    """Of a coded stream, whether its nodes move or not."""
 
     method: str
     layers: int | None
-    faults: Faults | EachLink | PoissonFaults
-    duration_s: float | None
     seed: int
     rate_pps: float
     source_packets: int
@@ -51,33 +49,21 @@ class StreamOptions(TypedDict, total=False):
     label_slots: tuple[int, ...]
 
 
-class MobilityPlanOptions(TypedDict, total=False):
+class StreamOptions(SenderOptions, total=False):
+    """Of ``stream_plan``. ``faults``: also "each-link", "none", ``EachLink``, or a law of random faults."""
+
+    faults: Faults | EachLink | PoissonFaults
+    duration_s: float | None
+
+
+class MobilityPlanOptions(SenderOptions, total=False):
     """Of ``mobility_plan``. ``count``: frames of a mobile network; ``faults``: also a law of random faults."""
 
     count: int
     frame_s: float
     warm_up_s: float
-    method: str
-    layers: int | None
     handover: Handover
     faults: Faults | PoissonFaults
-    seed: int
-    rate_pps: float
-    source_packets: int
-    symbol_bytes: int
-    tolerance: float
-    decoding_error_rate: float
-    labels: LabelOrder
-    playback_s: float
-    report_interval_s: float
-    report_packets: int
-    hold_s: float
-    block_size: int | None
-    most_overhead: float | None
-    late_pps: float | None
-    diagnosis: bool
-    label_multiplier: int
-    label_slots: tuple[int, ...]
 
 
 class CampaignPlanOptions(TypedDict, total=False):

@@ -280,5 +280,6 @@ INLINE = (
     grant,
     arbitrate,
 )
-STEPS = (recover,)
 """For the compiled engine to put into their callers, since the tables cost much to hand over."""
+STEPS = (recover,)
+"""Called rarely: compiled as functions of their own."""
