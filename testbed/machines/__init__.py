@@ -1,0 +1,1 @@
+"""One emulated network over several machines: where its nodes lie, and whose clock said what."""

@@ -1,0 +1,47 @@
+"""Which machine holds which nodes of a network, and which cables therefore cross from one to another; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.errors import InputError
+from testbed.model.wiring import Wiring
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """``machine_of``: the machine of every node, 0 to ``machines`` - 1. InputError where one is out of range, or a machine empty."""
+
+    machines: int
+    machine_of: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        for node, machine in self.machine_of.items():
+            if not 0 <= machine < self.machines:
+                raise InputError(f"place: node {node} on machine {machine}; there are {self.machines}, from 0")
+        if empty := sorted(set(range(self.machines)) - set(self.machine_of.values())):
+            raise InputError(f"place: nothing lies on machine {empty[0]}; give each a node, or take fewer machines")
+
+    def device_machines(self, wiring: Wiring) -> dict[str, int]:
+        """The machine of every device (``h0``, ``s1``); an outside host lies where its switch does."""
+        missing = [one.node for one in (*wiring.switches, *wiring.hosts) if one.node not in self.machine_of]
+        if missing:
+            raise InputError(f"place: node {missing[0]} lies on no machine; name all nodes of {wiring.network.name}")
+        return {one.name: self.machine_of[one.node] for one in (*wiring.switches, *wiring.hosts)}
+
+    def crossing(self, wiring: Wiring) -> tuple[int, ...]:
+        """Indices into ``wiring.cables`` of those whose ends lie on two machines, in order."""
+        machine = self.device_machines(wiring)
+        return tuple(i for i, cable in enumerate(wiring.cables) if machine[cable.a] != machine[cable.b])
+
+
+def in_turn(nodes: Sequence[str], machines: int) -> Placement:
+    """Runs of equal length in the order given: what is left where nobody cut the network.
+
+    >>> in_turn(["s1", "s2", "s3"], 2).machine_of
+    {'s1': 0, 's2': 0, 's3': 1}
+    """
+    if not 1 <= machines <= len(nodes):
+        raise InputError(f"{machines} machines for {len(nodes)} nodes; give 1 to {len(nodes)}")
+    return Placement(machines=machines, machine_of={node: i * machines // len(nodes) for i, node in enumerate(nodes)})
