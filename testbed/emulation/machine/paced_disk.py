@@ -5,9 +5,12 @@ Needs root outside any user namespace, loop devices and the blkio controller of 
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import subprocess
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +18,8 @@ from testbed.errors import CapabilityError
 
 _BLKIO = Path("/sys/fs/cgroup/blkio")
 _THROTTLE = "blkio.throttle.write_bps_device"
+_LEAVE_S = 10.0
+_STALE_S = 60.0
 
 
 class PacedDisk:
@@ -50,17 +55,40 @@ class PacedDisk:
             self._throttle(stack, device)
 
     def _throttle(self, stack: ExitStack, device: str) -> None:
-        group = _BLKIO / f"testbed-{os.getpid()}"
+        _sweep()
+        group = _BLKIO / f"testbed-{secrets.token_hex(4)}"  # process numbers are equal in two sandboxes at once
         number = Path("/sys/block", Path(device).name, "dev").read_text().strip()
         before = _group_of_this_process()
         try:
             group.mkdir()
-            stack.callback(group.rmdir)
+            stack.callback(_leave, group, before)
             (group / _THROTTLE).write_text(f"{number} {int(self._rate or 0)}\n")
             (group / "cgroup.procs").write_text(f"{os.getpid()}\n")
-            stack.callback((before / "cgroup.procs").write_text, f"{os.getpid()}\n")
         except OSError as error:
             raise CapabilityError(f"a disk cannot be paced here: {error.filename}: {error.strerror}") from None
+
+
+def _leave(group: Path, home: Path) -> None:
+    """Everything in ``group`` goes back to ``home``, and the group goes: a child that is ending keeps it for a moment (EBUSY)."""
+    deadline = time.monotonic() + _LEAVE_S
+    while True:
+        for process in (group / "cgroup.procs").read_text().split():
+            with suppress(OSError):  # it has ended since
+                (home / "cgroup.procs").write_text(f"{process}\n")
+        try:
+            return group.rmdir()
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
+
+
+def _sweep() -> None:
+    """Remove the empty groups of runs that were killed."""
+    for group in _BLKIO.glob("testbed-*"):
+        with suppress(OSError):
+            if time.time() - group.stat().st_mtime > _STALE_S:
+                group.rmdir()
 
 
 def _group_of_this_process() -> Path:
