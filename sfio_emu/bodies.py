@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any
+from typing import Any, NamedTuple
 
 from sfio_emu.wire import Malformed
 
@@ -25,9 +25,11 @@ KEY = struct.Struct(f"<{PROOF_BYTES}s")
 OPEN = struct.Struct("<BQII")
 OPEN_ANSWER = struct.Struct("<IBQQQQII")
 HANDLE = struct.Struct("<I")
-SIZED = struct.Struct("<IQ")
+RESIZE = struct.Struct("<IQQ")
+CREATE = struct.Struct("<Q")
 SIZE_ANSWER = struct.Struct("<Q")
-WRITE_ANSWER = struct.Struct("<QI")
+WRITE_ANSWER = struct.Struct("<QIB")
+BEFORE_BYTES = 16
 FAILURE = struct.Struct("<iBIQ")
 ERRORS_ANSWER = struct.Struct("<13Q")
 STAT_ANSWER = struct.Struct("<IQqQQQII")
@@ -221,17 +223,41 @@ def _entries(body: memoryview) -> Iterator[Entry]:
         body = body[end:]
 
 
-def encode_sizes(sizes: Sequence[int]) -> bytes:
-    """The sizes of subfiles before a WRITE, behind `WRITE_ANSWER`, in the order in which its runs first name them."""
-    return struct.pack(f"<{len(sizes)}Q", *sizes)
+class Written(NamedTuple):
+    """The answer to WRITE: bytes, calls of the disk, whether one of the subfiles was truncated while they were written; and
+    of each subfile, in the order in which the runs first name them, its size before in bytes and the truncations that it had
+    been through (their numbers, exclusive or)."""
+
+    written_bytes: int
+    disk_calls: int
+    torn: bool
+    sizes: tuple[int, ...]
+    cuts: tuple[int, ...]
+
+    def encode(self) -> bytes:
+        head = WRITE_ANSWER.pack(self.written_bytes, self.disk_calls, self.torn)
+        return head + struct.pack(f"<{2 * len(self.sizes)}Q", *self.sizes, *self.cuts)
 
 
-def decode_written(body: memoryview, subfiles: int) -> tuple[int, int, tuple[int, ...]]:
-    """Bytes written, calls of the disk, and how long each of `subfiles` subfiles was before; raises `Malformed`."""
-    if len(body) != WRITE_ANSWER.size + 8 * subfiles:
+def decode_written(body: memoryview, subfiles: int) -> Written:
+    """The answer to a WRITE that names `subfiles` subfiles; raises `Malformed`."""
+    if len(body) != WRITE_ANSWER.size + BEFORE_BYTES * subfiles:
         raise Malformed(f"an answer of {len(body)} bytes to a write to {subfiles} subfiles", fatal=False)
-    written, calls = WRITE_ANSWER.unpack(body[: WRITE_ANSWER.size])
-    return written, calls, struct.unpack(f"<{subfiles}Q", body[WRITE_ANSWER.size :])
+    written, calls, torn = WRITE_ANSWER.unpack_from(body)
+    before = struct.unpack_from(f"<{2 * subfiles}Q", body, WRITE_ANSWER.size)
+    return Written(written, calls, bool(torn), before[:subfiles], before[subfiles:])
+
+
+def encode_create(path: str, cut: int) -> bytes:
+    """The body of CREATE; `cut`: the number of this truncation."""
+    return CREATE.pack(cut) + encode_path(path)
+
+
+def decode_create(body: memoryview) -> tuple[str, int]:
+    """Raises `Malformed`."""
+    if len(body) <= CREATE.size:
+        raise Malformed("a create without a path", fatal=False)
+    return decode_path(body[CREATE.size :]), CREATE.unpack_from(body)[0]
 
 
 def encode_handles(handles: Sequence[int]) -> bytes:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Sized
 from typing import TYPE_CHECKING
 
+from sfio_emu.bodies import encode_create
 from sfio_emu.client.buffers import first_bytes
 from sfio_emu.client.catalogue import mexists, mlist, mstat, path_message, remove_subfiles, rename_file
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
+from sfio_emu.client.sizes import new_cut
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.names import parse_file_name
 from sfio_emu.settings import CALLS, Settings
@@ -54,8 +56,10 @@ def mcreate(name: str) -> None:
         subfiles = parse_file_name(name)
         for subfile in subfiles:
             session.link(subfile.host)
+        cut = new_cut()
         for subfile in subfiles:
-            session.ask({subfile.host: [path_message(Kind.CREATE, subfile)]})
+            body = encode_create(subfile.path, cut)
+            session.ask({subfile.host: [path_message(Kind.CREATE, subfile, body)]})
 
     _change("create", [name], create)
 

@@ -21,7 +21,7 @@ from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, begin
 from sfio_emu.client.session import Session
-from sfio_emu.client.sizes import least_size
+from sfio_emu.client.sizes import least_size, new_cut
 from sfio_emu.client.subfile_requests import store_layout, sync_subfiles, unmake_subfile
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.pieces import Bytes
@@ -388,9 +388,11 @@ class StripedFile(io.RawIOBase):
         self.session.agree("sync (to the medium)", [], fault)
 
     def _resize(self, sizes: Sequence[int]) -> None:
+        cut = new_cut()
+
         def message(number: int, handle: int) -> Message:
             path = self.subfiles[number].path
-            return Message(Kind.RESIZE, bodies.SIZED.pack(handle, sizes[number]), path=lambda _: path)
+            return Message(Kind.RESIZE, bodies.RESIZE.pack(handle, sizes[number], cut), path=lambda _: path)
 
         self._access.ask_each(message)
 

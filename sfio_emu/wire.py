@@ -12,7 +12,8 @@ listener answers each, in order, with the same number. A message is
 A session begins with HELLO, whose answer says how large a message the listener takes and whether it asks for a key, which
 KEY then proves (`sfio_emu.keys`). OPEN gives a handle that is valid on its connection only. WRITE and READ move the runs of
 any number of subfiles at once; a run of no bytes in a WRITE makes its subfile at least `offset` long, and the answer says
-how long each subfile was before: whoever writes past the end learns from it which other subfiles must grow. ERRORS gives
+how long each subfile was before: whoever writes past the end learns from it which other subfiles must grow. It also says
+which truncations the subfile has been through (`sfio_emu.client.sizes`): each has a number of its own. ERRORS gives
 and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
 
 There are three answers. DONE has what was asked for. FAILED names a call of the operating system that failed; the session
@@ -41,7 +42,7 @@ import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 MAGIC = b"SFIO"
-VERSION = 4
+VERSION = 5
 HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
 BEFORE_CHECK = struct.Struct("<4sBBH4I")

@@ -24,12 +24,43 @@ LAYOUT = struct.Struct("<BQII")
 NO_ATTRIBUTES = (errno.ENODATA, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 
 
+class Cuts:
+    """The truncations that a file has been through since it was opened first, the numbers of them exclusive or."""
+
+    __slots__ = ("key", "openings", "value")
+
+    def __init__(self, key: tuple[int, int]) -> None:
+        self.key, self.openings, self.value = key, 0, 0
+
+
 class OpenFiles:
-    """How many subfiles are open, over all roots of a listener, and how many may be."""
+    """How many subfiles are open, over all roots of a listener, and how many may be; the truncations of those that are."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.count = 0
+        self._cuts: dict[tuple[int, int], Cuts] = {}  # by device and inode
+
+    def enter(self, found: os.stat_result) -> Cuts:
+        """A file is opened once more."""
+        self.count += 1
+        key = found.st_dev, found.st_ino
+        cuts = self._cuts.setdefault(key, Cuts(key))
+        cuts.openings += 1
+        return cuts
+
+    def leave(self, cuts: Cuts) -> None:
+        """One opening of a file has ended."""
+        self.count -= 1
+        cuts.openings -= 1
+        if not cuts.openings:
+            del self._cuts[cuts.key]
+
+    def note_cut(self, found: os.stat_result, cut: int) -> None:
+        """A file that need not be open is truncated."""
+        cuts = self._cuts.get((found.st_dev, found.st_ino))
+        if cuts is not None:
+            cuts.value ^= cut
 
 
 class RootedSubfiles:
@@ -55,6 +86,7 @@ class RootedSubfiles:
         self._errors = dict.fromkeys(ALL_CALLS, 0)
         self._open_files = open_files or OpenFiles(2**31)
         self._paths: dict[int, str] = {}
+        self._cuts: dict[int, Cuts] = {}
         self._placed: set[int] = set()  # files whose folders are on the medium
         self._made: dict[int, list[str]] = {}  # files that an OPEN made, and the folders that it made for them
 
@@ -83,18 +115,17 @@ class RootedSubfiles:
             if self._open_files.count >= self._open_files.most:
                 raise OSError(errno.ENFILE, "too many files are open for all clients together")
             file, created = _open_or_make(parent, name, way | PLAIN, flags)
-            self._refuse_special(file)
+            self._cuts[file] = self._open_files.enter(self._plain(file))
         self._paths[file] = path
         if created:
             self._made[file] = made
-        self._open_files.count += 1
         return file, created
 
-    def create(self, path: str) -> None:
-        """An empty subfile without a layout, also where one with content was."""
+    def create(self, path: str, cut: int) -> None:
+        """An empty subfile without a layout, also where one with content was; `cut`: the number of this truncation."""
         with self._counted("creat"), self._parent(path, create=True) as (parent, name):
             file = os.open(name, os.O_RDWR | os.O_CREAT | PLAIN, 0o644, dir_fd=parent)
-            self._refuse_special(file)
+            self._open_files.note_cut(self._plain(file), cut)
             try:
                 os.ftruncate(file, 0)
                 _forget_layout(file)
@@ -161,7 +192,7 @@ class RootedSubfiles:
 
     def close(self, file: int) -> None:
         if self._paths.pop(file, None) is not None:
-            self._open_files.count -= 1
+            self._open_files.leave(self._cuts.pop(file))
         self._placed.discard(file)
         self._made.pop(file, None)
         with self._counted("close"):
@@ -185,6 +216,14 @@ class RootedSubfiles:
     def truncate(self, file: int, size: int) -> None:
         with self._counted("ftruncate"):
             os.ftruncate(file, size)
+
+    def note_cut(self, file: int, cut: int) -> None:
+        """The file is truncated for the reason of that number."""
+        self._cuts[file].value ^= cut
+
+    def cuts(self, file: int) -> int:
+        """The truncations that the file has been through since somebody opened it first."""
+        return self._cuts[file].value
 
     def size(self, file: int) -> int:
         with self._counted("lseek"):
@@ -278,10 +317,13 @@ class RootedSubfiles:
         with suppress(OSError), self._directory(way) as here:
             os.rmdir(name, dir_fd=here)
 
-    def _refuse_special(self, file: int) -> None:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+    def _plain(self, file: int) -> os.stat_result:
+        """What an open file is, which is closed where it is no plain one."""
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
             os.close(file)
             raise OSError(errno.EINVAL, "not a plain file")
+        return found
 
 
 class RootedSync:

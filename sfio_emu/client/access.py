@@ -325,13 +325,12 @@ class Access:
     def _settle(self, end: int, sizes: WrittenSizes) -> None:
         """After a write up to `end`: where a subfile may be too short, let it grow.
 
-        A write that extends the file by parts on several subfiles looks again: between its parts somebody may have truncated the
-        file to what it was, which no answer shows.
+        A write between whose parts somebody has truncated the file looks again.
         """
         least = least_size(self.layout, sizes.before)
         if left_short(self.layout, end, sizes):
             self.fit(end)
-        elif least < end and len(sizes.before) > 1:
+        elif sizes.torn or (least < end and not sizes.of_one_time):
             self.fit()
         else:
             self.sizes = list(self.layout.subfile_sizes(max(end, least)))

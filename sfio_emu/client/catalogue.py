@@ -163,9 +163,9 @@ def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
         raise fault
 
 
-def path_message(kind: Kind, subfile: SubfileName) -> Message:
-    """A message that has nothing but a path."""
-    return Message(kind, encode_path(subfile.path), path=lambda _: subfile.path)
+def path_message(kind: Kind, subfile: SubfileName, body: bytes | None = None) -> Message:
+    """A message about the path of a subfile, which is all its body unless that is given."""
+    return Message(kind, encode_path(subfile.path) if body is None else body, path=lambda _: subfile.path)
 
 
 def _require_files(session: Session, subfiles: Sequence[SubfileName]) -> None:

@@ -3,21 +3,45 @@
 A write that reaches past the end must leave every subfile as long as it is in a file that reaches so far. Its answers say how
 long each subfile that it touched had been before; that tells how long the file was at least, and so how long the subfiles are
 that it did not touch. Where the answers fit no one file, somebody shortened it at the same time, and all must be looked at.
+
+They may fit one and still be of two times: the first node had its part, somebody truncated the file to what it was, and only
+then the second node got its part. So each truncation has a number, which it brings to all subfiles, and a listener gives with
+each answer all that its subfile has been through (exclusive or). Where a truncation came behind one part and before another,
+these differ, and all is looked at again; else nobody needs to be asked. Whoever truncates looks at the sizes behind it, so that
+a write need not care for truncations that are still under way. Where a listener was started anew, or a truncation reached
+only some nodes, they differ until all have closed the file: that costs a look, nothing else.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 
+from sfio_emu.bodies import Written
 from sfio_emu.layout.striping import Layout
 
 
 class WrittenSizes:
-    """What the answers to one write said: how long its subfiles were before, how far it reached in each."""
+    """What the answers to one write said: how long its subfiles were before, how far it reached in each, and whether it was
+    `torn`: a subfile was truncated between two of its parts there."""
 
     def __init__(self) -> None:
         self.before: dict[int, int] = {}
         self.reached: dict[int, int] = {}
+        self.torn = False
+        self._cuts: dict[int, int] = {}
+
+    @property
+    def of_one_time(self) -> bool:
+        """Whether no truncation came between two parts of it."""
+        return not self.torn and len(set(self._cuts.values())) < 2
+
+    def note_answer(self, subfiles: Sequence[int], written: Written) -> None:
+        """What an answer says of the subfiles that its message named."""
+        self.torn |= written.torn
+        self.note_before(subfiles, written.sizes)
+        for subfile, cuts in zip(subfiles, written.cuts, strict=True):
+            self.torn |= self._cuts.setdefault(subfile, cuts) != cuts
 
     def note_before(self, subfiles: Sequence[int], sizes: Sequence[int]) -> None:
         """The first answer about a subfile counts: later ones have seen what this write did."""
@@ -27,6 +51,11 @@ class WrittenSizes:
     def note_reached(self, ends: Iterable[tuple[int, int]]) -> None:
         for subfile, end in ends:
             self.reached[subfile] = max(self.reached.get(subfile, 0), end)
+
+
+def new_cut() -> int:
+    """A number for a truncation, which no other has."""
+    return secrets.randbits(64)
 
 
 def least_size(layout: Layout, sizes: Mapping[int, int]) -> int:

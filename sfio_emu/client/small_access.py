@@ -110,10 +110,10 @@ def _note_written(
     parts: Sequence[Part], sizes: WrittenSizes, counters: Counters
 ) -> Callable[[memoryview, memoryview], None]:
     def finish(body: memoryview, data: memoryview) -> None:
-        written, disk_calls, before = bodies.decode_written(body, len(parts))
-        counters.disk_calls += disk_calls
-        counters.bytes_written += written
-        sizes.note_before([part.subfile for part in parts], before)
+        written = bodies.decode_written(body, len(parts))
+        counters.disk_calls += written.disk_calls
+        counters.bytes_written += written.written_bytes
+        sizes.note_answer([part.subfile for part in parts], written)
         sizes.note_reached((part.subfile, part.high) for part in parts)
 
     return finish

@@ -186,11 +186,11 @@ class HostTransfer(NamedTuple):
 
         def finish(body: memoryview) -> None:
             subfiles = list(dict.fromkeys([piece.subfile for piece in pieces] + [subfile for subfile, _ in ensured]))
-            written, disk_calls, before = bodies.decode_written(body, len(subfiles))
-            self.counters.disk_calls += disk_calls
-            self.counters.bytes_written += written
+            written = bodies.decode_written(body, len(subfiles))
+            self.counters.disk_calls += written.disk_calls
+            self.counters.bytes_written += written.written_bytes
             if sizes is not None:
-                sizes.note_before(subfiles, before)
+                sizes.note_answer(subfiles, written)
                 sizes.note_reached((piece.subfile, piece.bounds[1]) for piece in pieces)
                 sizes.note_reached(ensured)
 

@@ -3,7 +3,7 @@ The disk is a port (`Subfiles`), so that everything here runs on files in memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -49,7 +49,7 @@ class Subfiles(Protocol):
     def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]: ...
     def close(self, file: int) -> None: ...
     def unmake(self, file: int) -> None: ...
-    def create(self, path: str) -> None: ...
+    def create(self, path: str, cut: int) -> None: ...
     def unlink(self, path: str) -> None: ...
     def rename(self, source: str, target: str, *, replace: bool) -> None: ...
     def stat(self, path: str) -> Stat: ...
@@ -57,6 +57,8 @@ class Subfiles(Protocol):
     def describe(self, file: int) -> Stat: ...
     def store_layout(self, file: int, layout: StoredLayout) -> None: ...
     def truncate(self, file: int, size: int) -> None: ...
+    def note_cut(self, file: int, cut: int) -> None: ...
+    def cuts(self, file: int) -> int: ...
     def size(self, file: int) -> int: ...
     def sync(self, file: int) -> FileSync: ...
     def write(self, file: int, piece: memoryview, offset: int) -> int: ...
@@ -94,12 +96,14 @@ class Rejections:
 
 @dataclass(kw_only=True, slots=True)
 class _LongWriteProgress:
-    """A LongWrite under way: its file, what of it is done, how long its files were, and the call that failed."""
+    """A LongWrite under way: its file, what of it is done, its files, how they were before, and the call that failed."""
 
     handle: int
     file: int
     ensured: Sequence[tuple[int, int]]
-    before: Sequence[int]
+    files: Sequence[int]
+    sizes: Sequence[int] = ()
+    cuts: Sequence[int] = ()
     calls: int = 0
     done_bytes: int = 0
     failure: CallFailed | None = None
@@ -142,11 +146,11 @@ class Operations:
         except Malformed as fault:
             raise Malformed(str(fault), fatal=True) from None
         progress = self._long = _LongWriteProgress(
-            handle=write.handle, file=files[write.handle], before=(),
+            handle=write.handle, file=files[write.handle], files=list(files.values()),
             ensured=[(files[handle], size) for handle, size in write.ensured],
         )  # fmt: skip
         try:
-            progress.before = [self._subfiles.size(file) for file in files.values()]
+            progress.sizes, progress.cuts = self._before(progress.files)
         except CallFailed as failure:
             progress.failure = failure
 
@@ -168,7 +172,8 @@ class Operations:
         self._long = None
         if progress.failure is not None:
             return failed(progress.failure, progress.handle, progress.done_bytes)
-        return _written(progress.done_bytes, progress.calls, progress.before)
+        torn = any(self._subfiles.cuts(file) != cut for file, cut in zip(progress.files, progress.cuts, strict=True))
+        return _written(progress.done_bytes, progress.calls, progress.sizes, progress.cuts, torn=torn)
 
     def close_files(self) -> None:
         """Close all that is open; the client is gone."""
@@ -224,7 +229,7 @@ class Operations:
         return Answer()
 
     def _create(self, request: Request) -> Answer:
-        self._subfiles.create(bodies.decode_path(request.body))
+        self._subfiles.create(*bodies.decode_create(request.body))
         return Answer()
 
     def _unlink(self, request: Request) -> Answer:
@@ -251,8 +256,10 @@ class Operations:
         return Answer()
 
     def _resize(self, request: Request) -> Answer:
-        handle, size = bodies.unpack(bodies.SIZED, request.body)
-        self._subfiles.truncate(self._file(handle), size)
+        handle, size, cut = bodies.unpack(bodies.RESIZE, request.body)
+        file = self._file(handle)
+        self._subfiles.note_cut(file, cut)
+        self._subfiles.truncate(file, size)
         return Answer()
 
     def _size(self, request: Request) -> Answer:
@@ -280,7 +287,7 @@ class Operations:
         if sum([size for _, size, _, _ in parts]) != len(request.data):
             raise Malformed("the runs of a write do not add up to its data", fatal=False)
         files = self._files_of([handle for handle, _, _, _ in parts])
-        before = [self._subfiles.size(file) for file in files.values()]
+        sizes, cuts = self._before(files.values())
         failures: dict[int, CallFailed] = {}
         place = done_bytes = disk_calls = 0
         for handle, size, offset, window in parts:
@@ -300,7 +307,11 @@ class Operations:
         if failures:
             handle, first = next(iter(failures.items()))
             return failed(first, handle, done_bytes)
-        return _written(done_bytes, disk_calls, before)
+        return _written(done_bytes, disk_calls, sizes, cuts)
+
+    def _before(self, files: Collection[int]) -> tuple[list[int], list[int]]:
+        """How long the files are, and which truncations they have been through."""
+        return [self._subfiles.size(file) for file in files], [self._subfiles.cuts(file) for file in files]
 
     def _write_run(self, file: int, piece: memoryview, offset: int) -> int:
         """Write a run; one of no bytes makes the subfile at least `offset` long. Returns the calls it took."""
@@ -432,8 +443,8 @@ def failed(failure: CallFailed, handle: int = 0, done_bytes: int = 0) -> Answer:
     return Answer(kind=Kind.FAILED, body=body)
 
 
-def _written(done_bytes: int, calls: int, before: Sequence[int]) -> Answer:
-    return Answer(body=bodies.WRITE_ANSWER.pack(done_bytes, calls) + bodies.encode_sizes(before))
+def _written(done_bytes: int, calls: int, sizes: Sequence[int], cuts: Sequence[int], *, torn: bool = False) -> Answer:
+    return Answer(body=bodies.Written(done_bytes, calls, torn, tuple(sizes), tuple(cuts)).encode())
 
 
 __all__ = ["Answer", "CallFailed", "FileSync", "Operations", "Rejections", "Subfiles", "failed"]

@@ -17,6 +17,7 @@ class MemoryFiles:
         self.files: dict[int, bytearray] = {}
         self.calls: list[tuple[int, int]] = []
         self.full_at = full_at
+        self.cut: dict[int, int] = {}
 
     def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]:
         if path == "missing":
@@ -38,6 +39,12 @@ class MemoryFiles:
     def truncate(self, file: int, size: int) -> None:
         self.files[file] = (self.files[file] + bytes(max(0, size - len(self.files[file]))))[:size]
 
+    def note_cut(self, file: int, cut: int) -> None:
+        self.cut[file] = self.cuts(file) ^ cut
+
+    def cuts(self, file: int) -> int:
+        return self.cut.get(file, 0)
+
     def size(self, file: int) -> int:
         return len(self.files[file])
 
@@ -48,7 +55,8 @@ class MemoryFiles:
 
     def close(self, file: int) -> None: ...
     def unmake(self, file: int) -> None: ...
-    def create(self, path: str) -> None: ...
+    def create(self, path: str, cut: int) -> None: ...
+
     def unlink(self, path: str) -> None: ...
     def rename(self, source: str, target: str, *, replace: bool) -> None: ...
     def store_layout(self, file: int, layout: StoredLayout) -> None: ...

@@ -54,8 +54,10 @@ def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> byt
     numbers = [draw.choice((0, 1, 10, 2**31, 2**32 - 1)) for _ in range(2)]
     if kind == Kind.OPEN:
         return bodies.OPEN.pack(draw.randrange(9), draw.choice((0, 75, 2**63)), *numbers) + path
-    if kind in (Kind.CREATE, Kind.UNLINK, Kind.STAT):
+    if kind in (Kind.UNLINK, Kind.STAT):
         return path
+    if kind == Kind.CREATE:
+        return bodies.CREATE.pack(draw.randrange(2**64)) + path
     if kind == Kind.LIST:
         return bodies.encode_pair(b"", draw.choice(("", "a", "z" * 300)), draw.choice(("", ".", "b", "../outside")))
     if kind == Kind.RENAME:
@@ -66,7 +68,7 @@ def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> byt
     if kind == Kind.LAYOUT:
         return bodies.LAYOUT.pack(handle, draw.choice((0, 75, 2**64 - 1)), *numbers)
     if kind == Kind.RESIZE:
-        return bodies.SIZED.pack(handle, draw.choice((0, 10, 2**63, 2**40)))
+        return bodies.RESIZE.pack(handle, draw.choice((0, 10, 2**63, 2**40)), draw.randrange(2**64))
     if kind in (Kind.HELLO, Kind.KEY):
         return draw.randbytes(draw.choice((0, 16, 32)))
     return bodies.HANDLE.pack(handle)

@@ -23,7 +23,7 @@ def test_a_read_of_more_bytes_than_an_answer_can_count_is_refused_and_others_are
         with socket.create_connection(addresses["p1"], timeout=10) as stream:
             for number, kind, body in (
                 (1, Kind.OPEN, bodies.encode_open("big")),
-                (2, Kind.RESIZE, bodies.SIZED.pack(1, 1 << 33)),
+                (2, Kind.RESIZE, bodies.RESIZE.pack(1, 1 << 33, 7)),
                 (3, Kind.READ, wire.encode_runs([1, 1], [0, 0], [0xFFFFFFFF, 0xFFFFFFFF])),
             ):
                 stream.sendall(wire.encode_header(kind, number, body))
@@ -44,7 +44,7 @@ def test_an_error_of_one_connection_ends_that_one_alone(tmp_path: Path, monkeypa
     with listening(tmp_path) as addresses:
         file = StripedFile.open("p1/a", 5, session=session_of(addresses))
         with socket.create_connection(addresses["p1"], timeout=10) as stream:
-            stream.sendall(wire.encode_header(Kind.CREATE, 1, b"b"))
+            stream.sendall(wire.encode_header(Kind.CREATE, 1, bodies.encode_create("b", 7)))
             assert stream.recv(1) == b"", "its connection ends"
         file.pwrite(b"alive", 0)
         assert file.pread(5, 0) == b"alive"

@@ -1,5 +1,8 @@
 """A listener in a process of its own under mutated messages over real connections, many at once, while a client reads and writes:
 it outlives them, takes no memory for them, and the client is served in time. SFIO_SOAK_S says for how long (`make soak`: an hour).
+
+In time: what a call takes beyond the time for which listener or client were ready and got no processor, because other programs
+had it. Both are printed.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ def test_a_listener_outlives_mutated_messages_and_serves_others(tmp_path: Path) 
     small = bodies.encode_open("a")
     with attacked(tmp_path) as it:
         file = StripedFile.open("p1/mine", 75, session=session_of(it.addresses, timeout_s=30))
-        before, worst_s = it.memory(), 0.0
+        before, worst_s, worst_own_s = it.memory(), 0.0, 0.0
         hostile: list[socket.socket] = []
         end_s = time.monotonic() + SECONDS
         while time.monotonic() < end_s:
@@ -50,16 +53,26 @@ def test_a_listener_outlives_mutated_messages_and_serves_others(tmp_path: Path) 
                     sent["connections"] += 1
                     break
             data = draw.randbytes(5000)
-            start_s = time.monotonic()
+            waited_s, start_s = -ready_s(it.process.pid, os.getpid()), time.monotonic()
             assert file.pwrite(data, 0) == len(data)
             assert file.pread(len(data), 0) == data
-            worst_s = max(worst_s, time.monotonic() - start_s)
+            took_s = time.monotonic() - start_s
+            waited_s += ready_s(it.process.pid, os.getpid())
+            worst_s, worst_own_s = max(worst_s, took_s), max(worst_own_s, took_s - waited_s)
             it.streams[:] = hostile
         growth = it.memory() - before
-        print(f"{dict(sent)}, worst call of the client {worst_s:.3f} s, memory grew by {growth / 1e6:.1f} MB")
+        print(
+            f"{dict(sent)}, worst call of the client {worst_s:.3f} s, {worst_own_s:.3f} s without waiting for a processor, memory grew by {growth / 1e6:.1f} MB"
+        )
         assert sent["messages"] > 100 and sent["connections"] > 2
-        assert worst_s < MAX_WAIT_S
+        assert worst_own_s < MAX_WAIT_S
         assert growth < MAX_GROWTH_BYTES
+
+
+def ready_s(*processes: int) -> float:
+    """How long the threads of processes have been ready and had no processor."""
+    tasks = [task for process in processes for task in Path(f"/proc/{process}/task").iterdir()]
+    return sum(int((task / "schedstat").read_text().split()[1]) for task in tasks) / 1e9
 
 
 def harmless(stream: bytes) -> bool:

@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from sfio_emu import StripedFile
+from sfio_emu import StripedFile, striped_file
+from sfio_emu.bodies import Written
+from sfio_emu.client.access import Access
 from sfio_emu.client.sizes import WrittenSizes, fit_one_file, least_size, left_short
 from sfio_emu.layout.striping import Layout
 from tests.helpers.listeners import listener, proxy, session_of
@@ -131,6 +133,50 @@ def late_node(folder: Path) -> Iterator[LateNode]:
     ):
         sessions = session_of(first, {"p2": late}, timeout_s=20), session_of(first, second)
         yield LateNode(*(StripedFile.open("p1/x;p2/x", 5, session=session) for session in sessions), held, go_on)
+
+
+def test_without_numbers_of_truncations_a_late_write_would_leave_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rival: what the answers say of the sizes alone fits one file."""
+    monkeypatch.setattr(striped_file, "new_cut", lambda: 0)
+    with pytest.raises(AssertionError, match=r"\{0: 0, 1: 20\}"):
+        test_a_write_that_is_late_on_one_node_leaves_one_file(tmp_path)
+
+
+def test_a_write_that_extends_a_file_on_several_nodes_asks_nobody_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
+        a, b = (StripedFile.open("p1/x;p2/x;p1/y", 5, session=session_of(first, second)) for _ in range(2))
+        b.pwrite(bytes(2000), 0)
+        a.truncate(7)
+        b.pwrite(b"s", 6)  # it has seen now how long the file is
+        asked: list[int] = []
+        monkeypatch.setattr(Access, "ask_each", lambda *_: asked.append(1))
+        for write, size, offset in (
+            (b.pwrite, 100, 7),
+            (b.pwrite, 1, 900),
+            (b.pwrite, 200_000, 100_000),
+            (b.write_fragments, 100, 300_000),
+        ):
+            write(bytes(size), offset)
+            assert not asked
+        monkeypatch.undo()
+        assert a.size() == len(a.pread(400_000, 0)) == 300_100
+
+
+def test_truncations_between_the_parts_of_a_write_are_told() -> None:
+    def told(*answers: tuple[int, int]) -> WrittenSizes:
+        sizes = WrittenSizes()
+        for subfile, cuts in answers:
+            sizes.note_answer([subfile], Written(1, 1, False, (0,), (cuts,)))
+        return sizes
+
+    assert told((0, 5), (1, 5), (2, 5)).of_one_time
+    assert not told((0, 5), (1, 3)).of_one_time and not told((0, 5), (1, 3)).torn
+    assert told((0, 5), (1, 5), (0, 3)).torn
+    assert not told((0, 5), (0, 3), (0, 5)).of_one_time
 
 
 def test_a_truncation_that_is_late_on_one_node_leaves_one_file(tmp_path: Path) -> None:

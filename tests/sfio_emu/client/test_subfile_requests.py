@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sfio_emu import RemoteFailure, Session, StripedFile, UsageError
+from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.bodies import OpenFlag, StoredLayout
 from sfio_emu.client.catalogue import path_message
 from sfio_emu.client.subfile_requests import (
@@ -87,6 +88,24 @@ def test_what_an_opening_made_goes_again_unless_it_is_used(session: Session, tmp
     (root / "a").touch()
     unmake_subfile(session, A, read_only=False)
     assert (root / "c").exists() and (root / "old").exists() and (root / "a").exists(), "used, older, another file"
+
+
+def test_truncations_of_a_file_are_kept_while_anybody_has_it_open(tmp_path: Path) -> None:
+    subfiles = RootedSubfiles(tmp_path)
+    (first, _), (second, _), (other, _) = (subfiles.open(path, OpenFlag.CREATE) for path in ("a", "a", "b"))
+    subfiles.note_cut(first, 5)
+    subfiles.create("a", 6)
+    assert [subfiles.cuts(file) for file in (first, second, other)] == [5 ^ 6, 5 ^ 6, 0]
+    subfiles.close(first)
+    third, _ = subfiles.open("a", OpenFlag.CREATE)
+    assert subfiles.cuts(third) == subfiles.cuts(second) == 5 ^ 6
+    for file in (second, third):
+        subfiles.close(file)
+    anew, _ = subfiles.open("a", OpenFlag.CREATE)
+    assert subfiles.cuts(anew) == 0
+    subfiles.close(anew)
+    subfiles.close(other)
+    subfiles.dispose()
 
 
 def test_stat_and_list_and_rename(session: Session, tmp_path: Path) -> None:

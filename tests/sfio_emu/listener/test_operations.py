@@ -49,7 +49,7 @@ def runs(*items: tuple[int, int, int]) -> bytes:
 def test_runs_are_written_and_read_and_counted() -> None:
     client = Client()
     answer = client.ask(Kind.WRITE, runs((1, 3, 0), (1, 2, 10)), b"abcde")
-    assert bodies.decode_written(memoryview(answer.body), 1) == (5, 2, (0,))
+    assert bodies.decode_written(memoryview(answer.body), 1) == (5, 2, False, (0,), (0,))
     assert client.content == b"abc" + bytes(7) + b"de"
     answer = client.ask(Kind.READ, runs((1, 2, 10), (1, 5, 1)))
     assert b"".join(bytes(part) for part in answer.data if isinstance(part, memoryview)) == b"debc" + bytes(3)
@@ -68,7 +68,7 @@ def test_a_write_says_how_long_each_subfile_was_in_the_order_in_which_they_are_n
     client.ask(Kind.OPEN, bodies.encode_open("b"))
     client.ask(Kind.WRITE, runs((1, 3, 10), (2, 1, 20)), b"abcd")
     answer = client.ask(Kind.WRITE, runs((2, 1, 30), (1, 1, 0), (2, 0, 50)), b"xy")
-    assert bodies.decode_written(memoryview(answer.body), 2)[2] == (21, 13)
+    assert bodies.decode_written(memoryview(answer.body), 2).sizes == (21, 13)
 
 
 def streamed_read(client: Client, size: int, offset: int, *, checked: bool) -> list[Answer | memoryview]:
@@ -87,7 +87,7 @@ def streamed_read(client: Client, size: int, offset: int, *, checked: bool) -> l
 
 def test_a_streamed_read_is_answered_by_a_part_in_slices_that_end_at_pages() -> None:
     client = Client()
-    client.ask(Kind.RESIZE, bodies.SIZED.pack(1, 90_000))
+    client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 90_000, 5))
     for checked in (False, True):
         part, *data, last = streamed_read(client, 100_000, 100, checked=checked)
         assert isinstance(part, Answer) and isinstance(last, Answer)
@@ -99,7 +99,7 @@ def test_a_streamed_read_is_answered_by_a_part_in_slices_that_end_at_pages() -> 
 
 def test_a_streamed_read_of_a_file_that_fails_in_the_middle_ends_with_the_failure() -> None:
     client = Client()
-    client.ask(Kind.RESIZE, bodies.SIZED.pack(1, 90_000))
+    client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 90_000, 5))
 
     def fail(file: int, piece: memoryview, offset: int) -> int:
         if offset > 40_000:
@@ -156,11 +156,24 @@ def test_chunks_of_a_long_write_are_written_and_answered_when_the_last_is_there(
     client.operations.begin_long_write(LongWrite(handle=1, ensured=[(1, 500)]))
     assert client.operations.write_chunk(Chunk(data=memoryview(b"abc"), offset=4, last=False)) is None
     answer = client.operations.write_chunk(Chunk(data=memoryview(b"de"), offset=7, last=True))
-    assert answer is not None and bodies.decode_written(memoryview(answer.body), 1) == (5, 3, (0,))
+    assert answer is not None and bodies.decode_written(memoryview(answer.body), 1) == (5, 3, False, (0,), (0,))
     assert client.content == bytes(4) + b"abcde" + bytes(491)
     with pytest.raises(Malformed, match="handle 9") as caught:
         client.operations.begin_long_write(LongWrite(handle=9, ensured=[]))
     assert caught.value.fatal
+
+
+def test_an_answer_to_a_write_tells_the_truncations_of_its_subfile() -> None:
+    client = Client()
+    client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 9, 5))
+    client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 3, 6))
+    answer = client.ask(Kind.WRITE, runs((1, 3, 0)), b"abc")
+    assert bodies.decode_written(memoryview(answer.body), 1) == (3, 1, False, (3,), (5 ^ 6,))
+    client.operations.begin_long_write(LongWrite(handle=1, ensured=[]))
+    client.operations.write_chunk(Chunk(data=memoryview(b"abc"), offset=0, last=False))
+    client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 0, 7))
+    last = client.operations.write_chunk(Chunk(data=memoryview(b"de"), offset=3, last=True))
+    assert last is not None and bodies.decode_written(memoryview(last.body), 1) == (5, 2, True, (3,), (5 ^ 6,))
 
 
 def test_a_failed_read_names_the_handle_of_its_subfile() -> None:

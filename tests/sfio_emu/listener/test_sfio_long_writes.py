@@ -69,7 +69,7 @@ def test_a_long_run_is_written_in_chunks_that_end_at_pages(step: int) -> None:
     files = MemoryFiles()
     listener = Listener(files, step)
     [(kind, body)] = listener.say(write([(1, 50_000, 100), (1, 0, 60_000)], DATA))
-    assert (kind, bodies.WRITE_ANSWER.unpack(body[:12])[0]) == (Kind.DONE, 50_000)
+    assert (kind, bodies.WRITE_ANSWER.unpack_from(body)[0]) == (Kind.DONE, 50_000)
     assert bytes(files.files[10]) == bytes(100) + DATA + bytes(60_000 - 50_100)
     assert all(size <= CHUNK_BYTES for _, size in files.calls)
     assert all((offset + size) % 4096 == 0 for offset, size in files.calls[:-1])
