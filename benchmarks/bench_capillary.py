@@ -30,7 +30,13 @@ from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
-SIZES = ((115, 700, 9, True), (300, 2556, 9, True), (1000, 9000, 5, False), (3000, 30000, 3, False), (10000, 100000, 1, False))
+SIZES = (
+    (115, 700, 9, True),
+    (300, 2556, 9, True),
+    (1000, 9000, 5, False),
+    (3000, 30000, 3, False),
+    (10000, 100000, 1, False),
+)
 """(nodes, directed links, networks measured, is the thesis' loop run too)."""
 MANY = 200
 """Networks of 300 nodes that are to be routed and certified in a row; ``--quick`` measures a tenth."""
@@ -175,7 +181,9 @@ def bars(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="leave out the two largest sizes and most of the many networks")
+    parser.add_argument(
+        "--quick", action="store_true", help="leave out the two largest sizes and most of the many networks"
+    )
     arguments = parser.parse_args()
     capillary_recursion.COMPILE_FROM_LINKS = 0
     small = geometric_network(30, 200, 1)

@@ -27,6 +27,7 @@ EXTRA_OF = {
     "raptorq": "codes",
     "topohub": "networks",
     "yaml": "networks",
+    "pymetis": "machines",
     "pandas": "notebooks",
 }
 """Module -> the extra that installs it (pyproject.toml); a module of several extras stands with the smallest of them."""

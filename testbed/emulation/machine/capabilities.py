@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
 from testbed.emulation.network.open_vswitch.switches import tun_obstacle
 from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
 from testbed.emulation.sandbox.sandbox_entry import SOCKET_MEMORY_BYTES
@@ -54,7 +55,10 @@ PACKAGES = (
     "ortools",
     "raptorq",
     "topohub",
+    "pymetis",
 )
+UPLINKS = ("pasta", "slirp4netns")
+"""Programs that give a sandbox a way to other machines without root."""
 NEEDED = ("namespaces", "openvswitch", "mnexec", "mininet", "datapath", "shaping", "packet_loss")
 """Without one of these there is no emulation here."""
 _TRIALS_LIMIT_S = 40.0
@@ -114,11 +118,29 @@ def find_capabilities() -> dict[str, Capability]:
     found |= {name: _program(program, package) for name, program, package in PROGRAMS}
     found["tun"] = _tun()
     found |= _trials(found["namespaces"].available and found["openvswitch"].available)
+    found |= several_machines()
     found["socket_memory"] = _socket_memory()
     found["isal"] = _isal()
     found |= {name: _package(name) for name in PACKAGES}
     found |= _machine()
     return found
+
+
+def several_machines() -> dict[str, Capability]:
+    """What ``--machines`` asks for besides: a way out of the sandbox without root, and clocks of their own to try it with on one machine."""
+    ways = [path for name in UPLINKS if (path := find_program(name)) is not None]
+    uplink = Capability(
+        available=bool(ways),
+        detail=", ".join(ways) or f"none of {', '.join(UPLINKS)} is installed",
+        mend="" if ways else _APT + "passt (or slirp4netns); or an administrator makes one veth pair",
+    )
+    refused = time_namespace_obstacle()
+    clock = Capability(
+        available=refused is None,
+        detail=refused or "a process can have a monotonic clock of its own",
+        mend="" if refused is None else "a kernel with CONFIG_TIME_NS (5.6 or newer); real machines need none",
+    )
+    return {"uplink": uplink, "time_namespaces": clock}
 
 
 def missing_for_emulation(found: dict[str, Capability]) -> list[str]:

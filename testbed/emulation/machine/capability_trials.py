@@ -34,6 +34,7 @@ from topologies.network import Network, Node
 _A, _B = 101, 102
 _PACKETS = 400
 _LOSS = 0.5
+_ADD = ("ip", "link", "add")
 
 
 def _packets_that_arrive(count: int = _PACKETS) -> int:
@@ -152,6 +153,18 @@ def _program(words: list[str], text: str | None = None) -> None:
         raise CapabilityError(f"{words[0]}: {(done.stderr.strip().splitlines() or ['refused'])[0]}")
 
 
+def _vxlan(_: Netlink) -> str:
+    _program([*_ADD, "trial2", "type", "vxlan", "id", "42", "dstport", "4789", "remote", "127.0.0.1", "dev", "lo"])
+    _program(["ip", "link", "del", "trial2"])
+    return "the kernel makes VXLAN cables between machines"
+
+
+def _wireguard(_: Netlink) -> str:
+    _program([*_ADD, "trial3", "type", "wireguard"])
+    _program(["ip", "link", "del", "trial3"])
+    return "the kernel can encrypt what goes between machines"
+
+
 TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     "kernel_datapath": (
         _kernel_datapath,
@@ -163,6 +176,8 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it links have no delay"),
     "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress, or sch_netem"),
     "nftables_loss": (_nft_loss, "sudo apt-get install nftables; sudo modprobe nft_numgen (a BPF classifier is used)"),
+    "vxlan": (_vxlan, "sudo modprobe vxlan (cables between machines need it)"),
+    "wireguard": (_wireguard, "sudo modprobe wireguard (needed only to encrypt what goes between machines)"),
 }
 """Name -> (trial: what was found, or CapabilityError or NetlinkError; mend)."""
 

@@ -1,0 +1,53 @@
+"""How well another machine's clock is known: the estimate against the truth that the kernel was told, and what it claims.
+
+    python benchmarks/bench_clocks.py [--seconds 5]
+
+A process in a time namespace thousands of seconds ahead answers over a socket; delays, losses, drift and load come on top.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from testbed.machines.clocks.adapters.namespace_trial import TrialConditions, run_trial
+
+TRIALS = (
+    TrialConditions(name="a quiet machine"),
+    TrialConditions(name="four processes beside that want the processors", busy=4),
+    TrialConditions(name="drift of 200 parts in a million", drift=2e-4),
+    TrialConditions(name="drift of -900 parts in a million, a day ahead", drift=-9e-4, offset_s=86_400),
+    TrialConditions(name="5 ms there, nothing back", there_s=0.005),
+    TrialConditions(name="1 ms there, 20 ms back, a tenth lost", there_s=0.001, back_s=0.02, loss=0.1),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each trial")
+    arguments = parser.parse_args()
+    obstacle = time_namespace_obstacle()
+    if obstacle is not None:
+        print(f"foreign clocks: not measured, {obstacle}")
+        return 0
+    print(f"{'':46} {'exchanges':>9} {'round trip ms':>14} {'error ms':>9} {'claimed ms':>17} {'outside':>7}")
+    print(f"{'':46} {'':>9} {'quickest':>14} {'worst':>9} {'median':>8} {'worst':>8}")
+    wrong = 0
+    for conditions in TRIALS:
+        found = run_trial(conditions, duration_s=arguments.seconds)
+        report = found.report
+        print(
+            f"{conditions.name:46} {report.answered:>4}/{report.asked:<4} {report.quickest_s * 1e3:14.3f} {found.worst_error_s * 1e3:9.3f} "
+            f"{found.median_claimed_s * 1e3:8.3f} {found.worst_claimed_s * 1e3:8.3f} {found.outside:7}",
+            flush=True,
+        )
+        wrong += found.outside
+    print(
+        f"{'met   ' if wrong == 0 else 'MISSED'} moments at which the truth lay outside the claim: {wrong} (at most 0)"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Exchanges of time stamps over real sockets."""

@@ -1,0 +1,120 @@
+"""What a run says of its clocks: the bound of each, what it leaves undecided, and when it is too wide or the link too poor.
+
+A figure that rests on two machines' stamps is known to within both their uncertainties; nothing here guesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.errors import InvalidRunError
+from testbed.machines.clocks.exchange import Exchange
+from testbed.machines.clocks.foreign_clock import FloatArray, ForeignClock, OurTimes
+
+BoolArray = npt.NDArray[np.bool_]
+
+MAX_LOST = 0.01
+"""Share of exchanges that may be lost on the way between machines; a cable of the model loses what its faults say and nothing else."""
+MIN_LOST = 3
+"""Fewer lost exchanges than that say nothing of the link: one may have met a full socket."""
+MAX_SLOWER_S = 0.01
+"""How much longer the round trips of a second may all take than the run's quickest: half of it is added to every crossing cable's delay."""
+WINDOW_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockReport:
+    """One machine's clock over one run, as its figures carry it; times in seconds, drift in seconds a second.
+
+    ``uncertainty_s``: the worst of any stamp of the run. ``asked`` exchanges, of which ``answered`` came back.
+    """
+
+    machine: str
+    offset_s: float
+    uncertainty_s: float
+    drift: tuple[float, float]
+    asked: int
+    answered: int
+    quickest_s: float
+    slowest_s: float
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self) | {"drift": list(self.drift)}
+
+
+def clock_report(clock: ForeignClock, *, asked: int, from_s: float, to_s: float) -> ClockReport:
+    """The clock's figures for a run between two of its own stamps, in which ``asked`` exchanges were begun."""
+    trips = [each.round_trip_s for each in clock.exchanges]
+    return ClockReport(
+        machine=clock.machine,
+        offset_s=clock.offset((from_s + to_s) / 2)[0],
+        uncertainty_s=clock.worst_uncertainty_s(from_s, to_s),
+        drift=clock.drift(),
+        asked=asked,
+        answered=len(trips),
+        quickest_s=min(trips),
+        slowest_s=max(trips),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Shape (n,) each: which times are surely before a moment, which surely not before it; what is neither cannot be told."""
+
+    before: BoolArray
+    after: BoolArray
+
+    @property
+    def undecided(self) -> int:
+        """How many have to be left out."""
+        return int((~(self.before | self.after)).sum())
+
+
+def order(times: OurTimes, moment_s: float | FloatArray, uncertainty_s: float = 0.0) -> Order:
+    """Each time against a moment (one, or one each) that is itself known to within ``uncertainty_s``.
+
+    >>> times = OurTimes(earliest_s=np.array([0.9, 1.9, 2.9]), latest_s=np.array([1.1, 2.1, 3.1]))
+    >>> found = order(times, 2.0)
+    >>> found.before.tolist(), found.after.tolist(), found.undecided
+    ([True, False, False], [False, False, True], 1)
+    """
+    moment = np.asarray(moment_s, dtype=np.float64)
+    return Order(
+        before=np.asarray(times.latest_s < moment - uncertainty_s),
+        after=np.asarray(times.earliest_s >= moment + uncertainty_s),
+    )
+
+
+def require_clock(report: ClockReport, most_s: float, what: str) -> None:
+    """InvalidRunError (exit code 4) where a clock is known less well than ``what`` needs."""
+    if report.uncertainty_s > most_s:
+        raise InvalidRunError(
+            f"the clock of {report.machine} is known to within {report.uncertainty_s * 1e3:.3g} ms only, and {what} needs "
+            f"{most_s * 1e3:.3g} ms; quickest exchange {report.quickest_s * 1e3:.3g} ms, {report.answered} of {report.asked} answered"
+        )
+
+
+def underlay_reason(machine: str, exchanges: Sequence[Exchange], asked: int) -> str | None:
+    """Why the link to a machine was too poor for a run, or None: exchanges lost, or slower for a whole second than they were at best.
+
+    ``asked``: exchanges begun, but for those that were still under way at the end.
+    """
+    lost = asked - len(exchanges)
+    if lost >= MIN_LOST and lost > MAX_LOST * asked:
+        return f"the link to {machine} lost {lost} of {asked} exchanges of time stamps (at most {MAX_LOST:.0%}): it loses packets of crossing cables too"
+    if not exchanges:
+        return None
+    trips = np.array([each.round_trip_s for each in exchanges])
+    window = np.array([int((each.sent_ns - exchanges[0].sent_ns) / 1e9 // WINDOW_S) for each in exchanges])
+    quickest = [float(trips[window == number].min()) for number in np.unique(window)]
+    slower_s = max(quickest) - float(trips.min())
+    if slower_s > MAX_SLOWER_S:
+        return (
+            f"the link to {machine} was {slower_s * 1e3:.0f} ms slower for a second than at its best (at most "
+            f"{MAX_SLOWER_S * 1e3:.0f} ms): it delays packets of crossing cables too"
+        )
+    return None
