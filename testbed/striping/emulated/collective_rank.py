@@ -1,6 +1,6 @@
 """One rank of a collective access by MPI-I/O views, timed: `python -m testbed.striping.emulated.collective_rank JSON`.
 Rank 0 leaves in a file the seconds of every repetition, the bytes that crossed all ranks' links, whether all read
-what they should, and how busy the machine's processors were meanwhile."""
+what they should, and what share of the processors the run's own threads had meanwhile, or waited for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from sfio_emu.client.current_session import current_session
 from sfio_emu.views.datatypes import DOUBLE, subarray
 from sfio_emu.views.mpi_file import MpiFile
-from testbed.emulation.machine.processor_load import busy_share, processor_times
+from testbed.emulation.machine.machine_strain import read_counts, strain_between
 from testbed.striping.oracle import file_content
 
 
@@ -33,7 +33,7 @@ def main(argument: str) -> None:
         file.read_at_all(0, got[:1])  # streams between ranks, and what is compiled, are there when the clock starts
         file.write_at_all(0, mine[:1])
         group.barrier()
-        before, processors = _crossed(writing), processor_times()
+        before, counts = _crossed(writing), read_counts()
         for _ in range(asked["repeat"]):
             group.barrier()
             start_s = time.monotonic()
@@ -43,7 +43,7 @@ def main(argument: str) -> None:
                 file.read_at_all(0, got)
             group.barrier()
             times.append(time.monotonic() - start_s)
-        crossed, busy = _crossed(writing) - before, busy_share(processors, processor_times())
+        crossed, busy = _crossed(writing) - before, strain_between(counts, read_counts(), ()).cpu_fraction
     right = writing or bool(np.array_equal(got, mine))
     every = [json.loads(item) for item in group.all_gather(json.dumps([crossed, right]).encode())]
     if group.rank == 0:
