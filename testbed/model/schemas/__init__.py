@@ -8,7 +8,7 @@ from testbed.errors import InputError
 from topologies.errors import TopologyError
 from topologies.files.schemas import network_schema, read_schema, refuse_unknown_keys
 
-KINDS = ("network", "faults", "pattern", "schedule", "messages", "unequal", "demands", "campaign")
+KINDS = ("network", "faults", "pattern", "schedule", "messages", "unequal", "demands", "campaign", "placement")
 
 
 def schema_of(kind: str) -> dict[str, Any]:

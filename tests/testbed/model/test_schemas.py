@@ -148,6 +148,7 @@ def test_a_schema_is_a_schema_and_tells_right_from_wrong(kind: str) -> None:
         "network": {"nodes": NODES, "links": [{"source": "a", "target": "b"}]}, "faults": [FAULT], "pattern": [["a", "b"]],
         "schedule": {"transfers": [["a"]], "frames": [[0]]}, "messages": {"messages": [{"source": "a", "destination": "b"}]},
         "unequal": {"sizes_bytes": 5}, "demands": {"a": {"b": 1e6}}, "campaign": CAMPAIGN,
+        "placement": {"machines": [["a", "b"], ["c"]]},
     }  # fmt: skip
     assert validator(schema_of(kind)).is_valid(right[kind])
     assert not validator(schema_of(kind)).is_valid({"unheard_of": 1})

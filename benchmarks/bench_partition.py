@@ -1,0 +1,43 @@
+"""How well and how fast a network is cut over machines: METIS beside the greedy cut that is used where METIS is missing.
+
+    python benchmarks/bench_partition.py
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from testbed.machines.partition import METHODS, partition
+from testbed.machines.partition.metis import has_metis
+from topologies import load_network
+
+CASES = (
+    ("swiss-t1", (2, 4)),
+    ("torus:16x16", (2, 4)),
+    ("clos:8", (2, 4)),
+    ("manet:nodes=115,seed=3", (2, 4)),
+    ("torus:100x100", (4,)),
+    ("manet:nodes=10000,seed=3", (4, 16)),
+)
+
+
+def main() -> int:
+    print(f"{'':26} {'machines':>8} {'method':>7} {'crossing cables':>16} {'fullest / its share':>20} {'s':>7}")
+    for name, counts in CASES:
+        network = load_network(name)
+        for machines in counts:
+            for method in METHODS:
+                if method == "metis" and not has_metis():
+                    continue
+                began = time.perf_counter()
+                found = partition(network, [1] * machines, method=method)
+                took_s = time.perf_counter() - began
+                fullest = max(found.loads) * machines / sum(found.loads)
+                crossing = f"{found.crossing_cables} of {found.cables}"
+                print(f"{name:26} {machines:8} {method:>7} {crossing:>16} {fullest:20.3f} {took_s:7.2f}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

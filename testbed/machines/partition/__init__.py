@@ -1,0 +1,9 @@
+"""A network cut over machines: balanced by what each can carry, few and thin cables between them.
+
+``partition`` cuts; ``parse_placement`` reads what somebody decided by hand.
+"""
+
+from testbed.machines.partition.partition import METHODS, Partition, describe, partition
+from testbed.machines.partition.place_file import parse_placement
+
+__all__ = ["METHODS", "Partition", "describe", "parse_placement", "partition"]
