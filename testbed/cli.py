@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from testbed.api.compile_notice import announce_compilation
 from testbed.commands.heartbeat import heartbeat
+from testbed.commands.live import end_live
 from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.parsing import INTERRUPTED, OneLineParser, reported
 
@@ -115,6 +116,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt_once)
     code = reported(lambda: _run(words))
+    if "--live" in words:
+        end_live(code)
     if argv is None and code == INTERRUPTED:
         _end_now(code)
     return code

@@ -29,6 +29,8 @@ EXTRA_OF = {
     "yaml": "networks",
     "pymetis": "machines",
     "pandas": "notebooks",
+    "aiohttp": "live",
+    "prometheus_client": "live",
 }
 """Module -> the extra that installs it (pyproject.toml); a module of several extras stands with the smallest of them."""
 

@@ -14,7 +14,7 @@ from testbed.bulk.coordinator import BulkCoordinator, ChangeCircuits, OnDeadlock
 from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount
 from testbed.bulk.plan import BulkPlan, Path
 from testbed.errors import InputError
-from testbed.model.progress import Progress, ReportProgress
+from testbed.model.progress import Progress, Reading, ReportProgress
 from topologies.network import LinkId, reverse_of
 
 _PACKET_BYTES = 1500
@@ -119,7 +119,11 @@ class _Run:
                 self._failure, self._over = action.failure, True
         if self._report_progress is not None:
             done, total = self._coordinator.done, len(self._plan.transfers)
-            self._report_progress(Progress(done_s=done, total_s=total, doing=f"{done} of {total} messages"))
+            open_, frames = self._coordinator.frames_open, len(self._plan.frames)
+            carried = {link: round(bits / 8) for link, bits in self._bits.items()}
+            reading = Reading(at_s=self._now, frame=open_, frames=frames, link_bytes=carried)
+            words = f"{done} of {total} messages, in virtual time"
+            self._report_progress(Progress(done_s=done, total_s=total, doing=words, reading=reading))
 
     def _share(self) -> None:
         if self._plan.switching == "circuit":

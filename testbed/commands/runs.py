@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.live import add_live
 
 if TYPE_CHECKING:
     from testbed.model.verdict import Verdict
@@ -17,7 +18,7 @@ Row = dict[str, Any]
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everything random") -> None:
-    """--fabric, --seed (of what it says), --results, --json."""
+    """--fabric, --seed (of what it says), --results, --json, --live."""
     add = parser.add_argument
     add(
         "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
@@ -25,6 +26,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everythin
     add("--seed", type=numbers.seed, default=1, help=f"seed of {seeded} (default 1)")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add("--json", action="store_true", help="print one JSON object on stdout")
+    add_live(parser)
 
 
 def command_line() -> str:
@@ -41,13 +43,16 @@ def keep_run(
 ) -> Path:
     """Keep a run's rows, the figures that ``draw`` makes of them, verdict and page; returns their directory."""
     from testbed.emulation.machine.provenance import describe_run
+    from testbed.live.adapters.feed import note_page
     from testbed.report.drawing.svg_figures import rendered
     from testbed.results.study_store import StudyRun
 
     with StudyRun.new(args.results, name, describe_run(command=command_line(), seed=args.seed)) as stored:
         for row in rows:
             stored.add(row)
-        return stored.finish(stored.rows, verdict, rendered(name, lambda: draw(stored.rows)) if rows else {})
+        directory = stored.finish(stored.rows, verdict, rendered(name, lambda: draw(stored.rows)) if rows else {})
+    note_page(directory / "page.html")
+    return directory
 
 
 def show_verdict(verdict: Verdict, directory: Path) -> None:

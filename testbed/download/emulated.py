@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from fec.adapters.raw_sockets import FrameSender, socket_drops, waiting_datagrams
@@ -16,8 +17,10 @@ from testbed.download.judgement import DownloadMeasurements
 from testbed.download.plan import RETURN_LABELS, DownloadPlan
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.control.fault_injection import FaultSchedule
+from testbed.emulation.machine.shared_numbers import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.model.progress import Progress, ReportProgress
+from testbed.emulation.network.links import LinkMeter
+from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import WiredHost, wire
 from testbed.openflow.rules import stream_rules
 from testbed.stream.emulated.endpoints import EndpointProcess
@@ -48,12 +51,14 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         ends = {
             name: stack.enter_context(_end(net, name, own, other, prepare))
             for name, own, other, prepare in (
-                ("receiver", sink, source, lambda f, s: _prepare_receiver(plan, f, s)),
-                ("sender", source, sink, lambda f, s: _prepare_sender(plan, f, s)),
+                ("receiver", sink, source, partial(_prepare_receiver, plan)),
+                ("sender", source, sink, partial(_prepare_sender, plan)),
             )
         }
         for end in ends.values():
             end.wait_until_ready()
+        look = partial(_look, net.link_meter(), ends["sender"], ends["receiver"])
+        report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="downloading", look=look))
         start = time.monotonic() + _LEAD_S
         for end in ends.values():
             end.begin(start)
@@ -61,9 +66,9 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         stack.callback(schedule.stop)
         schedule.start()
         while not ends["sender"].finished and time.monotonic() - start < plan.limit_s + 5:
-            report_progress(
-                Progress(done_s=max(0.0, time.monotonic() - start), total_s=plan.limit_s, doing="downloading")
-            )
+            now = max(0.0, time.monotonic() - start)
+            reading = Reading(at_s=now, faults=schedule.in_force())
+            report_progress(Progress(done_s=now, total_s=plan.limit_s, doing="downloading", reading=reading))
             time.sleep(0.1)
         sent, got = ends["sender"].result(), ends["receiver"].result()
     return DownloadMeasurements(
@@ -76,6 +81,13 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         sender_lag_s=sent["lag_s"],
         counters={**got["counters"], "socket_drops": got["drops"], "refused": sent["refused"]},
     )
+
+
+def _look(meter: LinkMeter, sender: EndpointProcess, receiver: EndpointProcess) -> Reading:
+    """What the links' counters and the end points' gauges say now."""
+    assert sender.gauge is not None and receiver.gauge is not None
+    received, sent = int(receiver.gauge[0]), int(sender.gauge[0])
+    return Reading(received=received, sent=sent, link_bytes=meter.carried_bytes(), down=meter.without_carrier())
 
 
 class _end:  # noqa: N801 - used as a function
@@ -91,7 +103,8 @@ class _end:  # noqa: N801 - used as a function
         self._datagrams.setblocking(False)
         template = FrameTemplate(src_mac=own.mac, dst_mac=other.mac, src_ip=own.ip, dst_ip=other.ip)
         frames = FrameSender(self._raw, template)
-        self._process = EndpointProcess(role, lambda: prepare(frames, self._datagrams))
+        gauge = shared_numbers(1)
+        self._process = EndpointProcess(role, lambda: prepare(frames, self._datagrams, gauge), gauge)
 
     def __enter__(self) -> EndpointProcess:
         return self._process
@@ -103,7 +116,7 @@ class _end:  # noqa: N801 - used as a function
 
 
 def _prepare_sender(
-    plan: DownloadPlan, frames: FrameSender, datagrams: socket.socket
+    plan: DownloadPlan, frames: FrameSender, datagrams: socket.socket, gauge: memoryview[float]
 ) -> Callable[[float], dict[str, Any]]:
     sender = plan.sender()
     nothing = bytes(plan.parameters.symbol_bytes)
@@ -118,6 +131,7 @@ def _prepare_sender(
             for packet in sender.packets_due(now):
                 lag = max(lag, now - packet.due_s)
                 frames.send(packet.label, packet.data)
+            gauge[0] = sender.sent
             wait = max(_TICK_S, sender.next_due_s() - (time.monotonic() - start))
             if select.select((datagrams,), (), (), min(wait, _IDLE_S))[0]:
                 for data in waiting_datagrams(datagrams):
@@ -128,7 +142,7 @@ def _prepare_sender(
 
 
 def _prepare_receiver(
-    plan: DownloadPlan, frames: FrameSender, datagrams: socket.socket
+    plan: DownloadPlan, frames: FrameSender, datagrams: socket.socket, gauge: memoryview[float]
 ) -> Callable[[float], dict[str, Any]]:
     receiver, expected = plan.receiver(), plan.file()
     for label in RETURN_LABELS:
@@ -144,6 +158,7 @@ def _prepare_receiver(
             for data in waiting_datagrams(datagrams):
                 arrivals.append(now)
                 receiver.receive(data, now)
+            gauge[0] = len(arrivals)
             if receiver.done and ended is None:
                 ended = now
             for acknowledgement in receiver.acknowledgements_due(now):

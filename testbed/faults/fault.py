@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.errors import InputError
-from topologies.network import LinkId
+from topologies.network import LinkId, label_of
 
 FaultKind = Literal["down", "blackhole", "loss"]
 Direction = Literal["both", "forward"]
@@ -62,3 +62,14 @@ def check_manner(where: str, kind: str, direction: str, loss_fraction: float) ->
         raise InputError(f"{where}: direction {direction!r} is neither both nor forward")
     if not 0 < loss_fraction <= 1:
         raise InputError(f"{where}: loss_fraction {loss_fraction} lies outside (0, 1]")
+
+
+def in_words(fault: Fault) -> str:
+    """A fault in force, for whoever watches.
+
+    >>> in_words(Fault(link=("s1", "s2", 0), kind="loss", loss_fraction=0.2))
+    's1->s2 loss 20 %'
+    """
+    return f"{label_of(fault.link)} {fault.kind}" + (
+        f" {100 * fault.loss_fraction:g} %" if fault.kind == "loss" else ""
+    )

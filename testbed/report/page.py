@@ -51,7 +51,7 @@ def page_head(title: str) -> Markup:
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
         tag("title", title),
-        tag("style", Markup(_page_style())),
+        tag("style", Markup(page_style())),
     )
 
 
@@ -70,7 +70,7 @@ def differences(deviations: Sequence[str]) -> Markup | None:
     return join([tag("p", "Where this differs from the document:"), points])
 
 
-def _page_style() -> str:
+def page_style() -> str:
     """The style sheet of every page, light and dark."""
     light, dark = custom_properties(LIGHT), custom_properties(DARK)
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}" + _resource("page.css")

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from fec.protocol.sender import OutgoingPacket, StreamSender
+from testbed.faults.fault import in_words
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
 from testbed.model.label_split import LabelSplit
-from testbed.model.progress import Progress
+from testbed.model.progress import Progress, Reading
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
 from testbed.stream.judgement.recording import ReceivedLog, SentLog, block_outcomes
 from testbed.stream.measurements import RunHealth, StreamMeasurements
@@ -79,7 +80,9 @@ class _Run:
             self._step(now)
             if progress is not None and now - told >= 0.5:
                 told = now
-                progress(Progress(done_s=now, total_s=plan.duration_s, doing="streaming in virtual time"))
+                progress(
+                    Progress(done_s=now, total_s=plan.duration_s, doing="in virtual time", reading=self._reading(now))
+                )
         self.content.take(self.receiver.advance(plan.duration_s))
         sent, received = self.sent.packets(), self.received.packets()
         return StreamMeasurements(
@@ -91,6 +94,16 @@ class _Run:
             changes=change_times(plan),
             health=RunHealth(sender_lag_s=0.0, unplanned_drops=0),
             counters={**sender_counters(self.sender), **self.content.counters(self.receiver)},
+        )
+
+    def _reading(self, now: float) -> Reading:
+        sizes = self.sent.block_size
+        return Reading(
+            at_s=now,
+            sent=len(sizes),
+            received=len(self.received.block),
+            block_size=sizes[-1] if sizes else None,
+            faults=tuple(in_words(f) for f in self.plan.faults if f.start_s <= now < f.stop_s),
         )
 
     def _next_s(self) -> float:

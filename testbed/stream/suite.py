@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
 from testbed.emulation.machine.capabilities import as_document, find_capabilities
 from testbed.emulation.machine.provenance import describe_run
+from testbed.live.adapters.feed import note_page, shown
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import LoadedRun, combined_verdict
 from testbed.model.verdict import Verdict
-from testbed.report.progress_bar import progress_bar
 from testbed.results.result_store import ResultStore
 from testbed.stream.fabric import EmulationOptions, StreamFabric
 from testbed.stream.judgement.records import stream_document
+from testbed.stream.live_scene import stream_scene, streams_scene
 from testbed.stream.plan import StreamPlan
 from testbed.stream.plan_json import plan_to_json
 from testbed.stream.session import (
@@ -81,6 +83,7 @@ def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: U
             capabilities=as_document(find_capabilities()),
         )
         directory = run.finish()
+        note_page(directory / "page.html")
         loaded = run.loaded()
     verdict = combined_verdict(loaded.sessions)
     return SuiteResult(sessions=tuple(sessions), run=loaded, verdict=verdict, directory=directory)
@@ -88,10 +91,13 @@ def run_suite(suite: Suite, fabric_name: str, results: Path, **fabric_options: U
 
 def _sessions(suite: Suite, plans: Sequence[tuple[StreamPlan, SplitRoute]], fabric: StreamFabric) -> Iterator[Session]:
     if suite.together:
-        with progress_bar(f"{len(plans)} streams at once") as report_progress:
-            yield from run_sessions_together(plans, fabric, report_progress)
+        title = f"{len(plans)} streams at once"
+        with shown(title, partial(streams_scene, [plan for plan, _ in plans], title)) as report_progress:
+            sessions = run_sessions_together(plans, fabric, report_progress)
+        yield from sessions
         return
     for index, ((plan, route), title) in enumerate(zip(plans, suite.titles, strict=True)):
-        with progress_bar(f"{index + 1}/{len(suite.requests)} {title}") as report_progress:
+        named = f"{index + 1}/{len(suite.requests)} {title}"
+        with shown(named, partial(stream_scene, plan, route, title)) as report_progress:
             session = run_session(plan, route, fabric, report_progress, repeats_if_invalid=suite.repeats_if_invalid)
         yield session

@@ -86,15 +86,15 @@ class Browser:
             os.close(self._out)
             shutil.rmtree(self._profile, ignore_errors=True)
 
-    def open(self, page: Path, *, width: int, dark: bool = False) -> None:
-        """Load the file at that width in CSS pixels and wait until it is there."""
+    def open(self, page: Path | str, *, width: int, dark: bool = False) -> None:
+        """Load the file, or the address, at that width in CSS pixels and wait until it is there."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self._loaded = False
-        self.call("Page.navigate", url=page.resolve().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         end = time.monotonic() + 90
         while not self._loaded:
             self._read_one(end)

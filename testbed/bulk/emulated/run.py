@@ -28,8 +28,9 @@ from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.machine_strain import StrainGauge
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.links import LinkMeter
 from testbed.errors import InvalidRunError
-from testbed.model.progress import Progress, ReportProgress
+from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import Wiring
 
 _CIRCUIT_SEND_BUFFER = 80 << 10
@@ -134,6 +135,8 @@ class BulkRun:
         """The run itself, until the coordinator ends it; what the network's own counters say of it is not in yet."""
         retransmitted, changes = self._endpoints.retransmitted(), self._switchboard.changes
         self._switchboard.slowest_change_s = self._switchboard.changing_s = 0.0
+        look = partial(_look, self._net.link_meter())
+        self._report_progress(Progress(done_s=0, total_s=1, doing="sending", look=look))
         with StrainGauge() as gauge:
             driven = _DrivenRun(self._net, self._wiring, self._coordinator, self._switchboard, self._endpoints)
             driven.run(self._report_progress)
@@ -186,7 +189,7 @@ class _DrivenRun:
         readers = {process.fileno(): partial(self._read, process) for process in self._endpoints.processes}
         faults.start()
         try:
-            self.driver.run(readers, partial(self._on_round, report_progress), self._next_kill_s)
+            self.driver.run(readers, partial(self._on_round, faults, report_progress), self._next_kill_s)
         finally:
             faults.stop()
         if self.driver.failure is None and not self.injected and self._to_inject:
@@ -196,14 +199,16 @@ class _DrivenRun:
     def _next_kill_s(self) -> float:
         return self._to_kill[0].at_s if self._to_kill else float("inf")
 
-    def _on_round(self, report_progress: ReportProgress) -> None:
+    def _on_round(self, faults: FaultSchedule, report_progress: ReportProgress) -> None:
         while self._next_kill_s() <= self.driver.now_s:
             self._endpoints.kill(self._to_kill.pop(0).node)
         if not self.injected and self._to_inject:
             self._inject()
         done, total = self._coordinator.done, len(self._plan.transfers)
-        frames = f"time frame {self._coordinator.frames_open} of {len(self._plan.frames)}"
-        report_progress(Progress(done_s=done, total_s=total, doing=f"{done} of {total} messages, {frames}"))
+        frame, frames = self._coordinator.frames_open, len(self._plan.frames)
+        reading = Reading(at_s=self.driver.now_s, frame=frame, frames=frames, faults=faults.in_force())
+        words = f"{done} of {total} messages, time frame {frame} of {frames}"
+        report_progress(Progress(done_s=done, total_s=total, doing=words, reading=reading))
 
     def _read(self, process: AgentProcess) -> None:
         while process.has_report:
@@ -223,6 +228,10 @@ class _DrivenRun:
         pair = self._choice.pair(self.driver.now_s, self._coordinator.has_circuit, ended=ended)
         if pair is not None:
             self.injected = inject(self._net, self._wiring, pair, self._to_inject)
+
+
+def _look(meter: LinkMeter) -> Reading:
+    return Reading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())
 
 
 def _messages(plan: BulkPlan, options: RunOptions) -> MessageSet:

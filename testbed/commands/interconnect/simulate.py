@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from testbed.commands.interconnect.simulate_options import (
     split_faults,
     trace_summary,
 )
+from testbed.commands.live import add_live, start_live
 from testbed.commands.runs import show_place
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
@@ -114,6 +116,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--engine", default="compiled", choices=("compiled", "reference"), help="both give the same result")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add("--json", action="store_true", help="print one JSON object on stdout")
+    add_live(parser)
     add_fault_options(parser)
     add_ft_drb_options(parser)
     add_nac_options(parser)
@@ -131,7 +134,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.nac_timeline is not None and not args.nac_timeline.parent.is_dir():
         raise InputError(f"--nac-timeline {args.nac_timeline}: no such directory; give a file in one that exists")
-    rows = [row for one in experiments for row in _rows(args, one)]
+    start_live(args)
+    rows = _all_rows(args, experiments)
     verdict = judge_runs(rows)
     if args.nac_timeline is not None:
         _write_timeline(args.nac_timeline, rows)
@@ -147,6 +151,34 @@ def run(args: argparse.Namespace) -> int:
         _print(document, rows, verdict)
         show_place(directory)
     return verdict.exit_code
+
+
+def _all_rows(args: argparse.Namespace, experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """The rows of one load after another."""
+    from testbed.live.adapters.feed import shown
+    from testbed.live.scenes import network_scene
+    from testbed.model.progress import Progress, Reading
+
+    rows: list[dict[str, Any]] = []
+    title = f"{args.network}: {args.pattern or args.traffic or 'uniform'}, deadlock avoidance {args.deadlock}"
+    with shown("simulate", partial(network_scene, title, experiments[0].network, {})) as report_progress:
+        for number, one in enumerate(experiments):
+            if report_progress is not None:
+                load = one.rate_per_s / one.parameters.packets_per_s(1.0)
+                reading = Reading(figures=_figures(rows))
+                words = f"load {load:.3g}, {args.seeds} seed{'s' * (args.seeds > 1)}"
+                report_progress(Progress(done_s=number, total_s=len(experiments), doing=words, reading=reading))
+            rows += _rows(args, one)
+    return rows
+
+
+def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Of the last row, as a live page shows them."""
+    if not rows or rows[-1]["mean_latency_s"] is None:
+        return {}
+    last = rows[-1]
+    names = {f"Latency at load {last['load']:.3g}, us": 1e6 * last["mean_latency_s"], "Throughput": last["throughput"]}
+    return {name: float(value) for name, value in names.items()}
 
 
 def _rows(args: argparse.Namespace, experiment: Experiment) -> list[dict[str, Any]]:

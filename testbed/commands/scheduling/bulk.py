@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, with_note
+from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
 from testbed.commands.parsing import FAULT_WORDS, read_faults, read_pattern, read_schedule
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
@@ -91,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
     )  # bad input is refused first
     fabric = choose_fabric(args.fabric, args.network)
     require_switches(args, fabric, ("store", "inject", "kill"))
+    start_live(args)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
     paths = [transfer.path for transfer in plans[0].transfers]
@@ -108,7 +110,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _sessions(args: argparse.Namespace, plans: Sequence[BulkPlan], fabric_name: str) -> list[BulkSession]:
     from testbed.bulk.session import open_bulk_fabric, run_side
-    from testbed.report.progress_bar import progress_bar
+    from testbed.live.adapters.feed import shown
+    from testbed.live.scenes import network_scene
 
     if args.store is not None:
         args.store.mkdir(parents=True, exist_ok=True)
@@ -116,7 +119,9 @@ def _sessions(args: argparse.Namespace, plans: Sequence[BulkPlan], fabric_name: 
     with ExitStack() as stack:
         fabric = open_bulk_fabric(fabric_name, stack, on_deadlock=args.deadlock, store=args.store)
         for plan in plans:
-            with progress_bar(f"{plan.switching} switching") as report_progress:
+            title = f"{plan.network.name}: bulk transfers, {plan.switching} switching, {plan.method}"
+            scene = partial(network_scene, title, plan.network, plan.loads, plan.faults)
+            with shown(f"{plan.switching} switching", scene) as report_progress:
                 once = partial(run_side, fabric, plan, report_progress)
                 sessions.append(repeated(once, lambda session: session.verdict, args.repeats))
     return sessions

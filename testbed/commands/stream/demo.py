@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.live import start_live
 from testbed.commands.runs import add_run_options, command_line
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.stream.suite import Suite, run_suite
 
     fabric = choose_fabric(args.fabric)
+    start_live(args)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
     rate_pps = _rate_pps(fabric)

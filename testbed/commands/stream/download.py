@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats, repeated
+from testbed.commands.live import start_live
 from testbed.commands.parsing import FAULT_WORDS, read_faults
 from testbed.commands.runs import add_run_options, show_checks
 from testbed.errors import InputError
@@ -72,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
     plan = _plan(args)
     fabric = choose_fabric(args.fabric, args.network, quiet=args.json)
+    start_live(args)
     if fabric == "emulation":
         from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 
@@ -113,7 +115,8 @@ def _plan(args: argparse.Namespace) -> DownloadPlan:
 
 
 def _run(plan: DownloadPlan, fabric: str) -> DownloadMeasurements:
-    from testbed.report.progress_bar import progress_bar
+    from testbed.live.adapters.feed import shown
+    from testbed.live.scenes import network_scene
 
     if fabric == "simulator":
         from testbed.download.simulated import simulate_download
@@ -121,7 +124,11 @@ def _run(plan: DownloadPlan, fabric: str) -> DownloadMeasurements:
         return simulate_download(plan)
     from testbed.download.emulated import emulate_download
 
-    with progress_bar(f"{plan.method}, {plan.code}") as report_progress:
+    forward, network = plan.forward, plan.network
+    loads = {network.links[i].id: forward.load(i) for i in forward.loaded}
+    title = f"{network.name}: download from {plan.source} to {plan.sink}"
+    scene = partial(network_scene, title, network, loads, plan.faults, source=plan.source, sink=plan.sink)
+    with shown(f"{plan.method}, {plan.code}", scene) as report_progress:
         return emulate_download(plan, report_progress)
 
 

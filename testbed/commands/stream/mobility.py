@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats
+from testbed.commands.live import start_live
 from testbed.commands.runs import add_run_options, command_line
 from testbed.commands.stream.stream_options import (
     add_stream_options,
@@ -63,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.stream.suite import Suite, run_suite
 
     fabric = choose_fabric(args.fabric, *args.network)
+    start_live(args)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
     suite = Suite(

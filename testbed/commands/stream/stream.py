@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats
+from testbed.commands.live import start_live
 from testbed.commands.meaning import REACTIVE, require_switches
 from testbed.commands.parsing import pair_of, parse_captures
 from testbed.commands.runs import add_run_options, command_line
@@ -84,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
     request = (
         None if args.routing in REACTIVE else session_request(args)
     )  # bad input is refused before the sandbox is built
+    start_live(args)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
     if request is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from topologies.network import Network
 
 if TYPE_CHECKING:
     from testbed.faults.fault import Fault
+    from testbed.live.events import Scene
     from testbed.metapath.session import MetapathSession
 
 STUDY_NAME = "stream-routing"
@@ -79,13 +81,14 @@ def add_routing_options(parser: argparse.ArgumentParser) -> None:
 
 def run_reactive(args: argparse.Namespace) -> int:
     """Exit code: the verdict's. The caller has entered the sandbox."""
+    from testbed.live.adapters.feed import shown
     from testbed.metapath.figures import metapath_figures
     from testbed.metapath.records import fault_rows
     from testbed.metapath.session import run_metapath_session
-    from testbed.report.progress_bar import progress_bar
 
     plan = metapath_plan(args)
-    with progress_bar(f"{args.routing} {args.network} {args.source} to {args.sink}") as report_progress:
+    title = f"{args.routing} {args.network} {args.source} to {args.sink}"
+    with shown(title, partial(_scene, plan, title)) as report_progress:
         session = run_metapath_session(plan, report_progress, repeats_if_invalid=args.repeats)
     rows = fault_rows(plan, session.run, session.analysis)
     directory = keep_run(args, STUDY_NAME, rows, session.verdict, metapath_figures)
@@ -97,6 +100,15 @@ def run_reactive(args: argparse.Namespace) -> int:
     else:
         _show(session, directory)
     return session.verdict.exit_code
+
+
+def _scene(plan: MetapathPlan, title: str) -> Scene:
+    """Every link may come to carry the stream: all are drawn alike."""
+    from testbed.live.scenes import network_scene
+
+    loads = {link.id: 1 for link in plan.network.links}
+    more = {"source": plan.source, "sink": plan.sink, "duration_s": plan.duration_s}
+    return network_scene(title, plan.network, loads, plan.faults, share="stream", **more)
 
 
 def check_reactive(args: argparse.Namespace, fabric: str) -> None:

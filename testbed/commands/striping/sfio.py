@@ -8,11 +8,13 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, with_note
+from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
 from testbed.commands.parsing import FAULT_WORDS, read_faults, read_schedule
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
@@ -117,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
         return _save_pattern(args.save_pattern, plan)
     fabric = choose_fabric(args.fabric, args.network)
     require_switches(args, fabric, ("faults", "kill"))
+    start_live(args)
     if fabric == "emulation" and not in_sandbox():
         enter_sandbox(sys.argv[1:])
     rate_bps, words = chosen_rate(args.link_rate, [t.path for t in plan.transfers], _frames(plan), fabric)
@@ -139,7 +142,8 @@ def _frames(plan: StripingPlan) -> int:
 
 
 def _session(args: argparse.Namespace, plan: StripingPlan, fabric: str) -> StripingSession:
-    from testbed.report.progress_bar import progress_bar
+    from testbed.live.adapters.feed import shown
+    from testbed.live.scenes import network_scene
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.session import run_session
 
@@ -148,7 +152,11 @@ def _session(args: argparse.Namespace, plan: StripingPlan, fabric: str) -> Strip
         if root is None:
             _make(args.results)
             root = stack.enter_context(scratch_folder(args.results))
-        report_progress = stack.enter_context(progress_bar("striped file"))
+        title = f"{plan.network.name}: striped file over {plan.options.io_nodes} I/O nodes"
+        scene = partial(
+            network_scene, title, plan.network, plan.link_bytes, plan.options.faults, stores=plan.placement.io
+        )
+        report_progress = stack.enter_context(shown("striped file", scene))
         return run_session(plan, root, fabric=fabric, report_progress=report_progress)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.commands.live import start_live
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.runs import add_run_options
 from testbed.commands.stream.closing import show_result
@@ -47,6 +48,7 @@ class Experiment:
 
     def _run(self, args: argparse.Namespace, words: list[str]) -> int:
         fabric = choose_fabric(args.fabric)
+        start_live(args)
         if fabric == "emulation" and not in_sandbox():
             enter_sandbox(["experiment", "run", self.name, *words])
         pairs = self.sessions(args.quick, args.seed)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from testbed.errors import TestbedError
-from testbed.faults.fault import Direction, Fault
+from testbed.faults.fault import Direction, Fault, in_words
 from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import cables_of
 from topologies.network import LinkId, reverse_of
@@ -185,6 +185,10 @@ class FaultSchedule:
             for i, fault in enumerate(self._faults)
             if i in self._begun and i in self._ended
         )
+
+    def in_force(self) -> tuple[str, ...]:
+        """The faults that have begun and not ended, in words, in plan order."""
+        return tuple(in_words(f) for i, f in enumerate(self._faults) if i in self._begun and i not in self._ended)
 
     def _run(self) -> None:
         try:

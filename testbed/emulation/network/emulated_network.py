@@ -44,7 +44,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     set_group,
     set_up,
 )
-from testbed.emulation.network.links import LinkControl
+from testbed.emulation.network.links import LinkControl, LinkMeter
 from testbed.emulation.network.open_vswitch.bridges import bridge_operations
 from testbed.emulation.network.open_vswitch.switches import Datapath, PrivateSwitches, choose_datapath
 from testbed.emulation.sandbox.sandbox import require_sandbox
@@ -269,6 +269,10 @@ class EmulatedNetwork:
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """Link -> (packets, bytes, drops): sent onto the cable in that direction; dropped by a full queue (what a fault takes is counted nowhere)."""
         return self._running_links.counters()
+
+    def link_meter(self) -> LinkMeter:
+        """Reads the links' bytes and carriers without touching anything that the run uses, in a forked process too."""
+        return self._running_links.meter()
 
     def host_counters(self) -> Mapping[str, int]:
         """Host's name -> packets that it has sent into the network, over all its interfaces."""

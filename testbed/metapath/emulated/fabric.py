@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fec.protocol.wire import STREAM_UDP_PORT
@@ -14,6 +15,7 @@ from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.control.port_watch import PortWatch
 from testbed.emulation.machine.processor_load import busy_share, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.links import LinkMeter
 from testbed.errors import InvalidRunError
 from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import overlapping
@@ -24,7 +26,7 @@ from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
 from testbed.metapath.escape_walks import check_overlaps
 from testbed.metapath.known_paths import KnownPaths, cable_number, known_paths, path_label
 from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
-from testbed.model.progress import Progress, ReportProgress
+from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import stream_rules
 from testbed.routing import route_by_name
@@ -158,13 +160,15 @@ def _stream(running: _Running) -> MetapathRun:
         watch = PortWatch(running.controller, _port_listener(running, notify))
         stack.callback(watch.stop)
         watch.start()
+        look = partial(_look, net.link_meter())
+        running.report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="streaming", look=look))
         start = time.monotonic() + _LEAD_S
         for end in (sink, source):
             end.begin(start)
         schedule = FaultSchedule(net, plan.faults, start)
         stack.callback(schedule.stop)
         schedule.start()
-        carried = _while_it_runs(running, start, (source, sink))
+        carried = _while_it_runs(running, start, (source, sink), schedule)
         sent, received = source.result(), sink.result()
         schedule.join()
         watch.stop()
@@ -189,7 +193,13 @@ def _port_listener(running: _Running, notify: Callable[[dict[str, Any]], None]) 
     return on_port
 
 
-def _while_it_runs(running: _Running, start: float, ends: Sequence[EndpointProcess]) -> dict[str, Any]:
+def _look(meter: LinkMeter) -> Reading:
+    return Reading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())
+
+
+def _while_it_runs(
+    running: _Running, start: float, ends: Sequence[EndpointProcess], schedule: FaultSchedule
+) -> dict[str, Any]:
     """Wait for the stream's end, TCP beside it if asked for; what that carried."""
     plan = running.plan
     if plan.background_bps:
@@ -199,7 +209,9 @@ def _while_it_runs(running: _Running, start: float, ends: Sequence[EndpointProce
             for end in ends:
                 if not end.alive and not end.finished:
                     raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
-            running.report_progress(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing="streaming"))
+            reading = Reading(at_s=max(0.0, now), faults=schedule.in_force())
+            done = Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing="streaming", reading=reading)
+            running.report_progress(done)
             time.sleep(min(0.1, max(0.0, plan.duration_s - now)))
     return carried
 

@@ -259,6 +259,7 @@ def _link(drawing: _Drawing, load: LinkLoad, line: Line) -> Markup:
         tag("path", class_="load", stroke_width=thick, d=path),
         arrow,
         class_=f"link {layer_class(load.layer, layers)}",
+        data_link=load.label,
     )
 
 

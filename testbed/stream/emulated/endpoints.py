@@ -19,6 +19,7 @@ from typing import Any
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import HEADER_BYTES, STREAM_UDP_PORT
+from testbed.emulation.machine.shared_numbers import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.process_life import die_with_parent
 from testbed.errors import InvalidRunError
@@ -57,11 +58,15 @@ _READY = "ready"
 
 
 class EndpointProcess:
-    """A forked process that makes its end ready, waits for time zero, runs it and sends the result back."""
+    """A forked process that makes its end ready, waits for time zero, runs it and sends the result back.
 
-    def __init__(self, role: str, prepare: Callable[[], Run]) -> None:
+    ``gauge``: numbers that it writes while it runs, for whoever watches; packets counted come first.
+    """
+
+    def __init__(self, role: str, prepare: Callable[[], Run], gauge: memoryview[float] | None = None) -> None:
         context = multiprocessing.get_context("fork")
         self.role = role
+        self.gauge = gauge
         self._pipe, child = context.Pipe()
         self._process = context.Process(target=_child, args=(child, prepare), daemon=True)
         self._process.start()
@@ -157,7 +162,10 @@ def sender_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> It
     raw, reports = raw_socket(net, source), datagram_socket(net, source)
     frames = frame_sender(raw, source, sink)
     with raw, reports:
-        process = EndpointProcess("sender", lambda: _prepare_sender(plan, frames, reports, sending_tick_s(net, wiring)))
+        gauge = shared_numbers(2)
+        process = EndpointProcess(
+            "sender", lambda: _prepare_sender(plan, frames, reports, sending_tick_s(net, wiring), gauge), gauge
+        )
         try:
             yield process
         finally:
@@ -171,7 +179,8 @@ def receiver_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> 
     raw, stream = raw_socket(net, sink), datagram_socket(net, sink)
     frames = frame_sender(raw, sink, source)
     with raw, stream:
-        process = EndpointProcess("receiver", lambda: _prepare_receiver(plan, frames, stream))
+        gauge = shared_numbers(1)
+        process = EndpointProcess("receiver", lambda: _prepare_receiver(plan, frames, stream, gauge), gauge)
         try:
             yield process
         finally:
@@ -226,7 +235,10 @@ def sending_tick_s(net: EmulatedNetwork, wiring: Wiring) -> float:
     return min(_MAX_TICK_S, 2 * len(wiring.cables) * _PORT_POLL_S)
 
 
-def _prepare_sender(plan: StreamPlan, frames: FrameSender, reports: socket.socket, tick_s: float) -> Run:
+def _prepare_sender(
+    plan: StreamPlan, frames: FrameSender, reports: socket.socket, tick_s: float, gauge: memoryview[float]
+) -> Run:
+    """``gauge``: packets sent, and N of the last one."""
     sender, log = build_sender(plan), SentLog()
     source_ends = plan.duration_s - plan.stream.playback_s
 
@@ -241,6 +253,7 @@ def _prepare_sender(plan: StreamPlan, frames: FrameSender, reports: socket.socke
                 frames.send(packet.label, packet.data)
                 at = time.monotonic() - start_s
                 log.add(at, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
+                gauge[0], gauge[1] = len(log.block), packet.block_size
             due = max(sender.next_due_s(), now + tick_s)
             wait = min(due, plan.duration_s, now + 0.05) - (time.monotonic() - start_s)
             if select.select((reports,), (), (), max(0.0, wait))[0]:
@@ -287,7 +300,8 @@ def _clocks_apart_s() -> float:
     return wall_s - (before_s + after_s) / 2
 
 
-def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.socket) -> Run:
+def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.socket, gauge: memoryview[float]) -> Run:
+    """``gauge``: packets that came."""
     receiver, log, content = build_receiver(plan), ReceivedLog(), ContentCheck(plan)
     arrivals = Arrivals(stream, HEADER_BYTES + plan.stream.symbol_bytes)
 
@@ -302,6 +316,7 @@ def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.sock
             for at, data in got:
                 content.take(receiver.receive(data, at))
                 log.add_datagram(at, data)
+            gauge[0] = len(log.block)
             if len(got) == arrivals.most:
                 now = got[-1][0]  # more may wait that came in time: their blocks are not closed by the present time
             content.take(receiver.advance(now))

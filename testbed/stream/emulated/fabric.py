@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -18,9 +19,10 @@ from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.control.fault_injection import CableBreaker, FaultSchedule
 from testbed.emulation.machine.processor_load import busy_share, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.links import LinkMeter
 from testbed.errors import InvalidRunError
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
-from testbed.model.progress import Progress, ReportProgress
+from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule, stream_rules
 from testbed.stream.emulated.background_traffic import background_tcp
@@ -151,6 +153,8 @@ def streams_over(
         senders = [stack.enter_context(sender_process(net, wiring, one)) for one in plans]
         for end in (*receivers, *senders):
             end.wait_until_ready()
+        look = partial(_look, net.link_meter(), senders, receivers)
+        report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="streaming", look=look))
         start = time.monotonic() + _LEAD_S
         for end in (*receivers, *senders):
             end.begin(start)
@@ -160,7 +164,7 @@ def streams_over(
         if movement is not None:
             stack.callback(movement.stop)
             movement.start(start)
-        _watch(plan, start, (*senders, *receivers), report_progress)
+        _watch(plan, start, (*senders, *receivers), schedule, report_progress)
         results = [(sender.result(), receiver.result()) for sender, receiver in zip(senders, receivers, strict=True)]
         schedule.join()
         if movement is not None:
@@ -215,15 +219,34 @@ def _measurements(
     )
 
 
-def _watch(plan: StreamPlan, start: float, ends: tuple[EndpointProcess, ...], report_progress: ReportProgress) -> None:
+def _look(meter: LinkMeter, senders: Sequence[EndpointProcess], receivers: Sequence[EndpointProcess]) -> Reading:
+    """What the links' counters and the end points' gauges say now: packets of all streams, N of the first one."""
+    sent, received = ([end.gauge for end in ends if end.gauge is not None] for ends in (senders, receivers))
+    return Reading(
+        received=int(sum(gauge[0] for gauge in received)),
+        sent=int(sum(gauge[0] for gauge in sent)),
+        block_size=sent[0][1] or None,
+        link_bytes=meter.carried_bytes(),
+        down=meter.without_carrier(),
+    )
+
+
+def _watch(
+    plan: StreamPlan,
+    start: float,
+    ends: tuple[EndpointProcess, ...],
+    schedule: FaultSchedule,
+    report_progress: ReportProgress,
+) -> None:
     """Show progress until the stream's end; an end point that dies ends the run as invalid."""
     while (now := time.monotonic() - start) < plan.duration_s:
         for end in ends:
             if not end.alive and now < plan.duration_s - 0.05 and not end.finished:
                 raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
-        failing = [f for f in plan.faults if f.start_s <= now < f.stop_s]
-        doing = f"{failing[0].link[0]}->{failing[0].link[1]} {failing[0].kind}" if failing else "streaming"
-        report_progress(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing=doing))
+        failing = schedule.in_force()
+        reading = Reading(at_s=max(0.0, now), faults=failing)
+        doing = failing[0] if failing else "streaming"
+        report_progress(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing=doing, reading=reading))
         time.sleep(min(0.1, max(0.0, plan.duration_s - now)))
 
 

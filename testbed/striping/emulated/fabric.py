@@ -19,7 +19,7 @@ from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.machine_strain import StrainGauge
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.model.progress import Progress, ReportProgress
+from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import wire
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
 from testbed.striping.emulated.clients import (
@@ -83,6 +83,7 @@ class EmulatedStriping:
         self._report_progress(Progress(done_s=0, total_s=1, doing="building the network"))
         self._wiring = wire(plan.network)
         self._net = stack.enter_context(EmulatedNetwork(self._wiring, mtu=self._mtu))
+        self._meter = self._net.link_meter()
         pairs = [(t.source, t.sink) for t in plan.transfers]
         self._switchboard = CircuitSwitchboard(self._wiring, pairs)
         stack.callback(self._switchboard.close)
@@ -125,7 +126,7 @@ class EmulatedStriping:
             if "write" not in directions:
                 write_subfiles(self._content, self._root, self._plan.placement, options.stripe_unit)
             for number, direction in enumerate(directions):
-                self._report_progress(Progress(done_s=number + 0.5, total_s=len(directions) + 0.5, doing=direction))
+                self._report(number, direction)
                 faulty = number == 0 and bool(options.faults or options.killed)
                 operations.append(self._operate(clients, direction, attempt=1, faulty=faulty))
                 if operations[-1].errors:
@@ -136,6 +137,14 @@ class EmulatedStriping:
         finally:
             close_all(clients)
         return StripingMeasurements(fabric="emulation", operations=tuple(operations), mtu_bytes=self._mtu)
+
+    def _report(self, number: int, direction: Direction) -> None:
+        total_s = len(self._plan.options.directions) + 0.5
+        done = Progress(done_s=number + 0.5, total_s=total_s, doing=direction, look=self._look)
+        self._report_progress(done)
+
+    def _look(self) -> Reading:
+        return Reading(link_bytes=self._meter.carried_bytes(), down=self._meter.without_carrier())
 
     def _clients(self) -> list[Client]:
         addresses = {n: (self._wiring.host_at(n).ip, LISTENER_PORT) for n in self._plan.placement.io}

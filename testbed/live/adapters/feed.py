@@ -1,0 +1,190 @@
+"""What a run tells its live page, without ever waiting for it: a socket that drops what it cannot take, and a process that looks.
+
+The page's server is started before the sandbox is entered and inherits nothing of the run; the run inherits one end of a socket pair. What
+the run reports itself is passed on a few times a second. Counters are read by a process of their own at a low priority,
+forked when the run says how to look: the processes that are measured do nothing for the page.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.errors import CapabilityError
+from testbed.extras import installed, pip_command
+from testbed.live.events import Ended, Event, Sample, Scene, encode
+from testbed.model.progress import Look, Progress, ReportProgress
+from testbed.report.progress_bar import progress_bar
+
+VARIABLE = "TESTBED_LIVE"
+"""In the environment between the two lives of a command, before and inside the sandbox: the descriptor of the feed."""
+PERIOD_S = 0.2
+LOW = 10
+"""Nice value: what is measured goes first (-10 as root, 0 for others)."""
+_START_S, _SCENE_S, _FAREWELL_S = 20.0, 1.0, 2.0
+_SEND_BUFFER = 1 << 20
+NEEDED = ("aiohttp", "prometheus_client")
+
+
+class Feed:
+    """The run's end of the socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.page: Path | None = None
+        """Of the run's own page, once it is stored."""
+
+    def send(self, event: Event) -> bool:
+        """Whether the event went; False where there is no room for it, and it is dropped."""
+        try:
+            self._sock.send(encode(event), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except OSError:  # no room, too long, or nobody there: a run goes on without its page
+            return False
+        return True
+
+    def open(self, scene: Scene) -> None:
+        """A scene is not dropped: it is sent again for up to a second, before anything is measured."""
+        until = time.monotonic() + _SCENE_S
+        while not self.send(scene) and time.monotonic() < until:
+            time.sleep(0.02)
+
+    def end(self, outcome: str) -> None:
+        """Tell how the run ended, and wait until the pages know."""
+        self.send(Ended(outcome=outcome, page="" if self.page is None else str(self.page.absolute())))
+        self._sock.settimeout(_FAREWELL_S)
+        with suppress(OSError):
+            self._sock.recv(64)
+        self._sock.close()
+
+
+_feeds: list[Feed] = []
+
+
+def start_server() -> str:
+    """Start the process that serves the page; its address. The feed is found by ``live_feed``, here or in what this process becomes.
+
+    Raises CapabilityError where the extra is not installed, or where the server does not start.
+    """
+    lacking = [name for name in NEEDED if not installed(name)]
+    if lacking:
+        raise CapabilityError(f"--live: the Python package {lacking[0]} is not installed; {pip_command('live')}")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        words = [sys.executable, "-P", "-m", "testbed.live.adapters.server", str(theirs.fileno())]
+        subprocess.Popen(words, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    ours.settimeout(_START_S)
+    try:
+        address = ours.recv(4096).decode()
+    except OSError:
+        address = ""
+    if not address:
+        raise CapabilityError("--live: the server of the page did not start; run again without --live")
+    ours.settimeout(None)
+    ours.set_inheritable(True)
+    os.environ[VARIABLE] = str(ours.detach())
+    return address
+
+
+def live_feed() -> Feed | None:
+    """The feed of this command's live page; None without ``--live``."""
+    number = os.environ.pop(VARIABLE, "")
+    if number.isdigit():
+        with suppress(OSError):
+            sock = socket.socket(fileno=int(number))
+            sock.set_inheritable(False)
+            _feeds[:] = [Feed(sock)]
+    return _feeds[0] if _feeds else None
+
+
+def note_page(page: Path) -> None:
+    """Where the run's own page lies: the live page names it at the end."""
+    feed = live_feed()
+    if feed is not None:
+        feed.page = page
+
+
+def end_feed(outcome: str) -> None:
+    """Tell the page that the command is over."""
+    feed = live_feed()
+    if feed is not None:
+        feed.end(outcome)
+        _feeds.clear()
+
+
+@contextmanager
+def shown(title: str, scene: Callable[[], Scene]) -> Iterator[ReportProgress | None]:
+    """Progress of a run for whoever looks: a bar on a terminal, the live page where there is one; None where nobody does.
+
+    ``scene`` is called only where there is a live page.
+    """
+    feed = live_feed()
+    with progress_bar(title) as bar:
+        if feed is None:
+            yield bar
+            return
+        feed.open(scene())
+        with LiveReport(feed, bar) as report:
+            yield report
+
+
+class LiveReport:
+    """Passes a run's reports on: to the bar all of them, to the page a few a second and whenever another fault is in force."""
+
+    def __init__(self, feed: Feed, bar: ReportProgress | None) -> None:
+        self._feed, self._bar = feed, bar
+        self._told_s = 0.0
+        self._faults: tuple[str, ...] | None = None
+        self._look: Look | None = None
+        self._looking: multiprocessing.process.BaseProcess | None = None
+
+    def __enter__(self) -> LiveReport:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_looking()
+
+    def __call__(self, progress: Progress) -> None:
+        if self._bar is not None:
+            self._bar(progress)
+        if progress.look is not None and progress.look != self._look:
+            self._stop_looking()
+            self._look = progress.look
+            self._looking = multiprocessing.get_context("fork").Process(
+                target=_look_on, args=(self._feed, progress.look), daemon=True
+            )
+            self._looking.start()
+        now, reading = time.monotonic(), progress.reading
+        faults = None if reading is None else reading.faults
+        if now - self._told_s < PERIOD_S and faults == self._faults:
+            return
+        self._told_s, self._faults = now, faults
+        sample = Sample(clock_s=now, done=progress.done_s / (progress.total_s or 1.0), doing=progress.doing)
+        self._feed.send(sample if reading is None else Sample(**vars(sample) | {"reading": reading}))
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.kill()
+            self._looking.join()
+            self._looking = None
+
+
+def _look_on(feed: Feed, look: Look) -> None:
+    """A process of its own: look and tell, until it is killed or there is nothing left to look at."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setpriority(os.PRIO_PROCESS, 0, LOW)
+    with suppress(OSError, KeyError, ValueError):
+        while True:
+            feed.send(Sample(clock_s=time.monotonic(), reading=look()))
+            time.sleep(PERIOD_S)
+    os._exit(0)

@@ -1,0 +1,204 @@
+"""The process that serves a run's live page: on loopback, at a low priority, until the run lets go of its end of the socket.
+
+It lives outside the sandbox and is told events only (``testbed.live.events``). Whoever does not know the address, which has a random
+token in it, learns nothing; a page from elsewhere is refused by its Origin, a name that was made to point here by its Host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+from aiohttp import web
+
+from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.errors import UsageError
+from testbed.live.events import Ended, Scene, decode
+from testbed.live.metrics import exposition
+from testbed.live.page import live_page, policy
+from testbed.live.view import LiveView, Message
+
+ADDRESS = "127.0.0.1"
+LOW = 10
+"""Nice value: what is measured goes first (-10 as root, 0 for others)."""
+TICK_S = 0.2
+CURVES_EVERY = 2
+"""Ticks between two drawings of the curves."""
+MAX_MESSAGE = 1 << 20
+BACKLOG = 50
+"""Messages that wait for a slow page; what is more is left out, since the next one says it all again."""
+FAREWELL_S = 1.0
+TOLD = b"told"
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class LiveServer:
+    """One run's page. ``events``: the socket from which the run's events come, one a message."""
+
+    def __init__(self, events: socket.socket, token: str) -> None:
+        self._events, self._token = events, token
+        self._view = LiveView()
+        self._pages: set[asyncio.Queue[Message | None]] = set()
+        self._hosts: frozenset[str] = frozenset()
+        self._over = asyncio.Event()
+        self._changed = False
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """The page's address, while it is served."""
+        app = web.Application(middlewares=[self._guarded])
+        app.router.add_get("/{token}/", self._page)
+        app.router.add_get("/{token}/events", self._stream)
+        app.router.add_get("/{token}/metrics", self._metrics)
+        runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=FAREWELL_S)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, ADDRESS, 0).start()
+            port = runner.addresses[0][1]
+            self._hosts = frozenset((f"{ADDRESS}:{port}", f"localhost:{port}"))
+            yield f"http://{ADDRESS}:{port}/{self._token}/"
+        finally:
+            await runner.cleanup()
+
+    async def until_over(self) -> None:
+        """Take events and tell pages, until the run lets go of the socket."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._events.fileno(), self._take)
+        ticking = asyncio.create_task(self._tick())
+        await self._over.wait()
+        loop.remove_reader(self._events.fileno())
+        ticking.cancel()
+        if self._view.ended is None:
+            self._tell(self._view.take(Ended(outcome="it was interrupted")))
+        await self._farewell()
+
+    def _take(self) -> None:
+        try:
+            message = self._events.recv(MAX_MESSAGE)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if not message:
+            self._over.set()
+            return
+        try:
+            event = decode(message)
+        except UsageError:
+            return
+        told = self._view.take(event)
+        self._changed = True
+        if isinstance(event, Scene | Ended):
+            self._tell(told)
+        if isinstance(event, Ended):
+            asyncio.get_running_loop().create_task(self._answer())
+
+    async def _answer(self) -> None:
+        """The run waits for this, so that its end does not come before the pages know."""
+        await self._farewell()
+        with suppress(OSError):
+            self._events.send(TOLD)
+
+    async def _farewell(self) -> None:
+        """Until every page has been sent what waits for it, FAREWELL_S at most."""
+        for page in self._pages:
+            with suppress(asyncio.QueueFull):
+                page.put_nowait(None)
+        for _ in range(int(FAREWELL_S / 0.02)):
+            if not self._pages:
+                return
+            await asyncio.sleep(0.02)
+
+    async def _tick(self) -> None:
+        number = 0
+        while True:
+            await asyncio.sleep(TICK_S)
+            if not self._changed or not self._pages or self._view.scene is None or self._view.ended is not None:
+                continue
+            self._changed = False
+            number += 1
+            self._tell((self._view.state(),))
+            if number % CURVES_EVERY == 0:
+                self._tell((self._view.curves(),))
+
+    def _tell(self, messages: tuple[Message, ...]) -> None:
+        for page in self._pages:
+            for message in messages:
+                with suppress(asyncio.QueueFull):
+                    page.put_nowait(message)
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """403 for another host's name and for another origin, 404 for another token; the same headers on everything."""
+        origin = request.headers.get("Origin")
+        if request.headers.get("Host") not in self._hosts or (
+            origin is not None and origin != f"http://{request.headers['Host']}"
+        ):
+            return web.Response(status=403, text="This page is for its own address only.\n", headers=HEADERS)
+        if not hmac.compare_digest(request.match_info.get("token", "").encode(), self._token.encode()):
+            return web.Response(status=404, text="There is nothing here.\n", headers=HEADERS)
+        return await handler(request)
+
+    async def _page(self, _: web.Request) -> web.StreamResponse:
+        title = self._view.scene.title if self._view.scene is not None else "A run"
+        headers = HEADERS | {"Content-Security-Policy": policy()}
+        return web.Response(text=live_page(title), content_type="text/html", charset="utf-8", headers=headers)
+
+    async def _metrics(self, _: web.Request) -> web.StreamResponse:
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        return web.Response(body=exposition(self._view), headers=HEADERS | {"Content-Type": kind})
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        mine: asyncio.Queue[Message | None] = asyncio.Queue(BACKLOG)
+        for known in self._view.replay():
+            mine.put_nowait(known)
+        self._pages.add(mine)
+        try:
+            while (message := await mine.get()) is not None:
+                written = f"event: {message.name}\ndata: {json.dumps(message.data)}\n\n"
+                await response.write(written.encode())
+                if message.name == "ended":
+                    break
+        except ConnectionError:
+            pass
+        finally:
+            self._pages.discard(mine)
+        return response
+
+
+async def _serve(events: socket.socket) -> None:
+    server = LiveServer(events, secrets.token_urlsafe(24))
+    async with server.serving() as address:
+        events.send(address.encode())
+        await server.until_over()
+
+
+def main(descriptor: int) -> None:
+    """Serve the events of that socket until its other end is closed."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setpriority(os.PRIO_PROCESS, 0, LOW)
+    events = socket.socket(fileno=descriptor)
+    events.setblocking(False)
+    asyncio.run(_serve(events))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

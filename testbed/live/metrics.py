@@ -1,0 +1,62 @@
+"""A run's live state in Prometheus' text format (https://prometheus.io/docs/instrumenting/exposition_formats/)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from testbed.live.view import LiveView
+
+
+def exposition(view: LiveView) -> bytes:
+    """All metrics; a value that the run does not have is left out. Cost: linear in the links."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(view))
+    return bytes(generate_latest(registry))
+
+
+class _Collector:
+    """What ``prometheus_client`` asks for metrics."""
+
+    def __init__(self, view: LiveView) -> None:
+        self._view = view
+
+    def describe(self) -> Iterator[Metric]:
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        view, reading = self._view, self._view.reading
+        yield _gauge("testbed_run_done_ratio", "Share of the run that is done.", view.done)
+        yield _gauge("testbed_run_over", "1 where the run is over.", float(view.ended is not None))
+        sent = CounterMetricFamily(
+            "testbed_link_sent_bytes", "Bytes put onto a link.", labels=("source", "target", "key")
+        )
+        for (source, target, key), octets in reading.link_bytes.items():
+            sent.add_metric((source, target, str(key)), octets)
+        yield sent
+        load = GaugeMetricFamily(
+            "testbed_link_load_ratio", "Load of a link, as drawn.", labels=("source", "target", "key")
+        )
+        for (source, target, key), share in (view.loads() if view.scene else {}).items():
+            load.add_metric((source, target, str(key)), share)
+        yield load
+        yield _gauge("testbed_faults_in_force", "Faults in force.", float(len(view.faults())))
+        for name, words, value in (
+            ("testbed_stream_loss_ratio", "Packets lost of those sent lately.", view.loss()),
+            ("testbed_stream_redundancy_ratio", "N/M - 1 of the last block.", view.redundancy()),
+            ("testbed_time_frame", "The time frame that is open.", reading.frame),
+        ):
+            if value is not None:
+                yield _gauge(name, words, float(value))
+        for name, words, count in (
+            ("testbed_stream_sent_packets", "Packets sent.", reading.sent),
+            ("testbed_stream_received_packets", "Packets received.", reading.received),
+        ):
+            if count is not None:
+                yield CounterMetricFamily(name, words, value=float(count))
+
+
+def _gauge(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value=value)

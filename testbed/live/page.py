@@ -1,0 +1,103 @@
+"""The live page's HTML: a shell that a script fills, and the drawings of a run's final page that go into it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+
+from testbed.model.run_records import SessionRun
+from testbed.report.drawing.network_svg import hidden_hosts, lay_out, network_figure
+from testbed.report.drawing.timeline_svg import timeline_figure
+from testbed.report.markup import Markup, join, tag
+from testbed.report.page import page_style
+from testbed.report.sections import NARROW, WIDE
+from testbed.report.wording import counted
+
+
+def _resource(name: str) -> str:
+    return files("testbed.live").joinpath(name).read_text(encoding="utf-8")
+
+
+def policy() -> str:
+    """The page's Content-Security-Policy: its own script and nobody else's, events from where it came from, nothing else."""
+    script = base64.b64encode(hashlib.sha256(_resource("live.js").encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+def live_page(title: str) -> str:
+    """The shell. What is in it comes as events."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", title),
+        tag("style", Markup(page_style() + _resource("live.css"))),
+    )
+    body = tag(
+        "body",
+        tag(
+            "header",
+            tag("p", "testbed, live", class_="kicker"),
+            tag("h1", title, id="title"),
+            tag("p", "Waiting for the run.", class_="lead", id="doing", role="status"),
+            tag("div", tag("i", id="done"), class_="bar", aria_hidden="true"),
+            tag("p", "No fault is in force.", id="faults", class_="faults-now", role="status"),
+            tag("p", id="end", role="status", hidden=True),
+        ),
+        tag(
+            "main",
+            tag("dl", class_="tiles", id="tiles"),
+            tag("div", id="curves"),
+            tag("div", id="stores"),
+            tag("div", id="scene"),
+        ),
+        tag(
+            "footer",
+            tag(
+                "p", "Read from the run's counters a few times a second. The run's own page has the figures that count."
+            ),
+        ),
+        tag("script", Markup(_resource("live.js"))),
+    )
+    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+def scene_markup(run: SessionRun) -> Markup:
+    """The network's drawing, in both widths."""
+    layout, session = lay_out(run), run.session
+    high = 660 if len(session.network.get("nodes", ())) > 12 else 560
+    of = "share of the stream on the link, now" if session.source else "share of the link's capacity in use, now"
+    caption = f"Width: {of}. Red and dashed: a cable without a carrier."
+    if run.faults:
+        caption += " Numbers: the faults that are planned."
+    hidden = hidden_hosts(run)
+    if hidden:
+        caption += f" {counted(hidden, 'host')} that {'has' if hidden == 1 else 'have'} no part in it not drawn."
+    if layout.elsewhere:
+        caption += f" {counted(layout.elsewhere, 'node')} farther away left out."
+    return tag(
+        "figure",
+        tag("h3", "Network and loads"),
+        tag("div", network_figure(run, width=WIDE, height=high, layout=layout), class_="wide"),
+        tag("div", network_figure(run, width=NARROW, height=400, layout=layout), class_="narrow"),
+        tag("figcaption", caption),
+        data_title=session.title,
+    )
+
+
+def curves_markup(run: SessionRun) -> Markup:
+    """Loss and redundancy over time; nothing where no packet was counted yet."""
+    wide, narrow = (timeline_figure(run, width=width, height=340) for width in (1120, NARROW))
+    if wide is None or narrow is None:
+        return Markup("")
+    caption = "Shaded: a planned fault, with its number; dashed: the loss that it should cause by itself."
+    shown = [tag("div", wide, class_="wide"), tag("div", narrow, class_="narrow")]
+    return tag(
+        "figure", tag("h3", "Loss and redundancy over time"), join(shown), tag("figcaption", caption), class_="across"
+    )

@@ -1,0 +1,47 @@
+"""From what every workload has (a network, loads of its links, faults) to the scene of its live page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from testbed.faults.fault import Fault
+from testbed.live.events import Scene
+from testbed.model.run_records import FaultRecord, LinkLoad, network_document
+from topologies.network import LinkId, Network, label_of, reverse_of
+
+
+def network_scene(
+    title: str, network: Network, loads: Mapping[LinkId, Fraction | int], faults: Sequence[Fault] = (), **more: Any
+) -> Scene:
+    """The network with the given links loaded, relative to the busiest one; ``more``: further fields of the scene."""
+    most = max(loads.values(), default=1) or 1
+    links = tuple(
+        LinkLoad(source=a, target=b, key=key, load=Fraction(load) / Fraction(most))
+        for (a, b, key), load in loads.items()
+    )
+    end_s = float(more.get("duration_s", 0.0))
+    records = tuple(planned_fault(fault, 0.0, end_s) for fault in faults)
+    return Scene(title=title, network=network_document(network), links=links, faults=records, **more)
+
+
+def planned_fault(fault: Fault, loss: float, end_s: float) -> FaultRecord:
+    """A fault before it comes; ``loss``: what it will take of the stream; one without an end lasts until ``end_s``."""
+    stop_s = fault.stop_s if not fault.permanent else max(end_s, fault.start_s)
+    return FaultRecord(
+        session=0,
+        passed=True,
+        link=label_of(fault.link),
+        kind=fault.kind,
+        start_s=fault.start_s,
+        stop_s=stop_s,
+        predicted_loss=loss,
+    )
+
+
+def loss_of(fault: Fault, loads: Mapping[LinkId, Fraction]) -> float:
+    """Share of a stream with these loads that the fault, alone, takes."""
+    hit = [fault.link, reverse_of(fault.link)] if fault.direction == "both" else [fault.link]
+    share = fault.loss_fraction if fault.kind == "loss" else 1.0
+    return share * max((float(loads.get(link, 0)) for link in hit), default=0.0)

@@ -1,0 +1,251 @@
+"""What a live page shows after each event: loads from differences of counters, curves in bins, words. Values only: no clock, no socket.
+
+A ``Message`` is what one server-sent event carries: its name and its JSON. Who comes late gets ``replay``: the scene and its last state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.live.events import Ended, Event, Sample, Scene
+from testbed.live.page import curves_markup, scene_markup
+from testbed.model.progress import Reading
+from testbed.model.run_records import SessionRecord, SessionRun, TimelineRecord
+from testbed.report.drawing.network_svg import line_width
+from topologies.network import LinkId, label_of, reverse_of
+
+BINS = 240
+"""Bins of the curves over a run's planned length."""
+MIN_BIN_S = 0.25
+WINDOW_S = 0.8
+"""Rates are told over so long, so that packets sent in groups do not make them jump."""
+MIN_RATE_BPS = 1.0
+LOOK_AHEAD = 1
+"""Samples after one until its losses are counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """One server-sent event."""
+
+    name: str
+    data: Mapping[str, Any]
+
+
+@dataclass
+class _Bin:
+    """Sums of one bin of the curves."""
+
+    sent: int = 0
+    lost: int = 0
+    block_size: float | None = None
+
+
+@dataclass
+class LiveView:
+    """All that the page of one run knows. ``take`` events in their order."""
+
+    scene: Scene | None = None
+    ended: Ended | None = None
+    done: float = 0.0
+    doing: str = ""
+    at_s: float = 0.0
+    reading: Reading = field(default_factory=Reading)
+    rates_bps: dict[LinkId, float] = field(default_factory=dict)
+    _zero_s: float | None = None
+    _first: dict[LinkId, int] = field(default_factory=dict)
+    _counts: deque[tuple[float, Mapping[LinkId, int]]] = field(default_factory=deque)
+    _waiting: list[tuple[float, int, int]] = field(default_factory=list)
+    _counted: tuple[int, int] | None = None
+    _bins: dict[int, _Bin] = field(default_factory=dict)
+
+    def take(self, event: Event) -> tuple[Message, ...]:
+        """The messages that tell a page of the event."""
+        if isinstance(event, Scene):
+            self.__init__(scene=event)  # type: ignore[misc]
+            return self.replay()
+        if isinstance(event, Ended):
+            self.ended = event
+            return (self._end(),)
+        self._note(event)
+        return (self.state(),) if self.scene is not None else ()
+
+    def replay(self) -> tuple[Message, ...]:
+        """What a page that opens now is told."""
+        if self.scene is None:
+            return () if self.ended is None else (self._end(),)
+        shown = Message(name="scene", data={"html": str(scene_markup(self.session()))})
+        return (shown, self.state(), self.curves(), *(() if self.ended is None else (self._end(),)))
+
+    def session(self) -> SessionRun:
+        """The scene with its curves so far, as what the final page's drawings are made from."""
+        scene = self.scene
+        assert scene is not None
+        record = SessionRecord(
+            session=0,
+            title=scene.title,
+            network=scene.network,
+            source=scene.source,
+            sink=scene.sink,
+            method=scene.method,
+            fabric="",
+            links=scene.links,
+            parameters={"source_packets": scene.source_packets, **scene.parameters},
+            duration_s=scene.duration_s,
+        )
+        return SessionRun(session=record, faults=scene.faults, timeline=self._timeline())
+
+    def curves(self) -> Message:
+        """Loss and redundancy over time, drawn; empty where nothing is lost or coded."""
+        return Message(name="curves", data={"html": str(curves_markup(self.session())) if self._bins else ""})
+
+    def state(self) -> Message:
+        """Loads, faults in force, counts: everything that changes from sample to sample but the curves."""
+        scene = self.scene
+        assert scene is not None
+        largest = max((float(load.load) for load in scene.links), default=1.0) if scene.share == "stream" else 1.0
+        loads = self.loads()
+        links = {
+            label_of(link): [round(share, 4), round(min(line_width(share, largest), line_width(1.2, 1.0)), 2)]
+            for link, share in loads.items()
+        }
+        down = {label_of(link) for link in self.reading.down or ()}
+        return Message(
+            name="state",
+            data={
+                "done": self.done,
+                "doing": self.doing,
+                "at_s": round(self.at_s, 2),
+                "links": links,
+                "down": sorted(down),
+                "faults": self.faults(),
+                "tiles": self.figures(),
+                "stores": self.stored(),
+            },
+        )
+
+    def faults(self) -> list[str]:
+        """Faults in force, in words: those that the run tells, and cables without a carrier that no fault names."""
+        told = list(self.reading.faults or ())
+        named = " ".join(told)
+        for link in self.reading.down or ():
+            if label_of(link) not in named and label_of(reverse_of(link)) not in named:
+                told.append(f"{label_of(link)} has no carrier")
+                named += f" {label_of(link)}"
+        return told
+
+    def loads(self) -> dict[LinkId, float]:
+        """Link -> its load now, as a share of the stream or of its capacity, of links that the scene draws."""
+        scene = self.scene
+        assert scene is not None
+        drawn = [(load.source, load.target, load.key) for load in scene.links]
+        if scene.share == "stream":
+            of = sum(rate for link, rate in self.rates_bps.items() if link[0] == scene.source)
+            return {link: self.rates_bps.get(link, 0.0) / max(of, MIN_RATE_BPS) for link in drawn}
+        capacity = {(li["source"], li["target"], li.get("key", 0)): li["capacity_bps"] for li in scene.network["links"]}
+        return {link: self.rates_bps.get(link, 0.0) / capacity[link] for link in drawn if capacity.get(link)}
+
+    def figures(self) -> list[list[str]]:
+        """[what, value] of the tiles."""
+        reading, found = self.reading, []
+        loss, redundancy = self.loss(), self.redundancy()
+        if loss is not None:
+            found.append(["Packets lost", f"{100 * loss:.1f} %"])
+        if redundancy is not None:
+            found.append(["Redundancy N/M − 1", f"{100 * redundancy:.0f} %"])
+        if reading.frame is not None:
+            found.append(["Time frame", f"{reading.frame} of {reading.frames}"])
+        found += [[name, f"{value:.4g}"] for name, value in reading.figures.items()]
+        if self.rates_bps:
+            busiest = max(self.rates_bps, key=lambda link: self.rates_bps[link])
+            found.append([f"Busiest link, {label_of(busiest)}", f"{self.rates_bps[busiest] / 1e6:.2f} Mbit/s"])
+        return found
+
+    def loss(self) -> float | None:
+        """Share of the packets lost in the last bin that has any."""
+        last = next((one for _, one in sorted(self._bins.items(), reverse=True) if one.sent), None)
+        return None if last is None else min(1.0, max(0.0, last.lost / last.sent))
+
+    def redundancy(self) -> float | None:
+        """N/M - 1 of the last packet."""
+        size, m = self.reading.block_size, self.scene.source_packets if self.scene else None
+        return None if not size or not m else size / m - 1
+
+    def stored(self) -> list[list[Any]]:
+        """[I/O node, megabytes over its links in both directions] since the scene's first sample."""
+        scene, counted = self.scene, self.reading.link_bytes
+        assert scene is not None
+        return [
+            [node, round(sum(n - self._first.get(k, 0) for k, n in counted.items() if node in k[:2]) / 1e6, 3)]
+            for node in scene.stores
+        ]
+
+    def _end(self) -> Message:
+        assert self.ended is not None
+        return Message(name="ended", data={"outcome": self.ended.outcome, "page": self.ended.page})
+
+    def _note(self, sample: Sample) -> None:
+        new, old = sample.reading, self.reading
+        if sample.done is not None:
+            self.done, self.doing = sample.done, sample.doing or ""
+        if new.at_s is not None:
+            self._zero_s, self.at_s = sample.clock_s - new.at_s, new.at_s
+        elif self._zero_s is not None:
+            self.at_s = max(self.at_s, sample.clock_s - self._zero_s)
+        told = {name: value for name, value in vars(new).items() if value not in (None, {})}
+        self.reading = Reading(**{**vars(old), **told})
+        if new.link_bytes:
+            self._rate(sample.clock_s, new.link_bytes)
+        if new.sent is not None and new.received is not None:
+            self._bin(new.sent, new.received, new.block_size)
+
+    def _rate(self, clock_s: float, counted: Mapping[LinkId, int]) -> None:
+        self._first = self._first or dict(counted)
+        self._counts.append((clock_s, counted))
+        while len(self._counts) > 2 and clock_s - self._counts[1][0] >= WINDOW_S:
+            self._counts.popleft()
+        since_s, before = self._counts[0]
+        if clock_s > since_s:
+            self.rates_bps = {k: 8 * (n - before.get(k, n)) / (clock_s - since_s) for k, n in counted.items()}
+
+    @property
+    def _bin_s(self) -> float:
+        return max(MIN_BIN_S, (self.scene.duration_s if self.scene else 0.0) / BINS)
+
+    def _bin(self, sent: int, received: int, block_size: float | None) -> None:
+        """Count what was lost up to the sample before this one. Of packets sent and not received some are under way; as many at
+        least were not lost as came by the next sample, so that the smaller count of both is nearer to the truth."""
+        self._waiting.append((self.at_s, sent, sent - received))
+        place = int(max(0.0, self.at_s) / self._bin_s)
+        self._bins.setdefault(place, _Bin()).block_size = block_size or None
+        if len(self._waiting) <= LOOK_AHEAD:
+            return
+        at_s, then, _ = self._waiting[0]
+        missing = min(one[2] for one in self._waiting)
+        del self._waiting[0]
+        if self._counted is not None and then >= self._counted[0]:
+            one = self._bins.setdefault(int(max(0.0, at_s) / self._bin_s), _Bin())
+            one.sent += then - self._counted[0]
+            one.lost += missing - self._counted[1]
+        self._counted = (then, missing)
+
+    def _timeline(self) -> TimelineRecord | None:
+        if not self._bins or self.scene is None:
+            return None
+        bin_s, m = self._bin_s, self.scene.source_packets
+        count = max(max(self._bins) + 1, int(self.scene.duration_s / bin_s))
+        bins = [self._bins.get(k, _Bin()) for k in range(count)]
+        loss = tuple(min(1.0, max(0.0, one.lost / one.sent)) if one.sent else None for one in bins)
+        sizes = tuple(one.block_size for one in bins)
+        return TimelineRecord(
+            session=0,
+            bin_s=bin_s,
+            t_s=tuple(k * bin_s for k in range(count)),
+            sent_pps=tuple(one.sent / bin_s for one in bins),
+            loss=loss,
+            block_size=sizes,
+            redundancy=tuple(size / m - 1 if size and m else None for size in sizes),
+        )

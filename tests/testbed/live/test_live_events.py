@@ -1,0 +1,152 @@
+"""What a run tells its live page: there and back as bytes, and what the page makes of it; metrics; nothing of a socket."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.errors import UsageError
+from testbed.faults.fault import Fault
+from testbed.live.events import Ended, Sample, Scene, decode, encode
+from testbed.live.metrics import exposition
+from testbed.live.scenes import loss_of, network_scene
+from testbed.live.view import LiveView
+from testbed.model.progress import Reading
+from topologies import load_network
+
+AB, AC = ("s0", "s1", 0), ("s0", "s3", 0)
+FAULT = Fault(link=AB, start_s=1.0, stop_s=2.0)
+
+
+def _scene(**more: object) -> Scene:
+    loads = {AB: Fraction(1, 2), AC: Fraction(1, 2)}
+    values = {"source": "s0", "sink": "s2", "share": "stream", "duration_s": 4.0, "source_packets": 20} | more
+    return network_scene("a ring", load_network("ring:4"), loads, [FAULT], **values)
+
+
+def _view(*samples: Sample) -> LiveView:
+    view = LiveView()
+    for event in (_scene(), *samples):
+        view.take(decode(encode(event)))
+    return view
+
+
+numbers = st.integers(min_value=0, max_value=1 << 50)
+readings = st.builds(
+    Reading,
+    at_s=st.none() | st.floats(0, 1e6),
+    link_bytes=st.dictionaries(
+        st.tuples(st.text(max_size=4), st.text(max_size=4), st.integers(0, 3)), numbers, max_size=3
+    ),
+    down=st.none() | st.just((AB,)),
+    faults=st.none() | st.just(()) | st.just(("s0->s1 down",)),
+    sent=st.none() | numbers,
+    received=st.none() | numbers,
+    frame=st.none() | numbers,
+    figures=st.dictionaries(st.text(max_size=5), st.floats(0, 1e9), max_size=2),
+)
+
+
+@given(readings, st.floats(0, 1e9), st.none() | st.floats(0, 1))
+def test_a_sample_comes_back_as_it_went(reading: Reading, clock_s: float, done: float | None) -> None:
+    sample = Sample(clock_s=clock_s, reading=reading, done=done, doing="x")
+    assert decode(encode(sample)) == sample
+
+
+def test_a_scene_and_an_end_come_back_as_they_went() -> None:
+    for event in (_scene(), Ended(outcome="passed", page="/somewhere/page.html")):
+        assert decode(encode(event)) == event
+
+
+@given(st.binary(max_size=40))
+def test_other_bytes_are_no_event(message: bytes) -> None:
+    with pytest.raises(UsageError, match="no event"):
+        decode(message)
+
+
+def test_loads_are_differences_of_counters_over_the_stream() -> None:
+    view = _view(
+        Sample(clock_s=10.0, reading=Reading(link_bytes={AB: 1000, AC: 5000})),
+        Sample(clock_s=10.5, reading=Reading(link_bytes={AB: 4000, AC: 6000})),
+    )
+    assert view.loads() == {AB: 0.75, AC: 0.25}
+    assert view.rates_bps[AB] == 8 * 3000 / 0.5
+
+
+def test_a_lost_message_costs_nothing_but_its_moment() -> None:
+    told = [Sample(clock_s=k, reading=Reading(at_s=k, sent=100 * k, received=90 * k, block_size=27)) for k in range(6)]
+    whole, holed = _view(*told), _view(*told[:2], *told[4:])
+    assert whole.loss() == holed.loss() == pytest.approx(0.1)
+    assert whole.redundancy() == pytest.approx(27 / 20 - 1)
+
+
+def test_packets_under_way_are_not_taken_for_lost() -> None:
+    under_way = (5, 40, 3, 12, 0, 33, 4, 4)
+    samples = [
+        Sample(clock_s=k, reading=Reading(at_s=k, sent=1000 * k, received=1000 * k - late))
+        for k, late in enumerate(under_way)
+    ]
+    timeline = _view(*samples).session().timeline
+    assert timeline is not None
+    assert max(loss for loss in timeline.loss if loss is not None) < 0.012
+
+
+def test_a_cable_without_a_carrier_is_a_fault_that_nobody_has_to_tell() -> None:
+    view = _view(Sample(clock_s=1.0, reading=Reading(down=(AB, ("s1", "s0", 0)))))
+    assert view.faults() == ["s0->s1 has no carrier"]
+    assert view.state().data["down"] == ["s0->s1", "s1->s0"]
+    view.take(Sample(clock_s=1.1, reading=Reading(faults=("s0->s1 down",))))
+    assert view.faults() == ["s0->s1 down"]
+    view.take(Sample(clock_s=1.2, reading=Reading(down=(), faults=())))
+    assert view.faults() == []
+
+
+def test_a_new_scene_forgets_the_one_before() -> None:
+    view = _view(Sample(clock_s=1.0, done=0.7, doing="x", reading=Reading(at_s=1.0, sent=5, received=5, faults=("y",))))
+    view.take(_scene())
+    assert (view.done, view.faults(), view.curves().data["html"]) == (0.0, [], "")
+
+
+def test_who_comes_late_is_told_scene_state_curves_and_end() -> None:
+    view = _view(Sample(clock_s=1.0, reading=Reading(at_s=0.5, sent=5, received=5)))
+    view.take(Ended(outcome="passed"))
+    assert [message.name for message in view.replay()] == ["scene", "state", "curves", "ended"]
+    assert 'data-link="s0-&gt;s1"' in view.replay()[0].data["html"]
+
+
+def test_bytes_of_stores_count_both_ways_since_the_beginning() -> None:
+    view = LiveView()
+    view.take(_scene(stores=("s1",), share="capacity"))
+    for octets in (1_000_000, 3_500_000):
+        view.take(
+            Sample(clock_s=octets / 1e6, reading=Reading(link_bytes={AB: octets, ("s1", "s2", 0): 0, AC: 9 * octets}))
+        )
+    assert view.stored() == [["s1", 2.5]]
+
+
+def test_a_fault_takes_what_its_links_carry() -> None:
+    loads = {AB: Fraction(1, 4)}
+    assert loss_of(FAULT, loads) == 0.25
+    assert loss_of(Fault(link=("s1", "s0", 0), direction="forward"), loads) == 0.0
+    assert loss_of(Fault(link=AB, kind="loss", loss_fraction=0.5), loads) == 0.125
+
+
+def test_metrics_are_in_prometheus_format() -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+    view = _view(
+        Sample(
+            clock_s=1.0,
+            done=0.5,
+            doing="x",
+            reading=Reading(at_s=1.0, link_bytes={AB: 10}, sent=9, received=8, faults=("z",)),
+        )
+    )
+    families = {f.name: f for f in parser.text_string_to_metric_families(exposition(view).decode())}
+    (counted,) = families["testbed_link_sent_bytes"].samples
+    assert counted.labels == {"source": "s0", "target": "s1", "key": "0"} and counted.value == 10
+    values = {name: f.samples[0].value for name, f in families.items() if len(f.samples) == 1}
+    assert values["testbed_run_done_ratio"] == 0.5 and values["testbed_faults_in_force"] == 1
+    assert values["testbed_stream_sent_packets"] == 9 and "testbed_time_frame" not in values

@@ -1,0 +1,160 @@
+"""The live page's server: who may read it, what it allows a browser, and that it neither holds a run up nor outlives it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from testbed.errors import CapabilityError
+from testbed.live.adapters import feed
+from testbed.live.events import Sample
+from testbed.live.scenes import network_scene
+from testbed.model.progress import Progress, Reading
+from topologies import load_network
+
+pytest.importorskip("aiohttp")
+pytest.importorskip("prometheus_client")
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[str, feed.Feed]]:
+    """The address, and the run's end."""
+    address = feed.start_server()
+    own = feed.live_feed()
+    assert own is not None
+    yield address, own
+    feed.end_feed("passed")
+
+
+def _get(address: str, path: str = "", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    place = urlsplit(address)
+    assert place.hostname is not None
+    connection = http.client.HTTPConnection(place.hostname, place.port, timeout=10)
+    connection.putrequest("GET", path if path.startswith("/") else place.path + path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name.replace("_", "-"), value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    found = answer.status, dict(answer.getheaders()), answer.read()
+    connection.close()
+    return found
+
+
+def test_only_the_right_token_host_and_origin_are_let_in(served: tuple[str, feed.Feed]) -> None:
+    address, _ = served
+    place = urlsplit(address)
+    assert place.hostname == "127.0.0.1" and len(place.path) >= 30
+    status, headers, page = _get(address)
+    assert status == 200 and b"EventSource" in page and place.path.strip("/").encode() not in page
+    assert "default-src 'none'" in headers["Content-Security-Policy"] and headers["Referrer-Policy"] == "no-referrer"
+    own = f"http://{place.netloc}"
+    assert _get(address, "metrics", Origin=own)[0] == 200
+    wrong = place.path[:-2] + ("a" if place.path[-2] != "a" else "b") + "/"
+    for path in ("", "metrics", "events"):
+        assert _get(address, wrong + path)[0] == 404
+        assert _get(address, path, Origin="http://example.org")[0] == 403
+        assert _get(address, path, Origin="null")[0] == 403
+        assert _get(address, path, Host="example.org")[0] == 403
+    assert _get(address, "/")[0] == 404
+    assert not any("Access-Control" in name for name in _get(address, "metrics")[1])
+
+
+def test_it_listens_on_loopback_only(served: tuple[str, feed.Feed]) -> None:
+    port = urlsplit(served[0]).port
+    listening = [
+        line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"
+    ]
+    assert [at for at in listening if int(at.split(":")[1], 16) == port] == [f"0100007F:{port:04X}"]
+
+
+def test_events_are_streamed_and_the_end_is_told(served: tuple[str, feed.Feed]) -> None:
+    address, own = served
+    place = urlsplit(address)
+    own.open(network_scene("a ring", load_network("ring:4"), {}))
+    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=10)
+    connection.request("GET", place.path + "events")
+    answer = connection.getresponse()
+    assert answer.getheader("Content-Type") == "text/event-stream"
+    own.send(Sample(clock_s=1.0, done=0.25, doing="at it", reading=Reading(faults=("s0->s1 down",))))
+    while b'"doing": "at it"' not in (line := answer.readline()):
+        pass
+    assert json.loads(line.removeprefix(b"data: "))["faults"] == ["s0->s1 down"]
+    own.page = Path("/kept/page.html")
+    began_s = time.monotonic()
+    feed.end_feed("passed")
+    assert time.monotonic() - began_s < 1.5
+    assert json.loads(answer.read().rsplit(b"data: ", 1)[1]) == {"outcome": "passed", "page": "/kept/page.html"}
+
+
+def test_a_feed_that_nobody_reads_drops_and_never_waits() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        own = feed.Feed(ours)
+        sample = Sample(clock_s=1.0, reading=Reading(link_bytes={(str(k), "b", 0): k**5 for k in range(400)}))
+        began_s = time.monotonic()
+        went = [own.send(sample) for _ in range(2000)]
+        assert went[0] and not went[-1]
+        assert time.monotonic() - began_s < 30
+        theirs.close()
+        assert not own.send(sample)
+
+
+def test_reports_reach_the_page_a_few_times_a_second_and_faults_at_once() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        theirs.setblocking(False)
+        report = feed.LiveReport(feed.Feed(ours), None)
+        for k in range(1000):
+            faults = ("s0->s1 down",) if k >= 500 else ()
+            report(Progress(done_s=k, total_s=1000, doing="x", reading=Reading(faults=faults)))
+        came = 0
+        while True:
+            try:
+                theirs.recv(1 << 20)
+            except BlockingIOError:
+                break
+            came += 1
+        assert 2 <= came <= 20
+
+
+def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "installed", lambda name: name != "aiohttp")
+    with pytest.raises(CapabilityError, match=r"aiohttp is not installed; pip install '.*\[live\]'"):
+        feed.start_server()
+
+
+def test_nothing_is_left_when_the_run_is_killed(tmp_path: Path) -> None:
+    words = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--faults", "none", "--duration", "20000", "--live"]
+    run = subprocess.Popen(
+        [sys.executable, "-m", "testbed.cli", *words, "--fabric", "simulator", "--results", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+    assert run.stderr is not None
+    address = next(line for line in iter(run.stderr.readline, b"") if line.startswith(b"live: ")).split()[1].decode()
+    assert _get(address)[0] == 200
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    assert children
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    run.stderr.close()
+    until = time.monotonic() + 5
+    while any(Path(f"/proc/{child}/exe").exists() for child in children) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not [child for child in children if Path(f"/proc/{child}/exe").exists()]
+    with pytest.raises(OSError):
+        _get(address)
