@@ -21,7 +21,6 @@ from testbed.striping.keeping_up import UNCOORDINATED_LIMITS
 from testbed.striping.oracle import file_content
 from testbed.striping.placement import Placement
 
-
 PATIENCE_S = 15.0
 """Until a silent listener is given up: where nobody orders the transfers, packets wait for seconds in the queues of 8 nodes."""
 
