@@ -1,6 +1,6 @@
 """How well and how fast a network is cut over machines: METIS beside the greedy cut that is used where METIS is missing.
 
-    python benchmarks/bench_partition.py
+python benchmarks/bench_partition.py
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def flow_texts(wiring: Wiring) -> Mapping[str, tuple[str, ...]]:
     return {
         switch: tuple(
             f"priority={PRIORITY},{match}={addresses[host].ip},actions=output:{port}"
-            for host, port in sorted(towards.items(), key=lambda item: list(addresses).index(item[0]))
+            for host, port in towards.items()  # in the order of the wiring's hosts, as they were found
             for match in ("ip,nw_dst", "arp,arp_tpa")
         )
         for switch, towards in shortest_path_ports(wiring).items()

@@ -26,6 +26,8 @@ DEFAULT_PORT = 6653
 _MAX_WAITING = 1024
 """Switches that may be waiting to be accepted: all of a large network connect in the same moment."""
 _START_S = 30.0
+_INSTALL_S, _RULE_S = 60.0, 0.002
+"""How long switches may take over a plan, and a rule: tens of thousands of rules take a busy machine minutes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +139,9 @@ class ControllerLink:
 
     def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
         """Install a plan; returns the seconds until every switch had confirmed."""
-        return float(self._ask(60, do="install", plan=plan_id, rules=rules_to_json(rules))["seconds"])
+        given = tuple(rules)
+        limit_s = _INSTALL_S + len(given) * _RULE_S
+        return float(self._ask(limit_s, do="install", plan=plan_id, rules=rules_to_json(given))["seconds"])
 
     def remove(self, plan_id: int) -> None:
         """Take a plan's rules away."""

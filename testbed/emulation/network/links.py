@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
+from testbed.emulation.network.kernel.descriptors import out_of_the_way
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
 from testbed.emulation.network.kernel.rtnetlink import (
@@ -70,7 +71,7 @@ class LinkControl:
         if found is None:
             assert host is not None
             sock = self._namespaces.open_socket(host, socket.AF_NETLINK, socket.SOCK_RAW, 0)
-            found = self._netlinks[host] = Netlink(sock)
+            found = self._netlinks[host] = Netlink(socket.socket(fileno=out_of_the_way(sock.detach())))
         return found
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from testbed.emulation.network.kernel.descriptors import make_room, out_of_the_way
 from testbed.errors import CapabilityError
 
 _CLONE_NEWNET = 0x40000000
@@ -46,13 +47,15 @@ class HostNamespaces:
         if self._holder is None:
             return
         assert self._holder.stdout is not None
+        make_room()
         for name in self._names:
             line = self._holder.stdout.readline()
             if not line.strip().isdigit():
                 self.close()
                 raise CapabilityError(_refusal(line, len(self._names)))
             self.pids[name] = int(line)
-            self._descriptors[name] = os.open(f"/proc/{int(line)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            held = os.open(f"/proc/{int(line)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            self._descriptors[name] = out_of_the_way(held)
 
     def descriptor(self, name: str) -> int:
         """An open file that stands for the namespace."""

@@ -27,7 +27,7 @@ _SCHEMA_PLACES = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")
 _PARALLEL_CLOSE = Path(__file__).with_name("parallel_close.py")
 _CLOSING_PROCESSES = 32
 _START_LIMIT_S = 15.0
-_BRIDGES_LIMIT_S = 60.0
+_BRIDGES_LIMIT_S, _OPERATION_LIMIT_S = 60.0, 0.05
 _STATISTICS_MS = 600_000
 """Between two readings of interface statistics, which nobody here asks the daemon for: each waits for a lock that all network
 namespaces of the machine share, and no packet moves meanwhile."""
@@ -56,7 +56,8 @@ class PrivateSwitches:
         self._connect(path)
         row = {"other_config": ["map", [["stats-update-interval", str(_STATISTICS_MS)]]]}
         self._request([{"op": "insert", "table": "Open_vSwitch", "row": row}])
-        system = () if self.datapath == "kernel" else ("--disable-system",)
+        # Nothing here is tunnelled by the daemon: following the routing table costs it a list of all interfaces a bridge.
+        system = () if self.datapath == "kernel" else ("--disable-system", "--disable-system-route")
         self._spawn("ovs-vswitchd", f"unix:{path}", "--no-chdir", "--pidfile", *system)
         with contextlib.suppress(PermissionError):  # an ordinary user's switches wait their turn like everything else
             os.setpriority(os.PRIO_PROCESS, self._processes[-1].pid, _NICENESS)
@@ -74,11 +75,11 @@ class PrivateSwitches:
         results = self._request([*operations, *(bump if wait else ())])
         if wait:
             number = results[-1]["rows"][0]["next_cfg"]
-            self._await_configuration(number)
+            self._await_configuration(number, _BRIDGES_LIMIT_S + _OPERATION_LIMIT_S * len(operations))
         return results
 
-    def _await_configuration(self, number: int) -> None:
-        limit = time.monotonic() + _BRIDGES_LIMIT_S
+    def _await_configuration(self, number: int, limit_s: float) -> None:
+        limit = time.monotonic() + limit_s
         pause = 0.002
         while time.monotonic() < limit:
             rows = self._request([{"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"]}])
@@ -88,7 +89,7 @@ class PrivateSwitches:
                 raise CapabilityError(f"ovs-vswitchd ended by itself: {self._last_words('ovs-vswitchd')}")
             time.sleep(pause)
             pause = min(0.02, pause * 1.3)
-        raise CapabilityError(f"ovs-vswitchd did not set the bridges up within {_BRIDGES_LIMIT_S:g} s")
+        raise CapabilityError(f"ovs-vswitchd did not set the bridges up within {limit_s:.0f} s")
 
     def errors(self) -> list[str]:
         """Interfaces that the daemon could not set up, with its reason."""
