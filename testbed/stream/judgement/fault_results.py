@@ -100,9 +100,19 @@ def lost_mask(run: StreamMeasurements) -> BoolArray:
     return ~np.isin(sent, got)
 
 
+def loses_all(fault: Fault) -> bool:
+    """Whether the fault loses all that crosses it, so that labels alone decide what is lost to it."""
+    return fault.kind != "loss" or fault.loss_fraction == 1
+
+
 def is_exact(plan: StreamPlan, fault: Fault) -> bool:
     """Whether the sender can know the lost labels: it diagnoses, and the fault loses all that crosses it."""
-    return is_diagnosing(plan) and (fault.kind != "loss" or fault.loss_fraction == 1)
+    return is_diagnosing(plan) and loses_all(fault)
+
+
+def labels_decide(plan: StreamPlan, fault: Fault) -> bool:
+    """Whether the order of labels decides how many packets the fault takes, whatever other faults of the plan do."""
+    return plan.stream.labels == "stratified" and loses_all(fault)
 
 
 def fault_result(
@@ -198,18 +208,21 @@ def size_range(plan: StreamPlan, loss: float, policy: BlockSizePolicy) -> tuple[
 
 
 def predicted_block_size(plan: StreamPlan, times: FaultTimes, loss: float, base: int) -> int | None:
-    """FEC_r(l) (Gabrielyan 2007, eq. 23): for the lost labels where they are known, else eq. 25; None where nothing gets by."""
+    """FEC_r(l) (Gabrielyan 2007, eq. 23): for the lost labels where they are known, else eq. 25; None where nothing gets by.
+
+    Other faults of the plan have no say in it, but that a sender that only estimates shares goes by eq. 25 where one is random.
+    """
     if loss >= 1:
         return None
     stream = plan.stream
-    if is_deterministic(plan):
+    if is_exact(plan, times.fault) or is_deterministic(plan):
         return max(base, exact_block_size(plan)(fault_intervals(plan, times.fault)) or base)
     return max(base, fec_block_size(stream.source_packets, loss, stream.decoding_error_rate))
 
 
 def _bound(plan: StreamPlan, times: FaultTimes, loss: float, base: int) -> int:
     """ceil(M / (1 - r)) or the base; r: the share of the order's packets that the fault takes, where labels decide."""
-    if is_deterministic(plan):
+    if labels_decide(plan, times.fault):
         lost = order_share(fault_intervals(plan, times.fault), plan.stream.label_rule)
         loss = min(loss, lost)
     return max(base, block_size_bound(loss, plan.stream.source_packets))
@@ -221,7 +234,7 @@ def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolA
     if not packets:
         return (0.0, 1.0)
     share = float(lost.mean())
-    if is_deterministic(plan):
+    if labels_decide(plan, times.fault):
         error = window_share_error(fault_intervals(plan, times.fault), max(1, packets), plan.stream.label_rule)
         error += 1 / packets
         blocks = 2 / max(1.0, packets / plan.stream.source_packets)

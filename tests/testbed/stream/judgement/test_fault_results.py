@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import EachLink, schedule_each_link
+from testbed.stream.planning import EachLink, PlanOptions, build_plan, schedule_each_link
 from testbed.stream.prediction.suspects import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
-from topologies import Link, Network, Node
+from topologies import Link, Network, Node, load_network
 
 
 def split(network: Network, source: str, sink: str) -> LabelSplit:
@@ -63,3 +65,23 @@ def test_a_failure_that_was_in_doubt_to_its_end_is_judged_all_the_same(
     assert late.diagnosis is not None and late.diagnosis.certain_after_s == pytest.approx(end_s - late.start_s)
     assert 0 < late.steady_blocks < prompt.steady_blocks
     assert late.sent_per_source == pytest.approx(prompt.sent_per_source)
+
+
+@pytest.mark.parametrize("lossy_as_well", [False, True])
+def test_a_failed_link_calls_for_the_same_block_size_whether_another_loses_some_packets_or_not(
+    lossy_as_well: bool,
+) -> None:
+    down = Fault(link=("s0", "s1", 0), kind="down", start_s=1.0, stop_s=2.5)
+    lossy = Fault(link=("s4", "s3", 0), kind="loss", loss_fraction=0.1, start_s=5.0, stop_s=8.0)
+    faults = (down, lossy) if lossy_as_well else (down,)
+    plan, _ = build_plan(load_network("ring:6"), "s0", "s3", PlanOptions(faults=faults))
+    run = SimulatedStreamFabric().run(plan)
+    analysis = analyse(plan, run)
+    failed = analysis.faults[0]
+    assert failed.predicted_block_size == failed.measured_block_size == 40  # half of the labels; equation 25 says 76
+    assert failed.interval[1] - failed.interval[0] < 0.005  # stratified labels tell half from a random share
+    assert judge(plan, run, analysis).passed
+    size = "block size, s0->s1 down"
+    for other in (analysis.policy.base, 76):  # N never raised, and N as if losses were random
+        spoilt = replace(run, sent=replace(run.sent, block_size=run.sent.block_size * 0 + other))
+        assert not next(c for c in judge(plan, spoilt, analyse(plan, spoilt)).checks if c.name == size).passed
