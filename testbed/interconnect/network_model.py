@@ -14,7 +14,7 @@ lanes together.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,9 @@ from testbed.interconnect.relation_tables import (
     relation_of,
 )
 from testbed.interconnect.ring_entries import axes, check_rings
-from testbed.interconnect.static_paths import NONE, Paths, build_paths, grid_table, is_grid
-from testbed.interconnect.virtual_channels import dateline_classes
-from topologies import Network, TopologyError
-from topologies.routing_tables import static_routing
+from testbed.interconnect.route_tables import RouteTable, build_routes, check_routing, searched_paths
+from testbed.interconnect.static_paths import NONE, Paths, build_paths
+from topologies import Network
 
 MAX_QUEUES = 1 << 18
 """The numbers of what an event concerns have 18 bits."""
@@ -157,21 +156,6 @@ class RouterTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RouteTable:
-    """Where packets go. Variant v of the tables is 0, or 1 for those that take the other way where both are as long."""
-
-    next_link: NDArray[np.int32]
-    """(v, router, target): the link that leaves the router; NONE at the target's own router."""
-    lane_class: NDArray[np.uint8]
-    """(v, router, target): 1 where the packet has still to cross a dateline; 1 x 1 x 1 where there are no classes."""
-
-    @property
-    def classes(self) -> int:
-        """2 where lanes are divided by the dateline, else 1."""
-        return 2 if self.lane_class.size > 1 else 1
-
-
-@dataclass(frozen=True, kw_only=True)
 class NetworkModel:
     """The network's tables, and the paths that FT-DRB stands on."""
 
@@ -210,13 +194,13 @@ def build_model(
     """
     relation = relation_of(network, parameters, dead)
     if relation is None:
-        _check_routing(network, parameters)
+        check_routing(network, parameters)
     check_rings(network, parameters)
     data_lanes = relation.all_lanes if relation is not None and relation.all_lanes > 1 else parameters.channels
     if relation is not None or parameters.routing in ("ft-drb", "dor", "d-mod-k"):
         paths = build_paths(network)
     else:
-        paths = _build_searched(network, parameters.routing)
+        paths = searched_paths(network, parameters.routing)
     shape = network.attributes.get("shape")
     sides = [int(s) for s in shape] if isinstance(shape, list) else [paths.diameter]
     if parameters.deadlock == "nac" and max(sides) >= MAX_CYCLE:
@@ -236,7 +220,7 @@ def build_model(
         raise InputError(
             f"{network.name}: {layout.queues} buffers; the simulator's keys hold {MAX_QUEUES}: take a smaller network"
         )
-    routes, target = _routes(network, parameters, paths)
+    routes, target = build_routes(network, parameters, paths)
     if relation is not None:
         target = np.asarray(paths.host_router, dtype=np.int32)
     links, hosts = _links_and_hosts(network, layout, paths, target)
@@ -267,45 +251,6 @@ def zero_load_ticks(parameters: SimulationParameters, routers: int, size_bytes: 
     hop = parameters.hop
     a_router = ticks(hop.router_delay_s) + ticks(hop.link_delay_s)
     return ticks(hop.injection_delay_s) + routers * a_router + parameters.serialization_ticks(size_bytes)
-
-
-def _build_searched(network: Network, routing: str) -> Paths:
-    """Tables of the routing asked for by name ("table", "shortest-path"), whatever the network itself names."""
-    attributes = {k: v for k, v in network.attributes.items() if k not in ("shape", "wraps")}
-    return build_paths(replace(network, attributes={**attributes, "routing": routing}))
-
-
-def _check_routing(network: Network, parameters: SimulationParameters) -> None:
-    method = {"dor": "dimension-order", "ft-drb": None}.get(parameters.routing, parameters.routing)
-    try:
-        if method is not None:
-            static_routing(network, method)
-    except TopologyError as error:
-        wanted = "dimension order" if parameters.routing == "dor" else parameters.routing
-        raise InputError(f"--routing {parameters.routing}: {network.name} has no {wanted}: {error}") from None
-    is_tree = network.attributes.get("family") in ("fat-tree", "clos")
-    if parameters.deadlock == "virtual-channels" and not (is_grid(network) or is_tree):
-        raise InputError(
-            f"--deadlock virtual-channels: {network.name} has no dateline (it is no torus, mesh, ring or fat tree); use nac"
-        )
-
-
-def _routes(network: Network, parameters: SimulationParameters, paths: Paths) -> tuple[RouteTable, Numbers]:
-    """The routing tables, and the target in them that stands for each host."""
-    if parameters.routing == "dor" and is_grid(network):
-        plus = np.ascontiguousarray(paths.next_link[:, : paths.routers])
-        tables = plus[None, :, :]
-        if parameters.hop.ties == "random" and network.attributes["wraps"]:
-            minus = grid_table(network, paths.link_source, paths.link_target, ties_to_plus=False)
-            tables = np.stack([plus, minus])
-        target = np.asarray(paths.host_router, dtype=np.int32)
-    else:
-        tables = np.ascontiguousarray(paths.next_link)[None, :, :]
-        target = np.arange(paths.routers, paths.routers + len(paths.host_router), dtype=np.int32)
-    classes = np.zeros((1, 1, 1), dtype=np.uint8)
-    if parameters.deadlock == "virtual-channels" and is_grid(network) and network.attributes["wraps"]:
-        classes = dateline_classes(network, tables, paths)
-    return RouteTable(next_link=tables, lane_class=classes), target
 
 
 def _links_and_hosts(network: Network, layout: Layout, paths: Paths, target: Numbers) -> tuple[LinkTable, HostTable]:
