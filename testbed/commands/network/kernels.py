@@ -66,6 +66,7 @@ def _router_simulator() -> None:
 
 
 def _striped_files() -> None:
+    """Blocks and a fragment list over two subfiles, by the calls of a striped file: memory and what arrives may be read-only."""
     import numpy as np
 
     import sfio_emu.layout.kernels  # noqa: F401  # once it is loaded, blocks of any size go by it
@@ -82,32 +83,11 @@ def _striped_files() -> None:
     every_other = np.arange(100) * 40
     for piece in pieces_of(make_requests(every_other, every_other, np.full(100, 30)), layout, 0, merge=True):
         stream = np.empty(piece.size, dtype=np.uint8)
-        piece.gather(memory, stream)
-        piece.scatter(memory, stream)
-    _striped_kernels()
-
-
-def _striped_kernels() -> None:
-    """A fragment list of 12 bytes over two subfiles, gathered, scattered and dealt: the types that a striped file calls with."""
-    import numpy as np
-
-    from sfio_emu.layout import kernels
-
-    memory, stages, stream = (np.zeros(64, dtype=np.uint8) for _ in range(3))
-    one = np.array([0], dtype=np.int64)
-    sizes = np.array([12], dtype=np.int64)
-    lists = [np.empty(16, dtype=np.int64) for _ in range(4)]
-    run_offset, run_place, place, source = lists
-    _, fragments = kernels.list_fragments(one, one, sizes, 4, 2, 0, True, run_offset, run_place, place, source)
-    for read_only in (False, True):  # what is written may be bytes, and so may be what arrived
-        given = np.zeros(64, dtype=np.uint8)
-        given.flags.writeable = not read_only
-        kernels.gather_list(given, source[:fragments], place[: fragments + 1], stream)
-        kernels.scatter_list(memory, source[:fragments], place[: fragments + 1], given)
-    bounds = np.array([[0, 0], [8, 8]], dtype=np.int64)
-    addresses = np.array([stages.ctypes.data, stages.ctypes.data + 32], dtype=np.int64)
-    for gather in (True, False):
-        kernels.deal(memory.ctypes.data, 4, 0, 8, bounds, addresses, gather)
+        for writeable in (True, False):
+            given, arrived = memory.copy(), stream.copy()
+            given.flags.writeable = arrived.flags.writeable = writeable
+            piece.gather(given, stream)
+            piece.scatter(memory, arrived)
 
 
 TASKS: dict[str, Callable[[], None]] = {
