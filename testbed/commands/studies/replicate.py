@@ -18,6 +18,7 @@ from typing import Any
 from testbed.commands import numbers
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
 from testbed.emulation.sandbox.process_life import die_with_parent
+from testbed.errors import InputError
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, spokesman
 from testbed.report.drawing.axes import seconds_in_words
@@ -92,7 +93,7 @@ def add_parser(subparsers: Any) -> None:
     add(
         "--pack",
         action="store_true",
-        help="keep points and drawings of whole runs compressed, but what DIR's pages show",
+        help="with --book: keep points and drawings of whole runs compressed, but what DIR's pages show",
     )
     add("--json", action="store_true", help="print one JSON object on stdout")
     parser.set_defaults(run=_run)
@@ -101,6 +102,8 @@ def add_parser(subparsers: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     from testbed.commands.studies.book import pack_runs, write_book
 
+    if args.pack and not args.book:
+        raise InputError("--pack compresses what is stored, and runs nothing; give --book with it")
     root = args.results or Path("results/replication" if args.quick else "replication")
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
     if not args.book:

@@ -209,3 +209,13 @@ def test_bad_input_is_one_line(
     assert main(["replicate", "--results", str(tmp_path), *words]) == 2
     said = capsys.readouterr().err
     assert message in said and said.count("\n") == 1
+
+
+def test_packing_without_the_book_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(replicate, "_child", lambda *_: pytest.fail("a study was started"))
+    assert main(["replicate", "--quick", "--results", str(tmp_path / "kept"), "--pack"]) == 2
+    assert "--book" in capsys.readouterr().err
+    assert not (tmp_path / "kept").exists()
+    assert main(["replicate", "--quick", "--results", str(tmp_path / "kept"), "--pack", "--book", "--only", "liquid_gain"]) == 4
