@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -102,19 +102,24 @@ def label_layout(groups: Groups, source_packets: int, tolerance: float, rule: La
     return _layouts(groups, source_packets, tolerance)(rule)
 
 
-@lru_cache(maxsize=256)
 def best_layout(groups: Groups, source_packets: int, tolerance: float) -> LabelLayout:
     """Of ``CANDIDATES`` and the orders that are made for the groups, the one with the smallest N at rest, then the fewest packets; the
-    earlier one where they are equal.
+    earlier one where they are equal. In whatever order the groups are given; kept, as many pairs of a regular network have the same.
+    Cost: 0.1 to 0.3 s.
 
     >>> quarters = tuple((((k * 16384, (k + 1) * 16384),), 1) for k in range(4))
     >>> layout = best_layout(quarters, 20, 0.05)
     >>> layout.base, layout.packets, layout.over_bound
     (22, 20, 0)
     """
+    return _best_layout(tuple(sorted(groups)), source_packets, tolerance)
+
+
+@lru_cache(maxsize=1024)
+def _best_layout(groups: Groups, source_packets: int, tolerance: float) -> LabelLayout:
     from fec.redundancy.label_slots import SlotSearch
 
-    layout_of = _layouts(groups, source_packets, tolerance)
+    layout_of = cache(_layouts(groups, source_packets, tolerance))
     search = SlotSearch(
         [intervals for intervals, _ in groups],
         [count for _, count in groups],

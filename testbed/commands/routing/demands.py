@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.routing.coding_options import LABELS, coding_of
+from testbed.report.drawing.axes import seconds_in_words
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from testbed.routing.redundancy.coding import Coding
     from topologies.network import Network
 
+LAYOUT_S = 0.2
+"""To seek an order of labels for a pair, where no other has the same."""
 DESCRIPTION = (
     "Route a demand matrix: greatest link utilisation (MLU), max-min-fair throughput and total ROR of each routing beside the "
     "multicommodity optimum, which is proved. Methods: those of testbed route, each pair by itself; ksp:K (equal parts of the K shortest "
@@ -57,7 +60,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--labels",
         choices=LABELS,
         default="stratified",
-        help="ROR for these labels (default stratified, as of stream and ror: 0.1 s a pair; random: at once)",
+        help="ROR for these labels (default stratified, as of stream and ror: an order of labels is sought for every pair and method, "
+        "which takes 0.1 to 0.3 s unless another pair has the same; random: at once)",
     )
     add("--seed", type=numbers.seed, default=1, help="of the routing trees (default 1)")
     add("--links", action="store_true", help="list the load of every link too")
@@ -76,13 +80,21 @@ def run(args: argparse.Namespace) -> int:
         check_method(method)
     network = load_network(args.network)
     matrix = read_matrix(network, args)
-    with spinner(f"{len(matrix.pairs)} pairs by {len(methods)} methods, ROR for {coding.labels} labels"):
+    with spinner(_announced(len(matrix.pairs), len(methods), coding)):
         document = demands_document(matrix, methods, coding, args)
     if args.json:
         print(json.dumps(document))
     else:
         _print_tables(document)
     return 0 if all(not one["violations"] for one in document["methods"]) else 1
+
+
+def _announced(pairs: int, methods: int, coding: Coding) -> str:
+    """What is to be done, and where orders of labels are sought, how long that may take."""
+    said = f"{pairs} pairs by {methods} methods, ROR for {coding.labels} labels"
+    if coding.labels == "random":
+        return said
+    return f"{said} (up to {seconds_in_words(LAYOUT_S * pairs * methods)}; --labels random: at once)"
 
 
 def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
