@@ -14,6 +14,7 @@ from testbed.model.verdict import Check, Verdict
 from testbed.results.result_store import load_run
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.verdict import fault_checks
+from tests.helpers.other_packets import OtherPackets
 from tests.helpers.paths import ROOT
 from tests.helpers.study_rows import Rows, failed, published, spoilt
 
@@ -88,10 +89,16 @@ def test_a_warning_that_saves_nothing_fails() -> None:
     assert "loss, " in failed(mobility_manet.judge(spoilt(rows, None, late_losses)))
 
 
-def test_a_frame_whose_loss_is_not_predicted_fails() -> None:
-    rows = published("mobility_manet")
-    for at in range(len(rows)):
-        assert "every prediction" in failed(mobility_manet.judge(spoilt(rows, at, lambda _: {"failed": ["loss"]})))
+@pytest.mark.parametrize(("by", "fails"), [(0, False), (1, True)])
+def test_walking_nodes_packets_that_fare_otherwise_than_their_labels_say_fail(
+    by: int, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = next(p for p in mobility_manet.points(True, 1) if p["handover"] == "after" and p["rate_per_s"])
+    monkeypatch.setattr("testbed.stream.session.open_fabric", lambda _: OtherPackets(by, share=1.0))
+    row = point | {"rate_per_s": 0.05} | mobility_manet.measure(point | {"rate_per_s": 0.05})
+    found = next(c for c in mobility_manet.judge([row]).checks if c.name.startswith("every prediction"))
+    assert found.passed is not fails
+    assert ("packets that fared otherwise" in found.detail.partition("failed:")[2]) is fails
 
 
 def lossless(row: Row) -> Row:

@@ -22,7 +22,7 @@ from testbed.errors import InputError, SessionError, TimeLimitError
 from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 COMMAND = [sys.executable, "-m", "testbed.cli"]
 
 OWNER = """

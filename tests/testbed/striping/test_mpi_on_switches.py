@@ -14,7 +14,7 @@ import pytest
 from testbed.errors import CapabilityError
 from testbed.striping.emulated.mpi_launcher import find_mpiexec
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 
 
 def _without_mpi() -> bool:

@@ -13,6 +13,7 @@ from experiments.stream.failures import fault_campaign
 from testbed.model.verdict import Check
 from testbed.stream.endpoints import build_sender
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.other_packets import OtherPackets
 from tests.helpers.study_rows import Rows, failed, published, spoilt
 
 EXPECTED, GIVEN = "redundancy sent over the runs", "redundancy sent for the failures that came"
@@ -66,9 +67,17 @@ def test_on_switches_overlaps_that_are_not_answered_fail_at_every_rate() -> None
         assert f"{GIVEN}, {rate:g} failures" in wrong
 
 
-def test_on_switches_a_packet_that_fares_otherwise_fails() -> None:
-    rows = spoilt(on_switches(), 0, lambda _: {"failed": ["packets that fared otherwise"], "wrong_packets": 1})
-    assert "every prediction of the runs, 0.03" in failed(fault_campaign.judge(rows))
+@pytest.mark.parametrize(("by", "share", "fails"), [(0, 1.0, False), (1, 1.0, True), (1, 0.1, True)])
+def test_packets_that_fare_otherwise_than_their_labels_say_fail(
+    by: int, share: float, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = {"rate_per_s": 0.1, "duration_s": 9.0, "seed": 1}
+    monkeypatch.setattr("testbed.stream.session.open_fabric", lambda _: OtherPackets(by, share))
+    row = fault_campaign.measure(point)
+    found = next(c for c in fault_campaign.judge([point | row]).checks if c.name.startswith("every prediction"))
+    assert found.passed is not fails
+    assert ("packets that fared otherwise" in found.detail.partition("failed:")[2]) is fails
+    assert (row["wrong_packets"] > 0) is fails
 
 
 def test_a_run_too_short_for_its_rate_cannot_tell(rows: Rows) -> None:

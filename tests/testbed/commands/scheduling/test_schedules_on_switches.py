@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 CODES = {0, 4}
 """An invalid run (exit code 4) says that the machine was busy; what was carried out is looked at all the same."""
 

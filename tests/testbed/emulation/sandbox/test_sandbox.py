@@ -20,7 +20,7 @@ from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT
 from tests.helpers.signals import heed_signals
 
-pytestmark = pytest.mark.emulation
+pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 UP = [sys.executable, "-m", "testbed.cli", "up", "ring:3"]
 
 
