@@ -218,4 +218,7 @@ def test_packing_without_the_book_is_refused_before_anything_runs(
     assert main(["replicate", "--quick", "--results", str(tmp_path / "kept"), "--pack"]) == 2
     assert "--book" in capsys.readouterr().err
     assert not (tmp_path / "kept").exists()
-    assert main(["replicate", "--quick", "--results", str(tmp_path / "kept"), "--pack", "--book", "--only", "liquid_gain"]) == 4
+    assert (
+        main(["replicate", "--quick", "--results", str(tmp_path / "kept"), "--pack", "--book", "--only", "liquid_gain"])
+        == 4
+    )
