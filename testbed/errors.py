@@ -44,6 +44,18 @@ class InvalidRunError(TestbedError):
     exit_code = 4
 
 
+class MachineLostError(InvalidRunError):
+    """One of several machines died in the middle of a run: which, by its ``number``, and when on our monotonic clock. Exit code 4.
+
+    ``measured``: what was known by then, for a document; whoever ran something adds it.
+    """
+
+    def __init__(self, words: str, number: int = -1, at_s: float | None = None) -> None:
+        super().__init__(words)
+        self.number, self.at_s = number, at_s
+        self.measured: dict[str, object] = {}
+
+
 _WIDER: dict[type, type] = {int: Integral, float: Real}
 
 

@@ -47,6 +47,14 @@ _CODING = (
     "profile", "m", "tolerance", "der", "labels", "playback", "most_overhead", "hold", "layers", "also", "background_mbps", "queues",
     "pcap", "mtu", "probe_block_size", "one_way", "precision", "fault_loss",
 )  # fmt: skip
+_SPREAD = ("place", "underlay", "encrypt")
+
+
+def _spread(args: Args) -> bool:
+    return args.machines is not None
+
+
+_ALONE = Rule(options=_SPREAD, when=_spread, needs="a run over several machines, with --machines")
 _FAULTS = ("faults", "fault_kind", "links", "one_way", "precision")
 RULES: dict[str, tuple[Rule, ...]] = {
     "route": (
@@ -67,6 +75,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(options=_CODING, when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)"),
         Rule(options=_FT_DRB, when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),
+        _ALONE,
+        Rule(options=("machines",), when=lambda a: _coded(a) and not _probing(a), needs="a coded stream without --probe-block-size"),
+        Rule(options=("pcap", "background_mbps"), when=lambda a: not _spread(a), needs="a stream on one machine, without --machines"),
         Rule(options=("blocks", "probe_link"), when=_probing, needs="--probe-block-size"),
         Rule(options=("repeats",), when=lambda a: not (_probing(a) or a.also), needs="one stream, without --also and --probe-block-size"),
         Rule(
@@ -85,6 +96,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "mobility": (
+        _ALONE,
         Rule(options=("frames",), when=lambda a: len(a.network) == 1, needs="one mobile network, not one file a frame"),
         Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
     ),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypedDict
 
+from testbed.machines.asked import MachinesRequest
 from testbed.model.progress import Progress
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -20,6 +21,7 @@ class EmulationOptions(TypedDict, total=False):
     background_bps: float
     background_connections: int
     queues: Literal["fifo", "priority"]
+    machines: MachinesRequest | None
 
 
 class StreamFabric(Protocol):

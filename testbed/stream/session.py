@@ -129,6 +129,11 @@ def open_fabric(name: str, **options: Unpack[EmulationOptions]) -> StreamFabric:
         from testbed.stream.simulated import SimulatedStreamFabric
 
         return SimulatedStreamFabric()
+    machines = options.pop("machines", None)
+    if machines is not None:
+        from testbed.stream.emulated.several_machines import SeveralMachinesFabric
+
+        return SeveralMachinesFabric(machines, mtu=options.get("mtu", 1500), queues=options.get("queues", "fifo"))
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
     return EmulatedStreamFabric(**options)

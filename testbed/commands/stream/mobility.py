@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,12 @@ from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats
 from testbed.commands.live import start_live
 from testbed.commands.runs import add_run_options, command_line
+from testbed.commands.several_machines import (
+    add_machine_options,
+    enter_unless_elsewhere,
+    machines_request,
+    said_when_lost,
+)
 from testbed.commands.stream.stream_options import (
     add_stream_options,
     stream_parameters,
@@ -51,6 +56,7 @@ def add_parser(subparsers: Any) -> None:
         "--faults", default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures besides (default none)"
     )
     add_stream_options(parser)
+    add_machine_options(parser)
     add_repeats(parser)
     add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run, rate_pps=50.0, playback=None, hold=2.0)
@@ -59,14 +65,14 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
     from testbed.commands.stream.closing import show_result
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.stream.session import choose_fabric
     from testbed.stream.suite import Suite, run_suite
 
     fabric = choose_fabric(args.fabric, *args.network)
     start_live(args)
-    if fabric == "emulation" and not in_sandbox():
-        enter_sandbox(sys.argv[1:])
+    machines = machines_request(args, fabric)
+    if fabric == "emulation":
+        enter_unless_elsewhere(machines)
     suite = Suite(
         name="mobility",
         command=command_line(),
@@ -75,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         repeats_if_invalid=args.repeats,
     )
-    result = run_suite(suite, fabric, args.results)
+    with said_when_lost(as_json=args.json and machines is not None):
+        result = run_suite(suite, fabric, args.results, machines=machines)
     if args.json:
         print(json.dumps(result.documents()[0] | {"results": str(result.directory)}))
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,12 @@ from testbed.commands.live import start_live
 from testbed.commands.meaning import REACTIVE, require_switches
 from testbed.commands.parsing import pair_of, parse_captures
 from testbed.commands.runs import add_run_options, command_line
+from testbed.commands.several_machines import (
+    add_machine_options,
+    enter_unless_elsewhere,
+    machines_request,
+    said_when_lost,
+)
 from testbed.commands.stream.stream_options import (
     add_fault_options,
     add_stream_options,
@@ -66,6 +71,7 @@ def add_parser(subparsers: Any) -> None:
     add("--blocks", type=numbers.blocks, default=10_000, help="of --probe-block-size, for each N (default 10000)")
     add("--probe-link", metavar="LINK", help="a->b that is down while probing (default: the most loaded one)")
     add_routing_options(parser)
+    add_machine_options(parser)
     add_repeats(parser)
     add_run_options(parser, seeded="labels, faults and content")
     parser.set_defaults(run=run)
@@ -73,7 +79,6 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.stream.session import choose_fabric
 
     fabric = choose_fabric(args.fabric, args.network)
@@ -86,8 +91,9 @@ def run(args: argparse.Namespace) -> int:
         None if args.routing in REACTIVE else session_request(args)
     )  # bad input is refused before the sandbox is built
     start_live(args)
-    if fabric == "emulation" and not in_sandbox():
-        enter_sandbox(sys.argv[1:])
+    machines = machines_request(args, fabric)
+    if fabric == "emulation":
+        enter_unless_elsewhere(machines)
     if request is None:
         return run_reactive(args)
     if args.probe_block_size:
@@ -122,6 +128,7 @@ def _stream(args: argparse.Namespace, request: SessionRequest, fabric: str) -> i
         captures = parse_captures(args.pcap, load_network(args.network), named=True)
         options = {"mtu": args.mtu, "pcap": captures, "background_bps": args.background_mbps * 1e6}
         options["queues"] = args.queues
+        options["machines"] = machines_request(args, fabric)
     pairs = [(args.source, args.sink), *args.also]
     suite = Suite(
         name="stream",
@@ -132,7 +139,8 @@ def _stream(args: argparse.Namespace, request: SessionRequest, fabric: str) -> i
         together=len(pairs) > 1,
         repeats_if_invalid=args.repeats,
     )
-    result = run_suite(suite, fabric, args.results, **options)
+    with said_when_lost(as_json=args.json and args.machines is not None):
+        result = run_suite(suite, fabric, args.results, **options)
     if args.json:
         first, *others = result.documents()
         more = {"also": others} if others else {}

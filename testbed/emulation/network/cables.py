@@ -11,6 +11,8 @@ from typing import ClassVar
 
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.rtnetlink import Message, VethEnd, make_veth, set_up
+from testbed.emulation.network.kernel.tunnels import TunnelEnd, make_tunnel
+from testbed.model.parts import Part
 from testbed.model.wiring import Cable, Wiring
 from topologies.network import Link, LinkId
 
@@ -31,11 +33,13 @@ class CableEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class CablePlan:
-    """All ends, and the messages that make them. ``GROUP`` marks the interfaces beside the switches."""
+    """The ends on this machine, and the messages that make them. ``GROUP`` marks the interfaces beside the switches.
+
+    ``sending`` and ``receiving`` lack the ends that lie on another machine.
+    """
 
     GROUP: ClassVar[int] = 77
     wiring: Wiring
-    ends: tuple[tuple[CableEnd, CableEnd], ...]
     sending: Mapping[LinkId, CableEnd]
     receiving: Mapping[LinkId, CableEnd]
     hosts: Mapping[str, tuple[CableEnd, ...]]
@@ -46,36 +50,51 @@ class CablePlan:
         return self.hosts.get(host, ())
 
 
-def plan_cables(wiring: Wiring, namespaces: HostNamespaces, *, mtu: int) -> CablePlan:
-    """Lay every cable of the wiring; a host's first interface has the host's MAC address."""
+def plan_cables(
+    wiring: Wiring, namespaces: HostNamespaces, *, mtu: int, part: Part | None = None, underlay_index: int = 0
+) -> CablePlan:
+    """Lay every cable of the wiring, or those of a part; a host's first interface has the host's MAC address."""
     macs = {host.name: bytes.fromhex(host.mac.replace(":", "")) for host in wiring.hosts}
     next_index = _FIRST_INDEX
-    ends: list[tuple[CableEnd, CableEnd]] = []
+    messages: list[Message] = []
     by_host: dict[str, list[CableEnd]] = {name: [] for name in macs}
     sending: dict[LinkId, CableEnd] = {}
     receiving: dict[LinkId, CableEnd] = {}
-    for cable in wiring.cables:
-        pair = []
+    for number, cable in enumerate(wiring.cables):
+        pair: list[CableEnd | None] = []
         for device, port, name, link in _sides(cable):
+            if part is not None and device not in part.devices:
+                pair.append(None)
+                continue
             host = device if device in macs else None
             index = next_index if host is None else _FIRST_HOST_INDEX + port
             next_index += host is None
             found = None if link is None else wiring.network.link(*link)
-            pair.append(CableEnd(interface=name, index=index, host=host, link=found))
+            end = CableEnd(interface=name, index=index, host=host, link=found)
+            pair.append(end)
             if host is not None:
-                by_host[host].append(pair[-1])
+                by_host[host].append(end)
         a, b = pair
-        ends.append((a, b))
         for link, sender, receiver in ((cable.forward, a, b), (cable.backward, b, a)):
-            if link is not None:
-                sending[link], receiving[link] = sender, receiver
+            if link is not None and sender is not None:
+                sending[link] = sender
+            if link is not None and receiver is not None:
+                receiving[link] = receiver
+        if a is not None and b is not None:
+            messages += _cable_messages(a, b, macs, namespaces, mtu)
+        elif (alone := a or b) is not None and part is not None:
+            veth = _veth_end(alone, macs, namespaces)
+            made = TunnelEnd(name=veth.name, index=veth.index, mac=veth.mac, namespace=veth.namespace)
+            tunnel = part.tunnels[number]
+            messages.append(
+                make_tunnel(made, tunnel, part, underlay_index=underlay_index, mtu=mtu, group=CablePlan.GROUP)
+            )
     return CablePlan(
         wiring=wiring,
-        ends=tuple(ends),
         sending=sending,
         receiving=receiving,
-        hosts={name: tuple(sorted(found, key=lambda e: e.index)) for name, found in by_host.items()},
-        messages=tuple(m for a, b in ends for m in _cable_messages(a, b, macs, namespaces, mtu)),
+        hosts={name: tuple(sorted(found, key=lambda e: e.index)) for name, found in by_host.items() if found},
+        messages=tuple(messages),
     )
 
 
@@ -84,17 +103,18 @@ def _cable_messages(
 ) -> list[Message]:
     """Make the pair; the end beside the switches comes first, because the first one is up at once."""
     first, second = (b, a) if a.host is not None else (a, b)
-    veths = [
-        VethEnd(
-            name=end.interface,
-            index=end.index,
-            mac=macs[end.host] if end.host is not None and end.index == _FIRST_HOST_INDEX else None,
-            namespace=None if end.host is None else namespaces.descriptor(end.host),
-        )
-        for end in (first, second)
-    ]
+    veths = [_veth_end(end, macs, namespaces) for end in (first, second)]
     made = [make_veth(*veths, mtu=mtu, group=CablePlan.GROUP)]
     return made if second.host is not None else [*made, set_up(second.index, True)]
+
+
+def _veth_end(end: CableEnd, macs: Mapping[str, bytes], namespaces: HostNamespaces) -> VethEnd:
+    return VethEnd(
+        name=end.interface,
+        index=end.index,
+        mac=macs[end.host] if end.host is not None and end.index == _FIRST_HOST_INDEX else None,
+        namespace=None if end.host is None else namespaces.descriptor(end.host),
+    )
 
 
 def _sides(cable: Cable) -> tuple[tuple[str, int, str, LinkId | None], ...]:

@@ -41,15 +41,18 @@ from testbed.emulation.network.kernel.rtnetlink import (
     add_address,
     add_neighbour,
     delete_group,
+    packet_gate,
     set_group,
     set_up,
 )
+from testbed.emulation.network.kernel.tunnels import remove_guard, tunnel_guard
 from testbed.emulation.network.links import LinkControl, LinkMeter
 from testbed.emulation.network.open_vswitch.bridges import bridge_operations
 from testbed.emulation.network.open_vswitch.switches import Datapath, PrivateSwitches, choose_datapath
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
+from testbed.model.parts import Part
 from testbed.model.wiring import WiredHost, Wiring
 from topologies.network import LinkId
 
@@ -68,6 +71,7 @@ class EmulatedNetwork:
     forward nothing but what their rules say (fail mode secure: they keep their rules when a controller dies).
     ``before_bridges``: called when hosts and cables stand, before the first bridge looks for its controller.
     ``first_udp_port``: datagrams to it go before everything else in every link's queue; None: one queue for all.
+    ``part``: build only these devices, and cables to others as tunnels; what is asked of the rest is an InputError.
 
         with EmulatedNetwork(wire(load_network("ring:4"))) as net:
             net.run_in_host("h0", ["ip", "address"])
@@ -85,6 +89,7 @@ class EmulatedNetwork:
         controller_port: int | None = None,
         before_bridges: Callable[[], None] | None = None,
         first_udp_port: int | None = None,
+        part: Part | None = None,
     ) -> None:
         if not MTU_RANGE[0] <= mtu <= MTU_RANGE[1]:
             raise InputError(f"MTU {mtu} bytes; give {MTU_RANGE[0]} to {MTU_RANGE[1]}")
@@ -97,7 +102,10 @@ class EmulatedNetwork:
         self.setup_seconds: dict[str, float] = {}
         self._datapath: Datapath | None = None
         self._first_udp_port = first_udp_port
-        self._hosts = {host.name: host for host in wiring.hosts}
+        self._part = part
+        self._hosts = {h.name: h for h in wiring.hosts if part is None or h.name in part.devices}
+        self._switch_names = {s.name for s in wiring.switches if part is None or s.name in part.devices}
+        self._underlay_index = 0
         self._switches: PrivateSwitches | None = None
         self._namespaces: HostNamespaces | None = None
         self._links: LinkControl | None = None
@@ -133,15 +141,18 @@ class EmulatedNetwork:
 
     def _build(self) -> None:
         began = time.monotonic()
-        self._namespaces = HostNamespaces([h.name for h in self.wiring.hosts], [h.node for h in self.wiring.hosts])
+        self._namespaces = HostNamespaces(list(self._hosts), [h.node for h in self._hosts.values()])
         self._switches = PrivateSwitches(self.datapath)
         self._switches.start()
         began = self._note("switch daemons", began)
         self._namespaces.wait()
         began = self._note("host namespaces", began)
-        cables = plan_cables(self.wiring, self._namespaces, mtu=self.mtu)
         with Netlink() as netlink:
-            netlink.apply(cables.messages)
+            guard = self._guard(netlink)
+            cables = plan_cables(
+                self.wiring, self._namespaces, mtu=self.mtu, part=self._part, underlay_index=self._underlay_index
+            )
+            netlink.apply([*guard, *cables.messages])
         self._links = LinkControl(
             cables, self._namespaces, shape=self.shape, mtu=self.mtu, first_udp_port=self._first_udp_port
         )
@@ -150,7 +161,7 @@ class EmulatedNetwork:
         if self._before_bridges is not None:
             self._before_bridges()
             began = self._note("controller", began)
-        self._switches.transact(bridge_operations(self.wiring, self.datapath, self.controller_port))
+        self._switches.transact(bridge_operations(self.wiring, self.datapath, self.controller_port, self._part))
         wrong = self._switches.errors()
         if wrong:
             raise CapabilityError(f"Open vSwitch could not set up {len(wrong)} ports, the first {wrong[0]}")
@@ -161,10 +172,20 @@ class EmulatedNetwork:
         self._links.prepare_faults()
         self._note("shaping", began)
 
+    def _guard(self, netlink: Netlink) -> list[Message]:
+        """What goes before the tunnels' interfaces: nothing where there are none."""
+        if self._part is None:
+            return []
+        found = netlink.interfaces().get(self._part.underlay)
+        if found is None:
+            raise CapabilityError(f"this machine has no interface {self._part.underlay} towards the others")
+        self._underlay_index = found
+        return [packet_gate(found), tunnel_guard(found, self._part.port, self._part.tunnels.values())]
+
     def _mark_bridge_interfaces(self) -> None:
         """User-space bridges' own interfaces go into the group that ``stop`` removes (the kernel's go with its datapath)."""
         if self.datapath == "user":
-            own = {switch.name for switch in self.wiring.switches} | {"ovs-netdev"}
+            own = self._switch_names | {"ovs-netdev"}
             with Netlink() as netlink:
                 found = netlink.interfaces()
                 netlink.apply([set_group(found[name], CablePlan.GROUP) for name in sorted(own & found.keys())])
@@ -178,7 +199,7 @@ class EmulatedNetwork:
         """Addresses and, so that no ARP packet is ever needed, every other host as a permanent neighbour."""
         assert self._links is not None
         everybody = [(socket.inet_aton(h.ip), bytes.fromhex(h.mac.replace(":", "")), h.name) for h in self.wiring.hosts]
-        for host in self.wiring.hosts:
+        for host in self._hosts.values():
             messages: list[Message] = [set_up(1, True)]
             ends = cables.ends_of(host.name)
             messages += [set_up(end.index, True) for end in ends]
@@ -206,6 +227,9 @@ class EmulatedNetwork:
             self._switches.pause()
         with Netlink() as netlink, contextlib.suppress(NetlinkError):  # ENODEV: nothing was made yet
             netlink.apply([delete_group(CablePlan.GROUP)])
+        if self._underlay_index:
+            with Netlink() as netlink, contextlib.suppress(NetlinkError):
+                netlink.apply([remove_guard(self._underlay_index)])
         if self._switches is not None:
             self._switches.stop()
             self._switches = None
@@ -273,6 +297,10 @@ class EmulatedNetwork:
     def link_meter(self) -> LinkMeter:
         """Reads the links' bytes and carriers without touching anything that the run uses, in a forked process too."""
         return self._running_links.meter()
+
+    def arrival_counters(self) -> Mapping[LinkId, int]:
+        """Link -> packets that came over it, as its receiving interface counts them."""
+        return self._running_links.arrivals()
 
     def host_counters(self) -> Mapping[str, int]:
         """Host's name -> packets that it has sent into the network, over all its interfaces."""

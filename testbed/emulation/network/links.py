@@ -34,9 +34,9 @@ from testbed.emulation.network.kernel.rtnetlink import (
     set_up,
     token_bucket,
 )
-from testbed.errors import CapabilityError
+from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
-from topologies.network import Link, LinkId
+from topologies.network import Link, LinkId, label_of
 
 _QUEUE_S = 0.05
 _MIN_QUEUE_PACKETS = 20
@@ -119,7 +119,7 @@ class LinkControl:
         """See EmulatedNetwork.set_link."""
         if direction == "forward":
             return self.set_loss(link, 0.0 if up else 1.0, direction)
-        near, far = self._cables.sending[link], self._cables.receiving[link]
+        near, far = self._ends_here(link)
         # A host that is taken down forgets its routes and neighbours: the switch's end is pulled where there is one.
         end = far if near.host is not None and far.host is None else near
         messages = [set_up(end.index, up)]
@@ -127,9 +127,17 @@ class LinkControl:
             messages += self._neighbours(end)
         with self._lock:
             self.netlink_of(end.host).apply(messages)
-            if up:
+            if up and near is not far:
                 self._await_carrier(far if end is near else near)
             return time.monotonic()
+
+    def _ends_here(self, link: LinkId) -> tuple[CableEnd, CableEnd]:
+        """Sending and receiving end; a tunnel's only end on this machine twice."""
+        near, far = self._cables.sending.get(link), self._cables.receiving.get(link)
+        one = near or far
+        if one is None:
+            raise InputError(f"{label_of(link)}: no end of that cable lies on this machine")
+        return near or one, far or one
 
     def _await_carrier(self, end: CableEnd) -> None:
         """The end whose carrier comes back sends nothing until the kernel, in its own time, has noticed."""
@@ -143,9 +151,10 @@ class LinkControl:
 
     def set_loss(self, link: LinkId, fraction: float, direction: Direction) -> float:
         """See EmulatedNetwork.set_loss; 1 is a blackhole."""
-        ends = [self._cables.sending[link]]
-        if direction == "both":
-            ends.append(self._cables.receiving[link])
+        near, far = self._cables.sending.get(link), self._cables.receiving.get(link)
+        ends = [end for end in (near, far if direction == "both" else None) if end is not None]
+        if not ends:
+            raise InputError(f"{label_of(link)}: nothing that sends onto it lies on this machine")
         return max(self._lose_at(end, fraction) for end in ends)
 
     def _lose_at(self, end: CableEnd, fraction: float) -> float:
@@ -231,6 +240,14 @@ class LinkControl:
             counted = found[end.host][end.interface]
             result[link] = (counted.sent_packets, counted.sent_bytes, counted.queue_drops)
         return result
+
+    def arrivals(self) -> Mapping[LinkId, int]:
+        """See EmulatedNetwork.arrival_counters."""
+        with self._lock:
+            hosts = {end.host for end in self._cables.receiving.values()}
+            found = {host: self.netlink_of(host).counters() for host in sorted(hosts, key=str)}
+        ends = self._cables.receiving
+        return {link: found[end.host][end.interface].received_packets for link, end in ends.items()}
 
     def host_counters(self) -> Mapping[str, int]:
         """See EmulatedNetwork.host_counters."""

@@ -50,15 +50,20 @@ def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> NoReturn:
     _replace_by([sys.executable, "-P", "-m", "testbed.cli", *argv])
 
 
-def sandbox_command(command: Sequence[str], *, die_with_parent: bool = False, probe: bool = False) -> list[str]:
+def sandbox_command(
+    command: Sequence[str], *, die_with_parent: bool = False, probe: bool = False, clock_offset_s: float = 0.0
+) -> list[str]:
     """The words that run ``command`` in a sandbox. ``die_with_parent``: the sandbox ends when its parent thread does.
 
     ``probe``: create a veth pair first, and end with exit code 3 and the reason on stderr where that is refused.
 
+    ``clock_offset_s``: by how much the monotonic clock inside is ahead (a time namespace).
+
     >>> sandbox_command(["true"])[1:3]
     ['-I', '-S']
     """
-    options = json.dumps({"die_with_parent": die_with_parent, "probe": probe})
+    asked = {"die_with_parent": die_with_parent, "probe": probe, "clock_offset_s": clock_offset_s}
+    options = json.dumps(asked)
     return [sys.executable, "-I", "-S", str(_ENTRY), options, *command]
 
 

@@ -23,6 +23,7 @@ import sys
 import time
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+CLONE_NEWTIME = 0x00000080
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
 PR_SET_PDEATHSIG = 1
 SI_KERNEL = 0x80  # the terminal sent the signal to the whole process group; anything else was sent to one process
@@ -47,6 +48,8 @@ def main(words: list[str]) -> int:
     _raise_socket_memory()
     try:
         _unshare()
+        if options.get("clock_offset_s"):
+            _set_clocks_off(float(options["clock_offset_s"]))
     except RefusedError as refused:
         print(f"testbed: {refused}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
@@ -75,6 +78,16 @@ def _unshare() -> None:
                 file.write(text)
     except OSError as error:
         raise RefusedError(f"the user namespace cannot be set up ({error.strerror}); {_how_to_allow()}") from error
+
+
+def _set_clocks_off(seconds: float) -> None:
+    """What is forked from now on lives in a time namespace, whose monotonic clock is ahead by so much."""
+    if _libc.unshare(CLONE_NEWTIME) != 0:
+        raise RefusedError(f"the kernel refuses a time namespace ({os.strerror(ctypes.get_errno())})")
+    whole = int(seconds // 1)
+    nanoseconds = round((seconds - whole) * 1e9)
+    with open("/proc/self/timens_offsets", "w") as file:
+        file.write(f"monotonic {whole} {nanoseconds}\nboottime {whole} {nanoseconds}\n")
 
 
 def _how_to_allow() -> str:
@@ -133,7 +146,7 @@ def _die_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _run_inside(options: dict[str, str], command: list[str]) -> int:
+def _run_inside(options: dict[str, object], command: list[str]) -> int:
     try:
         run_directory = _prepare(options)
     except RefusedError as refused:
@@ -151,7 +164,7 @@ def _run_inside(options: dict[str, str], command: list[str]) -> int:
     return _supervise(child)
 
 
-def _prepare(options: dict[str, str]) -> str:
+def _prepare(options: dict[str, object]) -> str:
     """Mounts and loopback of the new namespaces; returns the private directory, on a tmpfs that vanishes with them."""
     _mount("none", "/", None, MS_REC | MS_PRIVATE, "make mounts private")
     _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /proc")  # refused where /proc is masked

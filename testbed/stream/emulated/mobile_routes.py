@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.control.fault_injection import CableBreaker
 from testbed.emulation.network.open_vswitch.switches import forget_flows
 from testbed.errors import InvalidRunError, TestbedError
 from testbed.faults.fault_times import ChangeTimes
 from testbed.model.label_split import LabelSplit
 from testbed.model.wiring import Wiring
+from testbed.openflow.rules import FlowRule
 from testbed.openflow.versioned_rules import VersionedRules, versioned_rules
 from testbed.stream.mobility import recomputed
 from testbed.stream.plan import StreamPlan
@@ -23,6 +24,14 @@ DRAIN_S = 0.5
 Splits = tuple[LabelSplit, LabelSplit]
 
 
+class RuleInstaller(Protocol):
+    """A controller, or several as one: installs a plan's rules and takes them away; returns when every switch has confirmed."""
+
+    def install(self, rules: Iterable[FlowRule], plan_id: int) -> float: ...
+
+    def remove(self, plan_id: int) -> None: ...
+
+
 class MobileRoutes:
     """Plays the route changes of a plan on a network, each at its time after ``start`` (monotonic clock), in a thread.
 
@@ -30,8 +39,17 @@ class MobileRoutes:
     (the first ones) of the controller.
     """
 
-    def __init__(self, breaker: CableBreaker, controller: ControllerLink, wiring: Wiring, plan: StreamPlan) -> None:
+    def __init__(
+        self,
+        breaker: CableBreaker,
+        controller: RuleInstaller,
+        wiring: Wiring,
+        plan: StreamPlan,
+        forget: Callable[[], object] = forget_flows,
+    ) -> None:
+        """``forget``: throws away the switches' memory of earlier packets."""
         self._breaker, self._controller, self._wiring, self._plan = breaker, controller, wiring, plan
+        self._forget = forget
         self._start_s = 0.0
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -117,7 +135,7 @@ class MobileRoutes:
         self._controller.install([r for one in rules for r in one.inner], plan_id=2 * number + 2)
         began = self._clock()
         self._controller.install([r for one in rules for r in one.entry], plan_id=2 * number + 3)
-        forget_flows()
+        self._forget()
         return began, self._clock()
 
     @property

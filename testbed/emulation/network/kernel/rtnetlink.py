@@ -36,12 +36,13 @@ class NetlinkError(OSError):
 
 @dataclass(frozen=True, kw_only=True)
 class InterfaceCounters:
-    """What one interface has sent since it was made; ``queue_drops`` counts its queues' drops."""
+    """What one interface has sent and received since it was made; ``queue_drops`` counts its queues' drops."""
 
     name: str
     sent_packets: int
     sent_bytes: int
     queue_drops: int = 0
+    received_packets: int = 0
 
 
 class Netlink:
@@ -126,7 +127,7 @@ class Netlink:
         """Whether the interface's state is UP: it has a carrier, and the kernel has set its queues to work."""
         self._sequence += 1
         header = struct.pack("=IHHII", 32, RTM_GETLINK, NLM_F_REQUEST, self._sequence, 0)
-        self._sock.send(header + _link_header(index))
+        self._sock.send(header + link_header(index))
         for kind, sequence, body in self._answers():
             if sequence == self._sequence:
                 return kind == RTM_NEWLINK and _attributes(body[16:]).get(16) == b"\x06"  # IFLA_OPERSTATE: IF_OPER_UP
@@ -146,11 +147,15 @@ class Netlink:
             if 3 not in attributes or 23 not in attributes:
                 continue
             name = attributes[3].rstrip(b"\0").decode()
-            _, sent, _, sent_bytes = struct.unpack_from(
+            received, sent, _, sent_bytes = struct.unpack_from(
                 "=4Q", attributes[23]
             )  # IFLA_STATS64: rx, tx packets; rx, tx bytes
             found[name] = InterfaceCounters(
-                name=name, sent_packets=sent, sent_bytes=sent_bytes, queue_drops=drops.get(index, 0)
+                name=name,
+                sent_packets=sent,
+                sent_bytes=sent_bytes,
+                queue_drops=drops.get(index, 0),
+                received_packets=received,
             )
         return found
 
@@ -192,7 +197,8 @@ def number(kind: int, value: int) -> bytes:
     return attribute(kind, struct.pack("=I", value))
 
 
-def _link_header(index: int = 0, *, up: bool | None = None) -> bytes:
+def link_header(index: int = 0, *, up: bool | None = None) -> bytes:
+    """What every request about an interface begins with."""
     return struct.pack("=BxHiII", 0, 0, index, IFF_UP if up else 0, 0 if up is None else IFF_UP)
 
 
@@ -222,25 +228,25 @@ def make_veth(a: VethEnd, b: VethEnd, *, mtu: int, group: int = 0) -> Message:
 
     ``a`` is up at once; ``b`` cannot be (the kernel configures it before the two know of each other): ``set_up`` it.
     """
-    peer = _link_header(b.index) + b._attributes(mtu, group)
+    peer = link_header(b.index) + b._attributes(mtu, group)
     kind = text(1, "veth") + attribute(2, attribute(1, peer))
-    body = _link_header(a.index, up=True) + a._attributes(mtu, group) + attribute(18, kind)
+    body = link_header(a.index, up=True) + a._attributes(mtu, group) + attribute(18, kind)
     return RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body
 
 
 def set_up(index: int, up: bool) -> Message:
     """Bring an interface up or down; a veth's other end loses its carrier with it."""
-    return RTM_NEWLINK, 0, _link_header(index, up=up)
+    return RTM_NEWLINK, 0, link_header(index, up=up)
 
 
 def set_group(index: int, group: int) -> Message:
     """Put an interface into a group."""
-    return RTM_NEWLINK, 0, _link_header(index) + number(27, group)
+    return RTM_NEWLINK, 0, link_header(index) + number(27, group)
 
 
 def delete_group(group: int) -> Message:
     """Remove every interface of the group, and the other ends of its veth pairs, in one go."""
-    return RTM_DELLINK, 0, _link_header() + number(27, group)
+    return RTM_DELLINK, 0, link_header() + number(27, group)
 
 
 def add_address(index: int, ip: str, prefix: int) -> Message:

@@ -8,17 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from testbed.model.parts import Part
 from testbed.model.wiring import Wiring
 
 _MAX_BACKOFF_MS = 1000
 
 
-def bridge_operations(wiring: Wiring, datapath: str, controller_port: int | None) -> list[dict[str, Any]]:
-    """RFC 7047 operations that create every bridge with its ports; port numbers are those of the wiring.
+def bridge_operations(
+    wiring: Wiring, datapath: str, controller_port: int | None, part: Part | None = None
+) -> list[dict[str, Any]]:
+    """RFC 7047 operations that create every bridge (of the part) with its ports; port numbers are those of the wiring.
 
     Bridges speak OpenFlow 1.3, keep their rules without a controller (fail mode secure), and forward nothing unasked.
     """
-    ports: dict[str, list[tuple[str, int]]] = {switch.name: [] for switch in wiring.switches}
+    here = [one for one in wiring.switches if part is None or one.name in part.devices]
+    ports: dict[str, list[tuple[str, int]]] = {switch.name: [] for switch in here}
     for cable in wiring.cables:
         for device, interface, port in (
             (cable.a, cable.a_interface, cable.a_port),
@@ -28,7 +32,7 @@ def bridge_operations(wiring: Wiring, datapath: str, controller_port: int | None
                 ports[device].append((interface, port))
     operations: list[dict[str, Any]] = []
     bridges = []
-    for number, switch in enumerate(wiring.switches):
+    for number, switch in enumerate(here):
         made = [_port(f"b{number}", switch.name, None)]
         made += [_port(f"b{number}p{port}", name, port) for name, port in ports[switch.name]]
         for operation_pair, _ in made:

@@ -1,0 +1,74 @@
+"""The options of runs over several machines, and what is said where one of them dies."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineLostError
+
+if TYPE_CHECKING:
+    from testbed.machines.asked import MachinesRequest
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """--machines, --place, --underlay, --encrypt."""
+    add = parser.add_argument
+    add(
+        "--machines",
+        metavar="N|SCHEDULER",
+        help="spread the network over N machines that this one stands for, or over the workers of a Dask scheduler, tcp://HOST:PORT",
+    )
+    add("--place", type=Path, metavar="FILE", help='of --machines: JSON, {"s1": 0, "s2": 1}: the machine of every switch')
+    add("--underlay", metavar="INTERFACE", help="of --machines SCHEDULER: the machines' interface towards each other")
+    add("--encrypt", action="store_true", help="of --machines: by WireGuard between the machines")
+
+
+def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest | None:
+    """None without --machines. InputError for what does not go together, CapabilityError for what the kernel lacks."""
+    from testbed.machines.asked import parse_machines
+
+    if args.machines is None:
+        return None
+    asked = parse_machines(args.machines)
+    if fabric != "emulation":
+        raise InputError("--machines: a network of real switches is spread; leave --fabric simulator out")
+    if args.encrypt:
+        raise CapabilityError("--encrypt: WireGuard between machines is not built in yet; use a private network, or an encrypted one")
+    place = None
+    if args.place is not None:
+        try:
+            place = args.place.read_text()
+        except OSError as error:
+            raise InputError(f"--place {args.place}: {error.strerror}") from None
+    if args.underlay is not None:
+        asked = replace(asked, underlay=args.underlay)
+    return replace(asked, place=place)
+
+
+def enter_unless_elsewhere(asked: MachinesRequest | None) -> None:
+    """Into a sandbox, where the network is (all or part of it) on this machine."""
+    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+
+    if not in_sandbox() and (asked is None or asked.scheduler is None):
+        enter_sandbox(sys.argv[1:])
+
+
+@contextmanager
+def said_when_lost(*, as_json: bool) -> Iterator[None]:
+    """A run over several machines that says nothing still says why, and what was measured until a machine died; then exit code 4."""
+    try:
+        yield
+    except InvalidRunError as error:
+        measured = error.measured if isinstance(error, MachineLostError) else {}
+        if as_json:
+            print(json.dumps({"invalid": str(error), "lost": measured or None}))
+        for name, value in measured.items():
+            print(f"testbed: until then: {name}: {json.dumps(value)}", file=sys.stderr)
+        raise

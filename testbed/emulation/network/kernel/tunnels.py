@@ -1,0 +1,119 @@
+"""VXLAN interfaces and the guard before them, as rtnetlink messages.
+
+The kernel takes a VXLAN packet from whoever knows the identifier. The guard, a classic BPF program where packets come in, drops what
+does not come from the machine at the identifier's other end.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from testbed.emulation.network.kernel.rtnetlink import (
+    CLSACT_HANDLE,
+    CLSACT_PARENT,
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    RTM_DELQDISC,
+    RTM_NEWLINK,
+    RTM_NEWTFILTER,
+    Message,
+    attribute,
+    link_header,
+    number,
+    tc_header,
+    text,
+)
+from testbed.errors import CapabilityError
+from testbed.model.parts import Part, Tunnel
+
+MOST_TUNNELS = 2000
+"""Of one machine: each is two steps of the guard's program, and the kernel takes 4,096."""
+_CLSACT_INGRESS = 0xFFFFFFF2
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunnelEnd:
+    """The interface that a crossing cable is on this machine; fields as of ``VethEnd``."""
+
+    name: str
+    index: int
+    mac: bytes | None
+    namespace: int | None
+
+
+def make_tunnel(end: TunnelEnd, tunnel: Tunnel, part: Part, *, underlay_index: int, mtu: int, group: int) -> Message:
+    """A VXLAN interface to one peer; it is up at once, and sends from the namespace of the socket wherever it lies itself."""
+    parts = [text(3, end.name), number(4, mtu)]
+    if end.mac is not None:
+        parts.append(attribute(1, end.mac))
+    parts.append(number(27, group) if end.namespace is None else number(28, end.namespace))
+    data = [
+        number(1, tunnel.vni),
+        attribute(2, socket.inet_aton(tunnel.remote)),
+        number(3, underlay_index),
+        attribute(4, socket.inet_aton(part.local)),
+        attribute(7, b"\0"),  # learns no addresses: there is one peer
+        attribute(15, struct.pack("!H", part.port)),
+    ]
+    kind = text(1, "vxlan") + attribute(2, b"".join(data))
+    body = link_header(end.index, up=True) + b"".join(parts) + attribute(18, kind)
+    return RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body
+
+
+def tunnel_guard(underlay_index: int, port: int, tunnels: Iterable[Tunnel]) -> Message:
+    """Of what comes in on the underlay for the tunnels' port, let in the identifiers of ``tunnels``, each from its own peer only."""
+    program = guard_program(port, sorted({(one.vni, one.remote) for one in tunnels}))
+    priority, everything, direct_action = 1, socket.htons(3), 1
+    header = tc_header(underlay_index, 1, _CLSACT_INGRESS, priority << 16 | everything)
+    options = attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + number(8, direct_action)
+    return RTM_NEWTFILTER, NLM_F_CREATE, header + text(1, "bpf") + attribute(2, options)
+
+
+def remove_guard(underlay_index: int) -> Message:
+    """Take the guard away, with the hook that it hangs on."""
+    return RTM_DELQDISC, 0, tc_header(underlay_index, CLSACT_HANDLE, CLSACT_PARENT)
+
+
+def guard_program(port: int, known: Iterable[tuple[int, str]]) -> bytes:
+    """Classic BPF over an Ethernet frame; ``known``: (identifier, its peer's address) pairs. Fragments of UDP are dropped: tunnels
+    send none, and a short first one would hide the identifier. CapabilityError for more than ``MOST_TUNNELS``."""
+    load_half, load_byte, load_word, load_x = 0x28, 0x30, 0x20, 0xB1
+    load_half_x, load_word_x, equal, any_bit, answer = 0x48, 0x40, 0x15, 0x45, 0x06
+    store, load_stored, shift_right, jump = 0x02, 0x60, 0x74, 0x05
+    dropped, passed = 2, 0xFFFFFFFF
+    steps = [
+        (load_half, 0, 0, 12),
+        (equal, 1, 0, 0x0800),
+        (answer, 0, 0, passed),
+        (load_byte, 0, 0, 23),
+        (equal, 1, 0, 17),
+        (answer, 0, 0, passed),
+        (load_half, 0, 0, 20),
+        (any_bit, 0, 1, 0x3FFF),
+        (answer, 0, 0, dropped),
+        (load_x, 0, 0, 14),
+        (load_half_x, 0, 0, 16),
+        (equal, 1, 0, port),
+        (answer, 0, 0, passed),
+        (load_word_x, 0, 0, 26),  # behind 14 of Ethernet, the IP header, 8 of UDP and 4 of VXLAN: identifier and a spare byte
+        (shift_right, 0, 0, 8),
+        (store, 0, 0, 0),
+    ]
+    pairs = list(known)
+    if len(pairs) > MOST_TUNNELS:
+        raise CapabilityError(
+            f"{len(pairs)} crossing cables on one machine, at most {MOST_TUNNELS}; place nodes so that fewer cross"
+        )
+    by_peer: dict[str, list[int]] = {}
+    for vni, peer in pairs:
+        by_peer.setdefault(peer, []).append(vni)
+    for peer, identifiers in by_peer.items():
+        steps += [(load_word, 0, 0, 26), (equal, 1, 0, int.from_bytes(socket.inet_aton(peer)))]
+        steps += [(jump, 0, 0, 1 + 2 * len(identifiers)), (load_stored, 0, 0, 0)]
+        for vni in identifiers:
+            steps += [(equal, 0, 1, vni), (answer, 0, 0, passed)]
+    steps.append((answer, 0, 0, dropped))
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)

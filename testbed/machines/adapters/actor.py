@@ -1,0 +1,57 @@
+"""The Dask actor of one machine: starts the machine's process beside the worker and passes requests and answers through."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import subprocess
+import sys
+
+from testbed.emulation.sandbox.sandbox import in_sandbox, sandbox_command
+from testbed.machines.adapters.machine_process import FRAME
+
+
+class MachineActor:
+    """Its methods are coroutines: they run in the worker's event loop, so that a long request holds no other one up."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> int:
+        """Start the process, in a sandbox of its own where the worker is in none; its process id."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            number = str(theirs.fileno())
+            words = [sys.executable, "-P", "-m", "testbed.machines.adapters.machine_process", number, self._name]
+            if not in_sandbox():
+                words = sandbox_command(words, die_with_parent=True)
+            self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        reader, self._writer = await asyncio.open_connection(sock=ours)
+        self._task = asyncio.get_running_loop().create_task(self._read(reader))
+        return self._process.pid
+
+    async def call(self, request: bytes) -> bytes:
+        """One request, one answer."""
+        number = next(self._numbers)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        self._writer.write(FRAME.pack(number, len(request)) + request)
+        return await answer
+
+    async def stop(self) -> None:
+        """End the process, whatever it is doing."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                number, size = FRAME.unpack(await reader.readexactly(FRAME.size))
+                self._waiting.pop(number).set_result(await reader.readexactly(size))
+        except asyncio.IncompleteReadError:
+            for waiting in self._waiting.values():
+                waiting.set_exception(ConnectionError("the machine's process has ended"))

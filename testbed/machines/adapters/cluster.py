@@ -1,0 +1,216 @@
+"""The coordinator's side: a Dask scheduler, one actor a machine, questions for their clocks, and a watch over who is still there."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import CapabilityError, InvalidRunError, MachineLostError
+from testbed.machines.adapters import on_machine
+from testbed.machines.adapters.actor import MachineActor
+from testbed.machines.adapters.local_machines import address_of, local_machines, make_bridge
+from testbed.machines.asked import MachinesRequest
+from testbed.machines.clocks.adapters.datagram_clock import ClockQuestions
+from testbed.machines.clocks.exchange import KEY_BYTES
+from testbed.machines.clocks.foreign_clock import ForeignClock
+from testbed.machines.clocks.report import underlay_reason
+from testbed.machines.requests import MAIN, Request, answer_of, packed
+from testbed.machines.tunnel_plan import tunnel_port
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_WATCH_S = 0.1
+_SILENT_S = 3.0
+_FIRST_EXCHANGES = 10
+
+
+class Pending:
+    """An answer that is on its way."""
+
+    def __init__(self, machines: Machines, number: int, future: Any) -> None:
+        self._machines, self._number, self._future = machines, number, future
+
+    def done(self) -> bool:
+        return bool(self._future.done())
+
+    def result(self, limit_s: float = 120.0) -> Any:
+        """The answer. MachineLostError where the machine, or any other, dies first; InvalidRunError after the limit."""
+        until = time.monotonic() + limit_s
+        while not self._future.done():
+            self._machines.check()
+            if time.monotonic() > until:
+                raise InvalidRunError(f"{self._machines.names[self._number]} gave no answer within {limit_s:g} s")
+            time.sleep(0.001)
+        try:
+            data = self._future.result()
+        except (OSError, RuntimeError) as error:
+            self._machines.check(after_s=2.0)
+            raise MachineLostError(f"{self._machines.names[self._number]}: {error}", self._number) from None
+        return answer_of(data).unpacked(self._machines.names[self._number])
+
+
+class Machines:
+    """Machines that are up; ``names`` and ``facts`` in their order. ``key`` is this run's own."""
+
+    def __init__(self, client: Client, actors: Sequence[Any], workers: Sequence[str], names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.run = secrets.randbits(30)
+        self.facts: tuple[on_machine.Facts, ...] = ()
+        self.clocks: tuple[ClockQuestions, ...] = ()
+        self.began_s = time.monotonic()
+        self._client, self._actors, self._workers = client, actors, workers
+        self._lost: tuple[int, float, str] | None = None
+        self._ended = threading.Event()
+        self._watch = threading.Thread(target=self._watch_over, name="machines", daemon=True)
+        self._watch.start()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def call(self, number: int, function: Callable[..., Any], *args: Any, lane: str = MAIN) -> Pending:
+        """Ask one machine; returns at once."""
+        self.check()
+        request = packed(Request(function=function, args=args, lane=lane))
+        return Pending(self, number, self._actors[number].call(request))
+
+    def all(self, function: Callable[..., Any], *args: Any, lane: str = MAIN, limit_s: float = 120.0) -> list[Any]:
+        """Ask all the same at once; their answers in order."""
+        asked = [self.call(number, function, *args, lane=lane) for number in range(len(self))]
+        return [one.result(limit_s) for one in asked]
+
+    def check(self, after_s: float = 0.0) -> None:
+        """MachineLostError where one has died since; looks again for so long."""
+        until = time.monotonic() + after_s
+        while self._lost is None and time.monotonic() < until:
+            time.sleep(0.01)
+        if self._lost is not None:
+            number, at_s, how = self._lost
+            raise MachineLostError(f"{self.names[number]} {how}", number, at_s)
+
+    def clock(self, number: int) -> ForeignClock:
+        """All that is known of a machine's clock by now."""
+        return ForeignClock(machine=self.names[number], exchanges=self.clocks[number].exchanges)
+
+    def ours_s(self, number: int, theirs_s: float) -> float:
+        """A moment of the machine's monotonic clock on ours."""
+        return float(self.clock(number).ours([theirs_s]).middle_s[0])
+
+    def theirs_s(self, number: int, ours_s: float) -> float:
+        """What the machine's clock shows at that moment of ours, near enough to act at it."""
+        clock = self.clock(number)
+        return ours_s + clock.offset(clock.exchanges[-1].answered_ns / 1e9)[0]
+
+    def poor_links(self) -> str | None:
+        """Why the link to one of them was too poor, or None."""
+        found = (
+            underlay_reason(name, asked.exchanges, asked.asked)
+            for name, asked in zip(self.names, self.clocks, strict=True)
+        )
+        return next((reason for reason in found if reason is not None), None)
+
+    def introduce(self, underlay: str, stack: ExitStack) -> None:
+        """Learn who they are, and begin to compare clocks."""
+        self.facts = tuple(self.all(on_machine.introduce, underlay))
+        key, port = secrets.token_bytes(KEY_BYTES), tunnel_port(self.run) + 1
+        asked = [self.call(k, on_machine.answer_clocks, f.address, port, key) for k, f in enumerate(self.facts)]
+        for one in asked:
+            one.result()
+        questions = []
+        for facts in self.facts:
+            sock = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            sock.connect((facts.address, port))
+            questions.append(ClockQuestions(sock, key))
+            stack.callback(questions[-1].close)
+        self.clocks = tuple(questions)
+        for name, one in zip(self.names, self.clocks, strict=True):
+            one.wait_for(_FIRST_EXCHANGES, 10.0, name)
+
+    def _watch_over(self) -> None:
+        """Who has left the scheduler, or answers no question for its clock."""
+        while not self._ended.wait(_WATCH_S) and self._lost is None:
+            with suppress(OSError, TimeoutError):
+                there = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
+                for number, worker in enumerate(self._workers):
+                    if worker not in there:
+                        self._lost = (number, time.monotonic(), "has died: its worker left the scheduler")
+            now_ns = time.monotonic_ns()
+            for number, one in enumerate(self.clocks):
+                found = one.exchanges
+                if found and now_ns - found[-1].returned_ns > _SILENT_S * 1e9 and self._lost is None:
+                    self._lost = (number, time.monotonic(), f"has not answered for {_SILENT_S:g} s")
+
+    def close(self) -> None:
+        """Let go of them: their processes end."""
+        self._ended.set()
+        self._watch.join(2)
+        stopping = [actor.stop() for actor in self._actors] if self._lost is None else []
+        until = time.monotonic() + 5
+        while time.monotonic() < until and not all(one.done() for one in stopping):
+            time.sleep(0.005)
+
+
+@contextmanager
+def machines_up(asked: MachinesRequest) -> Iterator[Machines]:
+    """The machines, each with its process running, clocks compared. CapabilityError names who did not come up in time."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    dask.config.set({"distributed.comm.timeouts.connect": 10, "distributed.admin.tick.limit": "1h"})
+    for name in ("distributed", "distributed.scheduler", "distributed.core", "distributed.comm", "tornado"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with ExitStack() as stack:
+        scheduler, expected = asked.scheduler, None
+        if scheduler is None:
+            make_bridge(asked.underlay_mtu)
+            beneath = stack.enter_context(ExitStack())  # the scheduler takes leave of its workers before they go
+            host = address_of(-1)
+            cluster = stack.enter_context(
+                LocalCluster(
+                    n_workers=0, protocol="tcp", host=host, dashboard_address=None, silence_logs=logging.CRITICAL
+                )
+            )
+            scheduler = cluster.scheduler_address
+            local = beneath.enter_context(
+                local_machines(asked.count, scheduler, mtu=asked.underlay_mtu, clock_offsets_s=asked.clock_offsets_s)
+            )
+            expected = [one.name for one in local]
+        try:
+            client = stack.enter_context(Client(scheduler, timeout=15, direct_to_workers=True))
+        except (OSError, ValueError) as error:
+            raise CapabilityError(f"scheduler {scheduler}: cannot be reached ({type(error).__name__})") from None
+        workers = _await_workers(client, asked, expected)
+        names, addresses = list(workers), list(workers.values())
+        actors = [
+            client.submit(MachineActor, name, actor=True, workers=[address], allow_other_workers=False, pure=False)
+            for name, address in workers.items()
+        ]
+        held = [actor.result(asked.start_s) for actor in actors]
+        machines = Machines(client, held, addresses, names)
+        stack.callback(machines.close)
+        for starting in [actor.start() for actor in held]:
+            starting.result(asked.start_s)
+        machines.introduce(asked.underlay, stack)
+        yield machines
+
+
+def _await_workers(client: Client, asked: MachinesRequest, expected: Sequence[str] | None) -> dict[str, str]:
+    """Name -> address of the machines' workers, by name. CapabilityError names those that did not come up."""
+    until = time.monotonic() + asked.start_s
+    while True:
+        there = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+        found = {str(one["name"]): address for address, one in there.items()}
+        wanted = expected if expected is not None else sorted(found)[: asked.count or len(found)]
+        missing = [name for name in wanted if name not in found]
+        if not missing and len(wanted) >= max(1, asked.count):
+            return {name: found[name] for name in wanted}
+        if time.monotonic() > until:
+            who = ", ".join(missing) or f"{len(wanted)} of {asked.count} machines"
+            raise CapabilityError(f"{who} did not come up within {asked.start_s:g} s")
+        time.sleep(0.02)

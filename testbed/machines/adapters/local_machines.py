@@ -1,0 +1,123 @@
+"""Machines on this machine: each a network, mount, process and time namespace with a Dask worker, and a bridge between them.
+
+It proves correctness, not speed: all share the processors. Clocks are thousands of seconds apart, no file of one's temporary
+directory and no abstract socket is another's.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from testbed.emulation.sandbox.sandbox import require_sandbox, sandbox_command
+from testbed.errors import CapabilityError
+from testbed.machines.asked import UNDERLAY, UNDERLAY_MTU
+
+BRIDGE = "machines0"
+CLOCK_STEP_S = 4321.0
+"""The clock of machine k is ahead of this one's by (k + 1) times so much."""
+_START_S = 10.0
+
+
+def address_of(number: int) -> str:
+    """IPv4 address of machine ``number`` on the bridge; -1: this machine's own."""
+    return f"192.168.77.{number + 2}"
+
+
+class LocalMachine:
+    """One machine: its outer process and its namespaces."""
+
+    def __init__(self, number: int, scheduler: str, *, mtu: int, clock_offset_s: float) -> None:
+        self.name = f"machine-{number}"
+        self.number, self.address, self._mtu = number, address_of(number), mtu
+        self.clock_offset_s = clock_offset_s
+        words = [sys.executable, "-P", "-m", "testbed.machines.adapters.local_worker", scheduler, self.name, self.address]
+        command = sandbox_command(words, die_with_parent=True, clock_offset_s=clock_offset_s)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE)
+
+    @property
+    def port(self) -> str:
+        """This machine's port on the bridge, on our side."""
+        return f"machine{self.number}"
+
+    def connect(self) -> None:
+        """Give it its interface, once its network namespace is there, and let it go on."""
+        self._await_namespace()
+        pid = self.process.pid
+        ip_batch(
+            [
+                f"link add {self.port} mtu {self._mtu} type veth peer name {UNDERLAY} mtu {self._mtu} netns {pid}",
+                f"link set {self.port} master {BRIDGE} up",
+            ]
+        )
+        ip_batch([f"address add {self.address}/24 dev {UNDERLAY}", f"link set {UNDERLAY} up"], pid)
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+    def _await_namespace(self) -> None:
+        ours, theirs = Path("/proc/self/ns/net").readlink(), Path(f"/proc/{self.process.pid}/ns/net")
+        until = time.monotonic() + _START_S
+        while time.monotonic() < until:
+            if self.process.poll() is not None:
+                raise CapabilityError(f"{self.name} could not be made on this machine; its words are above")
+            try:
+                if theirs.readlink() != ours:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.002)
+        raise CapabilityError(f"{self.name} did not come up within {_START_S:g} s")
+
+    def close(self) -> None:
+        """End it; the kernel removes what was in its namespaces."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+@contextmanager
+def local_machines(
+    count: int, scheduler: str, *, mtu: int = UNDERLAY_MTU, clock_offsets_s: Sequence[float] | None = None
+) -> Iterator[tuple[LocalMachine, ...]]:
+    """So many machines on a bridge whose own address is ``address_of(-1)``; inside a sandbox only.
+
+    ``clock_offsets_s``: by how much each one's clock is ahead of ours.
+    """
+    require_sandbox()
+    offsets = clock_offsets_s or [CLOCK_STEP_S * (k + 1) for k in range(count)]
+    machines: list[LocalMachine] = []
+    try:
+        for number, offset in zip(range(count), offsets, strict=True):
+            machines.append(LocalMachine(number, scheduler, mtu=mtu, clock_offset_s=offset))
+        for machine in machines:
+            machine.connect()
+        yield tuple(machines)
+    finally:
+        for machine in machines:
+            machine.close()
+        ip_batch([f"link delete {BRIDGE}"])
+
+
+def make_bridge(mtu: int = UNDERLAY_MTU) -> None:
+    """The bridge, with this machine's address, before a scheduler can listen on it."""
+    ip_batch(
+        [
+            f"link add {BRIDGE} mtu {mtu} type bridge",
+            f"address add {address_of(-1)}/24 dev {BRIDGE}",
+            f"link set {BRIDGE} up",
+        ]
+    )
+
+
+def ip_batch(commands: Sequence[str], pid: int | None = None) -> None:
+    """iproute2 commands in order, in a process's network namespace. CapabilityError with the kernel's words."""
+    words = ["ip", "-batch", "-"] if pid is None else ["nsenter", "-t", str(pid), "-n", "ip", "-batch", "-"]
+    done = subprocess.run(words, input="\n".join(commands) + "\n", capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CapabilityError(f"machines on this machine: {done.stderr.strip().splitlines()[0]}")

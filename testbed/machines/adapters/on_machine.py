@@ -1,0 +1,198 @@
+"""What machines are asked to do for every workload: hold a part of a network up, break its cables, count.
+
+Each function is a request's (``testbed.machines.requests``): performed on the machine, in the lane that the coordinator chose.
+Times are those of the machine's own monotonic clock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import socket
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.emulation.control.controller_link import ControllerLink, PortEvent
+from testbed.emulation.machine.processor_load import ProcessorTimes, busy_share, processor_times
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.open_vswitch.switches import forget_flows
+from testbed.errors import CapabilityError
+from testbed.faults.fault import Direction
+from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers
+from testbed.machines.requests import Machine
+from testbed.model.parts import Part
+from testbed.model.wiring import Wiring
+from testbed.openflow.rules import FlowRule
+from topologies.network import LinkId
+
+LANE_FAULTS, LANE_RULES, LANE_COUNTS = "faults", "rules", "counts"
+_FIRST = -10
+_SIOCGIFADDR, _SIOCGIFMTU = 0x8915, 0x8921
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a machine says of itself. ``underlay``: its interface towards the others; ``processors`` that it may use."""
+
+    underlay: str
+    address: str
+    mtu: int
+    processors: int
+    memory_bytes: int
+    kernel: str
+    pid: int
+
+
+def introduce(machine: Machine, underlay: str) -> Facts:
+    """CapabilityError where there is no such interface, or it has no address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        request = struct.pack("256s", underlay.encode())
+        try:
+            address = socket.inet_ntoa(fcntl.ioctl(sock, _SIOCGIFADDR, request)[20:24])
+            (mtu,) = struct.unpack_from("=i", fcntl.ioctl(sock, _SIOCGIFMTU, request), 16)
+        except OSError as error:
+            raise CapabilityError(f"its interface {underlay} cannot be used ({error.strerror})") from None
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return Facts(
+        underlay=underlay,
+        address=address,
+        mtu=mtu,
+        processors=len(os.sched_getaffinity(0)),
+        memory_bytes=pages * size,
+        kernel=platform.release(),
+        pid=os.getpid(),
+    )
+
+
+def answer_clocks(machine: Machine, address: str, port: int, key: bytes) -> None:
+    """Answer questions for this machine's clock from now on."""
+    sock = machine.stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    sock.bind((address, port))
+    answers = ClockAnswers(sock, key)
+    machine.stack.callback(answers.close)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartSpec:
+    """What a machine is to build; fields as of ``EmulatedNetwork``. ``controlled``: its switches get a controller."""
+
+    wiring: Wiring
+    part: Part
+    mtu: int = 1500
+    shape: bool = True
+    controlled: bool = True
+    first_udp_port: int | None = None
+
+
+def build(machine: Machine, spec: PartSpec) -> Mapping[str, float]:
+    """Build the part and connect its switches to a controller of this machine's own; seconds a step."""
+    controller = None
+    if spec.controlled:
+        controller = ControllerLink()
+        controller.start()
+        machine.stack.callback(controller.stop)
+    net = EmulatedNetwork(
+        spec.wiring,
+        mtu=spec.mtu,
+        shape=spec.shape,
+        controller_port=controller.port if controller else None,
+        before_bridges=controller.wait_until_ready if controller else None,
+        first_udp_port=spec.first_udp_port,
+        part=spec.part,
+    )
+    machine.stack.enter_context(net)
+    if controller is not None:
+        here = [s.dpid for s in spec.wiring.switches if s.name in spec.part.devices]
+        controller.wait_for_switches(here, timeout_s=30)
+        machine.kept["controller"] = controller
+        _go_first(controller.pid)
+    machine.kept["net"] = net
+    machine.kept["processors"] = processor_times()
+    return net.setup_seconds
+
+
+def _go_first(controller_pid: int) -> None:
+    """This process, whose threads note when faults are in force, and the controller go before other programs."""
+    with suppress(PermissionError):  # an ordinary user's processes wait their turn
+        threads = [p for pid in (controller_pid, os.getpid()) for p in Path(f"/proc/{pid}/task").iterdir()]
+        for thread in threads:
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), _FIRST)
+
+
+def take_down(machine: Machine) -> None:
+    """Everything that was built; the machine can be asked again."""
+    machine.kept.clear()
+    machine.stack.close()
+
+
+def network_of(machine: Machine) -> EmulatedNetwork:
+    """The part that is up here."""
+    net = machine.kept["net"]
+    assert isinstance(net, EmulatedNetwork)
+    return net
+
+
+def controller_of(machine: Machine) -> ControllerLink:
+    """The controller of the part that is up here."""
+    controller = machine.kept["controller"]
+    assert isinstance(controller, ControllerLink)
+    return controller
+
+
+def install(machine: Machine, rules: Sequence[FlowRule], plan_id: int) -> float:
+    return controller_of(machine).install(rules, plan_id)
+
+
+def remove(machine: Machine, plan_id: int) -> None:
+    controller_of(machine).remove(plan_id)
+
+
+def forget(machine: Machine) -> None:
+    """The switches' memory of earlier packets goes."""
+    forget_flows()
+
+
+def port_events(machine: Machine) -> tuple[PortEvent, ...]:
+    return controller_of(machine).port_events()
+
+
+def set_link(machine: Machine, link: LinkId, up: bool, direction: Direction, at_s: float) -> float:
+    """Cut or mend at that moment, at whatever ends of the cable are here; when it was in force."""
+    _wait_until(at_s)
+    return network_of(machine).set_link(link, up, direction)
+
+
+def set_loss(machine: Machine, link: LinkId, fraction: float, direction: Direction, at_s: float) -> float:
+    """Likewise; 1 is a blackhole."""
+    _wait_until(at_s)
+    return network_of(machine).set_loss(link, fraction, direction)
+
+
+def _wait_until(at_s: float) -> None:
+    time.sleep(max(0.0, at_s - time.monotonic()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """``sent``: link -> (packets, bytes, drops) of the links that are sent onto here; ``arrived``: link -> packets that came over it."""
+
+    sent: Mapping[LinkId, tuple[int, int, int]]
+    arrived: Mapping[LinkId, int]
+
+
+def count(machine: Machine) -> Counts:
+    """What the interfaces here have sent and received."""
+    net = network_of(machine)
+    return Counts(sent=net.link_counters(), arrived=net.arrival_counters())
+
+
+def processors_busy(machine: Machine) -> float:
+    """Share since the network was up."""
+    before = machine.kept["processors"]
+    assert isinstance(before, ProcessorTimes)
+    return busy_share(before, processor_times())

@@ -1,0 +1,178 @@
+"""One network over several machines, for those who break cables and install rules: each request goes where the ends are.
+
+Times are given and returned on the coordinator's monotonic clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from testbed.emulation.control.controller_link import PortEvent
+from testbed.errors import InvalidRunError
+from testbed.faults.fault import Direction
+from testbed.machines.adapters import on_machine
+from testbed.machines.adapters.cluster import Machines
+from testbed.machines.adapters.on_machine import LANE_COUNTS, LANE_FAULTS, LANE_RULES, Counts, PartSpec
+from testbed.machines.asked import MachinesRequest, cut_in_turn, placement_of
+from testbed.machines.placement import Placement
+from testbed.machines.tunnel_plan import plan_parts, require_room
+from testbed.model.wiring import Wiring
+from testbed.openflow.rules import FlowRule
+from topologies.network import LinkId, label_of
+
+ACT_AHEAD_S = 0.03
+"""A fault is ordered so long before it is to be in force, so that both ends of a crossing cable change at one moment."""
+LOST_ON_THE_WAY = 1e-3
+"""Share of a crossing cable's packets that the underlay may lose: a tenth of what a verdict tells from none."""
+MIN_LOST_ON_THE_WAY = 3
+
+
+class SpreadNetwork:
+    """A network whose parts are up; ``BreakableNetwork`` and the controller's ``install`` and ``remove`` in one."""
+
+    def __init__(self, machines: Machines, wiring: Wiring, placement: Placement) -> None:
+        self.machines, self.wiring, self.placement = machines, wiring, placement
+        self._machine = placement.device_machines(wiring)
+        self._of_dpid = {s.dpid: self._machine[s.name] for s in wiring.switches}
+        self.crossing = tuple(
+            link
+            for index in placement.crossing(wiring)
+            for link in (wiring.cables[index].forward, wiring.cables[index].backward)
+            if link is not None
+        )
+
+    def machine_of(self, node: str) -> int:
+        """Where the node's host or switch lies."""
+        return self.placement.machine_of[node]
+
+    def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
+        if direction == "forward":
+            return self.set_loss(link, 0.0 if up else 1.0, direction)
+        return self._at_ends(link, direction, on_machine.set_link, up)
+
+    def set_blackhole(self, link: LinkId, on: bool, direction: Direction = "both") -> float:
+        return self.set_loss(link, 1.0 if on else 0.0, direction)
+
+    def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
+        return self._at_ends(link, direction, on_machine.set_loss, fraction)
+
+    def _at_ends(self, link: LinkId, direction: Direction, function: Callable[..., float], value: Any) -> float:
+        """At both ends of the cable, or where the link is sent onto, at one moment; when the last was done."""
+        cable = self.wiring.cable_of(link)
+        sender, receiver = (cable.a, cable.b) if cable.forward == link else (cable.b, cable.a)
+        wanted = {self._machine[sender]} | ({self._machine[receiver]} if direction == "both" else set())
+        at_s = time.monotonic() + ACT_AHEAD_S
+        asked = [
+            (k, self.machines.call(k, function, link, value, direction, self.machines.theirs_s(k, at_s), lane=LANE_FAULTS))
+            for k in sorted(wanted)
+        ]
+        return max(self.machines.ours_s(k, one.result(30)) for k, one in asked)
+
+    def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
+        """Rules to the machines whose switches they are for; the seconds of the slowest."""
+        own: dict[int, list[FlowRule]] = {k: [] for k in range(len(self.machines))}
+        for rule in rules:
+            own[self._of_dpid[rule.dpid]].append(rule)
+        asked = [self.machines.call(k, on_machine.install, some, plan_id, lane=LANE_RULES) for k, some in own.items()]
+        return max(float(one.result()) for one in asked)
+
+    def remove(self, plan_id: int) -> None:
+        self.machines.all(on_machine.remove, plan_id, lane=LANE_RULES)
+
+    def forget(self) -> None:
+        """Every switch's memory of earlier packets goes."""
+        self.machines.all(on_machine.forget, lane=LANE_RULES)
+
+    def port_events(self) -> tuple[PortEvent, ...]:
+        """Of all controllers, in order."""
+        told = self.machines.all(on_machine.port_events, lane=LANE_RULES)
+        found = [
+            replace(event, at_s=self.machines.ours_s(number, event.at_s))
+            for number, events in enumerate(told)
+            for event in events
+        ]
+        return tuple(sorted(found, key=lambda event: event.at_s))
+
+    def counts(self) -> Counts:
+        """Of all machines together."""
+        return merged(self.machines.all(on_machine.count, lane=LANE_COUNTS))
+
+    def busy(self) -> float:
+        """Of the busiest machine's processors, the share that was."""
+        return max(self.machines.all(on_machine.processors_busy, lane=LANE_COUNTS))
+
+
+def merged(counts: Sequence[Counts]) -> Counts:
+    """The counts of parts as those of the whole."""
+    sent: dict[LinkId, tuple[int, int, int]] = {}
+    arrived: dict[LinkId, int] = {}
+    for one in counts:
+        sent |= one.sent
+        arrived |= one.arrived
+    return Counts(sent=sent, arrived=arrived)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostOnTheWay:
+    """Packets of the crossing links that went into the underlay, and those that never came out of it; the worst link."""
+
+    sent: int
+    lost: int
+    worst: str
+
+    def reason(self) -> str | None:
+        """Why a run says nothing, or None."""
+        if self.lost < MIN_LOST_ON_THE_WAY or self.lost <= LOST_ON_THE_WAY * self.sent:
+            return None
+        return (
+            f"the network between the machines lost {self.lost} of {self.sent} packets of crossing cables (at most "
+            f"{LOST_ON_THE_WAY:.1%}), most on {self.worst}: mend it, or send less"
+        )
+
+
+def lost_on_the_way(counts: Counts, crossing: Sequence[LinkId]) -> LostOnTheWay:
+    """Sent onto each crossing link less what came over it. What a fault takes, it takes before the packet is counted as sent;
+    a cable that was taken down at both ends may lose the few that were under way, which is why some are allowed."""
+    sent = sum(counts.sent[link][0] for link in crossing)
+    lost = {link: max(0, counts.sent[link][0] - counts.arrived[link]) for link in crossing}
+    worst = max(lost, key=lambda link: lost[link], default=None)
+    return LostOnTheWay(sent=sent, lost=sum(lost.values()), worst=label_of(worst) if worst else "none")
+
+
+def placed(machines: Machines, wiring: Wiring, asked: MachinesRequest) -> Placement:
+    """As the user said, or by what each machine's processors can carry."""
+    if asked.place is not None:
+        return placement_of(asked.place, wiring, len(machines))
+    return cut_in_turn(wiring, [float(facts.processors) for facts in machines.facts])
+
+
+@contextmanager
+def spread_network(
+    machines: Machines, wiring: Wiring, placement: Placement, *, mtu: int = 1500, **options: Any
+) -> Iterator[SpreadNetwork]:
+    """The network up, every part on its machine, built at the same time; ``options`` as of ``PartSpec``.
+
+    CapabilityError where the underlay's MTU is too small; InvalidRunError where a machine did not finish in time.
+    """
+    for name, facts in zip(machines.names, machines.facts, strict=True):
+        require_room(mtu, name, facts.mtu)
+    parts = plan_parts(
+        wiring,
+        placement,
+        run=machines.run,
+        addresses=[facts.address for facts in machines.facts],
+        underlays=[facts.underlay for facts in machines.facts],
+    )
+    asked = [
+        machines.call(k, on_machine.build, PartSpec(wiring=wiring, part=part, mtu=mtu, **options))
+        for k, part in enumerate(parts)
+    ]
+    setup: list[Mapping[str, float]] = [one.result(120) for one in asked]
+    if not setup:
+        raise InvalidRunError("there are no machines")
+    network = SpreadNetwork(machines, wiring, placement)
+    yield network

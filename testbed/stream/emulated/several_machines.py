@@ -1,0 +1,239 @@
+"""The emulated fabric over several machines: the same plan, rules, ends and faults, each where its part of the network lies.
+
+Theory of operation
+-------------------
+The coordinator keeps the one clock that measurements are told on: its own. Every machine's clock is compared with it throughout
+the run; an end begins at its machine's equivalent of time zero, and its packet log, told in its machine's clock, is turned into
+the coordinator's when the run is over and all exchanges of time stamps are known. A fault is ordered to both ends of its cable a
+little ahead, for one moment. What crossing links carried is counted at both ends: what went in and never came out was lost by the
+network between the machines, and a run in which more than a trace was says nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from fec.protocol.wire import STREAM_UDP_PORT
+from testbed.emulation.control.fault_injection import CableBreaker, FaultSchedule
+from testbed.errors import InvalidRunError, MachineLostError
+from testbed.faults.fault_times import FaultTimes
+from testbed.machines.adapters.cluster import Machines, machines_up
+from testbed.machines.adapters.spread import LostOnTheWay, SpreadNetwork, lost_on_the_way, placed, spread_network
+from testbed.machines.asked import MachinesRequest
+from testbed.machines.clocks.foreign_clock import FloatArray
+from testbed.machines.clocks.report import ClockReport, clock_report, require_clock
+from testbed.model.progress import Progress, ReportProgress
+from testbed.model.wiring import wire
+from testbed.stream.emulated.fabric import plan_rules, with_port_status
+from testbed.stream.emulated.machine_ends import RECEIVER, SENDER, begin_end, early_end, open_end, result_of
+from testbed.stream.emulated.mobile_routes import MobileRoutes
+from testbed.stream.judgement.recording import block_outcomes
+from testbed.stream.measurements import RunHealth, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import check_together
+
+LEAD_S = 0.3
+"""Between the ends' being ready and time zero."""
+CLOCKS_WITHIN_S = 0.005
+"""A run is invalid whose clocks are known less well: a fault's packets are told apart with 20 ms of guard on each side."""
+_WATCH_S = 0.2
+
+
+class SeveralMachinesFabric:
+    """``EmulatedStreamFabric`` over the machines that are asked for; within the sandbox where they are on this machine.
+
+    ``during``: called with the machines when the streams have begun (tests turn loss up).
+    """
+
+    name = "emulation"
+
+    def __init__(
+        self,
+        asked: MachinesRequest,
+        *,
+        mtu: int = 1500,
+        queues: Literal["fifo", "priority"] = "fifo",
+        during: Callable[[Machines], None] = lambda _: None,
+    ) -> None:
+        self._asked, self._mtu, self._queues, self._during = asked, mtu, queues, during
+
+    def run(self, plan: StreamPlan, progress: ReportProgress | None = None) -> StreamMeasurements:
+        """One plan. MachineLostError where a machine dies, InvalidRunError where the network between them was too poor."""
+        return self.run_together((plan,), progress)[0]
+
+    def run_together(
+        self, plans: Sequence[StreamPlan], progress: ReportProgress | None = None
+    ) -> tuple[StreamMeasurements, ...]:
+        """Several streams at once under the same faults."""
+        check_together(plans)
+        plan, report_progress = plans[0], progress or (lambda _: None)
+        report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="starting the machines"))
+        with machines_up(self._asked) as machines:
+            wiring = wire(plan.network, [end for one in plans for end in (one.source, one.sink)])
+            placement = placed(machines, wiring, self._asked)
+            first = STREAM_UDP_PORT if self._queues == "priority" else None
+            report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
+            with spread_network(machines, wiring, placement, mtu=self._mtu, first_udp_port=first) as network:
+                run = _Run(network, plans, report_progress)
+                try:
+                    return run.measured(self._during)
+                except MachineLostError as error:
+                    error.measured = run.until_now(error)
+                    raise
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ends:
+    """What the machines handed back of one stream, its times turned into seconds of our clock after the start."""
+
+    sent: Any
+    received: Any
+
+
+class _Run:
+    def __init__(self, network: SpreadNetwork, plans: Sequence[StreamPlan], report_progress: ReportProgress) -> None:
+        self.network, self.machines, self.plans = network, network.machines, plans
+        self.report_progress = report_progress
+        self.start_s = 0.0
+        self.starts: dict[int, float] = {}
+        self.schedule: FaultSchedule | None = None
+        self.crossed: Mapping[str, int] = {}
+
+    def measured(self, during: Callable[[Machines], None]) -> tuple[StreamMeasurements, ...]:
+        plan, network = self.plans[0], self.network
+        breaker = CableBreaker(network)
+        movement = None
+        if plan.changes or plan.absent:
+            movement = MobileRoutes(breaker, network, network.wiring, plan, network.forget)
+            movement.install_first()
+        else:
+            for number, one in enumerate(self.plans):
+                network.install(plan_rules(one, network.wiring), plan_id=number + 1)
+        ends = self._open_ends()
+        self._begin(ends)
+        with ExitStack() as stack:
+            self.schedule = FaultSchedule(network, plan.faults, self.start_s, breaker)
+            stack.callback(self.schedule.stop)
+            self.schedule.start()
+            if movement is not None:
+                stack.callback(movement.stop)
+                movement.start(self.start_s)
+            during(self.machines)
+            self._watch(ends)
+            results = {key: self.machines.call(key[0], result_of, *key[1:]).result(40) for key in ends}
+            self.schedule.join()
+            if movement is not None:
+                movement.join()
+        return self._measurements(results, self.schedule.times(), movement)
+
+    def _open_ends(self) -> list[tuple[int, str, int]]:
+        """(machine, role, stream) of all ends, receivers first; ready to begin."""
+        place = self.network.machine_of
+        ends = [(place(one.sink), RECEIVER, k) for k, one in enumerate(self.plans)]
+        ends += [(place(one.source), SENDER, k) for k, one in enumerate(self.plans)]
+        asked = [self.machines.call(m, open_end, role, k, self.plans[k]) for m, role, k in ends]
+        for one in asked:
+            one.result(60)
+        return ends
+
+    def _begin(self, ends: Sequence[tuple[int, str, int]]) -> None:
+        self.start_s = time.monotonic() + LEAD_S
+        self.starts = {m: self.machines.theirs_s(m, self.start_s) for m, _, _ in ends}
+        for one in [self.machines.call(m, begin_end, role, k, self.starts[m]) for m, role, k in ends]:
+            one.result(10)
+
+    def _watch(self, ends: Sequence[tuple[int, str, int]]) -> None:
+        """Until the end: who died, whose process ended, what crossing links carried so far."""
+        plan = self.plans[0]
+        while (now := time.monotonic() - self.start_s) < plan.duration_s:
+            self.machines.check()
+            counts = self.network.counts()
+            self.crossed = {f"{a}->{b}": counts.sent[a, b, k][0] for a, b, k in self.network.crossing}
+            for m, role, k in ends:
+                how = self.machines.call(m, early_end, role, k).result(10)
+                if how is not None and now < plan.duration_s - 0.5:
+                    raise InvalidRunError(f"the {role} on {self.machines.names[m]} ended early, {now:.1f} s into the stream: {how}")
+            failing = [f for f in plan.faults if f.start_s <= now < f.stop_s]
+            doing = f"{failing[0].link[0]}->{failing[0].link[1]} {failing[0].kind}" if failing else "streaming"
+            self.report_progress(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing=doing))
+            time.sleep(min(_WATCH_S, max(0.0, plan.duration_s - now)))
+
+    def until_now(self, error: MachineLostError) -> dict[str, object]:
+        """What was measured until a machine died: faults that were over, and packets sent onto crossing links."""
+        at_s = None if error.at_s is None or not self.start_s else round(error.at_s - self.start_s, 3)
+        faults = () if self.schedule is None else self.schedule.times()
+        return {
+            "machine": self.machines.names[error.number],
+            "at_s": at_s,
+            "faults": [{"link": "->".join(f.fault.link[:2]), "start_s": f.start_s, "stop_s": f.stop_s} for f in faults],
+            "crossing_packets": dict(self.crossed),
+        }
+
+    def _measurements(
+        self, results: Mapping[tuple[int, str, int], Any], faults: Sequence[FaultTimes], movement: MobileRoutes | None
+    ) -> tuple[StreamMeasurements, ...]:
+        clocks = self._clocks()
+        events, busy = self.network.port_events(), self.network.busy()
+        told = tuple(with_port_status(t, events, self.network.wiring, self.start_s) for t in faults)
+        lost = lost_on_the_way(self.network.counts(), self.network.crossing)
+        poor = lost.reason() or self.machines.poor_links()
+        if poor is not None:
+            raise InvalidRunError(poor)
+        found = []
+        for k, plan in enumerate(self.plans):
+            sent = next(r for (_, role, n), r in results.items() if role == SENDER and n == k)
+            received = next(r for (_, role, n), r in results.items() if role == RECEIVER and n == k)
+            source, sink = self.network.machine_of(plan.source), self.network.machine_of(plan.sink)
+            packets = replace(sent.log, time_s=self._ours(source, sent.log.time_s))
+            arrivals = replace(received.log, time_s=self._ours(sink, received.log.time_s))
+            about = _about(clocks, lost, self.network)
+            found.append(
+                StreamMeasurements(
+                    fabric="emulation",
+                    sent=packets,
+                    received=arrivals,
+                    blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
+                    faults=told,
+                    changes=movement.times() if movement is not None else (),
+                    health=RunHealth(
+                        sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops, cpu_fraction=busy
+                    ),
+                    counters={**sent.counters, **received.counters, **about},
+                )
+            )
+        return tuple(found)
+
+    def _ours(self, machine: int, times_s: FloatArray) -> FloatArray:
+        """Seconds after the machine's start as seconds of our clock after ours."""
+        if not len(times_s):
+            return times_s
+        ours = self.machines.clock(machine).ours(times_s + self.starts[machine])
+        return np.asarray(ours.middle_s - self.start_s)
+
+    def _clocks(self) -> tuple[ClockReport, ...]:
+        """Of every machine, over the run. InvalidRunError where one is known too badly."""
+        reports = []
+        for number in range(len(self.machines)):
+            clock = self.machines.clock(number)
+            from_s = self.machines.theirs_s(number, self.start_s)
+            to_s = clock.exchanges[-1].answered_ns / 1e9
+            reports.append(clock_report(clock, asked=self.machines.clocks[number].asked, from_s=from_s, to_s=to_s))
+            require_clock(reports[-1], CLOCKS_WITHIN_S, "the stream's faults and playback")
+        return tuple(reports)
+
+
+def _about(clocks: Sequence[ClockReport], lost: LostOnTheWay, network: SpreadNetwork) -> dict[str, Any]:
+    """What a run says of its machines, in its counters."""
+    return {
+        "machines": [one.to_json() for one in clocks],
+        "clock_uncertainty_s": max(one.uncertainty_s for one in clocks),
+        "crossing_links": len(network.crossing),
+        "crossing_sent": lost.sent,
+        "crossing_lost_on_the_way": lost.lost,
+    }
