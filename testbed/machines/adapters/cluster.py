@@ -78,7 +78,11 @@ class Machines:
         """Ask one machine; returns at once."""
         self.check()
         request = packed(Request(function=function, args=args, lane=lane))
-        return Pending(self, number, self._actors[number].call(request))
+        try:
+            return Pending(self, number, self._actors[number].call(request))
+        except RuntimeError as error:  # Dask: the worker that held the actor is lost
+            self.check(after_s=2.0)
+            raise MachineLostError(f"{self.names[number]}: {error}", number) from None
 
     def all(self, function: Callable[..., Any], *args: Any, lane: str = MAIN, limit_s: float = 120.0) -> list[Any]:
         """Ask all the same at once; their answers in order."""
