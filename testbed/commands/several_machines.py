@@ -25,7 +25,12 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
         metavar="N|SCHEDULER",
         help="spread the network over N machines that this one stands for, or over the workers of a Dask scheduler, tcp://HOST:PORT",
     )
-    add("--place", type=Path, metavar="FILE", help='of --machines: JSON, {"s1": 0, "s2": 1}: the machine of every switch')
+    add(
+        "--place",
+        type=Path,
+        metavar="FILE",
+        help='of --machines: JSON, {"s1": 0, "s2": 1}: the machine of every switch',
+    )
     add("--underlay", metavar="INTERFACE", help="of --machines SCHEDULER: the machines' interface towards each other")
     add("--encrypt", action="store_true", help="of --machines: by WireGuard between the machines")
 
@@ -40,7 +45,9 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
     if fabric != "emulation":
         raise InputError("--machines: a network of real switches is spread; leave --fabric simulator out")
     if args.encrypt:
-        raise CapabilityError("--encrypt: WireGuard between machines is not built in yet; use a private network, or an encrypted one")
+        raise CapabilityError(
+            "--encrypt: WireGuard between machines is not built in yet; use a private network, or an encrypted one"
+        )
     place = None
     if args.place is not None:
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.machines.placement import Placement
+from testbed.machines.placement import Placement, nodes_of_devices
 from testbed.model.wiring import Wiring
 
 MOST_LOCAL = 16
@@ -48,7 +48,9 @@ def parse_machines(text: str) -> MachinesRequest:
         return MachinesRequest(count=0, scheduler=text)
     if text.isdecimal() and 1 <= int(text) <= MOST_LOCAL:
         return MachinesRequest(count=int(text))
-    raise InputError(f"machines {text!r}: give 1 to {MOST_LOCAL} machines on this one, or a Dask scheduler, tcp://HOST:PORT")
+    raise InputError(
+        f"machines {text!r}: give 1 to {MOST_LOCAL} machines on this one, or a Dask scheduler, tcp://HOST:PORT"
+    )
 
 
 def placement_of(text: str, wiring: Wiring, machines: int) -> Placement:
@@ -73,7 +75,7 @@ def with_hosts(wiring: Wiring, machine_of: dict[str, int], machines: int) -> Pla
     placed = dict(machine_of)
     if missing := [one.node for one in wiring.switches if one.node not in placed]:
         raise InputError(f"place: switch {missing[0]} lies on no machine; name all of them")
-    node = {one.name: one.node for one in (*wiring.switches, *wiring.hosts)}
+    node = nodes_of_devices(wiring)
     for cable in wiring.cables:
         a, b = node[cable.a], node[cable.b]
         if a in placed:

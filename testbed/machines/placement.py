@@ -25,15 +25,21 @@ class Placement:
 
     def device_machines(self, wiring: Wiring) -> dict[str, int]:
         """The machine of every device (``h0``, ``s1``); an outside host lies where its switch does."""
-        missing = [one.node for one in (*wiring.switches, *wiring.hosts) if one.node not in self.machine_of]
+        node_of = nodes_of_devices(wiring)
+        missing = [node for node in node_of.values() if node not in self.machine_of]
         if missing:
             raise InputError(f"place: node {missing[0]} lies on no machine; name all nodes of {wiring.network.name}")
-        return {one.name: self.machine_of[one.node] for one in (*wiring.switches, *wiring.hosts)}
+        return {device: self.machine_of[node] for device, node in node_of.items()}
 
     def crossing(self, wiring: Wiring) -> tuple[int, ...]:
         """Indices into ``wiring.cables`` of those whose ends lie on two machines, in order."""
         machine = self.device_machines(wiring)
         return tuple(i for i, cable in enumerate(wiring.cables) if machine[cable.a] != machine[cable.b])
+
+
+def nodes_of_devices(wiring: Wiring) -> dict[str, str]:
+    """Device (``s1``, ``h0``) -> the node that it is or stands for."""
+    return {s.name: s.node for s in wiring.switches} | {h.name: h.node for h in wiring.hosts}
 
 
 def in_turn(nodes: Sequence[str], machines: int) -> Placement:

@@ -52,7 +52,7 @@ class Machine:
     """What one machine holds from the first request to the last. ``kept``: by names that the functions choose."""
 
     name: str
-    kept: dict[str, Any] = field(default_factory=dict)
+    kept: dict[Any, Any] = field(default_factory=dict)
     stack: ExitStack = field(default_factory=ExitStack)
 
     def perform(self, request: Request) -> Answer:

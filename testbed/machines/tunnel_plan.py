@@ -32,7 +32,9 @@ def plan_parts(
     """
     crossing = placement.crossing(wiring)
     if len(crossing) > MOST_CROSSING:
-        raise CapabilityError(f"{len(crossing)} cables cross between machines, at most {MOST_CROSSING}; place nodes so that fewer do")
+        raise CapabilityError(
+            f"{len(crossing)} cables cross between machines, at most {MOST_CROSSING}; place nodes so that fewer do"
+        )
     machine = placement.device_machines(wiring)
     tunnels: list[dict[int, Tunnel]] = [{} for _ in addresses]
     for number, index in enumerate(crossing):

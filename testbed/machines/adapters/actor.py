@@ -37,7 +37,8 @@ class MachineActor:
     async def call(self, request: bytes) -> bytes:
         """One request, one answer."""
         number = next(self._numbers)
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
         self._writer.write(FRAME.pack(number, len(request)) + request)
         return await answer
 

@@ -133,8 +133,8 @@ class Machines:
             questions.append(ClockQuestions(sock, key))
             stack.callback(questions[-1].close)
         self.clocks = tuple(questions)
-        for name, one in zip(self.names, self.clocks, strict=True):
-            one.wait_for(_FIRST_EXCHANGES, 10.0, name)
+        for name, clock in zip(self.names, self.clocks, strict=True):
+            clock.wait_for(_FIRST_EXCHANGES, 10.0, name)
 
     def _watch_over(self) -> None:
         """Who has left the scheduler, or answers no question for its clock."""

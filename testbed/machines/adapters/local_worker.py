@@ -1,6 +1,6 @@
 """A Dask worker as a machine of its own on this one: waits until its interface is there, then serves its scheduler.
 
-    local_worker.py SCHEDULER NAME ADDRESS       runs in the machine's namespaces; a line on stdin says that the interface is up
+local_worker.py SCHEDULER NAME ADDRESS       runs in the machine's namespaces; a line on stdin says that the interface is up
 """
 
 from __future__ import annotations

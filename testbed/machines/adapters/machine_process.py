@@ -42,7 +42,9 @@ class _Lanes:
         try:
             request = request_of(data)
         except Exception as error:  # noqa: BLE001 - a function that is not there, most likely another version
-            self._answer(number, Answer(error=("CapabilityError", f"cannot read a request ({error}); same version there?")))
+            self._answer(
+                number, Answer(error=("CapabilityError", f"cannot read a request ({error}); same version there?"))
+            )
             return
         if request.lane not in self._queues:
             self._queues[request.lane] = queue.SimpleQueue()

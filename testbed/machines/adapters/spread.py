@@ -67,7 +67,12 @@ class SpreadNetwork:
         wanted = {self._machine[sender]} | ({self._machine[receiver]} if direction == "both" else set())
         at_s = time.monotonic() + ACT_AHEAD_S
         asked = [
-            (k, self.machines.call(k, function, link, value, direction, self.machines.theirs_s(k, at_s), lane=LANE_FAULTS))
+            (
+                k,
+                self.machines.call(
+                    k, function, link, value, direction, self.machines.theirs_s(k, at_s), lane=LANE_FAULTS
+                ),
+            )
             for k in sorted(wanted)
         ]
         return max(self.machines.ours_s(k, one.result(30)) for k, one in asked)
@@ -103,7 +108,7 @@ class SpreadNetwork:
 
     def busy(self) -> float:
         """Of the busiest machine's processors, the share that was."""
-        return max(self.machines.all(on_machine.processors_busy, lane=LANE_COUNTS))
+        return float(max(self.machines.all(on_machine.processors_busy, lane=LANE_COUNTS)))
 
 
 def merged(counts: Sequence[Counts]) -> Counts:

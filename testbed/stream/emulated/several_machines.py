@@ -158,7 +158,9 @@ class _Run:
             for m, role, k in ends:
                 how = self.machines.call(m, early_end, role, k).result(10)
                 if how is not None and now < plan.duration_s - 0.5:
-                    raise InvalidRunError(f"the {role} on {self.machines.names[m]} ended early, {now:.1f} s into the stream: {how}")
+                    raise InvalidRunError(
+                        f"the {role} on {self.machines.names[m]} ended early, {now:.1f} s into the stream: {how}"
+                    )
             failing = [f for f in plan.faults if f.start_s <= now < f.stop_s]
             doing = f"{failing[0].link[0]}->{failing[0].link[1]} {failing[0].kind}" if failing else "streaming"
             self.report_progress(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing=doing))

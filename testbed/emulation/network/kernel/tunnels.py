@@ -98,7 +98,12 @@ def guard_program(port: int, known: Iterable[tuple[int, str]]) -> bytes:
         (load_half_x, 0, 0, 16),
         (equal, 1, 0, port),
         (answer, 0, 0, passed),
-        (load_word_x, 0, 0, 26),  # behind 14 of Ethernet, the IP header, 8 of UDP and 4 of VXLAN: identifier and a spare byte
+        (
+            load_word_x,
+            0,
+            0,
+            26,
+        ),  # behind 14 of Ethernet, the IP header, 8 of UDP and 4 of VXLAN: identifier and a spare byte
         (shift_right, 0, 0, 8),
         (store, 0, 0, 0),
     ]

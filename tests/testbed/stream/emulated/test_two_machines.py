@@ -1,0 +1,116 @@
+"""A stream over two machines with clocks thousands of seconds apart: the fates that are predicted, and exit code 4 where it says nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+
+OBSTACLE = time_namespace_obstacle()
+pytestmark = [pytest.mark.emulation, pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))]
+PLACE = {f"s{x}_{y}": int(x == 2) for x in range(3) for y in range(3)}
+CUT, SWALLOWED = ("s0_0", "s2_0", 0), ("s1_1", "s2_1", 0)
+"""Cables of the 3x3 torus between the two machines, of which a stream from s0_0 to s2_1 uses both."""
+
+
+def plan_and_route(long_s: float | None = None) -> Any:
+    from testbed.faults.fault import Fault
+    from testbed.stream.plan import StreamParameters
+    from testbed.stream.session import SessionRequest, plan_session
+
+    faults = (
+        Fault(link=CUT, kind="down", start_s=1.2, stop_s=1.9),
+        Fault(link=SWALLOWED, kind="blackhole", start_s=3.2, stop_s=3.9),
+    )
+    return plan_session(
+        SessionRequest(
+            network="torus:3x3",
+            source="s0_0",
+            sink="s2_1",
+            faults=() if long_s else faults,
+            duration_s=long_s or 4.6,
+            stream=StreamParameters(rate_pps=500, playback_s=0.8, hold_s=1.0),
+        )
+    )
+
+
+def fabric(during: Callable[[Any], None] = lambda _: None) -> Any:
+    from testbed.machines.asked import MachinesRequest
+    from testbed.stream.emulated.several_machines import SeveralMachinesFabric
+
+    return SeveralMachinesFabric(MachinesRequest(count=2, place=json.dumps(PLACE)), during=during)
+
+
+def streamed() -> dict[str, Any]:
+    """A run with a crossing cable cut and another blackholed, judged; and the same run spoilt as rivals would have it."""
+    from dataclasses import replace
+
+    from testbed.errors import InvalidRunError
+    from testbed.stream.session import judged_session
+
+    plan, route = plan_and_route()
+    run = fabric().run(plan)
+    session = judged_session(plan, route, run)
+    if session.verdict.invalid is not None:
+        raise InvalidRunError(session.verdict.invalid)
+    late = replace(run, faults=tuple(replace(f, start_s=f.start_s - 0.2, stop_s=f.stop_s - 0.2) for f in run.faults))
+    return {
+        "failed": [c.name for c in session.verdict.checks if not c.passed],
+        "per_fault": [f.to_json() for f in session.analysis.faults],
+        "machines": run.counters["machines"],
+        "crossing": (run.counters["crossing_sent"], run.counters["crossing_lost_on_the_way"]),
+        "told_of_the_cut_s": [f.port_status_s for f in run.faults],
+        "with_clocks_0.2_s_off": judged_session(plan, route, late).verdict.exit_code,
+    }
+
+
+def test_crossing_cables_fail_as_they_do_on_one_machine(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(streamed)
+    assert found["failed"] == []
+    for fault in found["per_fault"]:
+        assert fault["predicted_loss"] > 0.05
+        assert fault["measured_block_size"] == fault["predicted_block_size"]
+    assert found["told_of_the_cut_s"][0] is not None and found["told_of_the_cut_s"][1] is None
+    for number, clock in enumerate(found["machines"]):
+        truth_s = 4321.0 * (number + 1)
+        assert abs(clock["offset_s"] - truth_s) <= clock["uncertainty_s"] < 0.005
+    sent, lost = found["crossing"]
+    assert sent > 500 and lost <= 2
+    assert found["with_clocks_0.2_s_off"] != 0  # the rival: clocks that nobody compared so well
+
+
+def starved(how: str) -> dict[str, Any]:
+    """Why runs are invalid in which the network between the machines loses 5 % of the packets, or takes 30 ms longer, from their beginning or soon after."""
+    from testbed.errors import InvalidRunError
+    from testbed.machines.adapters.poor_underlay import delay, lose_towards
+
+    programs = []
+
+    def spoil(_: Any) -> None:
+        if how == "loss":
+            lose_towards(1, 0.05)
+        else:
+            programs.append(delay(1, 0.03))
+
+    plan, _ = plan_and_route(3.0)
+    try:
+        fabric(spoil).run(plan)
+    except InvalidRunError as error:
+        return {"reason": str(error)}
+    finally:
+        for program in programs:
+            program.kill()
+            program.communicate()
+    return {"reason": None}
+
+
+@pytest.mark.parametrize(("how", "words"), [("loss", "lost"), ("delay", "slower")])
+def test_a_poor_network_between_machines_makes_a_run_invalid(
+    how: str, words: str, sandboxed: Callable[..., Any]
+) -> None:
+    reason = sandboxed(starved, how)["reason"]
+    assert reason is not None and words in reason, reason
