@@ -128,7 +128,7 @@ def make_bridge(mtu: int = UNDERLAY_MTU) -> None:
     """The bridge, with this machine's address, before a scheduler can listen on it."""
     ip_batch(
         [
-            f"link add {BRIDGE} mtu {mtu} type bridge",
+            f"link add {BRIDGE} address 02:00:00:00:77:01 mtu {mtu} type bridge",
             f"address add {address_of(-1)}/24 dev {BRIDGE}",
             f"link set {BRIDGE} up",
         ]

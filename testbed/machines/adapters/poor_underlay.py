@@ -61,8 +61,8 @@ def relay(seconds: float, one: str, other: str) -> None:
 
 
 def _socket(interface: str) -> socket.socket:
-    everything = socket.htons(3)
-    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, everything)
+    everything = 3
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(everything))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
     sock.bind((interface, everything))
     return sock
