@@ -29,7 +29,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
         "--place",
         type=Path,
         metavar="FILE",
-        help='of --machines: JSON, {"s1": 0, "s2": 1}: the machine of every switch',
+        help='of --machines: JSON, {"machines": [["s1", "s2"], ["s3"]]}, every switch',
     )
     add("--underlay", metavar="INTERFACE", help="of --machines SCHEDULER: the machines' interface towards each other")
     add("--encrypt", action="store_true", help="of --machines: by WireGuard between the machines")
@@ -37,7 +37,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
 
 def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest | None:
     """None without --machines. InputError for what does not go together, CapabilityError for what the kernel lacks."""
-    from testbed.machines.asked import parse_machines
+    from testbed.machines.asked import parse_machines, read_place
 
     if args.machines is None:
         return None
@@ -51,7 +51,7 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
     place = None
     if args.place is not None:
         try:
-            place = args.place.read_text()
+            place = read_place(args.place.read_text(), f"--place {args.place}")
         except OSError as error:
             raise InputError(f"--place {args.place}: {error.strerror}") from None
     if args.underlay is not None:

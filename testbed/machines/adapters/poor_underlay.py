@@ -1,6 +1,6 @@
 """Makes the network between machines here worse while it runs: loss in the kernel, delay in a program on the way (no kernel needs netem).
 
-    poor_underlay.py SECONDS INTERFACE INTERFACE        the program on the way: passes frames on, each so much later
+poor_underlay.py SECONDS INTERFACE INTERFACE        the program on the way: passes frames on, each so much later
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from testbed.faults.fault import Direction
 from testbed.machines.adapters import on_machine
 from testbed.machines.adapters.cluster import Machines
 from testbed.machines.adapters.on_machine import LANE_COUNTS, LANE_FAULTS, LANE_RULES, Counts, PartSpec
-from testbed.machines.asked import MachinesRequest, cut_in_turn, placement_of
+from testbed.machines.asked import MachinesRequest
+from testbed.machines.partition import parse_placement, partition
 from testbed.machines.placement import Placement
 from testbed.machines.tunnel_plan import plan_parts, require_room
 from testbed.model.wiring import Wiring
@@ -151,8 +152,8 @@ def lost_on_the_way(counts: Counts, crossing: Sequence[LinkId]) -> LostOnTheWay:
 def placed(machines: Machines, wiring: Wiring, asked: MachinesRequest) -> Placement:
     """As the user said, or by what each machine's processors can carry."""
     if asked.place is not None:
-        return placement_of(asked.place, wiring, len(machines))
-    return cut_in_turn(wiring, [float(facts.processors) for facts in machines.facts])
+        return parse_placement(asked.place, wiring.network, "--place", machines=len(machines))
+    return partition(wiring.network, [float(facts.processors) for facts in machines.facts]).placement
 
 
 @contextmanager

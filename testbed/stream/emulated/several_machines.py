@@ -28,6 +28,7 @@ from testbed.machines.adapters.spread import LostOnTheWay, SpreadNetwork, lost_o
 from testbed.machines.asked import MachinesRequest
 from testbed.machines.clocks.foreign_clock import FloatArray
 from testbed.machines.clocks.report import ClockReport, clock_report, require_clock
+from testbed.machines.partition import parse_placement
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
 from testbed.stream.emulated.fabric import plan_rules, with_port_status
@@ -73,6 +74,8 @@ class SeveralMachinesFabric:
         """Several streams at once under the same faults."""
         check_together(plans)
         plan, report_progress = plans[0], progress or (lambda _: None)
+        if self._asked.place is not None:  # bad input is refused before anything is started
+            parse_placement(self._asked.place, plan.network, "--place", machines=self._asked.count or None)
         report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="starting the machines"))
         with machines_up(self._asked) as machines:
             wiring = wire(plan.network, [end for one in plans for end in (one.source, one.sink)])

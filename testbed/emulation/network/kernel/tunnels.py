@@ -29,7 +29,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
 from testbed.errors import CapabilityError
 from testbed.model.parts import Part, Tunnel
 
-MOST_TUNNELS = 2000
+MOST_TUNNELS = 1900
 """Of one machine: each is two steps of the guard's program, and the kernel takes 4,096."""
 _CLSACT_INGRESS = 0xFFFFFFF2
 

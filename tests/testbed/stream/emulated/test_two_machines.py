@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
 
 OBSTACLE = time_namespace_obstacle()
 pytestmark = [pytest.mark.emulation, pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))]
-PLACE = {f"s{x}_{y}": int(x == 2) for x in range(3) for y in range(3)}
+PLACE = {"machines": [[f"s{x}_{y}" for x in some for y in range(3)] for some in ((0, 1), (2,))]}
 CUT, SWALLOWED = ("s0_0", "s2_0", 0), ("s1_1", "s2_1", 0)
 """Cables of the 3x3 torus between the two machines, of which a stream from s0_0 to s2_1 uses both."""
 
@@ -42,7 +41,7 @@ def fabric(during: Callable[[Any], None] = lambda _: None) -> Any:
     from testbed.machines.asked import MachinesRequest
     from testbed.stream.emulated.several_machines import SeveralMachinesFabric
 
-    return SeveralMachinesFabric(MachinesRequest(count=2, place=json.dumps(PLACE)), during=during)
+    return SeveralMachinesFabric(MachinesRequest(count=2, place=PLACE), during=during)
 
 
 def streamed() -> dict[str, Any]:

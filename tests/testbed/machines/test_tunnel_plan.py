@@ -1,0 +1,50 @@
+"""Both ends of every crossing cable agree without asking, and nobody else's identifiers are theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import CapabilityError, InputError
+from testbed.machines.asked import parse_machines, read_place
+from testbed.machines.partition import partition
+from testbed.machines.tunnel_plan import plan_parts, require_room, tunnel_port
+from testbed.model.wiring import wire
+from topologies import load_network
+
+ADDRESSES = ("192.168.77.2", "192.168.77.3", "192.168.77.4")
+
+
+def test_each_crossing_cable_is_made_twice_with_one_identifier_and_the_other_address() -> None:
+    wiring = wire(load_network("torus:4x4"), ["s0_0"])
+    placement = partition(wiring.network, [1, 1, 1], method="greedy").placement
+    parts = plan_parts(wiring, placement, run=7, addresses=ADDRESSES, underlays=("u",) * 3)
+    seen = {}
+    for index in placement.crossing(wiring):
+        ends = [(part.local, part.tunnels[index]) for part in parts if index in part.tunnels]
+        (here, one), (there, other) = ends
+        assert one.vni == other.vni and one.remote == there and other.remote == here
+        seen[index] = one.vni
+    assert len(set(seen.values())) == len(seen) > 4
+    assert sum(len(part.tunnels) for part in parts) == 2 * len(seen)
+    assert sorted(d for part in parts for d in part.devices) == sorted(placement.device_machines(wiring))
+    others = plan_parts(wiring, placement, run=8, addresses=ADDRESSES, underlays=("u",) * 3)
+    assert not set(seen.values()) & {t.vni for part in others for t in part.tunnels.values()}
+    assert tunnel_port(7) != tunnel_port(8)
+
+
+def test_an_underlay_that_is_too_narrow_is_refused_with_the_figures() -> None:
+    require_room(1500, "machine-0", 1550)
+    with pytest.raises(CapabilityError, match=r"machine-0.* 1549 .*1550.*--mtu 1499"):
+        require_room(1500, "machine-0", 1549)
+
+
+@pytest.mark.parametrize("text", ["0", "17", "two", "http://host:1", ""])
+def test_what_is_no_number_of_machines_and_no_scheduler_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="machines"):
+        parse_machines(text)
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", "3"])
+def test_a_place_file_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--place x"):
+        read_place(text, "--place x")
