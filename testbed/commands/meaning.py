@@ -54,6 +54,7 @@ def _spread(args: Args) -> bool:
     return args.machines is not None
 
 
+_TOLD = Rule(options=("live",), when=lambda a: not _spread(a), needs="a run on one machine, without --machines")
 _ALONE = Rule(options=_SPREAD, when=_spread, needs="a run over several machines, with --machines")
 _FAULTS = ("faults", "fault_kind", "links", "one_way", "precision")
 RULES: dict[str, tuple[Rule, ...]] = {
@@ -76,6 +77,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=_CODING, when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)"),
         Rule(options=_FT_DRB, when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),
         _ALONE,
+        _TOLD,
         Rule(options=("machines",), when=lambda a: _coded(a) and not _probing(a), needs="a coded stream without --probe-block-size"),
         Rule(options=("pcap", "background_mbps"), when=lambda a: not _spread(a), needs="a stream on one machine, without --machines"),
         Rule(options=("blocks", "probe_link"), when=_probing, needs="--probe-block-size"),
@@ -97,6 +99,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "mobility": (
         _ALONE,
+        _TOLD,
         Rule(options=("frames",), when=lambda a: len(a.network) == 1, needs="one mobile network, not one file a frame"),
         Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
     ),

@@ -260,7 +260,8 @@ class LinkControl:
 
     def meter(self) -> LinkMeter:
         """See EmulatedNetwork.link_meter."""
-        ends = {link: (end, self._cables.receiving[link]) for link, end in self._cables.sending.items()}
+        there = self._cables.receiving  # a tunnel's far end lies on another machine
+        ends = {link: (end, there[link]) for link, end in self._cables.sending.items() if link in there}
         return LinkMeter(
             sent={link: near.interface for link, (near, _) in ends.items() if near.host is None},
             came={

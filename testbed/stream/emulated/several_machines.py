@@ -186,7 +186,8 @@ class _Run:
         clocks = self._clocks()
         events, busy = self.network.port_events(), self.network.busy()
         told = tuple(with_port_status(t, events, self.network.wiring, self.start_s) for t in faults)
-        lost = lost_on_the_way(self.network.counts(), self.network.crossing)
+        most_pps = sum(2 * one.stream.rate_pps for one in self.plans)
+        lost = lost_on_the_way(self.network.counts(), self.network, most_pps)
         poor = lost.reason() or self.machines.poor_links()
         if poor is not None:
             raise InvalidRunError(poor)
@@ -241,4 +242,5 @@ def _about(clocks: Sequence[ClockReport], lost: LostOnTheWay, network: SpreadNet
         "crossing_links": len(network.crossing),
         "crossing_sent": lost.sent,
         "crossing_lost_on_the_way": lost.lost,
+        "crossing_cut_gaps_s": [round(gap_s, 6) for gap_s in network.gaps_s],
     }

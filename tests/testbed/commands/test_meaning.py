@@ -74,6 +74,7 @@ ALWAYS = {
     "demands": {"network", "matrix", "total", "method", "tolerance", "large_blocks", "labels", "seed", "links", "json"},
     "stream": {"network", "source", "sink", "rate_pps", "symbol_bytes", "routing", "fabric", "seed", "results", "json", "live"},
     "mobility": {
+        "machines",
         "network", "source", "sink", "frame_s", "method", "handover", "faults", "profile", "rate_pps", "m", "tolerance", "der", "labels",
         "symbol_bytes", "playback", "most_overhead", "hold", "repeats", "fabric", "seed", "results", "json", "live",
     },

@@ -62,6 +62,7 @@ def streamed() -> dict[str, Any]:
         "per_fault": [f.to_json() for f in session.analysis.faults],
         "machines": run.counters["machines"],
         "crossing": (run.counters["crossing_sent"], run.counters["crossing_lost_on_the_way"]),
+        "gaps_s": run.counters["crossing_cut_gaps_s"],
         "told_of_the_cut_s": [f.port_status_s for f in run.faults],
         "with_clocks_0.2_s_off": judged_session(plan, route, late).verdict.exit_code,
     }
@@ -78,7 +79,8 @@ def test_crossing_cables_fail_as_they_do_on_one_machine(sandboxed: Callable[...,
         truth_s = 4321.0 * (number + 1)
         assert abs(clock["offset_s"] - truth_s) <= clock["uncertainty_s"] < 0.005
     sent, lost = found["crossing"]
-    assert sent > 500 and lost <= 2
+    assert sent > 500 and len(found["gaps_s"]) == 2  # cut and mended
+    assert lost <= 2 + sum(1000 * (gap_s + 0.002) for gap_s in found["gaps_s"])
     assert found["with_clocks_0.2_s_off"] != 0  # the rival: clocks that nobody compared so well
 
 
