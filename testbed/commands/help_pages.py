@@ -27,7 +27,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "most_overhead", "hold", "probe_block_size", "blocks", "probe_link",
     ),
     "faults": ("faults", "fault_kind", "fault_loss", "one_way", "precision", "links", "kill", "failed", "failure_s", "between_s"),
-    "the run": ("fabric", "seed", "seeds", "repeats", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
+    "the run": ("machines", "place", "underlay", "encrypt", "fabric", "seed", "seeds", "repeats", "results", "json", "live", "output", "draw", "pcap", "name", "mpi", "timeout"),
 }  # fmt: skip
 """Heading -> names of values, in the order of a help page; what stands nowhere is listed as argparse has it."""
 FEW = 8

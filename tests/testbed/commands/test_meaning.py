@@ -72,11 +72,11 @@ ALWAYS = {
     "route": {"network", "source", "sink", "pair", "also", "floats", "method", "certify", "json"},
     "ror": {"network", "source", "sink", "method", "tolerance", "large_blocks", "labels", "code", "failed", "failure_s", "between_s", "json"},
     "demands": {"network", "matrix", "total", "method", "tolerance", "large_blocks", "labels", "seed", "links", "json"},
-    "stream": {"network", "source", "sink", "rate_pps", "symbol_bytes", "routing", "fabric", "seed", "results", "json", "live"},
+    "stream": {"network", "source", "sink", "rate_pps", "symbol_bytes", "routing", "fabric", "seed", "results", "json"},
     "mobility": {
         "machines",
         "network", "source", "sink", "frame_s", "method", "handover", "faults", "profile", "rate_pps", "m", "tolerance", "der", "labels",
-        "symbol_bytes", "playback", "most_overhead", "hold", "repeats", "fabric", "seed", "results", "json", "live",
+        "symbol_bytes", "playback", "most_overhead", "hold", "repeats", "fabric", "seed", "results", "json",
     },
     "download": {
         "network", "source", "sink", "size", "last_rate", "method", "code", "block_symbols", "constant_rate", "faults", "repeats", "fabric", "seed",
