@@ -97,9 +97,9 @@ def _rated(routed: Any, best: float, forced: Any, *, stratified: bool) -> dict[s
 
 
 def _checked(routed: Any) -> Any:
-    from testbed.commands.routing.demands import check
+    from testbed.routing.demands.splits import checked
 
-    return check(routed)
+    return checked(routed)
 
 
 def _trade(matrix: Any, best: float, forced: Any) -> list[dict[str, Any]]:

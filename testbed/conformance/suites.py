@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from testbed.conformance.codes import code_checks
+from testbed.conformance.demand_routings import demand_routing_checks
 from testbed.conformance.families import family_checks, workload_checks
 from testbed.conformance.routings import routing_checks
 from testbed.conformance.schedulers import scheduler_checks
@@ -19,12 +20,15 @@ def registries() -> dict[str, Registry[Any]]:
     """Group -> its registry, in the order in which they are listed."""
     from testbed.api.workloads.known import WORKLOADS
     from testbed.download.codes import CODES
+    from testbed.routing.demands.methods import DEMAND_ROUTINGS
     from testbed.routing.methods import ROUTINGS
     from testbed.scheduling.methods import SCHEDULERS
     from topologies.catalog import FAMILIES
     from topologies.routing_tables import STATIC_ROUTINGS
 
-    listed: list[Registry[Any]] = [ROUTINGS, SCHEDULERS, CODES, STATIC_ROUTINGS, FAMILIES, WORKLOADS]
+    listed: list[Registry[Any]] = [
+        ROUTINGS, DEMAND_ROUTINGS, SCHEDULERS, CODES, STATIC_ROUTINGS, FAMILIES, WORKLOADS,
+    ]  # fmt: skip
     return {registry.group: registry for registry in listed}
 
 
@@ -40,7 +44,7 @@ def check(group: str, name: str) -> Verdict:
     thing = found[group].find(name)
     if thing is None:
         raise InputError(f"{group}: there is no {name!r}; there are {', '.join(found[group].names())}")
-    if ":" in name and group == "testbed.routings":
+    if ":" in name and group in ("testbed.routings", "testbed.demand_routings"):
         thing = _with_parameter(thing, name.partition(":")[2])
     return Verdict(checks=tuple(_checks(group, name, thing)))
 
@@ -62,7 +66,7 @@ def _is_broken(registry: Registry[Any], name: str) -> bool:
 
 def _with_parameter(make: Callable[[str], Any], text: str) -> Any:
     """The routing for the text after the colon, or, where that only says what stands there, for a usual number."""
-    for number in (text, "2", "0.05"):
+    for number in (text, "2", "0.05", "1.2"):
         try:
             return make(number)
         except InputError as error:
@@ -74,6 +78,8 @@ def _checks(group: str, name: str, thing: Any) -> list[Check]:
     match group.removeprefix("testbed."):
         case "routings":
             return routing_checks(thing)
+        case "demand_routings":
+            return demand_routing_checks(thing)
         case "schedulers":
             return scheduler_checks(thing)
         case "codes":

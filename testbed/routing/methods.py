@@ -1,6 +1,6 @@
 """Routing methods by name, as commands, plans and experiments give them: single, ecmp, disjoint:k, min-cost, capillary:K.
 
-The linear programmes (thesis-loop, least-fec:T) load scipy when they are first asked for.
+The linear programmes (thesis-loop, least-fec:T, smore:K) load scipy when they are first asked for.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ def _thesis_loop(network: Network, source: str, sink: str) -> SplitRoute:
     from testbed.routing.capillary.thesis_loop import thesis_route  # scipy's solver takes a third of a second to import
 
     return thesis_route(network, source, sink)
+
+
+def _smore(network: Network, source: str, sink: str, paths: int) -> SplitRoute:
+    from testbed.routing.semi_oblivious import smore_route  # the solver, again
+
+    return smore_route(network, source, sink, paths)
 
 
 def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
@@ -110,6 +116,7 @@ ROUTINGS.register("thesis-loop", _thesis_loop)
 ROUTINGS.register("disjoint:k", _numbered("disjoint", disjoint_paths))
 ROUTINGS.register("capillary:K", _numbered("capillary", capillary_route))
 ROUTINGS.register("least-fec:T", _least_fec)
+ROUTINGS.register("smore:K", _numbered("smore", _smore))
 METHOD_NAMES = ROUTINGS.own_names()
 
 

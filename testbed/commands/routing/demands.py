@@ -15,7 +15,6 @@ from testbed.report.drawing.axes import seconds_in_words
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:
-    from testbed.routing.demands.checker import DemandCheck
     from testbed.routing.demands.matrix import DemandMatrix
     from testbed.routing.demands.splits import RoutedDemands
     from testbed.routing.redundancy.coding import Coding
@@ -130,6 +129,7 @@ def demands_document(
     """The object of ``testbed demands --json``."""
     from testbed.routing.demands.methods import route_demands
     from testbed.routing.demands.redundancy import forced_links
+    from testbed.routing.demands.splits import checked
 
     optimum, seconds = _timed(lambda: route_demands(matrix, "optimum"))
     capillary, capillary_s = _timed(lambda: route_demands(matrix, "capillary"))
@@ -139,7 +139,7 @@ def demands_document(
     for method in methods:
         routed, taken = known.get(method) or _timed(partial(route_demands, matrix, method, args.seed))
         rated.append(_rated(routed, method, taken, optimum, (coding, forced)) | _link_list(routed, args.links))
-    best = check(optimum)
+    best = checked(optimum)
     return {
         "network": matrix.network.name,
         "matrix": matrix.name,
@@ -167,9 +167,10 @@ def _rated(
     routed: RoutedDemands, method: str, seconds: float, optimum: RoutedDemands, rating: tuple[Coding, Any]
 ) -> dict[str, Any]:
     from testbed.routing.demands.redundancy import total_ror
+    from testbed.routing.demands.splits import checked
     from testbed.routing.demands.throughput import fair_rates
 
-    checked, redundancy = check(routed), total_ror(routed, *rating)
+    found, redundancy = checked(routed), total_ror(routed, *rating)
     rates = fair_rates(routed)
     return {
         "method": method,
@@ -183,23 +184,8 @@ def _rated(
         "ror_weighted": None if redundancy.exposed else redundancy.weighted,
         "exposed_pairs": redundancy.exposed,
         "seconds": round(seconds, 4),
-        "violations": list(checked.violations),
+        "violations": list(found.violations),
     }
-
-
-def check(routed: RoutedDemands) -> DemandCheck:
-    """The independent checker's answer about a routing."""
-    from testbed.routing.demands.checker import check_demands
-
-    matrix, shares = routed.matrix, routed.shares
-    rows = [slice(a, b) for a, b in zip(shares.indptr[:-1], shares.indptr[1:], strict=True)]
-    return check_demands(
-        matrix.network,
-        [(*pair, rate) for pair, rate in zip(matrix.pairs, matrix.rates_bps, strict=True)],
-        [dict(zip(shares.indices[own].tolist(), shares.data[own].tolist(), strict=True)) for own in rows],
-        routed.loads_bps.tolist(),
-        None if routed.prices is None else routed.prices.tolist(),
-    )
 
 
 def _link_list(routed: RoutedDemands, wanted: bool) -> dict[str, Any]:

@@ -77,12 +77,12 @@ def price_bound(network: Network, demands: Sequence[Demand], prices: Sequence[fl
         by_source.setdefault(source, []).append((sink, rate))
     paid = []
     for source, wanted in by_source.items():
-        distance = _distances(network, source, sound)
+        distance = price_distances(network, source, sound)
         paid += [rate * distance.get(sink, math.inf) for sink, rate in wanted]
     return math.fsum(paid) / worth
 
 
-def _distances(network: Network, source: str, prices: Sequence[float]) -> dict[str, float]:
+def price_distances(network: Network, source: str, prices: Sequence[float]) -> dict[str, float]:
     """Least sum of prices from ``source`` to each node (Dijkstra 1959)."""
     hosts = {node.id for node in network.hosts}
     final: dict[str, float] = {}

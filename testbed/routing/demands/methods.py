@@ -1,11 +1,18 @@
-"""Routings of demand matrices by name, as the command and the studies give them."""
+"""Routings of demand matrices by name, as the command and the studies give them; the door for those of other packages.
+
+A routing of demands is ``f(matrix, *, seed)``; one named with a colon is made by a function of the text after it. Any routing of one flow
+(``testbed.routing.methods``) is one as well, pair by pair.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Protocol
 
-from testbed.errors import InputError
+from testbed.errors import InputError, TestbedError
+from testbed.routing.demands.fair_rates.water_filling import water_filling
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.optimum import fair_demands, optimal_demands
 from testbed.routing.demands.path_sets import shortest_path_set
@@ -15,13 +22,20 @@ from testbed.routing.demands.routing_trees import tree_path_set
 from testbed.routing.demands.semi_oblivious import best_rates
 from testbed.routing.demands.splits import RoutedDemands
 from testbed.routing.demands.trade import least_redundancy
-from testbed.routing.methods import METHOD_NAMES, routing_method
+from testbed.routing.methods import METHOD_NAMES, ROUTINGS, routing_method
+from topologies.errors import TopologyError
+from topologies.registry import PluginError, Registry, function_check
 
 MAX_PATHS = 1000
 USUAL_PATHS = 4
 """Paths a pair, as Kumar et al. 2018."""
-JOINT_NAMES = ("ksp:K", "semi-ksp:K", "raecke", "smore:K", "optimum", "fair", "least-ror:B")
 USUAL_METHODS = ("single", "ecmp", "capillary", "ksp:4", "semi-ksp:4", "raecke", "smore:4", "optimum")
+
+
+class DemandRouting(Protocol):
+    """``seed``: of whatever is drawn at random."""
+
+    def __call__(self, matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands: ...
 
 
 def route_demands(matrix: DemandMatrix, method: str, seed: int = 1) -> RoutedDemands:
@@ -29,62 +43,125 @@ def route_demands(matrix: DemandMatrix, method: str, seed: int = 1) -> RoutedDem
 
     ``ksp:K``: equal parts over the K shortest paths; ``raecke``: over Raecke's trees; ``semi-ksp:K`` and ``smore:K``: the same paths (of
     the trees the K heaviest of each pair), rates by linear programme; ``optimum``: least greatest utilisation; ``fair``: least, then
-    the next fullest link, to the last; ``least-ror:B``: least total ROR (eq. 29) with no link fuller than B times the optimum's fullest.
-    ``seed``: of the trees. Raises InputError and NoPathError.
+    the next fullest link, to the last; ``max-min``: rates that are as even as routes allow (water filling); ``least-ror:B``: least total
+    ROR (eq. 29) with no link fuller than B times the optimum's fullest. ``seed``: of the trees. Raises InputError, NoPathError, and
+    PluginError where another package's routing gives what is none.
     """
-    check_method(method)
-    name, _, number = method.partition(":")
-    paths = int(number) if number and name in ("ksp", "semi-ksp", "smore") else USUAL_PATHS
-    if name == "capillary" and not number:
-        return capillary_demands(matrix)
-    if name == "ksp":
-        return shortest_path_set(matrix, paths).routed(method)
-    if name == "semi-ksp":
-        return best_rates(shortest_path_set(matrix, paths), method)
-    if name == "raecke":
-        return tree_path_set(matrix, seed).routed(method)
-    if name == "smore":
-        return best_rates(tree_path_set(matrix, seed).heaviest(paths), method)
-    if name == "least-ror":
-        return _least_ror(matrix, method, float(number))
-    if name in ("optimum", "fair"):
-        return (optimal_demands if name == "optimum" else fair_demands)(matrix)
-    return demands_by_method(matrix, method)
+    routed = demand_routing(method)(matrix, seed=seed)
+    if not isinstance(routed, RoutedDemands) or routed.matrix is not matrix:
+        raise PluginError(f"routing of demands {method!r} gave {type(routed).__name__}, no routing of this matrix")
+    return routed
 
 
-def _least_ror(matrix: DemandMatrix, method: str, above: float) -> RoutedDemands:
-    limit = above * optimal_demands(matrix).greatest_utilisation if math.isfinite(above) else above
-    found = least_redundancy(matrix, forced_links(capillary_demands(matrix)), limit)
-    if found is None:
-        raise InputError(
-            f"method {method!r}: no routing of {matrix.name!r} that leaves every pair two ways keeps that limit; raise it"
-        )
-    return replace(found.routed, method=method)
-
-
-def check_method(method: str) -> None:
-    """Raise InputError for a name that is none, before any network is read."""
+def demand_routing(method: str) -> DemandRouting:
+    """The routing of that name. InputError for a name or a number that is none, before any network is read."""
     name, colon, number = method.partition(":")
-    if name in ("ksp", "semi-ksp", "smore"):
-        if colon and not (number.isascii() and number.isdigit() and len(number) < 5 and 1 <= int(number) <= MAX_PATHS):
-            raise InputError(f"method {method!r}: {number!r} must be a whole number of paths, 1 to {MAX_PATHS}")
-        return
-    if method in ("raecke", "optimum", "fair"):
-        return
-    if name == "least-ror":
-        if not _is_factor(number):
-            raise InputError(f"method {method!r}: give the limit in optima, 1 or more, such as least-ror:1.05")
-        return
+    if not colon and method in _WITH_PATHS:
+        return demand_routing(f"{method}:{USUAL_PATHS}")
+    found = DEMAND_ROUTINGS.find(method)
+    if found is not None:
+        made: DemandRouting = found(number) if colon else found
+        return made
+    if method == "least-ror":
+        return demand_routing("least-ror:")
     try:
         routing_method(method)
     except InputError as error:
         if name in {known.partition(":")[0] for known in METHOD_NAMES}:
             raise
-        raise InputError(f"{error}, {', '.join(JOINT_NAMES)}") from None
+        joint = [known for known in DEMAND_ROUTINGS.names() if known not in ROUTINGS.names()]
+        raise InputError(f"{error}, {', '.join(joint)}") from None
+    return _pair_by_pair(method)
 
 
-def _is_factor(text: str) -> bool:
+def check_method(method: str) -> None:
+    """Raise InputError for a name that is none, before any network is read."""
+    demand_routing(method)
+
+
+def _pair_by_pair(method: str) -> DemandRouting:
+    def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+        return capillary_demands(matrix) if method == "capillary" else demands_by_method(matrix, method)
+
+    return route
+
+
+def _with_paths(
+    name: str, make: Callable[[DemandMatrix, int, int, str], RoutedDemands]
+) -> Callable[[str], DemandRouting]:
+    """From the text after the colon, a number of paths, to the routing; ``make`` is given matrix, paths, seed and the whole name."""
+
+    def made(number: str) -> DemandRouting:
+        if not (number.isascii() and number.isdigit() and len(number) < 5 and 1 <= int(number) <= MAX_PATHS):
+            raise InputError(f"method '{name}:{number}': {number!r} must be a whole number of paths, 1 to {MAX_PATHS}")
+
+        def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+            return make(matrix, int(number), seed, f"{name}:{number}")
+
+        return route
+
+    return made
+
+
+def _ksp(matrix: DemandMatrix, paths: int, seed: int, method: str) -> RoutedDemands:
+    return shortest_path_set(matrix, paths).routed(method)
+
+
+def _semi_ksp(matrix: DemandMatrix, paths: int, seed: int, method: str) -> RoutedDemands:
+    return best_rates(shortest_path_set(matrix, paths), method)
+
+
+def _smore(matrix: DemandMatrix, paths: int, seed: int, method: str) -> RoutedDemands:
+    return best_rates(tree_path_set(matrix, seed).heaviest(paths), method)
+
+
+def _raecke(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+    return tree_path_set(matrix, seed).routed("raecke")
+
+
+def _optimum(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+    return optimal_demands(matrix)
+
+
+def _fair(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+    return fair_demands(matrix)
+
+
+def _max_min(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+    return water_filling(matrix).routed
+
+
+def _least_ror(number: str) -> DemandRouting:
+    method = f"least-ror:{number}".rstrip(":")
     try:
-        return float(text) >= 1
+        above = float(number)
     except ValueError:
-        return False
+        above = math.nan
+    if not above >= 1:
+        raise InputError(f"method {method!r}: give the limit in optima, 1 or more, such as least-ror:1.05")
+
+    def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+        limit = above * optimal_demands(matrix).greatest_utilisation if math.isfinite(above) else above
+        found = least_redundancy(matrix, forced_links(capillary_demands(matrix)), limit)
+        if found is None:
+            raise InputError(
+                f"method {method!r}: no routing of {matrix.name!r} that leaves every pair two ways keeps that limit; raise it"
+            )
+        return replace(found.routed, method=method)
+
+    return route
+
+
+DEMAND_ROUTINGS: Registry[Callable[..., Any]] = Registry(
+    "testbed.demand_routings", "routing of demands", function_check("a matrix"), (TestbedError, TopologyError)
+)
+_WITH_PATHS = ("ksp", "semi-ksp", "smore")
+DEMAND_ROUTINGS.register("ksp:K", _with_paths("ksp", _ksp))
+DEMAND_ROUTINGS.register("semi-ksp:K", _with_paths("semi-ksp", _semi_ksp))
+DEMAND_ROUTINGS.register("raecke", _raecke)
+DEMAND_ROUTINGS.register("smore:K", _with_paths("smore", _smore))
+DEMAND_ROUTINGS.register("optimum", _optimum)
+DEMAND_ROUTINGS.register("fair", _fair)
+DEMAND_ROUTINGS.register("max-min", _max_min)
+DEMAND_ROUTINGS.register("least-ror:B", _least_ror)
+JOINT_NAMES = DEMAND_ROUTINGS.own_names()

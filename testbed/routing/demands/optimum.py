@@ -40,7 +40,7 @@ def optimal_demands(matrix: DemandMatrix) -> RoutedDemands:
 
     Cost: one linear programme of sources * links variables; 50 nodes and 176 links about a second. Raises NoPathError.
     """
-    problem = _Programme(matrix)
+    problem = DemandProgramme(matrix)
     flow, _, prices = problem.solve(np.zeros(len(problem.graph.tail)), np.ones(len(problem.graph.tail), dtype=bool))
     return RoutedDemands(matrix=matrix, method="optimum", shares=problem.shares(flow), prices=problem.scaled(prices))
 
@@ -51,7 +51,7 @@ def fair_demands(matrix: DemandMatrix) -> RoutedDemands:
     What capillary routing does for one pair, for all pairs together. A link is final once its price is above 0: it is full in every
     optimum. Cost: a programme for each level; use ``optimal_demands`` above some 30 nodes. Raises NoPathError.
     """
-    problem = _Programme(matrix)
+    problem = DemandProgramme(matrix)
     links = len(problem.graph.tail)
     free, level = np.ones(links, dtype=bool), np.zeros(links)
     flow, greatest, prices = problem.solve(level, free)
@@ -77,7 +77,7 @@ class _Commodity:
     first: int
 
 
-class _Programme:
+class DemandProgramme:
     """Rates in units of their mean and capacities in units of the largest, so that the solver's tolerances mean the same everywhere."""
 
     def __init__(self, matrix: DemandMatrix) -> None:
@@ -89,21 +89,21 @@ class _Programme:
         self.commodities = self._commodities()
         last = self.commodities[-1]
         self.columns = last.first + len(last.links)
-        self._balance, self._wanted = self._conservation()
+        self.balance, self.wanted = self._conservation()
         rows = np.concatenate([one.links for one in self.commodities])
         ones = np.ones(self.columns)
-        self._loads = csr_array((ones, (rows, np.arange(self.columns))), shape=(len(self.capacity), self.columns))
+        self.loads = csr_array((ones, (rows, np.arange(self.columns))), shape=(len(self.capacity), self.columns))
 
     def solve(self, level: Floats, free: NDArray[np.bool_]) -> tuple[Floats, float, Floats]:
         """(flow, utilisation, prices): the least utilisation of the ``free`` links while the others keep to their ``level``."""
         greatest = np.where(free, self.capacity, 0.0)
-        loads = hstack([self._loads, csr_array(-greatest[:, None])], format="csr")
+        loads = hstack([self.loads, csr_array(-greatest[:, None])], format="csr")
         cost = np.zeros(self.columns + 1)
         cost[-1] = 1.0
         upper = np.full(self.columns + 1, np.inf)
         limit = np.where(free, 0.0, level * self.capacity)
         try:
-            x, least, prices = solve_priced_lp(cost, (self._balance, self._wanted), upper, (loads, limit))
+            x, least, prices = solve_priced_lp(cost, (self.balance, self.wanted), upper, (loads, limit))
         except UnsolvedError as error:
             raise InputError(
                 f"network {self.matrix.network.name!r}, demands {self.matrix.name!r}: no optimum found ({error})"

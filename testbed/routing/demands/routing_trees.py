@@ -24,6 +24,7 @@ from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph, ShortestPaths
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.path_sets import Path, PathSet
+from topologies.errors import NoPathError
 from topologies.network import reverse_of
 
 Floats = NDArray[np.float64]
@@ -42,7 +43,7 @@ class _Cluster:
 def tree_path_set(matrix: DemandMatrix, seed: int = 1) -> PathSet:
     """The paths of every pair over Raecke's trees; weights are the trees' shares, of equal paths added up. The same for a seed.
 
-    Raises InputError where the nodes that send or receive cannot all reach one another.
+    Raises NoPathError where no path joins a pair, InputError where the nodes that send or receive cannot all reach one another.
     """
     graph = LinkGraph(matrix.network)
     found: list[dict[Path, float]] = [{} for _ in matrix.pairs]
@@ -61,6 +62,7 @@ def tree_path_set(matrix: DemandMatrix, seed: int = 1) -> PathSet:
 
 def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
     """Every switch and every host with a demand, all of which must reach one another."""
+    _require_paths(graph, matrix)
     asked = {matrix.network.node_index[end] for pair in matrix.pairs for end in pair}
     reach = np.isfinite(graph.hops())
     both = reach & reach.T
@@ -74,6 +76,15 @@ def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
             f"network {matrix.network.name!r}: routing trees need nodes that all reach one another; {names[0]!r} and {names[1]!r} do not"
         )
     return members
+
+
+def _require_paths(graph: LinkGraph, matrix: DemandMatrix) -> None:
+    hops, index = graph.hops(), matrix.network.node_index
+    for source, sink in matrix.pairs:
+        if not np.isfinite(hops[index[source], index[sink]]):
+            raise NoPathError(
+                f"network {matrix.network.name!r}: no path leads from {source!r} to {sink!r}; leave the pair out"
+            )
 
 
 def _drawn_trees(graph: LinkGraph, members: Sequence[int], rng: random.Random) -> list[tuple[float, _TreeWays]]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from testbed.routing.demands.checker import DemandCheck, check_demands
 from testbed.routing.demands.matrix import DemandMatrix
 
 Floats = NDArray[np.float64]
@@ -44,6 +45,19 @@ class RoutedDemands:
     def pair_shares(self, pair: int) -> Floats:
         """Of one pair, shape (links,)."""
         return np.asarray(self.shares[[pair], :].toarray()[0])
+
+
+def checked(routed: RoutedDemands) -> DemandCheck:
+    """The independent checker's answer about a routing."""
+    matrix, shares = routed.matrix, routed.shares
+    rows = [slice(a, b) for a, b in zip(shares.indptr[:-1], shares.indptr[1:], strict=True)]
+    return check_demands(
+        matrix.network,
+        [(*pair, rate) for pair, rate in zip(matrix.pairs, matrix.rates_bps, strict=True)],
+        [dict(zip(shares.indices[own].tolist(), shares.data[own].tolist(), strict=True)) for own in rows],
+        routed.loads_bps.tolist(),
+        None if routed.prices is None else routed.prices.tolist(),
+    )
 
 
 def sparse_shares(rows: list[Floats], least: float = 1e-12) -> Any:

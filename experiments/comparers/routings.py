@@ -1,0 +1,318 @@
+"""Routings of other authors beside the documents', all pairs at once and one flow: load, fair rates, redundancy and time.
+
+Multicommodity optimum, max-min fairness (of loads and of rates) and semi-oblivious routing (SMORE), through the doors for plug-ins; every
+routing is judged by the independent checker. Optimum and SMORE are solved once more by GLOP.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.commands.studies.study import Study
+from testbed.model.code_words import code_words
+from testbed.model.verdict import Check, Verdict
+
+Row = Mapping[str, Any]
+NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "fat-tree:4,2", "manet:nodes=30,seed=3", "manet:nodes=30,seed=4")
+FLOWS = {
+    "swiss-t1": ("s1", "s6"),
+    "optical-cloud": ("x1", "x14"),
+    "torus:4x4": ("s0_0", "s2_1"),
+    "fat-tree:4,2": ("h0", "h15"),
+    "manet:nodes=30,seed=3": ("n0", "n29"),
+    "manet:nodes=30,seed=4": ("n0", "n29"),
+}
+"""One flow a network: its source and sink."""
+METHODS = ("single", "ecmp", "capillary", "raecke", "semi-ksp:4", "smore:4", "optimum", "fair", "max-min")
+FLOW_METHODS = ("single", "ecmp", "disjoint-all", "min-cost", "capillary", "smore:4")
+TOLERANCE = 0.05
+MOST_VARIABLES = 20_000
+"""Of a programme with a flow a pair and link: above it only SMORE's rates are solved again."""
+NEAR, LEVEL = 1.1, 1e-4
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Two matrices a network (quick: three networks, one matrix)."""
+    networks, matrices = (
+        (NETWORKS[0], *NETWORKS[2:4]) if quick else NETWORKS,
+        ("gravity",) if quick else ("gravity", "uniform"),
+    )
+    return [{"network": name, "matrix": matrix, "seed": seed} for name in networks for matrix in matrices]
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Every routing of one matrix and of one flow, rated and checked; two programmes solved again by GLOP."""
+    from testbed.routing.demands.methods import route_demands
+    from testbed.routing.demands.redundancy import forced_links
+
+    matrix = _matrix(point)
+    best = route_demands(matrix, "optimum")
+    forced = forced_links(route_demands(matrix, "capillary"))
+    rated = {}
+    for method in METHODS:
+        began = time.process_time()
+        routed = route_demands(matrix, method, point["seed"])
+        seconds = time.process_time() - began
+        rated[method] = _rated(routed, best.greatest_utilisation, forced) | {"seconds": seconds}
+    return {
+        "pairs": len(matrix.pairs),
+        "links": len(matrix.network.links),
+        "utilisation": best.greatest_utilisation,
+        "methods": rated,
+        "filling": _filling(matrix),
+        "again": _again(matrix, point["seed"]),
+        "flow": _one_flow(point["network"]),
+    }
+
+
+def _matrix(point: Mapping[str, Any]) -> Any:
+    from testbed.routing.demands.matrix import gravity_matrix, uniform_matrix
+    from topologies import load_network
+
+    network = load_network(point["network"])
+    nodes = network.hosts if point["network"].startswith("fat-tree") else network.switches
+    return (gravity_matrix if point["matrix"] == "gravity" else uniform_matrix)(network, [node.id for node in nodes])
+
+
+def _rated(routed: Any, best: float, forced: Any) -> dict[str, Any]:
+    """MLU over the optimum's; rates, in units of what the optimum carries with no pair stopped; ROR (eq. 23); what the checker found."""
+    from testbed.routing.demands.redundancy import total_ror
+    from testbed.routing.demands.splits import checked
+    from testbed.routing.demands.throughput import fair_rates
+    from testbed.routing.redundancy.coding import Coding
+
+    found, rates = checked(routed), fair_rates(routed)
+    redundancy = total_ror(routed, Coding(tolerance=TOLERANCE), forced)
+    return {
+        "over_optimum": routed.greatest_utilisation / best,
+        "bound": found.bound,
+        "violations": list(found.violations),
+        "least_rate": float((rates / routed.matrix.rates).min()) * best,
+        "throughput": float(rates.sum()) / routed.matrix.total_bps * best,
+        "exposed": redundancy.exposed,
+        "ror": redundancy.of_others,
+    }
+
+
+def _filling(matrix: Any) -> dict[str, Any]:
+    """Whether the max-min-fair rates are proved, and whether those of the optimum's routing would be."""
+    import numpy as np
+
+    from testbed.routing.demands.fair_rates.certificate import FillingLevel, check_fair_rates
+    from testbed.routing.demands.fair_rates.water_filling import water_filling
+    from testbed.routing.demands.optimum import optimal_demands
+    from testbed.routing.demands.throughput import fair_rates
+
+    found = water_filling(matrix)
+    demands = _demands(matrix)
+    others = fair_rates(optimal_demands(matrix)) / matrix.rates
+    claimed = [
+        FillingLevel(height=float(np.min(others[list(level.pairs)])), pairs=level.pairs, prices=level.prices)
+        for level in found.levels
+    ]
+    return {
+        "levels": len(found.levels),
+        "wrong": len(check_fair_rates(matrix.network, demands, found.levels)),
+        "wrong_of_optimum": len(check_fair_rates(matrix.network, demands, claimed)),
+    }
+
+
+def _again(matrix: Any, seed: int) -> dict[str, float | None]:
+    """Greatest utilisations by GLOP; the optimum's where the programme is small enough."""
+    from experiments.comparers.glop import glop_best_rates, glop_optimum
+    from testbed.routing.demands.routing_trees import tree_path_set
+
+    demands, network = _demands(matrix), matrix.network
+    paths = tree_path_set(matrix, seed).heaviest(4).paths
+    small = len(demands) * len(network.links) <= MOST_VARIABLES
+    return {
+        "smore:4": glop_best_rates(network, demands, paths),
+        "optimum": glop_optimum(network, demands) if small else None,
+    }
+
+
+def _demands(matrix: Any) -> list[tuple[str, str, float]]:
+    return [(*pair, rate) for pair, rate in zip(matrix.pairs, matrix.rates_bps, strict=True)]
+
+
+def _one_flow(name: str) -> dict[str, Any]:
+    """Greatest load and ROR of one flow by each routing; how far the programme for fair loads is from the exact capillary route."""
+    import numpy as np
+
+    from testbed.routing.demands.matrix import given_matrix
+    from testbed.routing.demands.methods import route_demands
+    from testbed.routing.demands.redundancy import forced_links, total_ror
+    from testbed.routing.demands.splits import RoutedDemands, sparse_shares
+    from testbed.routing.methods import route_by_name
+    from testbed.routing.redundancy.coding import Coding
+    from topologies import load_network
+
+    network, (source, sink) = load_network(name), FLOWS[name]
+    matrix = given_matrix(network, "one flow", {(source, sink): 1e6})
+    forced = forced_links(route_demands(matrix, "capillary"))
+    found: dict[str, Any] = {}
+    exact = {}
+    for method in FLOW_METHODS:
+        began = time.process_time()
+        route = route_by_name(network, source, sink, method)
+        seconds = time.process_time() - began
+        exact[method] = np.array([float(load) for load in route.loads])
+        routed = RoutedDemands(matrix=matrix, method=method, shares=sparse_shares([exact[method]]))
+        total = total_ror(routed, Coding(tolerance=TOLERANCE), forced)
+        found[method] = {
+            "greatest": max(route.utilisations), "exposed": total.exposed, "ror": total.of_others, "seconds": seconds,
+        }  # fmt: skip
+    fair = route_demands(matrix, "fair").pair_shares(0)
+    return {
+        "methods": found,
+        "fair_off": float(np.abs(fair - exact["capillary"]).max()),
+        "ecmp_off": float(np.abs(exact["ecmp"] - exact["capillary"]).max()),
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Sound, proved, the same by another solver; who is near the optimum; the programmes' loads of one flow are capillary routing's."""
+    return Verdict(checks=(*_soundness(rows), *_quality(rows)), notes=tuple(_notes(rows)))
+
+
+def _soundness(rows: Sequence[Row]) -> list[Check]:
+    ecmp = statistics.median(row["methods"]["ecmp"]["over_optimum"] for row in rows)
+    again = [
+        abs(row["methods"][method]["over_optimum"] * row["utilisation"] / other - 1)
+        for row in rows
+        for method, other in row["again"].items()
+        if other is not None
+    ]
+    return [
+        Check.equal(
+            "violations found by the independent checker",
+            0,
+            sum(len(one["violations"]) for row in rows for one in row["methods"].values()),
+            rival_is="none: a count of errors",
+            detail=f"{sum(len(row['methods']) for row in rows)} routings of {len(rows)} matrices",
+        ),
+        Check.at_most(
+            "optimum over its proved bound, less 1, worst",
+            1e-5,
+            max(row["utilisation"] / max(row["methods"]["optimum"]["bound"], 1e-12) - 1 for row in rows),
+            rival=ecmp - 1,
+            rival_is="a routing that is not optimal (ECMP, median)",
+        ),
+        Check.at_most(
+            "greatest utilisation by GLOP against HiGHS (optimum, SMORE), relative, worst",
+            1e-5,
+            max(again),
+            rival=statistics.median(
+                row["methods"]["raecke"]["over_optimum"] / row["methods"]["smore:4"]["over_optimum"] for row in rows
+            )
+            - 1,
+            rival_is="rates that are not the best for the same trees (median)",
+            detail=f"{len(again)} programmes",
+        ),
+        Check.equal(
+            "objections to the certificates of max-min-fair rates",
+            0,
+            sum(row["filling"]["wrong"] for row in rows),
+            rival=sum(row["filling"]["wrong_of_optimum"] for row in rows),
+            rival_is="the rates that the optimum's routing gives, under the same certificates",
+            detail=f"{sum(row['filling']['levels'] for row in rows)} levels",
+        ),
+    ]
+
+
+def _quality(rows: Sequence[Row]) -> list[Check]:
+    def ratios(method: str, key: str = "over_optimum") -> list[float]:
+        return [row["methods"][method][key] for row in rows]
+
+    flows = {row["network"]: row["flow"] for row in rows}
+    return [
+        Check.at_most(
+            "MLU of smore:4 over the optimum, median",
+            NEAR,
+            statistics.median(ratios("smore:4")),
+            rival=statistics.median(ratios("raecke")),
+            rival_is="the same trees with rates that do not know the demands",
+        ),
+        Check.at_least(
+            "least rate of max-min over the optimum's common one, least",
+            1 - LEVEL,
+            min(ratios("max-min", "least_rate")),
+            rival=min(ratios("ecmp", "least_rate")),
+            rival_is="a routing that is not optimal (ECMP)",
+        ),
+        Check.at_most(
+            "loads of one flow: max-min-fair programme against the exact capillary route, worst",
+            LEVEL,
+            max(flow["fair_off"] for flow in flows.values()),
+            rival=statistics.median(flow["ecmp_off"] for flow in flows.values()),
+            rival_is="another routing (ECMP, median)",
+            detail=f"{len(flows)} networks",
+        ),
+    ]
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """The table: medians over the matrices; seconds over those of capillary routing."""
+    found = []
+    for method in METHODS:
+        own = [row["methods"][method] for row in rows]
+        against = statistics.median(
+            one["seconds"] / max(row["methods"]["capillary"]["seconds"], 1e-9)
+            for one, row in zip(own, rows, strict=True)
+        )
+        ror = [one["ror"] for one in own if not one["exposed"]]
+        found.append(
+            f"{method}: MLU over optimum {statistics.median(one['over_optimum'] for one in own):.2f}, "
+            f"worst {max(one['over_optimum'] for one in own):.2f}; least rate {statistics.median(one['least_rate'] for one in own):.2f}, "
+            f"sum of rates {statistics.median(one['throughput'] for one in own):.2f}; no pair exposed in {len(ror)} of {len(own)}; "
+            f"{statistics.median(one['seconds'] for one in own):.3f} s, {against:.2f} times capillary's"
+        )
+    for name, flow in {row["network"]: row["flow"] for row in rows}.items():
+        cells = [
+            f"{method} {one['greatest']:.3f}, ROR {'inf' if one['exposed'] else format(one['ror'], '.2f')}, {one['seconds']:.4f} s"
+            for method, one in flow["methods"].items()
+        ]
+        found.append(f"one flow, {name}: {'; '.join(cells)}")
+    return found
+
+
+def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """MLU over the optimum's against processor seconds: a dot a matrix."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for place, method in enumerate(METHODS):
+        own = [row["methods"][method] for row in rows]
+        for axes, key in ((left, "over_optimum"), (right, "seconds")):
+            values = [max(one[key], 1e-4) for one in own]
+            axes.plot(values, [place] * len(values), "o", markersize=4, color="#0072b2", alpha=0.6)
+            axes.plot([statistics.median(values)], [place], "|", markersize=18, color="#d55e00")
+    left.set(
+        yticks=range(len(METHODS)),
+        yticklabels=METHODS,
+        xlabel="MLU over the optimum's",
+        title=f"{len(rows)} demand matrices",
+    )
+    right.set(xscale="log", xlabel="processor time (s)", title="a bar is the median")
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    return {"routings": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="comparers_routing",
+    title="Routings of other authors beside capillary routing",
+    ror_code=code_words(labels="random", m=20, tolerance=TOLERANCE, der=1e-5),
+    does="multicommodity optimum, max-min fairness and SMORE beside the documents' routings: load, rates, ROR, time; solved again by GLOP",
+    answers="not in the documents: Gabrielyan 2007 compares capillary routing with a single path only",
+    deviations=(
+        "Gabrielyan 2007 routes one pair; demand matrices are ours, as are the networks other than Swiss-T1.",
+        "SMORE's paths are those of our trees, seed 1, the 4 heaviest a pair; Kumar et al. 2018 draw theirs from another implementation.",
+        "Processor time is that of one run each, other work beside it.",
+    ),
+)

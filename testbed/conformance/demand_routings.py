@@ -1,0 +1,63 @@
+"""Judges a routing of demand matrices: the independent checker, the multicommodity optimum's proof, repeatability, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from testbed.conformance.findings import finding, must_raise
+from testbed.model.verdict import Check
+from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_matrix
+from testbed.routing.demands.methods import DemandRouting
+from testbed.routing.demands.optimum import optimal_demands
+from testbed.routing.demands.splits import RoutedDemands, checked
+from topologies import Link, Network, load_network
+from topologies.errors import NoPathError
+from topologies.network import Node
+
+CASES = ("ring:5", "swiss-t1", "torus:3x3", "fat-tree:2,2")
+"""Cycles, parallel links, links that go one way only; hosts are ends on the fat tree, switches elsewhere."""
+
+
+def demand_routing_checks(routing: DemandRouting) -> list[Check]:
+    """One check a property and network."""
+    found = []
+    for name in CASES:
+        network = load_network(name)
+        ends = network.hosts if name.startswith("fat-tree") else network.switches
+        matrix = gravity_matrix(network, [node.id for node in ends])
+        make = partial(routing, matrix, seed=1)
+        found += [
+            finding(f"{name}: every pair's flow arrives whole, over links and switches only", partial(_unsound, make)),
+            finding(f"{name}: no better than the proved optimum", partial(_too_good, make)),
+            finding(f"{name}: the same twice", partial(_differs, make)),
+        ]
+    found.append(finding("a sink out of reach is a NoPathError", lambda: _unreachable(routing)))
+    return found
+
+
+def _unsound(make: Callable[[], RoutedDemands]) -> str | None:
+    found = checked(make())
+    return found.violations[0] if found.violations else None
+
+
+def _too_good(make: Callable[[], RoutedDemands]) -> str | None:
+    routed = make()
+    least = checked(optimal_demands(routed.matrix)).bound
+    greatest = checked(routed).utilisation
+    return None if greatest >= least * (1 - 1e-6) else f"its fullest link carries {greatest:.6g}, less than {least:.6g}"
+
+
+def _differs(make: Callable[[], RoutedDemands]) -> str | None:
+    first, second = make(), make()
+    return None if (first.shares != second.shares).nnz == 0 else "two calls with one seed gave two routings"
+
+
+def _unreachable(routing: DemandRouting) -> str | None:
+    apart = Network(
+        name="apart",
+        nodes=tuple(Node(id=node, kind="switch") for node in "abc"),
+        links=(Link(source="a", target="b"), Link(source="b", target="a")),
+    )
+    matrix: DemandMatrix = given_matrix(apart, "to nowhere", {("a", "c"): 1e6})
+    return must_raise((NoPathError,), lambda: routing(matrix, seed=1))

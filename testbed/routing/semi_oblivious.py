@@ -1,0 +1,53 @@
+"""Semi-oblivious routing of one flow (Kumar et al. 2018): a few paths of Raecke's trees, rates by linear programme, as exact fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from testbed.model.routes import SplitRoute
+from testbed.routing.baselines import drop_circulations, single_path
+from testbed.routing.demands.matrix import given_matrix
+from testbed.routing.demands.pair_routes import flow_paths
+from testbed.routing.demands.routing_trees import tree_path_set
+from testbed.routing.demands.semi_oblivious import best_rates
+from testbed.routing.flows.end_points import flow_problem
+from topologies.network import Network
+
+DIGITS = 10**6
+"""Shares of paths are rounded to this denominator, and then sum to 1 exactly."""
+SEED = 1
+"""Of the trees: a routing of one flow is given none."""
+
+
+def smore_route(network: Network, source: str, sink: str, paths: int) -> SplitRoute:
+    """The flow over at most so many paths, those of the greatest weight over the trees, with the fullest link as empty as they allow.
+
+    A host on a single cable goes by its switch, so that ends which only send or only receive can be routed. Raises InputError where
+    the switches cannot all reach one another, and NoPathError.
+    """
+    problem = flow_problem(network, source, sink)
+    single = single_path(network, source, sink)  # raises where no path leads
+    start, first = _switch_of(network, source, outward=True)
+    end, last = _switch_of(network, sink, outward=False)
+    if start == end or sink in (start,) or source in (end,):
+        return SplitRoute(network=network, source=source, sink=sink, method=f"smore:{paths}", loads=single.loads)
+    trees = tree_path_set(given_matrix(network, "one flow", {(start, end): 1.0}), SEED)
+    shares = best_rates(trees.heaviest(paths), "smore").pair_shares(0)
+    found = [(links, share.limit_denominator(DIGITS)) for links, share in flow_paths(network, (start, end), shares)]
+    whole = sum((share for _, share in found), Fraction(0))
+    loads = dict.fromkeys(problem.links, Fraction(0))
+    for links, share in found:
+        for link in (*first, *links, *last):
+            loads[link] += share / whole
+    flow = [loads[link] for link in problem.links]
+    drop_circulations(problem, flow)
+    return problem.route(f"smore:{paths}", flow)
+
+
+def _switch_of(network: Network, node: str, *, outward: bool) -> tuple[str, tuple[int, ...]]:
+    """(switch, link) of a host on a single cable, going out or coming in; the node itself and no link for all others."""
+    links = tuple(network.out_links(node) if outward else network.in_links(node))
+    if network.node(node).kind != "host" or len(links) != 1:
+        return node, ()
+    link = network.links[links[0]]
+    return (link.target if outward else link.source), links
