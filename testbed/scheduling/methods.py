@@ -13,6 +13,7 @@ from testbed.errors import InputError, TestbedError
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
+from testbed.scheduling.comparers.two_level import two_level
 from testbed.scheduling.exact.theory_methods import dsatur, exact, identical_order, milp, random_order, round_robin
 from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 from topologies.errors import TopologyError
@@ -29,6 +30,12 @@ class SchedulingMethod(Protocol):
     ) -> Schedule: ...
 
 
+def _flow_frames(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
+    from testbed.scheduling.comparers.flow_frames import flow_frames  # its solver takes a third of a second to import
+
+    return flow_frames(traffic, seed=seed, time_limit_s=time_limit_s, now=now)
+
+
 SCHEDULERS: Registry[SchedulingMethod] = Registry(
     "testbed.schedulers", "scheduler", function_check("a traffic"), (TestbedError, TopologyError)
 )
@@ -40,6 +47,8 @@ SCHEDULERS.register("identical", identical_order)
 SCHEDULERS.register("dsatur", dsatur)
 SCHEDULERS.register("milp", milp)
 SCHEDULERS.register("cp-sat", cp_sat_schedule)
+SCHEDULERS.register("flow-frames", _flow_frames)
+SCHEDULERS.register("two-level", two_level)
 SCHEDULING_METHODS = SCHEDULERS.own_names()
 """Names of our own methods."""
 

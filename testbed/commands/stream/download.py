@@ -44,7 +44,7 @@ def add_parser(subparsers: Any) -> None:
         help="of the last kilometre (default %(default)s)",
     )
     add("--method", default="capillary", help="as of testbed route (default %(default)s)")
-    add("--code", default="raptorq", help="raptorq or reed-solomon, or a plug-in's (default %(default)s)")
+    add("--code", default="raptorq", help="raptorq, reed-solomon or rlc, or a plug-in's (default %(default)s)")
     add(
         "--block-symbols",
         type=numbers.large_block_packets,

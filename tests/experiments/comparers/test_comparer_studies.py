@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from experiments.comparers import routings
+from experiments.comparers.scheduling import schedules
 from testbed.commands.studies.study import drawn
 from tests.helpers.study_rows import failed, published
 
 ROUTED = published("comparers_routing")
+SCHEDULED = published("comparers_scheduling")
 
 
 def test_a_row_of_routings_measured_now_is_the_published_one() -> None:
-    row = next(row for row in ROUTED if (row["network"], row["matrix"]) == ("torus:4x4", "uniform"))
+    row = next(row for row in ROUTED if (row["network"], row["matrix"]) == ("swiss-t1", "uniform"))
     now = routings.measure({key: row[key] for key in ("network", "matrix", "seed")})
     for method, one in now["methods"].items():
         assert one["over_optimum"] == pytest.approx(row["methods"][method]["over_optimum"], rel=1e-5), method
@@ -70,3 +72,55 @@ def test_routings_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]]
 
 def test_figures_of_routings_are_drawn_from_rows_alone() -> None:
     assert set(drawn(routings.STUDY, ROUTED)) == {"routings"}
+
+
+# schedules: of the published run one check failed, that of the large torus
+
+
+def test_a_row_of_schedules_measured_now_is_the_published_one() -> None:
+    row = next(row for row in SCHEDULED if row["network"] == "fat-tree:4,2")
+    now = schedules.measure({"network": row["network"], "seed": row["seed"]})
+    for kind in ("static", "flow"):
+        for method, one in now[kind].items():
+            assert (one["frames"], one["objection"]) == (row[kind][method]["frames"], ""), (kind, method)
+    assert now["bound"] == pytest.approx(row["bound"])
+
+
+def collision(row: dict[str, Any]) -> None:
+    row["static"]["liquid"]["objection"] = "transfers 0 and 1 both use link x in frame 0"
+
+
+def round_robin_for_liquid(row: dict[str, Any]) -> None:
+    row["static"]["liquid"] = row["static"]["round-robin"]
+
+
+def below_the_bound(row: dict[str, Any]) -> None:
+    row["flow"]["liquid"] = row["flow"]["liquid"] | {"frames": int(0.9 * row["bound"])}
+
+
+def free_routes_that_gain(row: dict[str, Any]) -> None:
+    row["flow"]["liquid"] = row["flow"]["liquid"] | {"frames": int(row["bound"]) + 1}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [(collision, "objects"), (round_robin_for_liquid, "best comparer"), (below_the_bound, "proved least")],
+)
+def test_schedules_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]], None], says: str) -> None:
+    rows = copy.deepcopy(SCHEDULED)
+    for row in rows:
+        spoil(row)
+    assert says not in failed(schedules.judge(SCHEDULED))
+    assert says in failed(schedules.judge(rows))
+
+
+def test_the_check_of_the_torus_fails_as_published_and_would_hold_near_the_bound() -> None:
+    assert "8x8 torus" in failed(schedules.judge(SCHEDULED))
+    rows = copy.deepcopy(SCHEDULED)
+    for row in rows:
+        free_routes_that_gain(row)
+    assert failed(schedules.judge(rows)) == ""
+
+
+def test_figures_of_schedules_are_drawn_from_rows_alone() -> None:
+    assert set(drawn(schedules.STUDY, SCHEDULED)) == {"schedules"}

@@ -1,0 +1,241 @@
+"""Random linear codes over a sliding window (RFC 8681, GF(2^8)): repair symbols of the last source symbols, solved as they come.
+
+A repair symbol is the sum over the encoding window of coefficient times source symbol. The coefficients follow from its repair key alone
+(TinyMT32, RFC 8682), so that a packet carries key, first symbol and length of the window. The decoder keeps the equations that still have
+unknown source symbols in them, in row echelon form, and gives every source symbol as soon as one equation has it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fec.code.galois_field import LOGARITHMS, ORDER, POWERS
+from fec.code.tinymt32 import TinyMT32
+from fec.errors import FecError
+
+Symbol = NDArray[np.uint8]
+DENSEST = 15
+"""Density threshold with which no coefficient is zero."""
+
+
+def coding_coefficients(repair_key: int, count: int, density: int = DENSEST) -> Symbol:
+    """Of ``count`` source symbols, in their order, uint8 of shape (count,) (RFC 8681, section 3.6, m = 8).
+
+    ``density`` 0 to 15: 15 gives none that is zero, D about (D + 1)/16 that are not. FecError for another, or a key of more than 16 bits.
+
+    >>> coding_coefficients(1, 4).tolist()  # the lowest bytes of TinyMT32's first numbers
+    [37, 225, 177, 144]
+    """
+    if not (0 <= repair_key <= 0xFFFF and 0 <= density <= DENSEST):
+        raise FecError(f"repair key {repair_key}, density {density}: give 0 to 65535, and 0 to 15")
+    draws = TinyMT32(repair_key)
+    found = np.zeros(count, dtype=np.uint8)
+    for i in range(count):
+        if density < DENSEST and draws.next_half_byte() > density:
+            continue
+        while not found[i]:
+            found[i] = draws.next_byte()
+    return found
+
+
+def product(coefficient: int, symbol: Symbol) -> Symbol:
+    """Coefficient times symbol in GF(2^8)."""
+    if coefficient == 0:
+        return np.zeros_like(symbol)
+    return np.where(symbol == 0, 0, POWERS[LOGARITHMS[symbol] + int(LOGARITHMS[coefficient])]).astype(np.uint8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repair:
+    """``first``: number of the oldest source symbol of its window, which is ``count`` long."""
+
+    key: int
+    first: int
+    count: int
+    symbol: Symbol
+
+
+class SlidingWindowEncoder:
+    """Repair symbols over the last ``window`` source symbols, all of one length."""
+
+    def __init__(self, window: int) -> None:
+        if window < 1:
+            raise FecError(f"encoding window {window}: give at least 1 symbol")
+        self._window, self._recent = window, list[Symbol]()
+        self._sent, self._key = 0, 0
+
+    def add(self, symbol: bytes) -> None:
+        """The next source symbol."""
+        self._recent = [*self._recent[-(self._window - 1) :], np.frombuffer(symbol, dtype=np.uint8)][-self._window :]
+        self._sent += 1
+
+    def repair(self) -> Repair:
+        """A repair symbol of what the window holds now. FecError before the first source symbol."""
+        if not self._recent:
+            raise FecError("no source symbol yet: there is nothing to repair")
+        key = self._key & 0xFFFF
+        self._key += 1
+        coefficients = coding_coefficients(key, len(self._recent))
+        symbol = np.zeros_like(self._recent[0])
+        for coefficient, source in zip(coefficients.tolist(), self._recent, strict=True):
+            symbol = symbol ^ product(coefficient, source)
+        return Repair(key=key, first=self._sent - len(self._recent), count=len(self._recent), symbol=symbol)
+
+
+class SlidingWindowDecoder:
+    """Source symbols by number; whatever is older than ``memory`` symbols before the newest is given up."""
+
+    def __init__(self, memory: int) -> None:
+        self._memory, self._newest = memory, -1
+        self._known: dict[int, Symbol] = {}
+        self._rows: dict[int, tuple[dict[int, int], Symbol]] = {}
+
+    def add_source(self, number: int, symbol: bytes) -> Mapping[int, bytes]:
+        """Source symbols that are known now and were not before, this one included."""
+        return self._learn({number: np.frombuffer(symbol, dtype=np.uint8)})
+
+    def add_repair(self, repair: Repair) -> Mapping[int, bytes]:
+        """Source symbols that this repair symbol makes known."""
+        row = dict(
+            zip(
+                range(repair.first, repair.first + repair.count),
+                coding_coefficients(repair.key, repair.count).tolist(),
+                strict=True,
+            )
+        )
+        self._forget(repair.first + repair.count - 1)
+        if min(row) <= self._newest - self._memory:
+            return {}
+        return self._learn(self._insert(row, repair.symbol))
+
+    def _learn(self, fresh: dict[int, Symbol]) -> Mapping[int, bytes]:
+        found: dict[int, bytes] = {}
+        while fresh:
+            number, symbol = fresh.popitem()
+            if number in self._known:
+                continue
+            self._known[number] = symbol
+            self._forget(number)
+            found[number] = symbol.tobytes()
+            affected = [pivot for pivot, (row, _) in self._rows.items() if number in row]
+            for row, right in [self._rows.pop(pivot) for pivot in affected]:
+                fresh |= self._insert(row, right)
+        return found
+
+    def _insert(self, row: dict[int, int], right: Symbol) -> dict[int, Symbol]:
+        """Reduce an equation by what is known and by the others, keep it, and reduce the others by it; what has one unknown is solved."""
+        for number in [n for n in row if n in self._known]:
+            right = right ^ product(row.pop(number), self._known[number])
+        for pivot in sorted(set(row) & set(self._rows)):
+            if pivot in row:
+                own, value = self._rows[pivot]
+                right = right ^ product(row[pivot], value)
+                row = _less(row, row[pivot], own)
+        if not row:
+            return {}
+        pivot = min(row)
+        scale = _inverse(row[pivot])
+        row = {n: _times(scale, c) for n, c in row.items()}
+        right = product(scale, right)
+        solved = {}
+        for other, (own, value) in list(self._rows.items()):
+            if pivot in own:
+                value = value ^ product(own[pivot], right)
+                own = _less(own, own[pivot], row)
+                self._rows[other] = (own, value)
+                if len(own) == 1:
+                    solved[other] = self._rows.pop(other)[1]
+        if len(row) == 1:
+            return solved | {pivot: right}
+        self._rows[pivot] = (row, right)
+        return solved
+
+    def _forget(self, number: int) -> None:
+        if number <= self._newest:
+            return
+        self._newest = number
+        oldest = number - self._memory
+        self._known = {n: s for n, s in self._known.items() if n > oldest}
+        self._rows = {pivot: kept for pivot, kept in self._rows.items() if pivot > oldest}
+
+
+def _times(a: int, b: int) -> int:
+    return int(POWERS[int(LOGARITHMS[a]) + int(LOGARITHMS[b])]) if a and b else 0
+
+
+def _inverse(a: int) -> int:
+    return int(POWERS[(ORDER - int(LOGARITHMS[a])) % ORDER])
+
+
+def _less(row: dict[int, int], factor: int, other: dict[int, int]) -> dict[int, int]:
+    """``row`` minus ``factor`` times ``other``, without its zeros."""
+    found = dict(row)
+    for number, coefficient in other.items():
+        value = found.pop(number, 0) ^ _times(factor, coefficient)
+        if value:
+            found[number] = value
+    return found
+
+
+class RlcBlocks:
+    """``BlockCode`` of the same code with the whole block as window: symbol n of K and more has the repair key (n - K) mod 65536."""
+
+    name = "rlc"
+    most_symbols = 1000
+    excess = 2
+
+    def encoder(self, data: bytes, symbol_bytes: int) -> _BlockEncoder:
+        return _BlockEncoder(data, symbol_bytes)
+
+    def decoder(self, symbols: int, symbol_bytes: int) -> _BlockDecoder:
+        return _BlockDecoder(symbols, symbol_bytes)
+
+
+class _BlockEncoder:
+    def __init__(self, data: bytes, symbol_bytes: int) -> None:
+        self._source = np.frombuffer(data, dtype=np.uint8).reshape(-1, symbol_bytes)
+
+    def symbol(self, number: int) -> bytes:
+        count = len(self._source)
+        if number < count:
+            return bytes(self._source[number].tobytes())
+        found = np.zeros(self._source.shape[1], dtype=np.uint8)
+        for coefficient, source in zip(
+            coding_coefficients((number - count) & 0xFFFF, count).tolist(), self._source, strict=True
+        ):
+            found ^= product(coefficient, source)
+        return found.tobytes()
+
+
+class _BlockDecoder:
+    """Rows in reduced echelon form: coefficients and symbol side by side, one row a pivot."""
+
+    def __init__(self, symbols: int, symbol_bytes: int) -> None:
+        self._count = symbols
+        self._rows: dict[int, Symbol] = {}
+
+    def add(self, number: int, symbol: bytes) -> bytes | None:
+        row = np.zeros(self._count + len(symbol), dtype=np.uint8)
+        if number < self._count:
+            row[number] = 1
+        else:
+            row[: self._count] = coding_coefficients((number - self._count) & 0xFFFF, self._count)
+        row[self._count :] = np.frombuffer(symbol, dtype=np.uint8)
+        for pivot, own in self._rows.items():
+            if row[pivot]:
+                row = row ^ product(int(row[pivot]), own)
+        left = np.flatnonzero(row[: self._count])
+        if left.size:
+            pivot = int(left[0])
+            row = product(_inverse(int(row[pivot])), row)
+            for other, own in self._rows.items():
+                if own[pivot]:
+                    self._rows[other] = own ^ product(int(own[pivot]), row)
+            self._rows[pivot] = row
+        if len(self._rows) < self._count:
+            return None
+        return b"".join(self._rows[i][self._count :].tobytes() for i in range(self._count))
