@@ -19,7 +19,7 @@ from sfio_emu.client.small_calls import Part, parts_of_block
 from sfio_emu.client.transfer import HostTransfer, pack
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
-from sfio_emu.layout.pieces import Bytes, Piece, StripedPiece, pieces_of
+from sfio_emu.layout.pieces import Bytes, Piece, StripedPiece, pieces_of, regular_pieces
 from sfio_emu.layout.requests import Prepared, Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName
@@ -393,6 +393,9 @@ class Access:
             low, size = int(requests.offsets[0]), int(requests.sizes[0])
             starts, ends = self.layout.subfile_sizes(low), self.layout.subfile_sizes(low + size)
             return [end - start for start, end in zip(starts, ends, strict=True)]
+        regular = [regular_pieces(requests, self.layout, number) for number in range(count)]
+        if None not in regular:
+            return [sum(piece.size for piece in pieces or ()) for pieces in regular]
         before = np.divmod(requests.offsets, unit * count)
         after = np.divmod(requests.offsets + requests.sizes, unit * count)
         whole = int((after[0] - before[0]).sum()) * unit

@@ -147,11 +147,20 @@ def list_fragments(offsets, memory, sizes, unit, subfiles, subfile, merge, run_o
     run_end = -1
     memory_end = -1
     for i in range(len(offsets)):
-        low = _share(offsets[i], unit, subfiles, subfile)
-        high = _share(offsets[i] + sizes[i], unit, subfiles, subfile)
+        offset = offsets[i]
+        first = offset // unit
+        if offset + sizes[i] <= (first + 1) * unit:  # the usual small block: within one stripe unit
+            if first % subfiles != subfile:
+                continue
+            low = (first // subfiles - first) * unit + offset
+            high = low + sizes[i]
+        else:
+            low = _share(offset, unit, subfiles, subfile)
+            high = _share(offset + sizes[i], unit, subfiles, subfile)
         while low < high:
-            size = min(unit - low % unit, high - low)
-            start = memory[i] + ((low // unit) * subfiles + subfile) * unit + low % unit - offsets[i]
+            stripe = low // unit
+            size = min((stripe + 1) * unit, high) - low
+            start = memory[i] + (stripe * (subfiles - 1) + subfile) * unit + low - offset
             if not merge or low != run_end:
                 run_offset[runs] = low
                 run_place[runs] = stream

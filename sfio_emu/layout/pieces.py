@@ -3,7 +3,8 @@ Copies follow the rule: strided below 1 KB in regular stripes, vectors from 1 KB
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import gcd
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ ALIGNED_BYTES = 512 << 10  # long messages end there: a multiple of all windows 
 RUN_COST_BYTES = 16
 LISTED_FROM = 33
 MAX_BATCH = 1 << 16
+MAX_PERIOD = 256
 
 
 class Piece(Protocol):
@@ -229,6 +231,106 @@ class ListedPiece:
         scatter_list(memory, self._source, self._place, stream)
 
 
+class RegularPiece:
+    """`count` runs of `run_bytes` in a subfile, each `step` behind the one before; in memory from `source`, `source_step` apart."""
+
+    way = "strided"
+
+    def __init__(
+        self, subfile: int, run_bytes: int, count: int, *, low: int, step: int, source: int, source_step: int
+    ) -> None:
+        self.subfile, self._run_bytes, self.run_count = subfile, run_bytes, count
+        self._low, self._step, self._source, self._source_step = low, step, source, source_step
+        self.size = run_bytes * count
+
+    @property
+    def fragments(self) -> int:
+        return self.run_count
+
+    @property
+    def fragment_bytes(self) -> float:
+        return self._run_bytes
+
+    @property
+    def single_run(self) -> bool:
+        return self.run_count == 1
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return self._low, self._low + (self.run_count - 1) * self._step + self._run_bytes
+
+    def runs(self) -> tuple[list[int], list[int]]:
+        return self._offsets().tolist(), [self._run_bytes] * self.run_count
+
+    def run_arrays(self) -> tuple[Integers, Integers]:
+        return self._offsets(), np.full(self.run_count, self._run_bytes, dtype=np.int64)
+
+    def _offsets(self) -> Integers:
+        return self._low + self._step * np.arange(self.run_count, dtype=np.int64)
+
+    def fitting(self, room_bytes: int) -> int:
+        whole = min(self.run_count, room_bytes // (self._run_bytes + RUN_COST_BYTES))
+        return whole * self._run_bytes if whole > 0 else max(room_bytes - RUN_COST_BYTES, 0)
+
+    def part(self, start: int, end: int) -> Piece:
+        first, inside = divmod(start, self._run_bytes)
+        if inside or end % self._run_bytes:
+            return self._listed().part(start, end)
+        return RegularPiece(
+            self.subfile, self._run_bytes, end // self._run_bytes - first, low=self._low + first * self._step,
+            step=self._step, source=self._source + first * self._source_step, source_step=self._source_step,
+        )  # fmt: skip
+
+    def _listed(self) -> ListedPiece:
+        place = self._run_bytes * np.arange(self.run_count + 1, dtype=np.int64)
+        source = self._source + self._source_step * np.arange(self.run_count, dtype=np.int64)
+        return ListedPiece(self.subfile, self._offsets(), place, source, place)
+
+    def vectors(self, memory: Bytes) -> list[memoryview]:
+        view, end = memory.data, self._source + self.run_count * self._source_step
+        return [view[place : place + self._run_bytes] for place in range(self._source, end, self._source_step)]
+
+    def _spread(self, memory: Bytes) -> npt.NDArray[np.void]:
+        item = np.dtype((np.void, self._run_bytes))
+        return np.ndarray((self.run_count,), item, memory.data, self._source, (self._source_step,))
+
+    def gather(self, memory: Bytes, stream: Bytes) -> None:
+        there = self._spread(memory)
+        np.copyto(stream.view(there.dtype), there)
+
+    def scatter(self, memory: Bytes, stream: Bytes) -> None:
+        there = self._spread(memory)
+        np.copyto(there, stream.view(there.dtype))
+
+
+def regular_pieces(requests: Requests, layout: Layout, subfile: int) -> Sequence[Piece] | None:
+    """The runs of regular requests on a subfile, where they are regular there, too; None where they may not be.
+
+    The blocks' places within a round of the stripes recur; of one recurrence no more than one block may lie on the subfile.
+    """
+    if requests.regular is None:
+        return None
+    distance, source_step, size = requests.regular
+    unit, round_bytes = layout.stripe_unit, layout.round_bytes
+    period = round_bytes // gcd(distance, round_bytes)
+    if period > min(MAX_PERIOD, len(requests)):
+        return None
+    first = int(requests.offsets[0])
+    places = [(first + number * distance) % round_bytes for number in range(period)]
+    mine = [number for number, place in enumerate(places) if place // unit == subfile]
+    step = distance * period // round_bytes * unit
+    if len(mine) > 1 or step == size or any(place % unit + size > unit for place in places):
+        return None
+    return [
+        RegularPiece(
+            subfile, size, (len(requests) - 1 - number) // period + 1,
+            low=layout.share(first + number * distance, subfile), step=step,
+            source=int(requests.memory[0]) + number * source_step, source_step=period * source_step,
+        )
+        for number in mine
+    ]  # fmt: skip
+
+
 def _cut(where: Integers, place: Integers, start: int, end: int) -> tuple[Integers, Integers]:
     """The list between the places `start` and `end` of the stream, its first and last entry cut."""
     first = int(np.searchsorted(place, start, side="right")) - 1
@@ -254,6 +356,10 @@ def pieces_of(requests: Requests, layout: Layout, subfile: int, *, merge: bool) 
             if high > low:
                 yield StripedPiece(layout, subfile, low, high, memory - offset)
         return
+    regular = regular_pieces(requests, layout, subfile) if merge else None
+    if regular is not None:
+        yield from regular
+        return
     yield from _listed(requests, layout, subfile, merge=merge)
 
 
@@ -264,7 +370,7 @@ def _listed(requests: Requests, layout: Layout, subfile: int, *, merge: bool) ->
         end = min(start + MAX_BATCH, len(requests))
         total = np.cumsum(requests.sizes[start:end])
         end = start + max(1, int(np.searchsorted(total, batch_bytes, side="right")))
-        batch = requests.chosen(np.arange(start, end))
+        batch = requests.chosen(slice(start, end))
         if end == start + 1 and merge:
             offset, memory, size = int(batch.offsets[0]), int(batch.memory[0]), int(batch.sizes[0])
             low, high = layout.share(offset, subfile), layout.share(offset + size, subfile)
@@ -288,4 +394,13 @@ def _list_batch(batch: Requests, layout: Layout, subfile: int, *, merge: bool) -
         yield ListedPiece(subfile, run_offset[:runs], run_place[: runs + 1], source[:fragments], place[: fragments + 1])
 
 
-__all__ = ["VECTOR_BYTES", "Bytes", "ListedPiece", "Piece", "StripedPiece", "pieces_of"]
+__all__ = [
+    "VECTOR_BYTES",
+    "Bytes",
+    "ListedPiece",
+    "Piece",
+    "RegularPiece",
+    "StripedPiece",
+    "pieces_of",
+    "regular_pieces",
+]

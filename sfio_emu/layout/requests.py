@@ -5,6 +5,7 @@ Striping keeps the order, so that what is sorted here is sorted in every subfile
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
 
@@ -38,7 +39,25 @@ class Requests:
     def total_bytes(self) -> int:
         return int(self.sizes.sum())
 
-    def chosen(self, which: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Requests:
+    @cached_property
+    def regular(self) -> tuple[int, int, int] | None:
+        """How far apart the blocks are in the file and in memory, and how long each is, where that is the same of all."""
+        if len(self) < 3:
+            return None
+        size = int(self.sizes[0])
+        steps = []
+        for places in (self.offsets, self.memory):
+            step = int(places[1] - places[0])
+            if step < size or int(places[-1] - places[0]) != step * (len(self) - 1):
+                return None
+            steps.append(step)
+        alike = bool((self.sizes == size).all()) and all(
+            bool((places[1:] - places[:-1] == step).all())
+            for places, step in zip((self.offsets, self.memory), steps, strict=True)
+        )
+        return (steps[0], steps[1], size) if alike else None
+
+    def chosen(self, which: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> Requests:
         return Requests(offsets=self.offsets[which], memory=self.memory[which], sizes=self.sizes[which])
 
 

@@ -11,7 +11,7 @@ from sfio_emu import bodies, wire
 from sfio_emu.bodies import Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.reader import Chunk, LongWrite, Request
-from sfio_emu.listener.sieves import Window, parts_of
+from sfio_emu.listener.sieves import Integers, RegularWindow, Window, parts_of
 from sfio_emu.settings import ALL_CALLS
 from sfio_emu.wire import Kind, Malformed
 
@@ -329,7 +329,7 @@ class Operations:
             piece, offset, calls, done_bytes = piece[count:], offset + count, calls + 1, done_bytes + count
         return calls
 
-    def _write_window(self, file: int, data: memoryview, window: Window) -> int:
+    def _write_window(self, file: int, data: memoryview, window: Window | RegularWindow) -> int:
         """Write runs that lie near one another as one span; what lies between them is read before. Returns the calls."""
         span = self._pool.scratch[: window.high - window.low]
         there, calls = self._read_run(file, span, window.low)
@@ -349,23 +349,23 @@ class Operations:
         if wanted + 4 * (runs + 1) + wire.TRAILER.size > self._pool.buffer_bytes:
             raise Malformed(f"a read of {wanted} bytes in {runs} runs, more than a message holds", fatal=False)
         files = self._files_of([handle for handle, _, _, _ in parts])
-        counts: list[int] = []
+        counts: list[bytes] = []
         place = disk_calls = 0
         for handle, size, offset, window in parts:
             room = request.buffer[place : place + size]
             try:
                 if window is not None:
                     present, calls = self._read_window(files[handle], room, window)
-                    counts += present
-                    place += sum(present)
+                    counts.append(present.astype("<u4").tobytes())
+                    place += int(present.sum())
                 else:
                     there, calls = self._read_run(files[handle], room, offset)
-                    counts.append(len(there))
+                    counts.append(wire.encode_counts((len(there),)))
                     place += len(there)
             except CallFailed as failure:
                 return failed(failure, handle)
             disk_calls += calls
-        body: bytes | memoryview = wire.READ_DONE.pack(disk_calls) + wire.encode_counts(counts)
+        body: bytes | memoryview = wire.READ_DONE.pack(disk_calls) + b"".join(counts)
         if runs > MANY_RUNS:  # an answer that waits to be sent holds nothing but its buffer
             room = request.buffer[place : place + len(body)]
             room[:] = body
@@ -429,7 +429,7 @@ class Operations:
             count += more
         return room[:count], calls
 
-    def _read_window(self, file: int, room: memoryview, window: Window) -> tuple[list[int], int]:
+    def _read_window(self, file: int, room: memoryview, window: Window | RegularWindow) -> tuple[Integers, int]:
         """Read the runs of a window; the bytes of each that the file has, and the calls it took."""
         span = self._pool.scratch[: window.high - window.low]
         there, calls = self._read_run(file, span, window.low)

@@ -210,7 +210,7 @@ def test_offsets_end_at_two_to_the_sixty_second() -> None:
 def test_as_much_of_a_list_as_fits_a_message_and_no_more() -> None:
     """Sixteen bytes a run are part of the message; a run is cut only where a page or more of it still fits."""
     run, layout = 10_000, Layout(stripe_unit=10_000, subfiles=2)
-    requests = make_requests([4 * run * i for i in range(40)], [run * i for i in range(40)], [run] * 40)
+    requests = make_requests([4 * run * i for i in range(40)], [run * (i ^ 1) for i in range(40)], [run] * 40)
     (piece,) = pieces_of(requests, layout, 0, merge=True)
     assert isinstance(piece, ListedPiece) and len(piece.runs()[0]) == 40
     expected = {10: 0, 5_000: 4_984, 12_000: run, 16_000: 15_968, 20_032: 2 * run, 41 * run: 40 * run}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfio_emu import bodies, wire
-from sfio_emu.listener.sieves import MAX_GAP_BYTES, MIN_RUNS, WINDOW_BYTES, Window, parts_of
+from sfio_emu.listener.sieves import MAX_GAP_BYTES, MIN_RUNS, WINDOW_BYTES, RegularWindow, Window, parts_of
 from sfio_emu.wire import Malformed
 
 Runs = list[tuple[int, int, int]]
@@ -65,7 +65,7 @@ def test_parts_move_the_bytes_that_single_runs_would(runs: Runs) -> None:
             window.gather(span, memoryview(back))
             assert back == data
             assert sum(window.counts(10**9)) == size
-            counts += window.counts(10**9)
+            counts += window.counts(10**9).tolist()
         place += size
     assert files == expected
     assert counts == [size for _, size, _ in runs]
@@ -75,7 +75,8 @@ def test_parts_move_the_bytes_that_single_runs_would(runs: Runs) -> None:
 def test_counts_end_where_the_subfile_ends(present: int) -> None:
     offsets, sizes = np.arange(20) * 10 + 1000, np.full(20, 4)
     expected = [min(4, max(0, present - 10 * i)) for i in range(20)]
-    assert Window(offsets, sizes).counts(present) == expected
+    assert Window(offsets, sizes).counts(present).tolist() == expected
+    assert RegularWindow(1000, 4, 10, 20).counts(present).tolist() == expected
 
 
 def test_windows_are_bounded_and_far_runs_stay_alone() -> None:
@@ -89,12 +90,21 @@ def test_windows_are_bounded_and_far_runs_stay_alone() -> None:
     assert all(window is None for *_, window in parts_of(body_of(adjoining)))
 
 
+def test_regular_runs_are_kept_by_their_distance_alone() -> None:
+    kinds = {type(window) for *_, window in parts_of(body_of([(1, 75, 5 + 300 * i) for i in range(2000)]))}
+    assert kinds == {RegularWindow, type(None)}, "the first and the last, which may be cut, are runs of their own"
+    other = [(1, 75, 5 + 300 * i + (i == 900)) for i in range(2000)]
+    assert {type(window) for *_, window in parts_of(body_of(other))} == {Window}
+
+
 def test_a_malformed_list_is_rejected() -> None:
     runs = [(1, 4, i * 8) for i in range(MIN_RUNS)]
     with pytest.raises(Malformed, match="a list of runs of"):
         parts_of(body_of(runs)[:-1])
     with pytest.raises(Malformed, match="an offset beyond"):
         parts_of(body_of([*runs, (1, 4, 2**63)]))
+    with pytest.raises(Malformed, match="an offset beyond"):
+        parts_of(body_of([(1, 4, 2**62 - 100 + i * 8) for i in range(40)]))
 
 
 @pytest.mark.parametrize("sieve", [True, False])
