@@ -26,8 +26,9 @@ from testbed.faults.failure_traces import (
     parse_pnnl_table,
 )
 from testbed.faults.shapes import SHAPES, shape_faults, shape_walk
+from testbed.faults.trace_counts import choose_causes, count_causes
 from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
-from testbed.results.trace_files import read_trace
+from testbed.results.trace_files import read_lines, read_trace
 from tests.helpers.failure_samples import measure_statistics, sample_lanl_table, sample_trace, write_lanl_table
 from tests.helpers.paths import SHARED
 from topologies import load_network
@@ -265,3 +266,27 @@ def test_a_shape_needs_a_torus_that_it_fits_in() -> None:
         shape_faults(load_network("torus:4x4"), "line", size=4)
     with pytest.raises(InputError, match="is unknown"):
         shape_faults(load_network("torus:4x4"), "T", size=2)
+
+
+def test_a_choice_of_causes_counts_the_same_rows_on_every_system() -> None:
+    header = "System,Facilities,Hardware,Human Error,Network,Undetermined,Software\n"
+    causes = {"a": (2, 1), "b": (3, 0), "c": (0, 4)}
+    lines = [header] + [
+        f"{s},,{c},,,,\n" for c, n in causes.items() for s, k in zip("12", n, strict=True) for _ in range(k)
+    ]
+    counts = count_causes(lines, ("1", "2"))
+    assert counts == {("Hardware", c): list(n) for c, n in causes.items()}
+    assert choose_causes(counts, (5, 1)) == [("Hardware", "a"), ("Hardware", "b")]
+    assert choose_causes(counts, (2, 4)) is None
+
+
+@needs_traces
+def test_no_choice_of_network_causes_gives_the_counts_of_the_document_at_once() -> None:
+    lines = read_lines(TRACES / "lanl.csv.gz")
+    words = ("network", "interconnect", "switch", "cable", "ethernet", "interface")
+    counts = count_causes(lines, ("12", "18", "19"), words=words)
+    assert len(counts) == 20
+    assert choose_causes(counts, (52, 28, 58)) == [
+        ("Hardware", f"Interconnect {part}") for part in ("Cable", "Interface", "Soft Error", "Switch")
+    ]
+    assert choose_causes(counts, (52, 62, 58)) is None
