@@ -1,0 +1,255 @@
+"""Does NAC free real packets? Software routers with credits, one process each, that exchange Ethernet frames (Zarza 2011, chapter 4).
+
+A ring under tornado traffic, and the two failed links of Figure 4.2: without avoidance, with NAC, and (ring) with bubble flow
+control, each until all has arrived or nothing has moved for a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.interconnect.samples import Row, at_least
+from testbed.commands.studies.study import Study
+from testbed.model.samples import spread
+from testbed.model.verdict import Check, Verdict
+from testbed.routers.circles import find_circle
+from testbed.routers.measurements import RouterRun
+from testbed.routers.plan import RouterPlan, ring_plan
+from testbed.routers.two_failures import dependency_circles, two_failures_plan
+
+RING, FAILURES = "ring of 8", "two failed links"
+ROUTERS, HOPS = 8, 3
+MESSAGES = {RING: 150, FAILURES: 300}
+"""Of each source: 1200 altogether on either network."""
+SLOTS = (1, 2, 4)
+SHOWN_S = 0.02
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Both networks by avoidance, number of slots and seed (quick: two slots, one seed)."""
+    found = []
+    for k in range(1 if quick else 5):
+        for slots in (2,) if quick else SLOTS:
+            for network, avoidance in _CASES:
+                found.append({"network": network, "avoidance": avoidance, "slots": slots, "seed": seed + k})
+    return found
+
+
+_CASES = ((RING, "none"), (RING, "nac"), (RING, "bubble"), (FAILURES, "none"), (FAILURES, "nac"))
+
+
+def plan_of(point: Mapping[str, Any]) -> RouterPlan:
+    """The plan that a point stands for."""
+    common = {name: point[name] for name in ("avoidance", "slots", "seed")}
+    if point["network"] == FAILURES:
+        return two_failures_plan(messages=MESSAGES[FAILURES], **common)
+    return ring_plan(ROUTERS, HOPS, messages=MESSAGES[RING], **common)
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One run on processes and cables of its own."""
+    from testbed.routers.emulated.processes import run_routers
+
+    plan = plan_of(point)
+    return row_of(plan, run_routers(plan))
+
+
+def row_of(plan: RouterPlan, run: RouterRun) -> dict[str, Any]:
+    """What is kept of a run."""
+    hops = {(flow.source, flow.destination): len(flow.path) - 1 for flow in plan.flows}
+    wrong = sum(hops[int(s), int(d)] != h for s, d, _, h in run.arrivals.rows)
+    twice = run.delivered - len({tuple(row[:3]) for row in run.arrivals.rows.tolist()})
+    slots = np.arange(0.0, run.seconds + SHOWN_S, SHOWN_S)
+    return {
+        "made": run.made,
+        "received": run.delivered,
+        "held": run.held,
+        "wrong_hops": int(wrong),
+        "twice": twice,
+        "seconds": run.seconds,
+        "stuck_for_s": run.stuck_for_s,
+        "circle": [list(each) for each in find_circle(plan, run.snapshots)],
+        "latency_s": float(run.arrivals.latency_s.mean()) if run.delivered else 0.0,
+        "nac": dict(run.nac),
+        "identification_s": _identification_s(run),
+        "received_by": np.searchsorted(np.sort(run.arrivals.at_s), slots).tolist(),
+        "frames_dropped": run.frames_dropped,
+    }
+
+
+def _identification_s(run: RouterRun) -> float | None:
+    """From the first blocked input to the first circle identified, anywhere."""
+    if run.first_blocked_s is None or run.first_identified_s is None:
+        return None
+    return run.first_identified_s - run.first_blocked_s
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Without avoidance a circle of full buffers in which nothing moves; with NAC everything arrives, as fast as with bubbles."""
+    checks: list[Check] = []
+    for network, length in ((RING, ROUTERS), (FAILURES, 8)):
+        bare, nac = (_of(rows, network, avoidance) for avoidance in ("none", "nac"))
+        left = sum(row["made"] - row["received"] for row in bare)
+        checks += [
+            Check.equal(
+                f"{network}: runs without avoidance in which nothing moves any more for a second",
+                float(len(bare)),
+                float(sum(row["stuck_for_s"] >= 1.0 and row["held"] > 0 for row in bare)),
+                rival=0.0,
+                rival_is="none, as with NAC",
+                detail=f"{sum(row['held'] for row in bare)} packets in full buffers of {len(bare)} runs",
+            ),
+            Check.equal(
+                f"{network}: full inputs that wait for each other in a circle then, the shortest of all runs",
+                float(length),
+                float(min(len(row["circle"]) for row in bare)),
+                rival=0.0,
+                rival_is="no circle: they only wait",
+                stated="full buffers of the communication cycle (4.1)" if network == FAILURES else None,
+            ),
+            Check.equal(
+                f"{network}: messages undelivered with NAC",
+                0.0,
+                float(sum(row["made"] - row["received"] for row in nac)),
+                rival=float(left),
+                rival_is="as without",
+                detail=f"{sum(row['made'] for row in nac)} messages in {len(nac)} runs",
+            ),
+            at_least(
+                f"{network}: packets that NAC put aside, the mean run",
+                1.0,
+                [_moves(row) for row in nac],
+                rival=0.0,
+                rival_is="it would not have deadlocked",
+            ),
+        ]
+    checks += [_beside_bubble(rows), _circles_need_both(), _kept(rows)]
+    dropped = sum(row["frames_dropped"] for row in rows)
+    invalid = f"{dropped} frames found a socket full: the machine could not keep up" if dropped else None
+    return Verdict(checks=tuple(checks), notes=_notes(rows), invalid=invalid)
+
+
+def _beside_bubble(rows: Sequence[Row]) -> Check:
+    """How long NAC takes for all messages over how long bubble flow control takes, seed by seed."""
+    nac, bubble = (_of(rows, RING, avoidance) for avoidance in ("nac", "bubble"))
+    pairs = [(a["seconds"], b["seconds"]) for a, b in zip(nac, bubble, strict=True) if a["slots"] > 1]
+    ratio = [a / b for a, b in pairs]
+    return Check.at_most(
+        "ring of 8: time until all have arrived, NAC over bubble flow control",
+        1.25,
+        spread(ratio)[0],
+        uncertainty=spread(ratio)[1] if len(ratio) > 1 else None,
+        rival=2.0,
+        rival_is="twice as slow, as if circles were treated one packet after another",
+        detail=f"{len(ratio)} runs of 2 slots or more",
+    )
+
+
+def _circles_need_both() -> Check:
+    """Circles of channels that may wait for each other with one of the failures, or none: none, so both are needed."""
+    fewer = [two_failures_plan(messages=1, dead=dead) for dead in ((), (1,), (2,))]
+    found = sum(len(dependency_circles(flow.path for flow in plan.flows)) for plan in fewer)
+    both = len(dependency_circles(flow.path for flow in two_failures_plan(messages=1).flows))
+    return Check.equal(
+        "two failed links: circles of channels with neither or only one of them failed (computed)",
+        0.0,
+        float(found),
+        rival=float(both),
+        rival_is="as with both",
+        stated="cyclic dependency by two link failures (4.1, Figure 4.2)",
+    )
+
+
+def _kept(rows: Sequence[Row]) -> Check:
+    """Messages that arrived twice, or over another number of cables; changed payloads end a run."""
+    wrong = sum(row["wrong_hops"] + row["twice"] for row in rows)
+    received = sum(row["received"] for row in rows)
+    return Check.equal(
+        "messages that arrived twice or by another way than theirs",
+        0.0,
+        float(wrong),
+        rival_is="none: each is counted, and carries a check sum",
+        detail=f"{received} messages received",
+    )
+
+
+def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
+    notes = []
+    for network in (RING, FAILURES):
+        for slots in sorted({row["slots"] for row in rows}):
+            mine = [row for row in _of(rows, network, "nac") if row["slots"] == slots]
+            found = [1e3 * row["identification_s"] for row in mine if row["identification_s"] is not None]
+            if found:
+                identified = spread([float(row["nac"]["identified"]) for row in mine])[0]
+                notes.append(
+                    f"{network}, {slots} slots: first circle identified {spread(found)[0]:.0f} ms after the first blocked input; "
+                    f"{identified:.0f} circles a run, {spread([float(_moves(row)) for row in mine])[0]:.0f} packets put aside, "
+                    f"all there after {spread([row['seconds'] for row in mine])[0]:.2f} s"
+                )
+    return tuple(notes)
+
+
+def _moves(row: Row) -> float:
+    return float(row["nac"].get("moves", 0) + row["nac"].get("recovery moves", 0))
+
+
+def _of(rows: Sequence[Row], network: str, avoidance: str) -> list[Row]:
+    return [row for row in rows if (row["network"], row["avoidance"]) == (network, avoidance)]
+
+
+def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """Messages received over time, two slots, the first seed, by avoidance."""
+    first = min(row["seed"] for row in rows)
+    return {
+        name: _draw(network, [r for r in rows if (r["network"], r["seed"], r["slots"]) == (network, first, 2)])
+        for name, network in (("ring", RING), ("4.2", FAILURES))
+    }
+
+
+_DRAWN: Mapping[str, tuple[str, str]] = {
+    "none": ("#b3261e", "no avoidance"),
+    "nac": ("#0b62a8", "NAC"),
+    "bubble": ("#16693f", "bubble flow control"),
+}
+
+
+def _draw(network: str, rows: Sequence[Row]) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.6, 4.2))
+    for row in rows:
+        color, name = _DRAWN[row["avoidance"]]
+        times = [SHOWN_S * k for k in range(len(row["received_by"]))]
+        axes.plot(
+            times, row["received_by"], color=color, linewidth=1.6, label=f"{name}: {row['received']} of {row['made']}"
+        )
+    axes.set_title(f"{network}: real packets between software routers", fontsize=11)
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("messages received")
+    axes.set_ylim(bottom=0)
+    axes.grid(True, color="#d9dde2", linewidth=0.6)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(fontsize=9, frameon=False)
+    figure.tight_layout()
+    return figure
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="interconnect_routers",
+    title="NAC with real packets: software routers with credits that deadlock, and that NAC frees",
+    deviations=(
+        "The document simulates; here each router is a process in a network namespace, and packets are Ethernet frames over veth cables.",
+        "A packet occupies a link for 2 ms by the sender's clock, and crosses it whole; control packets take what the machine takes.",
+        "Figure 4.2 gives each pair one source; here each has two, because fair arbitration keeps one alone from filling the circle.",
+        "The detours of Figure 4.2 are fixed paths; the recovery signal follows the circle that the first identification recorded.",
+    ),
+    does="software routers, a process each, on a ring and round two failed links: without avoidance, with NAC, with bubble flow control",
+    answers="Zarza 2011, chapter 4 and Figures 4.1, 4.2: the deadlock of two failed links, and NAC, on real packets",
+    measure=measure,
+    emulation=True,
+)

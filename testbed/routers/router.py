@@ -1,0 +1,237 @@
+"""One software router: finite queues, credits, a crossbar, and NAC beside them. Frames come in, frames go out; no socket, no clock.
+
+Theory of operation
+-------------------
+A router has an input buffer and an output buffer of so many packets at every port, an avoidance buffer of one packet beside each
+input buffer (NAC), and an input buffer for its own host, filled from a queue without end. It sends a packet over a cable only with a
+credit, which stands for a free slot of the input buffer at the other end, and gets the credit back when the packet leaves that
+buffer. So nothing is ever dropped: where there is no room, packets wait, and where they wait in a circle, for ever.
+
+``receive`` takes a frame, ``offer`` a message of the host, ``advance`` does all that can be done by now; ``outgoing`` are the
+frames to send, ``arrived`` what came for the host. Time is the caller's, in seconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from testbed.routers.nac import Nac
+from testbed.routers.plan import Avoidance
+from testbed.routers.wire import CREDIT_FRAME, DataPacket, Identification, WireError, decode
+
+NEVER = float("inf")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouterSettings:
+    """``routes``: (source, destination) -> port, the number of ports standing for the host; the rest as in RouterPlan."""
+
+    number: int
+    ports: int
+    routes: Mapping[tuple[int, int], int]
+    avoidance: Avoidance
+    slots: int
+    packet_s: float
+    retry_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """What a router holds at a moment. ``wants``: the port that the head of each input asks for (None: none, or the host);
+    ``moves``: packets moved so far, within the router or out of it."""
+
+    router: int
+    inputs: tuple[int, ...]
+    wants: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    credits: tuple[int, ...]
+    avoidance: tuple[int, ...]
+    from_host: int
+    moves: int
+    delivered: int
+    made: int
+
+
+@dataclass
+class Counters:
+    """Packets moved, within the router or out of it; brought to its host; made by its host."""
+
+    moves: int = 0
+    delivered: int = 0
+    made: int = 0
+
+
+class Router:
+    """See the module. Ports are 0 to ``ports - 1``; ``ports`` itself is the host's."""
+
+    def __init__(self, settings: RouterSettings) -> None:
+        self.settings = settings
+        ports = settings.ports
+        self.inputs: list[deque[DataPacket]] = [deque() for _ in range(ports + 1)]
+        self.outputs: list[deque[DataPacket]] = [deque() for _ in range(ports)]
+        self.aside: list[DataPacket | None] = [None] * ports
+        self.credits = [settings.slots] * ports
+        self.busy_until = [0.0] * ports
+        self.turn = [0] * ports
+        self.source_queue: deque[DataPacket] = deque()
+        self.outgoing: list[tuple[int, bytes]] = []
+        self.arrived: list[DataPacket] = []
+        self.counters = Counters()
+        self.nac = Nac(self) if settings.avoidance == "nac" else None
+        self.now_s = 0.0
+
+    def offer(self, packet: DataPacket) -> None:
+        """A message of the router's own host, which waits in front of the router for as long as it takes."""
+        self.source_queue.append(packet)
+        self.counters.made += 1
+
+    def receive(self, port: int, frame: bytes, now_s: float) -> None:
+        """A frame that came in at the port. Raises WireError for one that cannot be, a packet without a slot included."""
+        self.now_s = now_s
+        message = decode(frame)
+        if message is None:
+            self.credits[port] += 1
+        elif isinstance(message, DataPacket):
+            if len(self.inputs[port]) >= self.settings.slots:
+                raise WireError(
+                    f"router {self.settings.number} has no slot for a packet at port {port}: it had no credit"
+                )
+            self.inputs[port].append(message)
+        elif self.nac is None:
+            raise WireError(f"router {self.settings.number} runs no NAC, and got one of its control packets")
+        elif isinstance(message, Identification):
+            self.nac.receive_identification(port, message)
+        else:
+            self.nac.receive_recovery(port, message)
+
+    def advance(self, now_s: float) -> None:
+        """Move all that can move at this moment, then let NAC look at what cannot."""
+        self.now_s = now_s
+        while self._move_once():
+            pass
+        if self.nac is not None:
+            self.nac.detect()
+
+    def next_time_s(self) -> float:
+        """When ``advance`` is due although nothing has come: a link that is idle again, a retry timer. NEVER: not by itself."""
+        waiting = [
+            self.busy_until[port]
+            for port, queue in enumerate(self.outputs)
+            if queue and self.credits[port] and self.busy_until[port] > self.now_s
+        ]
+        if self.nac is not None:
+            waiting.append(self.nac.next_time_s())
+        return min(waiting, default=NEVER)
+
+    def wanted(self, port: int) -> int | None:
+        """The port that the head of this input asks for; None where it is empty, or its head is for the host."""
+        queue = self.inputs[port]
+        return self._way(queue[0]) if queue else None
+
+    def wanted_aside(self, port: int) -> int | None:
+        """The same of the packet in the avoidance buffer of this input."""
+        packet = self.aside[port]
+        return None if packet is None else self._way(packet)
+
+    def room_behind(self, port: int) -> int:
+        """Free slots of the output buffer and, by its credits, of the input buffer behind the cable: cap(c) - size(c)."""
+        return self.settings.slots - len(self.outputs[port]) + self.credits[port]
+
+    def snapshot(self) -> Snapshot:
+        """What is where now."""
+        ports = range(self.settings.ports)
+        return Snapshot(
+            router=self.settings.number,
+            inputs=tuple(len(self.inputs[port]) for port in ports),
+            wants=tuple(self.wanted(port) for port in ports),
+            outputs=tuple(map(len, self.outputs)),
+            credits=tuple(self.credits),
+            avoidance=tuple(int(packet is not None) for packet in self.aside),
+            from_host=len(self.inputs[-1]) + len(self.source_queue),
+            moves=self.counters.moves,
+            delivered=self.counters.delivered,
+            made=self.counters.made,
+        )
+
+    def _way(self, packet: DataPacket) -> int | None:
+        port = self.settings.routes[packet.source, packet.destination]
+        return port if port < self.settings.ports else None
+
+    def _move_once(self) -> bool:
+        """One round over everything; whether anything moved."""
+        before = self.counters.moves
+        local = self.inputs[-1]
+        while self.source_queue and len(local) < self.settings.slots:
+            local.append(self.source_queue.popleft())
+        for port in range(self.settings.ports):
+            self._eject(port)
+        for out in range(self.settings.ports):
+            self._switch(out)
+            self._transmit(out)
+        return self.counters.moves > before
+
+    def _eject(self, port: int) -> None:
+        """What is for the host always sinks."""
+        queue = self.inputs[port]
+        while queue and self._way(queue[0]) is None:
+            self.arrived.append(queue.popleft())
+            self.counters.delivered += 1
+            self.counters.moves += 1
+            self._give_credit(port)
+
+    def _switch(self, out: int) -> None:
+        """Packets into the output buffer while it has room: from avoidance buffers first, then from inputs in turn."""
+        while len(self.outputs[out]) < self.settings.slots:
+            for port in range(self.settings.ports):
+                if self.wanted_aside(port) == out and self._may(port, out, aside=True):
+                    self._take_aside(port, out)
+                    break
+            else:
+                inputs = self.settings.ports + 1
+                for step in range(inputs):
+                    port = (self.turn[out] + step) % inputs
+                    if self.wanted(port) == out and self._may(port, out):
+                        self._take(port, out)
+                        break
+                else:
+                    return
+
+    def _may(self, port: int, out: int, *, aside: bool = False) -> bool:
+        """False where NAC, or bubble flow control, holds this input back from that output."""
+        if self.nac is not None:
+            return self.nac.may_pass(port, out)
+        if self.settings.avoidance == "bubble" and port == self.settings.ports:
+            return self.room_behind(out) > 1
+        return not aside
+
+    def _take_aside(self, port: int, out: int) -> None:
+        packet = self.aside[port]
+        assert packet is not None and self.nac is not None
+        self.outputs[out].append(packet)
+        self.aside[port] = None
+        self.counters.moves += 1
+        self.nac.passed(port, out, aside=True)
+
+    def _take(self, port: int, out: int) -> None:
+        self.outputs[out].append(self.inputs[port].popleft())
+        self.turn[out] = (port + 1) % (self.settings.ports + 1)
+        self.counters.moves += 1
+        if port < self.settings.ports:
+            self._give_credit(port)
+        if self.nac is not None:
+            self.nac.passed(port, out)
+
+    def _give_credit(self, port: int) -> None:
+        """A slot of the input is free: its credit goes back over the cable."""
+        self.outgoing.append((port, CREDIT_FRAME))
+
+    def _transmit(self, out: int) -> None:
+        """The head of the output buffer goes onto an idle cable, if there is a credit."""
+        queue = self.outputs[out]
+        if queue and self.credits[out] > 0 and self.busy_until[out] <= self.now_s:
+            self.outgoing.append((out, queue.popleft().encode()))
+            self.credits[out] -= 1
+            self.busy_until[out] = self.now_s + self.settings.packet_s
+            self.counters.moves += 1

@@ -1,0 +1,125 @@
+"""What two software routers say to each other over a cable: data, credits, and NAC's two control packets, as Ethernet frames.
+
+Every frame has this layout after the Ethernet header of 14 bytes (type 0x88B5, IEEE's for local experiments), big endian:
+
+    kind (1 byte) | body
+
+    data            source (2), destination (2), number (4), hops (2), made at (8, ns), CRC-32 of payload (4), payload
+    credit          nothing: one slot of the input buffer at the other end of the cable is free again
+    identification  router (2), input (1), output (1) it is about; count (2); so many (router (2), input (1)): where it has been
+    recovery        place (2), count (2); so many (router (2), input (1)): the circle; it carries the credit of the slot freed
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+ETHERTYPE = 0x88B5
+ETHERNET_BYTES = 14
+DATA, CREDIT, IDENTIFICATION, RECOVERY = 1, 2, 3, 4
+_DATA = struct.Struct("!BHHIHQI")
+_IDENTIFICATION = struct.Struct("!BHBBH")
+_RECOVERY = struct.Struct("!BHH")
+_INPUT = struct.Struct("!HB")
+CREDIT_FRAME = bytes((CREDIT,))
+
+Input = tuple[int, int]
+"""A router's number, and the number of its port at which the input is."""
+Circle = tuple[Input, ...]
+
+
+class WireError(ValueError):
+    """A frame that no router sends: which, and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataPacket:
+    """A message of a host. ``hops``: cables crossed so far; ``made_ns``: when its host made it, on the run's clock."""
+
+    source: int
+    destination: int
+    number: int
+    made_ns: int
+    payload: bytes
+    hops: int = 0
+
+    def encode(self) -> bytes:
+        """The frame's bytes, with one hop more than the packet has now."""
+        check = zlib.crc32(self.payload)
+        head = _DATA.pack(DATA, self.source, self.destination, self.number, self.hops + 1, self.made_ns, check)
+        return head + self.payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identification:
+    """Asks whether the blocked input ``origin``, whose head wants the port ``out``, is on a circle of full buffers."""
+
+    origin: Input
+    out: int
+    path: Circle
+
+    def encode(self) -> bytes:
+        """The frame's bytes."""
+        head = _IDENTIFICATION.pack(IDENTIFICATION, *self.origin, self.out, len(self.path))
+        return head + b"".join(_INPUT.pack(*each) for each in self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """A slot was freed on the circle ``path`` by a move; ``place``: the next of its inputs."""
+
+    path: Circle
+    place: int
+
+    def encode(self) -> bytes:
+        """The frame's bytes."""
+        return _RECOVERY.pack(RECOVERY, self.place, len(self.path)) + b"".join(_INPUT.pack(*each) for each in self.path)
+
+
+Message = DataPacket | Identification | Recovery | None
+"""None: a credit."""
+
+
+def decode(frame: bytes) -> Message:
+    """What the bytes after the Ethernet header say. Raises WireError for anything that ``encode`` does not give.
+
+    >>> decode(CREDIT_FRAME) is None
+    True
+    >>> decode(Recovery(path=((3, 0), (2, 1)), place=1).encode())
+    Recovery(path=((3, 0), (2, 1)), place=1)
+    """
+    if not frame:
+        raise WireError("an empty frame")
+    kind = frame[0]
+    try:
+        if kind == CREDIT:
+            return None
+        if kind == DATA:
+            return _decode_data(frame)
+        if kind == IDENTIFICATION:
+            _, router, port, out, count = _IDENTIFICATION.unpack_from(frame)
+            path = _decode_path(frame, _IDENTIFICATION.size, count)
+            return Identification(origin=(router, port), out=out, path=path)
+        if kind == RECOVERY:
+            _, place, count = _RECOVERY.unpack_from(frame)
+            return Recovery(path=_decode_path(frame, _RECOVERY.size, count), place=place)
+    except struct.error as error:
+        raise WireError(f"a frame of kind {kind} ends early ({error})") from None
+    raise WireError(f"a frame of kind {kind}, which there is not")
+
+
+def _decode_data(frame: bytes) -> DataPacket:
+    _, source, destination, number, hops, made_ns, check = _DATA.unpack_from(frame)
+    payload = frame[_DATA.size :]
+    if zlib.crc32(payload) != check:
+        raise WireError(f"the payload of message {number} from {source} to {destination} was changed on its way")
+    return DataPacket(
+        source=source, destination=destination, number=number, made_ns=made_ns, payload=payload, hops=hops
+    )
+
+
+def _decode_path(frame: bytes, offset: int, count: int) -> Circle:
+    found = [_INPUT.unpack_from(frame, offset + k * _INPUT.size) for k in range(count)]
+    return tuple((router, port) for router, port in found)
