@@ -31,7 +31,7 @@ SHOWN_S = 0.02
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Both networks by avoidance, number of slots and seed (quick: two slots, one seed)."""
     found = []
-    for k in range(1 if quick else 5):
+    for k in range(1 if quick else 3):
         for slots in (2,) if quick else SLOTS:
             for network, avoidance in _CASES:
                 found.append({"network": network, "avoidance": avoidance, "slots": slots, "seed": seed + k})

@@ -26,6 +26,8 @@ from testbed.routers.wire import ETHERNET_BYTES, ETHERTYPE
 
 _LEAD_S = 0.3
 _TELL_EVERY_S = 0.05
+_SILENT_S = 0.5
+"""A router that has told nothing for so long is not running: then the machine is at a stand, not the packets."""
 _ANSWER_S = 20.0
 _BROADCAST = b"\xff" * 6
 
@@ -57,17 +59,20 @@ def _watch(
     plan: RouterPlan, processes: Sequence[_RouterProcess], start_s: float, report_progress: ReportProgress
 ) -> float:
     """Seconds for which nothing had moved when it was given up; 0 where everything arrived."""
-    told = [(0, 0)] * plan.routers
+    told, heard_at_s = [(0, 0)] * plan.routers, [start_s] * plan.routers
     by_pipe: dict[object, int] = {process.pipe: number for number, process in enumerate(processes)}
     moved_at_s = start_s
     while True:
         for pipe in wait([process.pipe for process in processes], _TELL_EVERY_S):
             number = by_pipe[pipe]
             heard = processes[number].receive(0)
+            heard_at_s[number] = time.monotonic()
             if heard != told[number]:
                 told[number], moved_at_s = heard, time.monotonic()
         delivered = sum(each[1] for each in told)
         now_s = time.monotonic()
+        if now_s - min(heard_at_s) > _SILENT_S:
+            moved_at_s = max(moved_at_s, now_s)
         report_progress(Progress(done_s=delivered, total_s=plan.messages, doing="messages delivered"))
         if delivered >= plan.messages:
             return 0.0
