@@ -145,6 +145,7 @@ class _Builder:
     known: KnownPaths
     stream: Match
     first_group: int
+    dead: frozenset[int] | None = None
     rules: list[FlowRule] = field(default_factory=list)
     groups: dict[tuple[str, LinkId | None, LinkId, LinkId | None], FailoverGroup] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)
@@ -206,9 +207,9 @@ class _Builder:
         port = self.wiring.out_port(link)
         buckets = [Bucket(watch_port=port, out_port=port)]
         label = ESCAPED + self.known.network.link_index[link]
-        ways = self.ways.escapes(came, link, earlier)
+        ways = self._until_alive(self.ways.escapes(came, link, earlier)) if self._may_die(link) else ()
         if not self._nameable(ways):
-            ways = self.ways.escapes(came, link, None)
+            ways = self._until_alive(self.ways.escapes(came, link, None))
         for way in ways:
             code = self._code(way.second)
             out = self.wiring.out_port(way.link)
@@ -220,6 +221,14 @@ class _Builder:
         self.numbered[dpid] += 1
         group = self.groups[key] = FailoverGroup(dpid=dpid, number=number, buckets=tuple(buckets))
         return group
+
+    def _may_die(self, link: LinkId) -> bool:
+        return self.dead is None or cable_number(self.known.network, link) in self.dead
+
+    def _until_alive(self, ways: Sequence[Escape]) -> Sequence[Escape]:
+        """The ways up to the first one whose link never dies: those behind it are never asked."""
+        alive = next((k for k, way in enumerate(ways) if not self._may_die(way.link)), len(ways))
+        return ways[: alive + 1]
 
     def _nameable(self, ways: Sequence[Escape]) -> bool:
         """Whether there are codes left for all second intermediates."""
@@ -269,8 +278,13 @@ class _Builder:
         return cable.b_port if cable.forward == link else cable.a_port
 
 
-def escape_rules(wiring: Wiring, known: KnownPaths, *, udp_port: int, first_group: int = 1) -> EscapeRules:
+def escape_rules(
+    wiring: Wiring, known: KnownPaths, *, udp_port: int, first_group: int = 1, dead: frozenset[int] | None = None
+) -> EscapeRules:
     """Rules and groups that carry a pair's stream (UDP to ``udp_port``) over its known paths and round every dead link.
+
+    ``dead``: the cables (``cable_number``) that can die at all; rules that no subset of them lets a packet come to are left
+    out, so that whatever dies of them, packets go as over all rules. None: any cable.
 
     Groups are numbered from ``first_group`` at each switch. An escape overwrites what an earlier one wrote. Whatever is not
     of the stream takes the minimal path. O(states) rules: switches * neighbours * second intermediates at most. Raises
@@ -284,7 +298,7 @@ def escape_rules(wiring: Wiring, known: KnownPaths, *, udp_port: int, first_grou
         ("ipv4_dst", sink.ip),
         ("udp_dst", udp_port),
     )
-    builder = _Builder(wiring=wiring, known=known, stream=stream, first_group=first_group)
+    builder = _Builder(wiring=wiring, known=known, stream=stream, first_group=first_group, dead=dead)
     for number in range(len(known.paths)):
         builder.path(number)
     builder.escaped()

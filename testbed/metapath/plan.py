@@ -33,7 +33,7 @@ WARM_UP_S, LASTS_S, EVERY_S = 1.0, 1.0, 2.5
 class MetapathPlan:
     """``packet_bytes``: payload of each packet. ``background_bps``: TCP beside the stream on its minimal path, from
     half a second after its start (0: none).
-    ``seed``: of the draws among paths. InputError for values out of range."""
+    ``report_s``: from one report of the sink to the next. ``seed``: of the draws among paths. InputError for values out of range."""
 
     network: Network
     source: str
@@ -45,6 +45,7 @@ class MetapathPlan:
     duration_s: float = 3.0
     options: MetapathOptions = field(default_factory=MetapathOptions)
     background_bps: float = 0.0
+    report_s: float = 0.01
     seed: int = 1
 
     def __post_init__(self) -> None:

@@ -226,7 +226,7 @@ def _prepare_sink(plan: MetapathPlan, frames: FrameSender, stream: socket.socket
     def run(start_s: float) -> SinkResult:
         discard_until(start_s, stream)
         log: list[tuple[float, int, int]] = []
-        acknowledger, reports = Acknowledger(), 0
+        acknowledger, reports = Acknowledger(interval_s=plan.report_s), 0
         while (now := time.monotonic() - start_s) < plan.duration_s + _END_S:
             select.select((stream,), (), (), max(0.0, min(acknowledger.next_s - now, 0.02)))
             for at, label, data in _waiting(stream, start_s):

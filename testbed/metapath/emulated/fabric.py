@@ -105,7 +105,7 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
     ways = ways_of(plan)
     report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
-    with _network(wiring) as (net, controller):
+    with emulated_network(wiring) as (net, controller):
         routes = None
         if plan.routing == "ft-drb":
             parts = ft_drb_rules(wiring, ways)
@@ -136,7 +136,8 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
 
 
 @contextmanager
-def _network(wiring: Wiring) -> Iterator[tuple[EmulatedNetwork, ControllerLink]]:
+def emulated_network(wiring: Wiring) -> Iterator[tuple[EmulatedNetwork, ControllerLink]]:
+    """The wiring's network and its controller, every switch connected, for the time of the block."""
     with ExitStack() as stack:
         controller = ControllerLink()
         controller.start()

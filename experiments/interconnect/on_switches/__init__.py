@@ -1,0 +1,1 @@
+"""Studies of the interconnect's routing on real switches."""
