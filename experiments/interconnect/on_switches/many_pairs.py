@@ -28,13 +28,13 @@ FAILED_S, DURATION_S, RATE_PPS, SETTLED_S = 1.5, 4.0, 100.0, 0.5
 """The cut, the end; messages a second and pair; what is lost later after the cut is not of the change any more."""
 BLOCK = 20
 """Messages of a block, for the redundancy that a code would have needed."""
-MOST_LAG_S = 0.1
+MOST_LAG_S, REPEATS = 0.1, 2
 """A source late by more, or a pair whose median latency before the cut is more, makes a run invalid."""
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Every routing for one draw of pairs and cables, full: three."""
-    return [{"routing": routing, "seed": seed + k} for k in range(1 if quick else 3) for routing in ROUTINGS]
+    """Every routing for one draw of pairs and cables, full: six."""
+    return [{"routing": routing, "seed": seed + k} for k in range(1 if quick else 6) for routing in ROUTINGS]
 
 
 def plan_of(point: Mapping[str, Any]) -> ManyPairsPlan:
@@ -52,7 +52,17 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     from testbed.metapath.emulated.many_pairs import run_many_pairs
 
     plan = plan_of(point)
-    return row_of(plan, run_many_pairs(plan)) | {"predicted": predicted_losses(plan)}
+    for _ in range(1 + REPEATS):
+        row = row_of(plan, run_many_pairs(plan)) | {"predicted": predicted_losses(plan)}
+        row["invalid"] = f"packets were {lag_of(row):.2f} s late before the cut" if lag_of(row) > MOST_LAG_S else None
+        if row["invalid"] is None:
+            break
+    return row
+
+
+def lag_of(row: Row) -> float:
+    """How late the machine made a source, or the median packet of a pair before the cut, at worst (seconds)."""
+    return float(max(row["worst_lag_s"], 1e-3 * max(before for before, _ in row["latency_ms"])))
 
 
 def predicted_losses(plan: ManyPairsPlan) -> list[float]:
@@ -176,7 +186,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 rival_is="none, as with FT-DRB",
             )
         )
-    lag_s = max(max(row["worst_lag_s"], 1e-3 * max(before for before, _ in row["latency_ms"])) for row in rows)
+    lag_s = max(map(lag_of, rows))
     invalid = (
         f"packets were {lag_s:.2f} s late before the cut: the machine could not keep up" if lag_s > MOST_LAG_S else None
     )
@@ -240,6 +250,7 @@ STUDY = Study.of_module(
         "The document simulates; here Open vSwitch bridges forward real packets, 100 a second and pair.",
         "ACKs are reports of the sink every 50 ms; NAC is not run on these switches, which drop where routers would block.",
         "Of the prepared escapes only those are installed that a packet can come to while no other cable dies than the twelve.",
+        "Six draws of pairs and cables: after three the messages lost in the change could not tell; the criterion stayed.",
         "Capillary routes run without their code; the redundancy that it would have needed is counted from the losses.",
     ),
     does="FT-DRB for sixteen pairs on Open vSwitch, twelve cables of an 8x8 torus cut at once, beside three other routings",

@@ -57,6 +57,10 @@ def as_permanent(row: Row) -> dict[str, Any]:
     return slower(1.2, lambda r: r["fault_kind"] == "transient")(row)
 
 
+def with_nac(field: str, value: Any) -> Spoil:
+    return lambda row: {field: value} if row["avoidance"] == "nac" else {}
+
+
 def longest(row: Row) -> bool:
     """Of the study of run lengths: with failures, and of the greatest length of its network."""
     rows = [other["seconds"] for other in rows_of("phases") if other["network"] == row["network"]]
@@ -117,6 +121,12 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("nac_exhaustive", "left no state out", of_part("nac", whole=False)),
     ("nac_exhaustive", "those that deadlock without NAC", of_part("none", stuck=0)),
     ("nac_exhaustive", "NAC spoilt: heads do not ask anew", of_part("mutant", stuck=0)),
+    ("routers", "in which nothing moves any more", lambda row: {"stuck_for_s": 0.0}),
+    ("routers", "wait for each other in a circle", lambda row: {"circle": []}),
+    ("routers", "undelivered with NAC", with_nac("received", 11)),
+    ("routers", "packets that NAC put aside", with_nac("nac", {"moves": 0, "identified": 0})),
+    ("routers", "NAC over bubble", with_nac("seconds", 3.0)),
+    ("routers", "arrived twice", lambda row: {"twice": 1}),
     ("traces", "averaged over the four machines", slower(1.2)),
     ("traces", "LANL machine with its repairs", slower(1.2)),
     ("safety", "costs nothing over dimension order", slower(1.13, lambda row: row["routing"] == "ft-drb")),
