@@ -57,6 +57,10 @@ def as_permanent(row: Row) -> dict[str, Any]:
     return slower(1.2, lambda r: r["fault_kind"] == "transient")(row)
 
 
+def of_routing(routing: str, **changes: Any) -> Spoil:
+    return lambda row: changes if row["routing"] == routing else {}
+
+
 def with_nac(field: str, value: Any) -> Spoil:
     return lambda row: {field: value} if row["avoidance"] == "nac" else {}
 
@@ -101,7 +105,12 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("collectives", "performance at the worst", slower(1.05)),
     ("permanent", "transpose: performance at 10 %", slower(1.25)),
     ("transient", "lowest performance under transient", as_permanent),
-    ("transient", "over that under permanent ones", as_permanent),
+    ("transient", "loss under transient failures over", as_permanent),
+    (
+        "transient",
+        "loss under intermittent failures over",
+        slower(1.2, lambda row: row["fault_kind"] == "intermittent"),
+    ),
     ("paths", "no second path at a tenth", no_path_more),
     ("paths", "mean performance", slower(1.3)),
     ("paths", "of all numbers of paths", few_paths_slow),
@@ -127,6 +136,11 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("routers", "packets that NAC put aside", with_nac("nac", {"moves": 0, "identified": 0})),
     ("routers", "NAC over bubble", with_nac("seconds", 3.0)),
     ("routers", "arrived twice", lambda row: {"twice": 1}),
+    ("many_pairs", "pairs that lose everything", lambda row: {"lost_late": [0] * row["pairs"]}),
+    ("many_pairs", "FT-DRB: messages lost later", of_routing("ft-drb", lost_late=[1] * 16)),
+    ("many_pairs", "computed anew: messages lost later", of_routing("recomputed", lost_late=[1] * 16)),
+    ("many_pairs", "source left the minimal path", of_routing("ft-drb", diverted=0)),
+    ("many_pairs", "capillary routes: share of messages", of_routing("capillary", lost_late=[0] * 16)),
     ("traces", "averaged over the four machines", slower(1.2)),
     ("traces", "LANL machine with its repairs", slower(1.2)),
     ("safety", "costs nothing over dimension order", slower(1.13, lambda row: row["routing"] == "ft-drb")),
