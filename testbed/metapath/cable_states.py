@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.model.wiring import Wiring
-from topologies.network import LinkId
+from topologies.network import LinkId, Network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,3 +47,13 @@ class CableStates:
     def down(self) -> frozenset[LinkId]:
         """Links of all cables that are down."""
         return frozenset(link for links, ports in self._down.items() if ports for link in links)
+
+
+def without_links(network: Network, down: frozenset[LinkId]) -> Network:
+    """The network that is left while these links are down."""
+    return Network(
+        name=network.name,
+        nodes=network.nodes,
+        links=tuple(link for link in network.links if link.id not in down),
+        attributes=network.attributes,
+    )

@@ -15,7 +15,7 @@ from testbed.emulation.machine.processor_load import busy_share, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import forget_flows
 from testbed.errors import InvalidRunError
-from testbed.metapath.cable_states import CableStates
+from testbed.metapath.cable_states import CableStates, without_links
 from testbed.metapath.emulated.endpoints import sink_process, source_process
 from testbed.metapath.emulated.fabric import Ways, emulated_network
 from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
@@ -193,13 +193,7 @@ class _Watch:
 
     def _route_anew(self, start: float) -> None:
         self._routed = self._cables.down
-        whole = self._plan.network
-        left = Network(
-            name=whole.name,
-            nodes=whole.nodes,
-            links=tuple(link for link in whole.links if link.id not in self._routed),
-            attributes=whole.attributes,
-        )
+        left = without_links(self._plan.network, self._routed)
         self._controller.install(_route_all(self._plan, self._wiring, left, "single"), plan_id=self._installed.plan_id)
         self._installed.plan_id += 1
         forget_flows()

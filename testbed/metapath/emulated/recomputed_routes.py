@@ -7,12 +7,13 @@ import time
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.network.open_vswitch.switches import forget_flows
+from testbed.metapath.cable_states import without_links
 from testbed.metapath.plan import MetapathPlan, Rerouting
 from testbed.model.wiring import Wiring
 from testbed.openflow.versioned_rules import versioned_rules
 from testbed.stream.mobility import Movement, on_network, splits_of
 from topologies.errors import NoPathError
-from topologies.network import LinkId, Network
+from topologies.network import LinkId
 
 _DRAIN_S = 0.3
 _MOVEMENT = Movement(layers=None)
@@ -56,12 +57,7 @@ class RecomputedRoutes:
 
     def _install(self) -> tuple[float, int]:
         whole = self._plan.network
-        left = Network(
-            name=whole.name,
-            nodes=whole.nodes,
-            links=tuple(link for link in whole.links if link.id not in self._down),
-            attributes=whole.attributes,
-        )
+        left = without_links(whole, self._down)
         _, forward, _ = splits_of(left, self._plan.source, self._plan.sink, _MOVEMENT)
         routed_s = time.monotonic()
         rules = versioned_rules(self._wiring, on_network(forward, whole), number=self._number, udp_port=STREAM_UDP_PORT)
