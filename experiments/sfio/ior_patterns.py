@@ -47,17 +47,19 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def measure(point: Row) -> dict[str, Any]:
     """Medians of some runs: MB that are moved in a second, and in a second of processor time of all that take part."""
+    from testbed.striping.emulated.scratch_folders import scratch_folder
+
     blocks = point["bytes_each"] // point["block_bytes"]
     if point["way"] == "SFIO, one request a fragment":
         blocks = min(blocks, FRAGMENTS_EACH)
     size = blocks * point["block_bytes"] * PROCESSES
-    place = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    place = Path("/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir())
     runs = []
     for _ in range(REPEAT):
-        with tempfile.TemporaryDirectory(dir=place) as root:
+        with scratch_folder(place) as root:
             task = {"pattern": point["pattern"], "way": point["way"], "block_bytes": point["block_bytes"],
                     "blocks": blocks, "file": f"{root}/romio"}  # fmt: skip
-            runs.append(_by_romio(task) if point["way"].startswith("ROMIO") else _by_sfio(task, Path(root)))
+            runs.append(_by_romio(task) if point["way"].startswith("ROMIO") else _by_sfio(task, root))
     row: dict[str, Any] = {"bytes": size, "verified": all(run["verified"] for run in runs), "invalid": None}
     for name in ("write", "read"):
         row[f"{name}_mb_s"] = size / 1e6 / statistics.median(run[f"{name}_s"] for run in runs)

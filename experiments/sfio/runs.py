@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ ATTEMPTS = 3
 def accessed(network: str, *, place: Path | None = None, **options: Any) -> dict[str, Any]:
     """Write, or read: the median throughput of the repetitions beside the prediction. ``place``: where the subfiles lie (by
     default in the page cache of the working directory); ``options``: of StripingOptions."""
+    from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.keeping_up import why_invalid
     from testbed.striping.plan import StripingOptions
     from testbed.striping.session import plan_session, run_session
@@ -26,8 +26,8 @@ def accessed(network: str, *, place: Path | None = None, **options: Any) -> dict
     plan = plan_session(network, StripingOptions(**options), now=time.monotonic)
     for _ in range(ATTEMPTS):
         invalid = None
-        with tempfile.TemporaryDirectory(prefix=".subfiles-", dir=place or Path.cwd()) as root:
-            session = run_session(plan, Path(root))
+        with scratch_folder(place or Path.cwd()) as root:
+            session = run_session(plan, root)
         if session.prediction is not None:  # else round trips and processors set the pace, and are what is measured
             invalid = why_invalid(plan, session.run)
         if invalid is None:

@@ -48,6 +48,14 @@ def with_tables(page: str, entries: Sequence[Entry]) -> str:
     return page.rstrip("\n") + "\n\n## Stored results\n\n" + page_tables(entries) + "\n"
 
 
+def with_counts(page: str, entries: Sequence[Entry]) -> str:
+    """A front page with the counts of all studies between its marks; as it is where it has none."""
+    if BEGIN not in page or END not in page:
+        return page
+    before, rest = page.split(BEGIN, 1)
+    return f"{before}{BEGIN}\n\n{' '.join(counts_in_words(entries))}\n\n{END}{rest.split(END, 1)[1]}"
+
+
 def errata_of(page: str) -> tuple[tuple[str, ...], ...]:
     """The rows of the table below the page's heading "Errata", the names of its columns first; none where there is no such table."""
     _, heading, below = page.partition("\n## Errata\n")

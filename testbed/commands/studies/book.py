@@ -9,7 +9,7 @@ from testbed.commands.studies.experiment import chapters, find_experiments, page
 from testbed.errors import InputError
 from testbed.model.stored_runs import StoredRun, spokesman
 from testbed.report.book import Chapter, Entry, book_pages
-from testbed.report.book_tables import errata_of, with_tables
+from testbed.report.book_tables import errata_of, with_counts, with_tables
 from testbed.results.packed_files import pack_run, read_packed
 from testbed.results.replication import stored_runs
 from topologies.files.formats import write_whole
@@ -72,7 +72,8 @@ def pack_runs(root: Path, pages: Path | None = None) -> int:
 
 
 def tables_of_pages(found: Sequence[Chapter], pages: Path) -> dict[Path, str]:
-    """Every page of the folder that studies stand in -> its text with their tables. InputError where one is not there."""
+    """Every page of the folder that studies stand in -> its text with their tables, and the front page with the counts of all.
+    InputError where one is not there."""
     entries: dict[str, list[Entry]] = {}
     for entry in (entry for chapter in found for entry in chapter.entries):
         if entry.page:
@@ -83,6 +84,10 @@ def tables_of_pages(found: Sequence[Chapter], pages: Path) -> dict[Path, str]:
         if not page.is_file():
             raise InputError(f"{page}: no such page; give the folder of chapter_2.md to chapter_5.md")
         texts[page] = with_tables(page.read_text(encoding="utf-8"), own)
+    front = pages / "README.md"
+    if front.is_file():
+        everything = [entry for own in entries.values() for entry in own]
+        texts[front] = with_counts(front.read_text(encoding="utf-8"), everything)
     return texts
 
 

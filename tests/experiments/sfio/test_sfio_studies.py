@@ -3,13 +3,17 @@ figures from rows alone."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments.sfio import crossbar, granularity, multi_block, placed_writes, placements, scaling, schedules, swiss_t1
 from experiments.sfio.accesses import ablation, columns, fragmentation, overlap
+from experiments.sfio.runs import accessed
 from testbed.striping.placement import place
 from tests.helpers.paths import ROOT
 from tests.helpers.study_rows import Change, Rows, failed, published, spoilt
@@ -341,3 +345,24 @@ def test_halves_of_the_nodes_send_to_the_other_half() -> None:
 def test_more_placements_than_the_document_measured_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert placed_writes.STUDY.main(["--placements", "54"]) == 2
     assert "give 1 to 53" in capsys.readouterr().err
+
+
+def test_the_folder_of_a_killed_study_goes_when_the_next_begins_and_its_own_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / ".subfiles-left"
+    left.mkdir()
+    os.utime(left, (0, 0))
+
+    def stop(plan: Any, root: Path) -> None:
+        handle = os.open(root, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):  # else another command would take it for a killed one's
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(handle)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("testbed.striping.session.run_session", stop)
+    options = {"compute_nodes": 2, "io_nodes": 2, "file_bytes": 40_000}
+    with pytest.raises(KeyboardInterrupt):
+        accessed("crossbar:4", place=tmp_path, **options)
+    assert list(tmp_path.iterdir()) == []
