@@ -87,6 +87,8 @@ class FaultRecord:
     late_packets: int = 0
     transient_late_packets: int = 0
     port_status_s: float | None = None
+    reaction_uncertainty_s: float = 0.0
+    undecided_packets: int = 0
     skipped: str | None = None
     passed: bool | None = None
     diagnosis: Mapping[str, Any] | None = None

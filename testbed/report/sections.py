@@ -232,6 +232,8 @@ def _fault_row(number: int, fault: FaultRecord) -> Markup:
         return tag("tr", cells, data_fault=name)
     port = None if fault.port_status_s is None else fault.port_status_s - fault.start_s
     reaction = milliseconds(fault.reaction_s) if fault.reacted else "none"
+    if fault.reaction_s is not None and fault.reaction_uncertainty_s:
+        reaction += f" ± {milliseconds(fault.reaction_uncertainty_s)}"
     certain_s = None if fault.diagnosis is None else fault.diagnosis.get("certain_after_s")
     figures = (
         percent(fault.predicted_loss),

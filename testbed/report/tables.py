@@ -44,7 +44,10 @@ def _loss(fault: FaultRecord) -> str:
 def _reaction(fault: FaultRecord) -> str:
     if not fault.reacted:
         return "none"
-    return NOTHING if fault.reaction_s is None else f"{fault.reaction_s * 1000:.0f}"
+    if fault.reaction_s is None:
+        return NOTHING
+    off = f" ± {fault.reaction_uncertainty_s * 1000:.1f}" if fault.reaction_uncertainty_s else ""
+    return f"{fault.reaction_s * 1000:.0f}{off}"
 
 
 def _needed(fault: FaultRecord) -> str:

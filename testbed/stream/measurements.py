@@ -61,6 +61,29 @@ class RunHealth:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StreamClocks:
+    """How far the times of a run can be off where its parts have clocks of their own, seconds: of packets sent, of packets received, and
+    of faults and route changes. All 0 where one clock told everything."""
+
+    sender_s: float = 0.0
+    receiver_s: float = 0.0
+    faults_s: float = 0.0
+
+    @property
+    def fault_to_sender_s(self) -> float:
+        """Of a time from a fault to something that the sender did."""
+        return self.sender_s + self.faults_s
+
+    @property
+    def end_to_end_s(self) -> float:
+        """Of a time from sending to arrival."""
+        return self.sender_s + self.receiver_s
+
+
+ONE_CLOCK = StreamClocks()
+
+
+@dataclass(frozen=True, kw_only=True)
 class StreamMeasurements:
     """One run of one plan on one fabric ("emulation" or "simulator")."""
 
@@ -70,5 +93,6 @@ class StreamMeasurements:
     blocks: BlockOutcomes
     faults: tuple[FaultTimes, ...]
     changes: tuple[ChangeTimes, ...] = ()
+    clocks: StreamClocks = ONE_CLOCK
     health: RunHealth
     counters: Mapping[str, Any] = field(default_factory=dict)

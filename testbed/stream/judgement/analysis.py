@@ -29,6 +29,8 @@ from testbed.stream.prediction.packet_fates import CampaignResult, Fates, analys
 from testbed.stream.prediction.policy import BlockSizePolicy, block_size_policy, is_deterministic, link_block_size
 
 BoolArray = npt.NDArray[np.bool_]
+FAULT_GUARD_S = 0.02
+"""On each side of a fault, besides two blocks: what lies there is neither inside nor outside."""
 START_UP_S = 0.4
 """Not yet rest: the first reports of a run, which a machine that is still loading code may hold up."""
 
@@ -108,7 +110,7 @@ def _campaign(plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy
 
 def _outside_faults(plan: StreamPlan, run: StreamMeasurements) -> tuple[BoolArray, BoolArray]:
     """Masks over packets and over blocks of what no fault can have touched (a guard of two blocks and 20 ms each side)."""
-    guard = 0.02 + 2 * plan.stream.source_packets / plan.stream.rate_pps
+    guard = FAULT_GUARD_S + 2 * plan.stream.source_packets / plan.stream.rate_pps
     packets, blocks = np.ones(len(run.sent.time_s), dtype=bool), np.ones(len(run.blocks.started_s), dtype=bool)
     for times in run.faults:
         for mask, at in ((packets, run.sent.time_s), (blocks, run.blocks.started_s)):

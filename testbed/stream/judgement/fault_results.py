@@ -55,6 +55,8 @@ class FaultResult:
     ``sent_per_source``: coded packets sent per source packet, counted over the whole blocks begun after the answer and sent before
     the fault's end; ``sent_per_source_error``: the standard error of that mean. The transient's cost is beside it: packets sent
     between failure and answer, and the late parity among them.
+    ``undecided_packets``: sent so near to the fault's beginning or end that the clocks of several machines cannot tell on which side; those
+    at its end are left out of the loss. ``reaction_uncertainty_s``: how far the clocks leave the reaction open (0: one clock).
     ``reaction_s``: from the failure to the first packet sent under the larger N (None: no larger N was called for, or
     none came: then ``reacted`` is false). Transient blocks were started before the reaction.
     """
@@ -86,6 +88,8 @@ class FaultResult:
     sent_per_source_error: float
     transient_packets: int
     transient_late_parity: int
+    reaction_uncertainty_s: float = 0.0
+    undecided_packets: int = 0
 
     def to_json(self) -> dict[str, object]:
         """The keys of ``testbed stream --json``'s ``per_fault`` (docs/guide/commands.md)."""
@@ -131,8 +135,9 @@ def fault_result(
     diagnosis = _diagnosis(run, times, loss) if is_diagnosing(plan) else None
     answered = _answered_s(times, needs_more, reaction, diagnosis)
     block_s = plan.stream.source_packets / plan.stream.rate_pps
-    starts, last = run.blocks.started_s, times.stop_s - 2 * block_s
-    mask = _packets_of_blocks_started(run, answered, last) & (run.sent.time_s < times.stop_s)
+    apart_s = run.clocks.fault_to_sender_s
+    starts, last = run.blocks.started_s, times.stop_s - apart_s - 2 * block_s
+    mask = _packets_of_blocks_started(run, answered + apart_s, last) & (run.sent.time_s < times.stop_s - apart_s)
     packets = int(mask.sum())
     broken, late = never_complete(run), run.blocks.late_source_packets
     transient = (starts >= times.start_s - 2 * block_s) & (starts < answered)
@@ -167,7 +172,18 @@ def fault_result(
         sent_per_source_error=error,
         transient_packets=int(((run.sent.time_s >= times.start_s) & (run.sent.time_s < answered)).sum()),
         transient_late_parity=_late_parity(run, transient),
+        reaction_uncertainty_s=apart_s,
+        undecided_packets=undecided_packets(run, times),
     )
+
+
+def undecided_packets(run: StreamMeasurements, times: FaultTimes) -> int:
+    """Packets of which the clocks cannot tell whether they were sent before or after the fault began, or ended; none on one clock."""
+    apart_s = run.clocks.fault_to_sender_s
+    if apart_s == 0:
+        return 0
+    near = [np.abs(run.sent.time_s - moment) <= apart_s for moment in (times.start_s, times.stop_s)]
+    return int((near[0] | near[1]).sum())
 
 
 def around(run: StreamMeasurements, times: FaultTimes, lost: BoolArray) -> tuple[StreamMeasurements, BoolArray]:

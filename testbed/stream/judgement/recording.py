@@ -139,6 +139,20 @@ def _late_sources(
     return np.bincount(where, weights=late, minlength=len(ids)).astype(np.int64)
 
 
+def undecided_arrivals(sent: SentPackets, received: ReceivedPackets, playback_s: float, within_s: float) -> int:
+    """First arrivals so near to ``playback_s`` after their sending that clocks which are known to ``within_s`` cannot tell which side."""
+    if within_s == 0:
+        return 0
+    keys, at = (log.block * 256 + log.symbol for log in (sent, received)), []
+    for key, times in zip(keys, (sent.time_s, received.time_s), strict=True):
+        order = np.argsort(times, kind="stable")
+        unique, first = np.unique(key[order], return_index=True)
+        at.append((unique, times[order][first]))
+    (sent_key, sent_at), (got_key, got_at) = at
+    _, ours, theirs = np.intersect1d(sent_key, got_key, assume_unique=True, return_indices=True)
+    return int((np.abs(got_at[theirs] - sent_at[ours] - playback_s) <= within_s).sum())
+
+
 def _starts(blocks: IntArray) -> IntArray:
     ordered = np.sort(blocks, kind="stable")
     return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

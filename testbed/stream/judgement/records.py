@@ -14,7 +14,8 @@ from testbed.model.verdict import Verdict
 from testbed.routing.label_split.spraying import interval_groups
 from testbed.stream.judgement.analysis import SessionAnalysis, timeline, whole_route_ror
 from testbed.stream.judgement.fault_results import FaultResult
-from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.judgement.recording import undecided_arrivals
+from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.loss_by_path import REPORTS
 from testbed.stream.prediction.policy import is_deterministic
@@ -112,10 +113,19 @@ def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: Session
         "unplanned_drops": run.health.unplanned_drops,
         "cpu_fraction": run.health.cpu_fraction,
         "loaded_links": len(plan.forward.loaded),
+        **_clocks(plan, run),
         **_layout(plan),
         **({"campaign": json_ready(analysis.campaign.to_json())} if analysis.campaign is not None else {}),
         **{name: value for name, value in run.counters.items() if name not in (REPORTS, DIAGNOSES)},
     }
+
+
+def _clocks(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
+    """How far the clocks of several machines can be off, and what they leave undecided; nothing where one clock told all."""
+    if run.clocks == ONE_CLOCK:
+        return {}
+    undecided = undecided_arrivals(run.sent, run.received, plan.stream.playback_s, run.clocks.end_to_end_s)
+    return {"clocks": asdict(run.clocks) | {"arrivals_undecided_at_playback": undecided}}
 
 
 def _layout(plan: StreamPlan) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 
 from testbed.model.machine.strain import LOWER_PACKET_RATE, could_not_keep_up
 from testbed.model.verdict import Check, Verdict
-from testbed.stream.judgement.analysis import SessionAnalysis
+from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.campaign_verdict import MAX_WRONG, campaign_checks
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.measurements import StreamMeasurements
@@ -95,6 +95,9 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     if waited > most:
         late = f"packets lay {waited * 1000:.0f} ms at the receiver before it took them (limit {most * 1000:.0f} ms)"
         return could_not_keep_up(late, LOWER_PACKET_RATE)
+    clocks = clock_reason(plan, run, analysis)
+    if clocks is not None:
+        return clocks
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
     if analysis.lost_outside > most_lost * analysis.sent:
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
@@ -102,6 +105,25 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
         full = f"{run.health.unplanned_drops} packets were dropped at a full socket or queue"
         return could_not_keep_up(full, LOWER_PACKET_RATE)
     return None
+
+
+def clock_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
+    """Why the clocks of several machines say too little for this run, or None: worse than the guard around faults, than a reaction
+    that they timed, or than what the playback buffer can be off by."""
+    apart_s, through_s = run.clocks.fault_to_sender_s, run.clocks.end_to_end_s
+    if apart_s > FAULT_GUARD_S:
+        return f"{_known(apart_s)}, and packets are told from a fault's within {FAULT_GUARD_S * 1000:g} ms"
+    reactions = [fault.reaction_s for fault in analysis.faults if fault.reaction_s is not None]
+    if reactions and min(reactions) < apart_s:
+        return f"{_known(apart_s)}, and the quickest reaction took {min(reactions) * 1000:.3g} ms"
+    most_s = MAX_LAG * plan.stream.playback_s
+    if through_s > most_s:
+        return f"{_known(through_s)} from sending to arrival, and the playback buffer allows {most_s * 1000:.0f} ms"
+    return None
+
+
+def _known(uncertainty_s: float) -> str:
+    return f"the clocks of the machines are known to within {uncertainty_s * 1000:.3g} ms of each other only"
 
 
 def _loss_check(result: FaultResult) -> Check:

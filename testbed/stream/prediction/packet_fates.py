@@ -175,14 +175,15 @@ def packet_fates(
     plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], transit_s: FloatArray, lost: BoolArray
 ) -> Fates:
     """Every packet against each state of the network that it may have met while it was under way (``transit_s``, one a packet)."""
-    sent = run.sent
+    sent, apart_s = run.sent, run.clocks.fault_to_sender_s
+    early_s = _EARLY_S + apart_s
     least, most = np.ones(len(sent.time_s)), np.zeros(len(sent.time_s))
     longest = float(transit_s.max(initial=0.0))
     starts = [np.array([path.start for path in split.paths]) for split in plan.splits]
     known: dict[tuple[int, Any], FloatArray] = {}
     for epoch in found:
-        first, last = np.searchsorted(sent.time_s, (epoch.start_s - longest, epoch.stop_s + _EARLY_S))
-        met = np.arange(first, last)[sent.time_s[first:last] + transit_s[first:last] >= epoch.start_s]
+        first, last = np.searchsorted(sent.time_s, (epoch.start_s - longest - apart_s, epoch.stop_s + early_s))
+        met = np.arange(first, last)[sent.time_s[first:last] + transit_s[first:last] >= epoch.start_s - apart_s]
         if not len(met):
             continue
         key = (epoch.split, epoch.broken)
@@ -193,7 +194,7 @@ def packet_fates(
         most[met] = np.maximum(most[met], chance)
     for times in run.changes:  # old rules or new ones, links that were going: not to be told
         for begin, end in ((times.began_s, times.links_s), (times.switch_start_s, times.switch_stop_s)):
-            unsure = (sent.time_s + transit_s >= begin) & (sent.time_s <= end + _EARLY_S)
+            unsure = (sent.time_s + transit_s >= begin - apart_s) & (sent.time_s <= end + early_s)
             least[unsure], most[unsure] = 0.0, 1.0
     return Fates(least=least, most=most, lost=lost)
 

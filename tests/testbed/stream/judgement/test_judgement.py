@@ -14,7 +14,7 @@ from testbed.faults.fault_times import FaultTimes
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse, timeline, whole_route_ror
 from testbed.stream.judgement.verdict import judge
-from testbed.stream.measurements import RunHealth, StreamMeasurements
+from testbed.stream.measurements import RunHealth, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import REACTION_S, EachLink, schedule_each_link
 from testbed.stream.simulated import SimulatedStreamFabric
@@ -271,3 +271,44 @@ def without(log, kept):
     """The log with the rows of a mask only; lists and arrays of other lengths stay as they are."""
     values = {f.name: getattr(log, f.name) for f in fields(log)}
     return replace(log, **{k: v[kept] for k, v in values.items() if isinstance(v, np.ndarray) and len(v) == len(kept)})
+
+
+def told_by_two_clocks(run: StreamMeasurements, off_s: float, clocks: StreamClocks) -> StreamMeasurements:
+    """The same run, its sender's times off by that much, which the clocks claim to hold."""
+    sent = replace(run.sent, time_s=run.sent.time_s + off_s)
+    blocks = replace(run.blocks, started_s=run.blocks.started_s + off_s)
+    return replace(run, sent=sent, blocks=blocks, clocks=clocks)
+
+
+def test_packets_that_the_clocks_cannot_tell_from_a_faults_are_counted_and_left_out(finished):
+    plan, run = finished
+    within = StreamClocks(sender_s=0.003, faults_s=0.003)
+    alone, apart = analyse(plan, run), analyse(plan, told_by_two_clocks(run, 0.005, within))
+    assert verdict_of(plan, told_by_two_clocks(run, 0.005, within)).passed
+    assert verdict_of(plan, told_by_two_clocks(run, -0.005, within)).passed
+    for one, other in zip(alone.faults, apart.faults, strict=True):
+        assert (one.undecided_packets, one.reaction_uncertainty_s) == (0, 0.0)
+        assert other.reaction_uncertainty_s == 0.006
+        per_s = other.packets / (other.stop_s - other.start_s)
+        assert 0.2 * 0.024 * per_s < other.undecided_packets < 5 * 0.024 * per_s  # 12 ms at each end
+        if one.reaction_s is not None:
+            assert abs(other.reaction_s - one.reaction_s) <= other.reaction_uncertainty_s
+
+
+def test_clocks_that_are_worse_than_what_they_time_make_the_run_invalid(finished):
+    plan, run = finished
+    quickest = min(f.reaction_s for f in analyse(plan, run).faults if f.reaction_s is not None)
+    for clocks, words in (
+        (StreamClocks(sender_s=0.0101, faults_s=0.01), "known to within 20.1 ms of each other only"),
+        (StreamClocks(receiver_s=plan.stream.playback_s / 3), "the playback buffer allows"),
+    ):
+        verdict = verdict_of(plan, replace(run, clocks=clocks))
+        assert not verdict.passed
+        assert verdict.invalid is not None and words in verdict.invalid
+    if quickest < 0.02:
+        verdict = verdict_of(plan, replace(run, clocks=StreamClocks(sender_s=quickest * 1.01)))
+        assert verdict.invalid is not None and "the quickest reaction took" in verdict.invalid
+    slow = replace(analyse(plan, run), faults=tuple(replace(f, reaction_s=0.004) for f in analyse(plan, run).faults))
+    late = judge(plan, replace(run, clocks=StreamClocks(faults_s=0.005)), slow)
+    assert late.invalid is not None and "the quickest reaction took 4 ms" in late.invalid
+    assert verdict_of(plan, replace(run, clocks=StreamClocks(sender_s=1e-4, receiver_s=1e-4, faults_s=1e-4))).passed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.stream.judgement.recording import ReceivedLog, SentLog, block_outcomes
+from testbed.stream.judgement.recording import ReceivedLog, SentLog, block_outcomes, undecided_arrivals
+from testbed.stream.measurements import ReceivedPackets, SentPackets
 
 
 def _logs(lost: set[tuple[int, int]], blocks: int = 3, m: int = 4, n: int = 6, late: float = 0.0):
@@ -55,3 +56,22 @@ def test_lag_of_the_sender_is_the_worst_one():
     sent.add(2.0, 1.5, 0, 1, 0, 1)
     sent.add(3.0, 3.0, 0, 2, 0, 1)
     assert sent.worst_lag_s == 0.5
+
+
+def test_arrivals_that_clocks_cannot_hold_against_the_playback_buffer_are_counted() -> None:
+    sent = SentPackets(
+        time_s=np.array([0.0, 0.1, 0.2, 0.3]),
+        block=np.zeros(4, dtype=np.int64),
+        symbol=np.arange(4),
+        label=np.arange(4),
+        block_size=np.full(4, 4),
+    )
+    received = ReceivedPackets(
+        time_s=np.array([0.05, 0.598, 0.602, 0.75, 0.9]),
+        block=np.zeros(5, dtype=np.int64),
+        symbol=np.array([0, 2, 1, 3, 2]),
+    )
+    assert undecided_arrivals(sent, received, 0.4, 0.0) == 0
+    assert undecided_arrivals(sent, received, 0.4, 0.003) == 1  # symbol 2 by its first arrival
+    assert undecided_arrivals(sent, received, 0.4, 0.06) == 2
+    assert undecided_arrivals(sent, received, 0.4, 0.2) == 3
