@@ -35,7 +35,7 @@ from testbed.stream.emulated.fabric import plan_rules, with_port_status
 from testbed.stream.emulated.machine_ends import RECEIVER, SENDER, begin_end, early_end, open_end, result_of
 from testbed.stream.emulated.mobile_routes import MobileRoutes
 from testbed.stream.judgement.recording import block_outcomes
-from testbed.stream.measurements import RunHealth, StreamMeasurements
+from testbed.stream.measurements import RunHealth, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_together
 
@@ -207,6 +207,11 @@ class _Run:
                     blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
                     faults=told,
                     changes=movement.times() if movement is not None else (),
+                    clocks=StreamClocks(
+                        sender_s=clocks[source].uncertainty_s,
+                        receiver_s=clocks[sink].uncertainty_s,
+                        faults_s=max(one.uncertainty_s for one in clocks),
+                    ),
                     health=RunHealth(
                         sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops, cpu_fraction=busy
                     ),
