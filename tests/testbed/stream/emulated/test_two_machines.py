@@ -74,6 +74,8 @@ def test_crossing_cables_fail_as_they_do_on_one_machine(sandboxed: Callable[...,
     for fault in found["per_fault"]:
         assert fault["predicted_loss"] > 0.05
         assert fault["measured_block_size"] == fault["predicted_block_size"]
+        assert 0 < fault["reaction_uncertainty_s"] < 0.01  # what the clocks leave open stands beside what they timed
+        assert fault["undecided_packets"] <= 4 * fault["reaction_uncertainty_s"] * 2000 + 2
     assert found["told_of_the_cut_s"][0] is not None and found["told_of_the_cut_s"][1] is None
     for number, clock in enumerate(found["machines"]):
         truth_s = 4321.0 * (number + 1)
