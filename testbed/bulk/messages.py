@@ -159,6 +159,9 @@ class Payloads:
         self._bytes = message_bytes
         self._places = len(block) - message_bytes + 1
 
+    def __reduce__(self) -> tuple[type[Payloads], tuple[bytes, int]]:
+        return Payloads, (bytes(self._block), self._bytes)
+
     def payload(self, transfer: int) -> memoryview:
         """The bytes of that transfer's message."""
         start = transfer * 7919 % self._places

@@ -15,6 +15,7 @@ from testbed.bulk.plan import SWITCHINGS, BulkPlan, Switching
 from testbed.bulk.planning import ROUNDS, BulkOptions, build_bulk_plan, frames_without_conflict
 from testbed.bulk.prediction import predicted_ratio
 from testbed.bulk.simulated import SimulatedBulkFabric
+from testbed.machines.asked import MachinesRequest
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 from topologies import load_network
@@ -106,10 +107,15 @@ def open_bulk_fabric(
     on_deadlock: OnDeadlock = "retreat",
     store: Path | None = None,
     calibrate: bool = True,
+    machines: MachinesRequest | None = None,
 ) -> BulkFabric:
     """The fabric of that name; emulation must be called inside the sandbox, and is closed with ``stack``."""
     if name == "simulator":
         return SimulatedBulkFabric(on_deadlock=on_deadlock)
+    if machines is not None:
+        from testbed.bulk.emulated.several_machines import SeveralMachinesBulk
+
+        return stack.enter_context(SeveralMachinesBulk(machines, on_deadlock=on_deadlock, calibrate=calibrate))
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
     return stack.enter_context(EmulatedBulkFabric(on_deadlock=on_deadlock, store=store, calibrate=calibrate))

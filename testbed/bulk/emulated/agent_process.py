@@ -39,19 +39,11 @@ class AgentPort:
         self._pipe.send_bytes(encode(report))
 
 
-class AgentProcess:
-    """The parent's side of a forked process that runs ``run(port)`` for ``nodes``.
+class PipeEnd:
+    """The parent's end of a process's pipe; ``fileno`` is readable when a report has come."""
 
-    ``fileno`` is readable when a report has come.
-    """
-
-    def __init__(self, role: str, nodes: Sequence[str], run: Callable[[AgentPort], None]) -> None:
-        context = multiprocessing.get_context("fork")
-        self.role, self.nodes = role, tuple(nodes)
-        self._pipe, child = context.Pipe()
-        self._process = context.Process(target=_child, args=(child, self._pipe, run), daemon=True)
-        self._process.start()
-        child.close()
+    def __init__(self, role: str, nodes: Sequence[str], pipe: Connection) -> None:
+        self.role, self.nodes, self._pipe = role, tuple(nodes), pipe
 
     def fileno(self) -> int:
         return self._pipe.fileno()
@@ -77,6 +69,18 @@ class AgentProcess:
         if isinstance(report, AgentFailed):
             raise CapabilityError(f"the {self.role} of bulk transfers failed: {report.reason}")
         return report
+
+
+class AgentProcess(PipeEnd):
+    """The parent's side of a forked process that runs ``run(port)`` for ``nodes``."""
+
+    def __init__(self, role: str, nodes: Sequence[str], run: Callable[[AgentPort], None]) -> None:
+        context = multiprocessing.get_context("fork")
+        pipe, child = context.Pipe()
+        super().__init__(role, nodes, pipe)
+        self._process = context.Process(target=_child, args=(child, self._pipe, run), daemon=True)
+        self._process.start()
+        child.close()
 
     def kill(self) -> None:
         """End it at once, as a crash would."""

@@ -6,11 +6,12 @@ A receiver that is to be killed in mid-run has a process of its own, so that its
 from __future__ import annotations
 
 import select
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from typing import Protocol
 
-from testbed.bulk.agent_messages import Count, Delivered, MessageDone, Retransmitted, SendMessages
-from testbed.bulk.emulated.agent_process import AgentProcess, process_groups
+from testbed.bulk.agent_messages import Count, Delivered, MessageDone, Order, Report, Retransmitted, SendMessages
+from testbed.bulk.emulated.agent_process import ANSWER_S, AgentProcess, process_groups
 from testbed.bulk.emulated.receiver import Receiver
 from testbed.bulk.emulated.sender import Sender
 from testbed.bulk.messages import MessageSet
@@ -22,35 +23,66 @@ Retransmissions = dict[int, tuple[int, int]]
 """Transfer -> (bytes, packets)."""
 
 
+class Agent(Protocol):
+    """A process of end points, here (``AgentProcess``) or on another machine."""
+
+    nodes: tuple[str, ...]
+
+    @property
+    def has_report(self) -> bool: ...
+    def fileno(self) -> int: ...
+    def order(self, order: Order) -> None: ...
+    def receive(self, timeout_s: float = ANSWER_S) -> Report: ...
+    def kill(self) -> None: ...
+    def close(self) -> None: ...
+
+
+StartAgents = Callable[[str, Sequence[str], Sequence[str]], Sequence[Agent]]
+"""(role, nodes, those that are to be killed) -> the processes, started."""
+
+
+def agents_here(net: EmulatedNetwork, wiring: Wiring, messages: MessageSet) -> StartAgents:
+    """Processes of this machine: one a group of receivers, one for all senders."""
+
+    def start(role: str, nodes: Sequence[str], killed: Sequence[str]) -> Sequence[Agent]:
+        if role == "sender":
+            return [AgentProcess(role, nodes, Sender(net, wiring, messages).run)]
+        return [
+            AgentProcess(role, group, Receiver(net, wiring, group, messages).run)
+            for group in process_groups(nodes, killed)
+        ]
+
+    return start
+
+
 class BulkEndpoints:
     """Started, every connection of ``messages`` stands. Raises CapabilityError where a process cannot begin or connect."""
 
-    def __init__(self, net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, messages: MessageSet) -> None:
-        groups = process_groups(plan.receivers, [k.node for k in plan.killed])
+    def __init__(self, start: StartAgents, plan: BulkPlan, messages: MessageSet) -> None:
+        self._pairs = messages.pairs
         with ExitStack() as stack:
-            self._receiving = [
-                stack.enter_context(
-                    closing(AgentProcess("receiver", group, Receiver(net, wiring, group, messages).run))
-                )
-                for group in groups
-            ]
+            killed = [k.node for k in plan.killed]
+            self._receiving = [stack.enter_context(closing(p)) for p in start("receiver", plan.receivers, killed)]
             for process in self._receiving:
                 process.receive()
-            sender = AgentProcess("sender", plan.senders, Sender(net, wiring, messages).run)
-            self._sending = stack.enter_context(closing(sender))
-            self._sending.receive()
+            self._sending = [stack.enter_context(closing(p)) for p in start("sender", plan.senders, [])]
+            for process in self._sending:
+                process.receive()
             self._stack = stack.pop_all()
 
     def close(self) -> None:
         self._stack.close()
 
     @property
-    def processes(self) -> tuple[AgentProcess, ...]:
-        return (self._sending, *self._receiving)
+    def processes(self) -> tuple[Agent, ...]:
+        return (*self._sending, *self._receiving)
 
     def send(self, messages: Sequence[tuple[int, int]]) -> None:
         """Send (number, attempt) of these messages now."""
-        self._sending.order(SendMessages(messages=tuple(messages)))
+        for process in self._sending:
+            own = tuple(one for one in messages if self._pairs[one[0]][0] in process.nodes)
+            if own:
+                process.order(SendMessages(messages=own))
 
     def completed(self, limit_s: float) -> list[MessageDone]:
         """The next messages that receivers report; empty where none came within the limit."""
@@ -64,10 +96,13 @@ class BulkEndpoints:
 
     def retransmitted(self) -> Retransmissions:
         """Transfer -> (bytes, packets) that TCP has sent again on its connection so far."""
-        self._sending.order(Count())
-        while not isinstance(report := self._sending.receive(), Retransmitted):
-            pass  # a connection that broke after the end
-        return {number: (octets, packets) for number, octets, packets in report.counts}
+        found: Retransmissions = {}
+        for process in self._sending:
+            process.order(Count())
+            while not isinstance(report := process.receive(), Retransmitted):
+                pass  # a connection that broke after the end
+            found.update({number: (octets, packets) for number, octets, packets in report.counts})
+        return found
 
     def deliveries(self) -> dict[int, int]:
         """Message -> how often its receiver delivered it, whole and verified; of receivers that live."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from testbed.bulk.coordinator import OnDeadlock
-from testbed.bulk.emulated.run import BulkRun, RunOptions
+from testbed.bulk.emulated.run import BulkNetwork, BulkRun, Reach, RunOptions
 from testbed.bulk.measurements import BulkMeasurements, LinkCount
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -76,14 +76,22 @@ class EmulatedBulkFabric:
 
 
 def run_on(
-    net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, report_progress: ReportProgress, options: RunOptions
+    net: BulkNetwork,
+    wiring: Wiring,
+    plan: BulkPlan,
+    report_progress: ReportProgress,
+    options: RunOptions,
+    reach: Reach | None = None,
 ) -> BulkMeasurements:
-    """Run the plan on a network that is up and has its links and rates; no other rule may forward its hosts' packets."""
-    with BulkRun(net, wiring, plan, report_progress, options) as run:
+    """Run the plan on a network that is up and has its links and rates; no other rule may forward its hosts' packets.
+
+    ``reach``: of a network over several machines.
+    """
+    with BulkRun(net, wiring, plan, report_progress, options, reach) as run:
         return _measured(net, wiring, plan, run)
 
 
-def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun) -> BulkMeasurements:
+def _measured(net: BulkNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun) -> BulkMeasurements:
     """Calibrate, run, read the counters, calibrate again."""
     first = run.calibrate()
     counted = _counters_at_rest(net)
@@ -101,7 +109,7 @@ def _measured(net: EmulatedNetwork, wiring: Wiring, plan: BulkPlan, run: BulkRun
     )
 
 
-def _counters_at_rest(net: EmulatedNetwork) -> Counters:
+def _counters_at_rest(net: BulkNetwork) -> Counters:
     """The links' counters once no packet has moved for a while: a packet on its way has been counted where it left, but not
     where it will arrive."""
     until = time.monotonic() + _MAX_UNREST_S

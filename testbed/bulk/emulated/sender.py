@@ -12,7 +12,7 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from testbed.bulk.agent_messages import ConnectionBroke, Ready, Retransmitted, SendMessages
@@ -41,10 +41,13 @@ class _Outgoing:
 
 
 class Sender:
-    """All senders of a run; raises CapabilityError where a connection is refused or does not come."""
+    """All senders of a run, or those of ``nodes``; raises CapabilityError where a connection is refused or does not come."""
 
-    def __init__(self, net: EmulatedNetwork, wiring: Wiring, messages: MessageSet) -> None:
+    def __init__(
+        self, net: EmulatedNetwork, wiring: Wiring, messages: MessageSet, nodes: Container[str] | None = None
+    ) -> None:
         self._net, self._wiring, self._messages = net, wiring, messages
+        self._pairs = [pair for pair in dict.fromkeys(messages.pairs) if nodes is None or pair[0] in nodes]
         self._poll = select.epoll()
         self._by_pair: dict[Pair, _Outgoing] = {}
         self._by_file: dict[int, _Outgoing] = {}
@@ -76,7 +79,7 @@ class Sender:
         One that is not there after some seconds begins anew from another port: what a switch remembers of its first packets may
         outlive their repetitions.
         """
-        pairs = list(dict.fromkeys(self._messages.pairs))
+        pairs = self._pairs
         until = time.monotonic() + ANSWER_S / 2
         for first in range(0, len(pairs), _CONNECT_AT_ONCE):
             left = pairs[first : first + _CONNECT_AT_ONCE]

@@ -12,7 +12,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -47,9 +47,17 @@ class CircuitSwitchboard:
     cannot be reached, refuses a rule, or does not answer.
     """
 
-    def __init__(self, wiring: Wiring, pairs: Sequence[Pair]) -> None:
-        self._wiring, self._pairs = wiring, pairs
-        self._sockets = {s.dpid: _connect(s.name) for s in wiring.switches}
+    def __init__(
+        self,
+        wiring: Wiring,
+        pairs: Sequence[Pair],
+        connect: Callable[[str], socket.socket] | None = None,
+        forget: Callable[[], object] | None = None,
+    ) -> None:
+        """``connect``: to a bridge by its name, ``forget``: the switches' memory; of this machine where they are not given."""
+        self._wiring, self._pairs, self._forget = wiring, pairs, forget or forget_here
+        reach = connect or connect_bridge
+        self._sockets = {s.dpid: reach(s.name) for s in wiring.switches}
         self._readers = {dpid: SwitchReader() for dpid in self._sockets}
         self._numbers = itertools.count(1)
         self._waiting: dict[int, int] = {}
@@ -113,14 +121,7 @@ class CircuitSwitchboard:
         They keep what they found for a flow's first packet, and correct it some milliseconds after a rule has changed: a
         circuit's first packets would be dropped because their like were before.
         """
-        found = list(_run_directory().glob("ovs-vswitchd.*.ctl"))
-        if not found:
-            raise CapabilityError(f"ovs-vswitchd has no control socket in {_run_directory()}")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(_ANSWER_S)
-            sock.connect(str(found[0]))
-            sock.sendall(json.dumps({"id": 1, "method": "revalidator/purge", "params": []}).encode())
-            sock.recv(1 << 12)
+        self._forget()
 
     @property
     def changing(self) -> bool:
@@ -176,11 +177,24 @@ class CircuitSwitchboard:
         return rules
 
 
+def forget_here() -> None:
+    """Of this machine's switches."""
+    found = list(_run_directory().glob("ovs-vswitchd.*.ctl"))
+    if not found:
+        raise CapabilityError(f"ovs-vswitchd has no control socket in {_run_directory()}")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(_ANSWER_S)
+        sock.connect(str(found[0]))
+        sock.sendall(json.dumps({"id": 1, "method": "revalidator/purge", "params": []}).encode())
+        sock.recv(1 << 12)
+
+
 def _run_directory() -> Path:
     return Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"))
 
 
-def _connect(bridge: str) -> socket.socket:
+def connect_bridge(bridge: str) -> socket.socket:
+    """A connection to a bridge of this machine. CapabilityError where there is none."""
     path = _run_directory() / f"{bridge}.mgmt"
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

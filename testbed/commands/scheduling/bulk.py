@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,6 +18,12 @@ from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
 from testbed.commands.parsing import FAULT_WORDS, read_faults, read_pattern, read_schedule
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
+from testbed.commands.several_machines import (
+    add_machine_options,
+    enter_unless_elsewhere,
+    machines_request,
+    said_when_lost,
+)
 
 if TYPE_CHECKING:
     from testbed.bulk.plan import BulkPlan, Switching
@@ -75,6 +80,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="S",
         help="of the search for a schedule (default 10)",
     )
+    add_machine_options(parser)
     add_run_options(parser)
     parser.set_defaults(run=run)
 
@@ -84,7 +90,6 @@ def run(args: argparse.Namespace) -> int:
     from testbed.bulk.figures import bulk_figures
     from testbed.bulk.planning import at_rate
     from testbed.bulk.session import plan_sides
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.stream.session import choose_fabric
 
     plans = plan_sides(
@@ -92,13 +97,15 @@ def run(args: argparse.Namespace) -> int:
     )  # bad input is refused first
     fabric = choose_fabric(args.fabric, args.network)
     require_switches(args, fabric, ("store", "inject", "kill"))
+    machines = machines_request(args, fabric)
     start_live(args)
-    if fabric == "emulation" and not in_sandbox():
-        enter_sandbox(sys.argv[1:])
+    if fabric == "emulation":
+        enter_unless_elsewhere(machines)
     paths = [transfer.path for transfer in plans[0].transfers]
     rate_bps, words = chosen_rate(args.link_rate, paths, len(plans[0].frames), fabric)
     plans = tuple(replace(p, network=at_rate(p.network, rate_bps), link_rate_bps=rate_bps) for p in plans)
-    sessions = [replace(s, verdict=with_note(s.verdict, words)) for s in _sessions(args, plans, fabric)]
+    with said_when_lost(as_json=args.json and machines is not None):
+        sessions = [replace(s, verdict=with_note(s.verdict, words)) for s in _sessions(args, plans, fabric)]
     chosen = sessions[0]
     directory = keep_run(args, "bulk", [session.row() for session in sessions], chosen.verdict, bulk_figures)
     if args.json:
@@ -117,7 +124,13 @@ def _sessions(args: argparse.Namespace, plans: Sequence[BulkPlan], fabric_name: 
         args.store.mkdir(parents=True, exist_ok=True)
     sessions = []
     with ExitStack() as stack:
-        fabric = open_bulk_fabric(fabric_name, stack, on_deadlock=args.deadlock, store=args.store)
+        fabric = open_bulk_fabric(
+            fabric_name,
+            stack,
+            on_deadlock=args.deadlock,
+            store=args.store,
+            machines=machines_request(args, fabric_name),
+        )
         for plan in plans:
             title = f"{plan.network.name}: bulk transfers, {plan.switching} switching, {plan.method}"
             scene = partial(network_scene, title, plan.network, plan.loads, plan.faults)

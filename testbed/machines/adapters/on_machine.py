@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,11 +91,13 @@ class PartSpec:
 
 def build(machine: Machine, spec: PartSpec) -> Mapping[str, float]:
     """Build the part and connect its switches to a controller of this machine's own; seconds a step."""
+    built = machine.stack.enter_context(ExitStack())
+    machine.kept["built"] = built
     controller = None
     if spec.controlled:
         controller = ControllerLink()
         controller.start()
-        machine.stack.callback(controller.stop)
+        built.callback(controller.stop)
     net = EmulatedNetwork(
         spec.wiring,
         mtu=spec.mtu,
@@ -105,7 +107,7 @@ def build(machine: Machine, spec: PartSpec) -> Mapping[str, float]:
         first_udp_port=spec.first_udp_port,
         part=spec.part,
     )
-    machine.stack.enter_context(net)
+    built.enter_context(net)
     if controller is not None:
         here = [s.dpid for s in spec.wiring.switches if s.name in spec.part.devices]
         controller.wait_for_switches(here, timeout_s=30)
@@ -124,10 +126,12 @@ def _go_first(controller_pid: int) -> None:
             os.setpriority(os.PRIO_PROCESS, int(thread.name), _FIRST)
 
 
-def take_down(machine: Machine) -> None:
-    """Everything that was built; the machine can be asked again."""
+def take_down_network(machine: Machine) -> None:
+    """What was built goes; the machine can be asked again."""
+    built = machine.kept.pop("built", None)
     machine.kept.clear()
-    machine.stack.close()
+    if built is not None:
+        built.close()
 
 
 def network_of(machine: Machine) -> EmulatedNetwork:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from testbed.emulation.control.controller_link import PortEvent
+from testbed.emulation.network.links import LinkMeter
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Direction
 from testbed.machines.adapters import on_machine
@@ -38,8 +39,8 @@ UNDER_WAY_S = 0.002
 class SpreadNetwork:
     """A network whose parts are up; ``BreakableNetwork`` and the controller's ``install`` and ``remove`` in one."""
 
-    def __init__(self, machines: Machines, wiring: Wiring, placement: Placement) -> None:
-        self.machines, self.wiring, self.placement = machines, wiring, placement
+    def __init__(self, machines: Machines, wiring: Wiring, placement: Placement, mtu: int) -> None:
+        self.machines, self.wiring, self.placement, self.mtu = machines, wiring, placement, mtu
         self._machine = placement.device_machines(wiring)
         self._of_dpid = {s.dpid: self._machine[s.name] for s in wiring.switches}
         self.gaps_s: list[float] = []
@@ -114,6 +115,14 @@ class SpreadNetwork:
     def counts(self) -> Counts:
         """Of all machines together."""
         return merged(self.machines.all(on_machine.count, lane=LANE_COUNTS))
+
+    def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
+        """As of ``EmulatedNetwork``."""
+        return self.counts().sent
+
+    def link_meter(self) -> LinkMeter:
+        """Reads nothing: no file of this machine has the counters."""
+        return LinkMeter(sent={}, came={})
 
     def busy(self) -> float:
         """Of the busiest machine's processors, the share that was."""
@@ -195,5 +204,5 @@ def spread_network(
     setup: list[Mapping[str, float]] = [one.result(120) for one in asked]
     if not setup:
         raise InvalidRunError("there are no machines")
-    network = SpreadNetwork(machines, wiring, placement)
-    yield network
+    yield SpreadNetwork(machines, wiring, placement, mtu)
+    machines.all(on_machine.take_down_network)

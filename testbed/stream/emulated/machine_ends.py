@@ -26,7 +26,7 @@ def open_end(machine: Machine, role: str, number: int, plan: StreamPlan) -> None
     """Make an end of stream ``number`` ready to begin at once."""
     net = network_of(machine)
     end = sender_process if role == SENDER else receiver_process
-    ends: ExitStack = machine.kept.get("ends") or machine.stack.enter_context(ExitStack())
+    ends: ExitStack = machine.kept.get("ends") or machine.kept["built"].enter_context(ExitStack())
     machine.kept["ends"] = ends
     process = ends.enter_context(end(net, net.wiring, plan))
     machine.kept[role, number] = process

@@ -1,0 +1,73 @@
+"""A bulk run's end-point processes and switches on one of several machines: what the coordinator asks of it.
+
+The functions are requests (``testbed.machines.requests``), performed in the machine's first thread, whose children the processes are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess
+from testbed.bulk.emulated.injection import inject
+from testbed.bulk.emulated.receiver import Receiver
+from testbed.bulk.emulated.sender import Sender
+from testbed.bulk.emulated.switchboard import connect_bridge
+from testbed.bulk.messages import MessageSet
+from testbed.bulk.plan import Pair
+from testbed.machines.adapters.on_machine import network_of
+from testbed.machines.adapters.relays import Opened, offer
+from testbed.machines.requests import Machine
+
+
+def offer_bridges(machine: Machine, bridges: tuple[str, ...]) -> None:
+    """Let the coordinator speak to these bridges' management sockets."""
+
+    for bridge in bridges:
+        offer(machine, f"bridge {bridge}", partial(_opened, bridge))
+
+
+def _opened(bridge: str) -> Opened:
+    descriptor = connect_bridge(bridge).detach()
+    return descriptor, descriptor
+
+
+def start_agent(machine: Machine, name: str, role: str, nodes: tuple[str, ...], messages: MessageSet) -> None:
+    """Fork the process for these nodes, and let the coordinator have its pipe."""
+    net = network_of(machine)
+    run = Receiver(net, net.wiring, nodes, messages).run if role == "receiver" else _sender(machine, nodes, messages)
+    process = AgentProcess(role, nodes, run)
+    machine.kept["agent", name] = process
+    machine.kept["built"].callback(process.close)
+
+    def opened() -> Opened:
+        descriptor = os.dup(process.fileno())
+        return descriptor, descriptor
+
+    offer(machine, f"agent {name}", opened)
+
+
+def inject_packets(machine: Machine, pair: Pair, count: int) -> int:
+    """As of ``testbed.bulk.emulated.injection``, from a host that lies here."""
+    net = network_of(machine)
+    return inject(net, net.wiring, pair, count)
+
+
+def kill_agent(machine: Machine, name: str) -> None:
+    """End the process at once, as a crash would."""
+    process = machine.kept["agent", name]
+    assert isinstance(process, AgentProcess)
+    process.kill()
+
+
+def stop_agent(machine: Machine, name: str) -> None:
+    """End the process when the run is over."""
+    process = machine.kept.pop(("agent", name), None)
+    if process is not None:
+        process.close()
+
+
+def _sender(machine: Machine, nodes: tuple[str, ...], messages: MessageSet) -> Callable[[AgentPort], None]:
+    net = network_of(machine)
+    return Sender(net, net.wiring, messages, set(nodes)).run

@@ -1,0 +1,148 @@
+"""Bulk transfers on a network over several machines: the same run, its sockets and pipes reached over the machines' link."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import cast
+
+from testbed.bulk.agent_messages import MessageDone, Order, Report
+from testbed.bulk.coordinator import OnDeadlock
+from testbed.bulk.emulated.agent_process import ANSWER_S, PipeEnd, process_groups
+from testbed.bulk.emulated.endpoints import Agent, StartAgents
+from testbed.bulk.emulated.fabric import MTU_BYTES, run_on
+from testbed.bulk.emulated.machine_ends import inject_packets, kill_agent, offer_bridges, start_agent, stop_agent
+from testbed.bulk.emulated.run import Reach, RunOptions
+from testbed.bulk.measurements import BulkMeasurements
+from testbed.bulk.messages import MessageSet
+from testbed.bulk.plan import BulkPlan, Pair
+from testbed.errors import InvalidRunError
+from testbed.machines.adapters.cluster import Machines, machines_up
+from testbed.machines.adapters.relays import KEY_BYTES, connect_relay, serve_relays
+from testbed.machines.adapters.spread import SpreadNetwork, lost_on_the_way, placed, spread_network
+from testbed.machines.asked import MachinesRequest
+from testbed.model.parts import VXLAN_BYTES
+from testbed.model.progress import Progress, ReportProgress
+from testbed.model.wiring import wire
+
+
+class SeveralMachinesBulk:
+    """``EmulatedBulkFabric`` over the machines that are asked for; they stay up between runs. A context manager."""
+
+    name = "emulation"
+
+    def __init__(self, asked: MachinesRequest, *, on_deadlock: OnDeadlock = "retreat", calibrate: bool = True) -> None:
+        self._asked = asked
+        self._options = RunOptions(on_deadlock=on_deadlock, calibrate=calibrate)
+        self._stack = ExitStack()
+        self._machines: Machines | None = None
+
+    def __enter__(self) -> SeveralMachinesBulk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def run(self, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkMeasurements:
+        """Run the plan. Errors as of ``EmulatedBulkFabric.run``; MachineLostError where a machine dies."""
+        report = report_progress or (lambda _: None)
+        if self._machines is None:
+            report(Progress(done_s=0, total_s=1, doing="starting the machines"))
+            self._machines = self._stack.enter_context(machines_up(self._asked))
+        machines = self._machines
+        wiring = wire(plan.network)
+        mtu = min(MTU_BYTES, min(facts.mtu for facts in machines.facts) - VXLAN_BYTES)
+        report(Progress(done_s=0, total_s=1, doing="building the network"))
+        placement = placed(machines, wiring, self._asked)
+        with spread_network(machines, wiring, placement, mtu=mtu, controlled=False) as network:
+            links = _Links(network)
+            measured = run_on(network, wiring, plan, report, self._options, links.reach())
+            lost = lost_on_the_way(network.counts(), network, plan.link_rate_bps / 8 / mtu)
+            poor = lost.reason() or machines.poor_links()
+            if poor is not None:
+                raise InvalidRunError(poor)
+            return measured
+
+
+class _Links:
+    """Connections to the machines' bridges and processes."""
+
+    def __init__(self, network: SpreadNetwork) -> None:
+        self._network, self._machines = network, network.machines
+        self._key = secrets.token_bytes(KEY_BYTES)
+        addresses = [facts.address for facts in self._machines.facts]
+        asked = [self._machines.call(k, serve_relays, a, self._key) for k, a in enumerate(addresses)]
+        self._places = [(address, int(one.result(30))) for address, one in zip(addresses, asked, strict=True)]
+        self._bridges: Mapping[str, int] = {s.name: network.machine_of(s.node) for s in network.wiring.switches}
+        for k in range(len(self._machines)):
+            own = tuple(name for name, machine in self._bridges.items() if machine == k)
+            self._machines.call(k, offer_bridges, own).result(30)
+
+    def reach(self) -> Reach:
+        return Reach(
+            connect=lambda bridge: connect_relay(*self._places[self._bridges[bridge]], self._key, f"bridge {bridge}"),
+            forget=self._network.forget,
+            agents=self._agents,
+            inject=self._inject,
+        )
+
+    def _inject(self, pair: Pair, count: int) -> int:
+        machine = self._network.machine_of(pair[0])
+        return int(self._machines.call(machine, inject_packets, pair, count).result(30))
+
+    def _agents(self, messages: MessageSet) -> StartAgents:
+        def start(role: str, nodes: Sequence[str], killed: Sequence[str]) -> Sequence[Agent]:
+            groups = [
+                (k, group)
+                for k in range(len(self._machines))
+                for group in process_groups([n for n in nodes if self._network.machine_of(n) == k], killed)
+                if all(self._network.machine_of(n) == k for n in group)
+            ]
+            names = [f"{role} {number}" for number in range(len(groups))]
+            asked = [
+                self._machines.call(k, start_agent, name, role, group, messages)
+                for name, (k, group) in zip(names, groups, strict=True)
+            ]
+            for one in asked:
+                one.result(ANSWER_S)
+            return [
+                cast(Agent, _RemoteAgent(self._machines, k, name, role, group, self._open(k, name)))
+                for name, (k, group) in zip(names, groups, strict=True)
+            ]
+
+        return start
+
+    def _open(self, machine: int, name: str) -> Connection:
+        """The pipe's far end: what multiprocessing frames on one side it reads on the other, whatever lies between."""
+        return Connection(connect_relay(*self._places[machine], self._key, f"agent {name}").detach())
+
+
+class _RemoteAgent(PipeEnd):
+    """A process on another machine; what it reports of times is told on our clock."""
+
+    def __init__(
+        self, machines: Machines, machine: int, name: str, role: str, nodes: Sequence[str], pipe: Connection
+    ) -> None:
+        super().__init__(role, nodes, pipe)
+        self._machines, self._machine, self._name = machines, machine, name
+        self._offset_s = machines.theirs_s(machine, 0.0)
+
+    def receive(self, timeout_s: float = ANSWER_S) -> Report:
+        report = super().receive(timeout_s)
+        if isinstance(report, MessageDone):
+            return replace(report, at_s=report.at_s - self._offset_s)
+        return report
+
+    def order(self, order: Order) -> None:
+        self._machines.check()
+        super().order(order)
+
+    def kill(self) -> None:
+        self._machines.call(self._machine, kill_agent, self._name).result(10)
+
+    def close(self) -> None:
+        self._machines.call(self._machine, stop_agent, self._name).result(10)
+        self._pipe.close()

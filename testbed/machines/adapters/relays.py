@@ -1,0 +1,96 @@
+"""Byte streams of a machine (a switch's management socket, a process's pipe) as connections that the coordinator holds.
+
+A connection begins with the run's key and the stream's name; one without the key is closed unanswered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+
+from testbed.errors import CapabilityError
+from testbed.machines.requests import Machine
+
+KEY_BYTES = 16
+_NAME_BYTES = 64
+_PART = 1 << 16
+_CONNECT_S = 10.0
+Opened = tuple[int, int]
+"""Descriptors to read from and to write to, which the relay closes."""
+
+
+def serve_relays(machine: Machine, address: str, key: bytes) -> int:
+    """Accept connections from now on; the TCP port. Streams are those of ``offer``."""
+    listening = machine.kept["built"].enter_context(socket.create_server((address, 0)))
+    threading.Thread(target=_accept, args=(machine, listening, key), name="relays", daemon=True).start()
+    return int(listening.getsockname()[1])
+
+
+def offer(machine: Machine, name: str, open_stream: Callable[[], Opened]) -> None:
+    """Let the coordinator connect to a stream of that name."""
+    machine.kept["stream", name] = open_stream
+
+
+def connect_relay(address: str, port: int, key: bytes, name: str) -> socket.socket:
+    """The coordinator's end of a stream. CapabilityError where the machine does not answer."""
+    try:
+        sock = socket.create_connection((address, port), _CONNECT_S)
+    except OSError as error:
+        raise CapabilityError(f"the stream {name} of a machine cannot be reached ({error})") from None
+    sock.settimeout(None)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.sendall(key + name.encode().ljust(_NAME_BYTES, b"\0"))
+    return sock
+
+
+def _accept(machine: Machine, listening: socket.socket, key: bytes) -> None:
+    while True:
+        try:
+            sock, _ = listening.accept()
+        except OSError:
+            return
+        threading.Thread(target=_serve, args=(machine, sock, key), name="relay", daemon=True).start()
+
+
+def _serve(machine: Machine, sock: socket.socket, key: bytes) -> None:
+    with sock:
+        sock.settimeout(_CONNECT_S)
+        head = b""
+        with contextlib.suppress(OSError):
+            while len(head) < KEY_BYTES + _NAME_BYTES and (part := sock.recv(KEY_BYTES + _NAME_BYTES - len(head))):
+                head += part
+        name = head[KEY_BYTES:].rstrip(b"\0").decode(errors="replace")
+        open_stream = machine.kept.get(("stream", name))
+        if not secrets.compare_digest(head[:KEY_BYTES], key) or open_stream is None:
+            return
+        sock.settimeout(None)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        reading, writing = open_stream()
+        try:
+            _splice(sock, reading, writing)
+        finally:
+            for descriptor in {reading, writing}:
+                os.close(descriptor)
+
+
+def _splice(sock: socket.socket, reading: int, writing: int) -> None:
+    """Until either side ends."""
+    with selectors.DefaultSelector() as selector, contextlib.suppress(OSError):
+        selector.register(sock, selectors.EVENT_READ)
+        selector.register(reading, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is sock:
+                    if not (data := sock.recv(_PART)):
+                        return
+                    while data:
+                        data = data[os.write(writing, data) :]
+                else:
+                    if not (data := os.read(reading, _PART)):
+                        return
+                    sock.sendall(data)
