@@ -112,6 +112,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=("method", "time_limit"), when=lambda a: a.check is None, needs="a search (--check makes none)"),
     ),
     "bulk": (
+        _ALONE,
+        _TOLD,
+        Rule(options=("store",), when=lambda a: not _spread(a), needs="a run on one machine, without --machines"),
         Rule(options=("method", "pattern", "time_limit"), when=lambda a: a.schedule is None, needs="a run without --schedule"),
         Rule(options=("inject",), when=lambda a: not (a.alone and a.switching == "packet"), needs="circuit switching"),
         Rule(

@@ -84,8 +84,8 @@ ALWAYS = {
     },
     "schedule": {"network", "traffic", "check", "seed", "unequal", "wormhole", "remedy", "draw", "output", "json"},
     "bulk": {
-        "network", "schedule", "message_size", "link_rate", "repeats", "switching", "barrier", "routing", "faults", "kill", "deadlock", "store",
-        "fabric", "seed", "results", "json", "live",
+        "network", "schedule", "message_size", "link_rate", "repeats", "switching", "barrier", "routing", "faults", "kill", "deadlock", "machines",
+        "fabric", "seed", "results", "json",
     },
     "demo": {"quick", "fabric", "seed", "results", "json", "live"},
     "experiment": set(),
