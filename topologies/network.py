@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from topologies.errors import TopologyError
+from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -40,7 +41,7 @@ def label_of(link: LinkId) -> str:
 
 
 _NODE_FIELDS = frozenset({"id", "kind", "position"})
-_LINK_FIELDS = frozenset({"source", "target", "key", "capacity_bps", "delay_s"})
+_LINK_FIELDS = frozenset({"source", "target", "key", "capacity_bps", "delay_s", "impairments"})
 _NETWORK_FIELDS = frozenset({"name"})
 
 
@@ -63,13 +64,17 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """One directed link. ``capacity_bps`` in bits a second, ``delay_s`` in seconds (propagation, one way)."""
+    """One directed link. ``capacity_bps`` in bits a second, ``delay_s`` in seconds (propagation, one way).
+
+    ``impairments``: what it does to packets besides, in the words of ``topologies.impairments`` ("" nothing).
+    """
 
     source: str
     target: str
     key: int = 0
     capacity_bps: float = DEFAULT_CAPACITY_BPS
     delay_s: float = 0.0
+    impairments: str = ""
     attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -86,7 +91,26 @@ class Link:
             raise TopologyError(f"{name}: capacity_bps {self.capacity_bps!r} must be positive")
         if self.delay_s < 0:
             raise TopologyError(f"{name}: delay_s {self.delay_s!r} must be zero or more")
+        if not isinstance(self.impairments, str):
+            raise TopologyError(
+                f"{name}: impairments {self.impairments!r} must be text, as 'ge:p=0.01,r=0.3 jitter:0.005'"
+            )
+        if self.impairments:
+            try:
+                object.__setattr__(self, "impairments", impairment_text(parse_impairments(self.impairments)))
+            except TopologyError as error:
+                raise TopologyError(f"{name}: {error}") from None
         _refuse_reserved(name, self.attributes, _LINK_FIELDS)
+
+    @property
+    def impaired_by(self) -> Impairments:
+        """The impairments as values, in the order in which packets pass them."""
+        return known_impairments(self.impairments)
+
+    @property
+    def impaired_attribute(self) -> dict[str, str]:
+        """``impairments`` as an attribute, where there are any."""
+        return {"impairments": self.impairments} if self.impairments else {}
 
     @property
     def id(self) -> LinkId:
@@ -206,7 +230,13 @@ class Network:
                 link.source,
                 link.target,
                 key=link.key,
-                **{**link.attributes, "index": i, "capacity_bps": link.capacity_bps, "delay_s": link.delay_s},
+                **{
+                    **link.attributes,
+                    **link.impaired_attribute,
+                    "index": i,
+                    "capacity_bps": link.capacity_bps,
+                    "delay_s": link.delay_s,
+                },
             )
         return graph
 

@@ -187,7 +187,7 @@ def read_faults(file: str | Path, network: Network, *, mend: str = "give a JSON 
     if "@" in str(file) and not Path(file).exists():
         return parse_fault_list(str(file), network)
     return parse_fault_document(
-        read_json(file, where, mend=f"{mend}, or {FAULT_WORDS}, as in s1->s2@1-3"), network, where
+        read_json(file, where, mend=f"{mend}, or {FAULT_WORDS}, as in s1->s2@1-3"), network, where, Path(file).parent
     )
 
 

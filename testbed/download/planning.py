@@ -15,7 +15,8 @@ from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelSplit
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
-from topologies.network import Link, LinkId, Network, Node, reverse_of
+from topologies.impairments import RateTrace, short_text
+from topologies.network import Link, LinkId, Network, Node, label_of, reverse_of
 
 MAX_BYTES = 1 << 28
 
@@ -74,6 +75,7 @@ def build_download(
         constant_rate=options.constant_rate,
     )
     chosen = tuple(faults) if faults is not None else _default_faults(plan, predict(plan).seconds)
+    _check_impairments(whole, chosen)
     plan = replace(plan, faults=chosen)
     seconds = predict(plan).seconds
     if math.isinf(seconds):
@@ -81,6 +83,21 @@ def build_download(
             "faults: no way is ever left for what the file still needs; let them end, or choose another --method"
         )
     return replace(plan, limit_s=2 * seconds + 5)
+
+
+def _check_impairments(network: Network, faults: Sequence[Fault]) -> None:
+    """A download's time is predicted from the share that is lost: InputError for a rate that changes, and for links that are always impaired."""
+    for fault in faults:
+        if any(isinstance(one, RateTrace) for one in fault.impaired_by):
+            raise InputError(
+                f"fault on {label_of(fault.link)}: no time is predicted for a download over a rate trace; testbed stream runs it"
+            )
+    always = next((link for link in network.links if link.impairments), None)
+    if always is not None:
+        raise InputError(
+            f"{always.label} is always impaired ({short_text(always.impaired_by)}): a download is predicted under timed faults only; "
+            "give it as one, or take testbed stream"
+        )
 
 
 def _default_faults(plan: DownloadPlan, seconds: float) -> tuple[Fault, ...]:

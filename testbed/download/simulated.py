@@ -7,7 +7,9 @@ import random
 
 from testbed.download.judgement import DownloadMeasurements
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
+from testbed.faults.impaired_link import ImpairedLink, queue_bytes
 from testbed.model.label_split import LabelSplit
+from topologies.network import reverse_of
 
 QUEUE_PACKETS = 100
 
@@ -29,6 +31,7 @@ class _Run:
         self.last = plan.network.link_index[plan.last_link]
         self.arrivals: list[float] = []
         self.dropped = 0
+        self.impaired = _impaired(plan)
 
     def finish(self) -> DownloadMeasurements:
         now, ended = 0.0, None
@@ -63,24 +66,53 @@ class _Run:
                 self._carry(self.plan.backward, label, acknowledgement, now, to_sink=False)
 
     def _carry(self, split: LabelSplit, label: int, data: bytes, now: float, *, to_sink: bool) -> None:
-        at = now
+        times = [now]
         for index in split.path_of(label).links:
-            if self._lost(index, at):
-                return
-            if to_sink and index == self.last:
-                if self.free_s - at > QUEUE_PACKETS * self.hop_s:
-                    self.dropped += 1
-                    return
-                self.free_s = at = max(at, self.free_s) + self.hop_s
-            at += self.plan.network.links[index].delay_s
-        self.count += 1
-        heapq.heappush(self.events, (at, self.count, to_sink, data))
+            times = [later for at in times for later in self._over(index, at, len(data), to_sink)]
+        for at in times:
+            self.count += 1
+            heapq.heappush(self.events, (at, self.count, to_sink, data))
+
+    def _over(self, index: int, at: float, size: int, to_sink: bool) -> list[float]:
+        """When the copies of a packet that comes to a link then have crossed it."""
+        if self._lost(index, at):
+            return []
+        times = [at]
+        for start_s, stop_s, link in self.impaired.get(index, ()):
+            if start_s <= at < stop_s:
+                times = [later for one in times for later in link.offer(one, size + FRAME_OVERHEAD_BYTES)]
+        delay_s = self.plan.network.links[index].delay_s
+        return [left + delay_s for one in times if (left := self._queued(index, one, to_sink)) is not None]
+
+    def _queued(self, index: int, at: float, to_sink: bool) -> float | None:
+        """When the packet leaves the queue of the last kilometre (at once, on another link); None where it is full."""
+        if not to_sink or index != self.last:
+            return at
+        if self.free_s - at > QUEUE_PACKETS * self.hop_s:
+            self.dropped += 1
+            return None
+        self.free_s = max(at, self.free_s) + self.hop_s
+        return self.free_s
 
     def _lost(self, index: int, at: float) -> bool:
         link = self.plan.network.links[index].id
         for fault in self.plan.faults:
             back = (fault.link[1], fault.link[0], fault.link[2])
             hit = link == fault.link or (fault.direction == "both" and link == back)
-            if hit and fault.start_s <= at < fault.stop_s:
+            if hit and fault.kind != "impaired" and fault.start_s <= at < fault.stop_s:
                 return fault.kind != "loss" or self.chance.random() < fault.loss_fraction
         return False
+
+
+def _impaired(plan: DownloadPlan) -> dict[int, list[tuple[float, float, ImpairedLink]]]:
+    """Link index -> from when to when it is impaired, and by what."""
+    found: dict[int, list[tuple[float, float, ImpairedLink]]] = {}
+    for number, fault in enumerate(plan.faults):
+        ends = (fault.link,) if fault.direction == "forward" else (fault.link, reverse_of(fault.link))
+        for link in ends if fault.kind == "impaired" else ():
+            if link in plan.network.link_index:
+                index = plan.network.link_index[link]
+                room = queue_bytes(plan.network.links[index].capacity_bps)
+                chain = ImpairedLink(fault.impaired_by, link, seed=plan.seed + number, queue_bytes=room)
+                found.setdefault(index, []).append((fault.start_s, fault.stop_s, chain))
+    return found

@@ -9,19 +9,22 @@ As text, for the prompt of ``testbed up`` and the options of commands::
     cable   = a "-" b                    both links between two switches
     shape   = "line" | "square" | "L" | "U"                   legs of N links, at a place drawn by the seed
     times   = [start] ["-" [stop]]       seconds; from the beginning and for ever, where left out
-    manner  = "down" | "blackhole" | "loss" fraction | "one-way"
+    manner  = "down" | "blackhole" | "loss" fraction | impairment {" " impairment}, each also with "one-way"
+    impairment = "loss:" F | "ge:p=" P ",r=" R | "delay:" S ",jitter=" J | "jitter:" J | "reorder:" F | "duplicate:" F | "trace:" FILE
     setting = ("rate=" | "lasts=" | "start=" | "lengths=" | "kind=" | "loss=") value
 
 ``random:N`` are N cables drawn by the seed, ``transient:N`` as many that each fail once for a short while, ``intermittent:N`` as many that
 fail ten times, for a tenth of the run altogether. No command has a use for everything: lists and patterns are the simulator's, ``poisson:`` is for streams, one link with its times for striped files,
-one link with its manner for the prompt. A file says it as JSON: see ``parse_fault_document``. Whatever the form, what comes out
+one link with its manner for the prompt; what impairments are and which values they take says ``topologies.impairments``. A file says it as JSON: see ``parse_fault_document``. Whatever the form, what comes out
 is a tuple of ``Fault`` (or, for ``poisson:``, the law from which they are drawn).
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
@@ -30,6 +33,8 @@ from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults, flapping_faults, node_faults
 from testbed.faults.shapes import SHAPES, shape_faults
 from testbed.model.schemas import refuse_unknown
+from topologies.errors import TopologyError
+from topologies.impairments import impairment_text, parse_impairments
 from topologies.network import LinkId, Network
 
 TRANSIENT_SHARE = 0.1
@@ -43,6 +48,8 @@ _SETTINGS = {
     "kind": "kind",
     "loss": "loss_fraction",
 }
+_BETWEEN_FAULTS = re.compile(r",(?!\s*[0-9a-z-]+=)")
+"""A comma, but for those between the values of an impairment."""
 _NUMBERS = ("start_s", "stop_s", "loss_fraction", "period_s", "down_s")
 
 
@@ -82,7 +89,7 @@ def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
     [(('s1', 's2'), 3.0), (('s2', 's3'), 9.0)]
     """
     found = []
-    for word in text.split(","):
+    for word in _BETWEEN_FAULTS.split(text):
         fault = parse_fault(word.strip(), network)
         if fault.permanent:
             raise InputError(f"fault {word.strip()!r}: say when it ends, as in s1->s2@1-3")
@@ -132,11 +139,12 @@ def parse_moment(text: str, where: str) -> tuple[str, float]:
     return node, at_s
 
 
-def parse_fault_document(document: Any, network: Network, where: str) -> tuple[Fault, ...]:
+def parse_fault_document(document: Any, network: Network, where: str, folder: Path | None = None) -> tuple[Fault, ...]:
     """Faults from a JSON document, by start: a list, or {"faults": list}, of {"link": "a->b", "kind", "start_s", "stop_s", ...},
     {"node": "a", "start_s", "stop_s"} (all its cables) and {"flapping": "a->b", "period_s", "down_s", "start_s", "stop_s"}.
 
-    They may overlap. Raises InputError that names the entry and the key that is wrong.
+    They may overlap. A link may have "impairments" instead of a kind; the traces that those name are looked for in ``folder``.
+    Raises InputError that names the entry and the key that is wrong.
     """
     refuse_unknown(document, "faults", where)
     entries = document.get("faults") if isinstance(document, dict) else document
@@ -148,7 +156,7 @@ def parse_fault_document(document: Any, network: Network, where: str) -> tuple[F
         if not isinstance(entry, dict):
             raise InputError(f"{spot}: not an object; give link, kind, start_s and stop_s")
         try:
-            faults += _entry(entry, network)
+            faults += _entry(entry, network, folder or Path())
         except InputError as error:
             raise InputError(f"{spot}: {error}") from None
     return tuple(sorted(faults, key=lambda f: (f.start_s, f.link)))
@@ -172,14 +180,26 @@ def _times(text: str, times: str) -> tuple[float, float]:
 def _manner(text: str, words: list[str]) -> dict[str, Any]:
     """The fields of ``Fault`` that the words after a link stand for."""
     rest = [word for word in words if word != "one-way"]
+    if rest and ":" in rest[0]:
+        return {**_impaired(text, " ".join(rest)), "direction": "forward" if "one-way" in words else "both"}
     kind, *number = rest or ["down"]
     if kind not in ("down", "blackhole", "loss") or len(number) != (kind == "loss"):
-        raise InputError(f"fault {text!r}: write LINK, then down, blackhole or loss FRACTION")
+        raise InputError(
+            f"fault {text!r}: write LINK, then down, blackhole or loss FRACTION, or impairments as ge:p=0.01,r=0.3"
+        )
     try:
         fraction = float(number[0]) if number else 1.0
     except ValueError:
         raise InputError(f"fault {text!r}: loss {number[0]!r} is no number; give 0 to 1") from None
     return {"kind": kind, "loss_fraction": fraction, "direction": "forward" if "one-way" in words else "both"}
+
+
+def _impaired(text: str, words: str, folder: str | Path = "") -> dict[str, Any]:
+    """The fields of ``Fault`` that impairments stand for, their traces read."""
+    try:
+        return {"kind": "impaired", "impairments": impairment_text(parse_impairments(words, folder))}
+    except TopologyError as error:
+        raise InputError(f"fault {text!r}: {error}") from None
 
 
 def _cable_faults(word: str, network: Network, chance: list[int], duration_s: float) -> tuple[Fault, ...]:
@@ -212,7 +232,7 @@ def _cable_faults(word: str, network: Network, chance: list[int], duration_s: fl
     return tuple(replace(fault, start_s=start, stop_s=stop) for fault in drawn)
 
 
-def _entry(entry: dict[str, Any], network: Network) -> tuple[Fault, ...]:
+def _entry(entry: dict[str, Any], network: Network, folder: Path) -> tuple[Fault, ...]:
     sort = next((name for name in ("node", "flapping") if name in entry), "link")
     needed = {sort, "start_s", "stop_s"} | ({"period_s", "down_s"} if sort == "flapping" else set())
     missing = sorted(needed - set(entry))
@@ -226,4 +246,8 @@ def _entry(entry: dict[str, Any], network: Network) -> tuple[Fault, ...]:
     if sort == "node":
         return node_faults(network, entry["node"], **values)
     link = parse_link(entry[sort], network)
+    if sort == "link" and "impairments" in entry:
+        if "kind" in entry or "loss_fraction" in entry:
+            raise InputError("impairments say how the link fails: leave kind and loss_fraction out")
+        values |= _impaired(str(entry["link"]), str(entry["impairments"]), folder)
     return flapping_faults(link, **values) if sort == "flapping" else (Fault(link=link, **values),)

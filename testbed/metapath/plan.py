@@ -65,8 +65,8 @@ class MetapathPlan:
         if overlapping(self.faults):
             self._check_overlap()
         for fault in self.faults:
-            if fault.kind == "loss":
-                raise InputError(f"fault on {fault.link[0]}->{fault.link[1]}: kind loss; give down or blackhole")
+            if fault.kind in ("loss", "impaired"):
+                raise InputError(f"fault on {fault.link[0]}->{fault.link[1]}: {fault.words}; give down or blackhole")
             if fault.link not in self.network.link_index:
                 raise InputError(
                     f"fault on {fault.link[0]}->{fault.link[1]}, which is no link of {self.network.name!r}"

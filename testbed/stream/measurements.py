@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
 
+RELAYED = "impaired_links"
+"""Name of the counter that holds, link by link, what a relay did with an impaired link's packets and how late it was."""
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 

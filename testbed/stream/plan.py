@@ -142,6 +142,11 @@ class StreamPlan:
                 raise InputError(
                     f"plan: fault on {fault.link[0]}->{fault.link[1]}, which is no link of {self.network.name!r}"
                 )
+        moving = next((f for f in self.faults if f.kind == "impaired"), None) if self.changes or self.absent else None
+        if moving is not None:
+            raise InputError(
+                f"plan: {moving.words} on {moving.link[0]}->{moving.link[1]}: no impairments while nodes move"
+            )
         times = [0.0, *(change.at_s for change in self.changes), self.duration_s]
         if any(later <= earlier for earlier, later in pairwise(times)):
             raise InputError(

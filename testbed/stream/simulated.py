@@ -1,7 +1,7 @@
 """The simulated fabric: runs a streaming plan in virtual time over the plan's own label intervals, without any privilege.
 
-The same sender and receiver as on the switches; links have their delays and faults, and capacity is not a bottleneck
-(plans that would fill a link are refused when they are built).
+The same sender and receiver as on the switches; links have their delays, impairments and faults, and capacity is not a bottleneck
+(plans that would fill a link are refused when they are built) but for that of a rate trace.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import bisect
 import heapq
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from fec.protocol.sender import OutgoingPacket, StreamSender
@@ -20,18 +21,21 @@ from testbed.faults.fault_times import ChangeTimes, FaultTimes
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import Progress, Reading
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
+from testbed.stream.impaired_ways import FRAME_HEADERS_BYTES, ImpairedWays, Journey
 from testbed.stream.judgement.recording import ReceivedLog, SentLog, block_outcomes
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_together
 from testbed.stream.prediction.active_faults import RETURN_LABELS, faulty_links
+from testbed.stream.prediction.impaired_links import is_impaired
 
 CHANGE_S = 0.3
 """From the moment at which nodes have moved to the first packet under the new split: what a controller takes on this scale."""
 
 
-_Event = tuple[float, int, OutgoingPacket | None, bytes]
-"""When it arrives, its number (so that no two are alike), the packet of the stream (None: a loss report on its way back), its bytes."""
+_Event = tuple[float, int, OutgoingPacket | None, bytes, Journey | None]
+"""When it arrives, its number (so that no two are alike), the packet of the stream (None: a loss report on its way back), its bytes, and
+its journey where it has only come to an impaired link."""
 
 
 class SimulatedStreamFabric:
@@ -67,6 +71,7 @@ class _Run:
         breaks = _breaks(plan)
         backward = (plan.backward, *(change.backward for change in plan.changes))
         self.ways = (_Ways(plan, plan.splits, breaks), _Ways(plan, backward, breaks))
+        self.impaired = ImpairedWays(plan, partial(_takes, breaks, self.chance)) if is_impaired(plan) else None
 
     def finish(self, progress: Callable[[Progress], None] | None) -> StreamMeasurements:
         plan, now, told = self.plan, 0.0, 0.0
@@ -113,8 +118,10 @@ class _Run:
     def _step(self, now: float) -> None:
         events, receiver, sender = self.events, self.receiver, self.sender
         while events and events[0][0] <= now:
-            at_s, _, packet, data = heapq.heappop(events)
-            if packet is not None:
+            at_s, _, packet, data, journey = heapq.heappop(events)
+            if journey is not None and self.impaired is not None:
+                self._travel(self.impaired, journey, at_s, (packet, data))
+            elif packet is not None:
                 self.received.add(at_s, packet.block, packet.symbol)
                 self.content.take(receiver.receive(data, at_s))
             else:
@@ -133,10 +140,22 @@ class _Run:
         self._carry(self.ways[0], packet.label, packet.data, now, packet)
 
     def _carry(self, ways: _Ways, label: int, data: bytes, now: float, packet: OutgoingPacket | None = None) -> None:
+        if self.impaired is not None:
+            begin = Journey(ways.links_of(label, now), 0, len(data) + FRAME_HEADERS_BYTES)
+            self._travel(self.impaired, begin, now, (packet, data))
+            return
         arrival = ways.arrival_s(label, now, self.chance)
         if arrival is not None:
             self.count += 1
-            heapq.heappush(self.events, (arrival, self.count, packet, data))
+            heapq.heappush(self.events, (arrival, self.count, packet, data, None))
+
+    def _travel(
+        self, impaired: ImpairedWays, journey: Journey, at_s: float, carried: tuple[OutgoingPacket | None, bytes]
+    ) -> None:
+        """On from where the packet is now, to its end or to the next impaired link that it comes to."""
+        for later, place in impaired.onward(journey, at_s, at_s):
+            self.count += 1
+            heapq.heappush(self.events, (later, self.count, *carried, None if place.arrived else place))
 
 
 class _Ways:
@@ -149,8 +168,15 @@ class _Ways:
         self.paths: list[list[_Path]] = []
         self.path_of: list[list[int]] = []
         for split in splits:
-            self.paths.append([_Path([(links[i].delay_s, breaks.get(i, ())) for i in p.links]) for p in split.paths])
+            self.paths.append(
+                [_Path(p.links, [(links[i].delay_s, breaks.get(i, ())) for i in p.links]) for p in split.paths]
+            )
             self.path_of.append([number for number, p in enumerate(split.paths) for _ in range(p.start, p.stop)])
+
+    def links_of(self, label: int, now: float) -> tuple[int, ...]:
+        """The links of the path that a packet with this label takes now."""
+        number = bisect.bisect_right(self.since, now) - 1
+        return self.paths[number][self.path_of[number][label]].links
 
     def arrival_s(self, label: int, now: float, chance: random.Random) -> float | None:
         """When a packet sent now arrives, or None where something on its way takes it."""
@@ -172,10 +198,11 @@ class _Path:
     """Links in order, each with its delay and its breaks; ``met``: for each time in which no break begins or ends, those that a packet
     sent then may run into, and how long after its departure."""
 
-    def __init__(self, links: Sequence[tuple[float, Sequence[_Break]]]) -> None:
+    def __init__(self, links: tuple[int, ...], met: Sequence[tuple[float, Sequence[_Break]]]) -> None:
+        self.links = links
         self.delay_s = 0.0
         self.breaks: list[tuple[float, _Break]] = []
-        for delay_s, breaks in links:
+        for delay_s, breaks in met:
             self.breaks += [(self.delay_s, one) for one in breaks]
             self.delay_s += delay_s
         self.met: dict[int, list[tuple[float, _Break]]] = {}
@@ -194,6 +221,14 @@ class _Break:
     loss: float
 
 
+def _takes(breaks: Mapping[int, Sequence[_Break]], chance: random.Random, link: int, at_s: float) -> bool:
+    """Whether a break takes a packet that comes to the link then."""
+    return any(
+        one.start_s <= at_s < one.stop_s and (one.loss == 1 or chance.random() < one.loss)
+        for one in breaks.get(link, ())
+    )
+
+
 def change_times(plan: StreamPlan) -> tuple[ChangeTimes, ...]:
     """When the simulated controller makes each change: CHANGE_S after the nodes have moved (or half a frame, if that is less)."""
     moments = [change.at_s for change in plan.changes]
@@ -209,6 +244,8 @@ def _breaks(plan: StreamPlan) -> dict[int, list[_Break]]:
     """Link index -> when faults are in force on it or it is out of reach, in order of their beginnings."""
     found: dict[int, list[_Break]] = {}
     for fault in plan.faults:
+        if fault.kind == "impaired":
+            continue
         loss = fault.loss_fraction if fault.kind == "loss" else 1.0
         for index in faulty_links(plan, fault):
             found.setdefault(index, []).append(_Break(fault.start_s, fault.stop_s, loss))

@@ -26,7 +26,7 @@ def read_network_file(path: str | Path) -> Network:
         if text.lstrip().startswith("<"):
             from topologies.files.graphml import read_graphml
 
-            return read_graphml(text, name, strict=True)
+            return read_graphml(text, name, strict=True, folder=path.parent)
         if path.suffix.lower() in (".yml", ".yaml"):
             from topologies.files.containerlab import read_containerlab
 
@@ -35,7 +35,7 @@ def read_network_file(path: str | Path) -> Network:
             from topologies.files.repetita import read_repetita
 
             return read_repetita(text, name)
-        return read_document(text, name)
+        return read_document(text, name, path.parent)
     except TopologyError as error:
         raise TopologyError(f"{shortened(path)}: {error}") from error
 

@@ -10,6 +10,7 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from topologies.errors import TopologyError
@@ -95,13 +96,13 @@ def _xml_text(name: str) -> str:
     return name
 
 
-def read_graphml(text: str, name: str, *, strict: bool = False) -> Network:
+def read_graphml(text: str, name: str, *, strict: bool = False, folder: Path | None = None) -> Network:
     """The network of GraphML text; ``name`` is its name where the graph gives none.
 
     As for JSON: nodes without ``kind`` are switches, an undirected edge stands for both directions (an edge's own
     ``directed`` wins over ``edgedefault``), parallel edges without a whole-number ``key`` are numbered in order. Raises
     TopologyError, naming node or edge, for what is no GraphML, for hyperedges and for nested graphs; ``strict``: and for an
-    attribute that the schema of networks does not know.
+    attribute that the schema of networks does not know. ``folder``: where the traces of links' impairments lie.
     """
     try:
         root = ElementTree.fromstring(text.encode())
@@ -141,6 +142,7 @@ def read_graphml(text: str, name: str, *, strict: bool = False) -> Network:
         document,
         name,
         [_is_one_way(e, i, default) for i, e in enumerate(edges)],
+        folder,
     )
 
 

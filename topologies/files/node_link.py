@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from topologies.errors import TopologyError
 from topologies.files.schemas import network_schema, refuse_unknown_keys
+from topologies.impairments import impairment_text, parse_impairments
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
 _POSITION_KEYS = (("position",), ("pos",), ("x", "y"), ("Longitude", "Latitude"))
@@ -48,7 +50,8 @@ def _link_entry(link: Link, multigraph: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {"source": link.source, "target": link.target}
     if multigraph:
         entry["key"] = link.key
-    return {**entry, "capacity_bps": link.capacity_bps, "delay_s": link.delay_s, **_sorted_out(link.attributes, "link")}
+    entry |= {"capacity_bps": link.capacity_bps, "delay_s": link.delay_s, **link.impaired_attribute}
+    return {**entry, **_sorted_out(link.attributes, "link")}
 
 
 def _sorted_out(attributes: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -86,14 +89,14 @@ def _as_json(value: object, where: str) -> str:
         raise TopologyError(f"{where}: JSON cannot hold this attribute ({error}); make it text or a number") from error
 
 
-def read_document(text: str, name: str) -> Network:
-    """Parse JSON text; ``name`` is the network's where the document gives none.
+def read_document(text: str, name: str, folder: Path | None = None) -> Network:
+    """Parse JSON text; ``name`` is the network's where the document gives none. Traces of links are looked for in ``folder``.
 
     Raises TopologyError where it is no JSON, and for a key that the schema of networks does not know.
     """
     document = parse_json(text)
     refuse_unknown_keys(document, network_schema())
-    return parse_document(document, name)
+    return parse_document(document, name, folder=folder)
 
 
 def parse_json(text: str) -> Any:
@@ -106,14 +109,17 @@ def parse_json(text: str) -> Any:
         raise TopologyError(f"not JSON that can be read: {str(error)[:120]}") from error
 
 
-def parse_document(document: object, name: str = "network", one_way: Sequence[bool] | None = None) -> Network:
+def parse_document(
+    document: object, name: str = "network", one_way: Sequence[bool] | None = None, folder: Path | None = None
+) -> Network:
     """The network of a node-link document.
 
     ``directed`` missing or false: each link stands for both directions. Missing: ``kind`` is "switch",
     ``capacity_bps`` 10 Mbit/s, ``delay_s`` 0, ``key`` 0 (in a multigraph the next free one). Ids that are whole numbers
     become text; keys that are text are numbered in order and kept as the attribute ``key_name``. Positions are read
     from ``position``, ``pos``, ``x`` and ``y``, or ``Longitude`` and ``Latitude``. ``one_way`` says link by link what
-    ``directed`` says for all (GraphML mixes them). Raises TopologyError, naming the entry.
+    ``directed`` says for all (GraphML mixes them). Traces that ``impairments`` name are looked for in ``folder``. Raises
+    TopologyError, naming the entry.
 
     >>> net = parse_document({"nodes": [{"id": 1}, {"id": 2}], "edges": [{"source": 1, "target": 2}]})
     >>> [link.label for link in net.links]
@@ -132,6 +138,7 @@ def parse_document(document: object, name: str = "network", one_way: Sequence[bo
     nodes = tuple(_parse_node(i, entry) for i, entry in enumerate(_entries(document, "nodes")))
     kind = _links_key(document)
     entries = _entries(document, kind)
+    entries = [_with_traces(f"{kind}[{i}]", entry, folder) for i, entry in enumerate(entries)]
     links = _parse_links(kind, entries, nodes, one_way or [directed] * len(entries), multigraph)
     own_name = graph.get("name")
     return Network(
@@ -163,12 +170,14 @@ def _parse_links(
                 )
         both = (ends,) if one_way[i] else (ends, ends[::-1])
         key = _key(place, fields, both, taken, multigraph)
-        capacity, delay = fields.pop("capacity_bps", DEFAULT_CAPACITY_BPS), fields.pop("delay_s", 0.0)
+        given = {
+            "capacity_bps": fields.pop("capacity_bps", DEFAULT_CAPACITY_BPS),
+            "delay_s": fields.pop("delay_s", 0.0),
+            "impairments": fields.pop("impairments", ""),
+        }
         for source, target in both:
             try:
-                link = Link(
-                    source=source, target=target, key=key, capacity_bps=capacity, delay_s=delay, attributes=dict(fields)
-                )
+                link = Link(source=source, target=target, key=key, **given, attributes=dict(fields))
             except TopologyError as error:
                 raise TopologyError(f"{place}: {error}") from error
             if link.id in taken:
@@ -179,6 +188,17 @@ def _parse_links(
             links.append(link)
         taken.update(dict.fromkeys(((s, t, key) for s, t in both), i))
     return tuple(links)
+
+
+def _with_traces(place: str, entry: object, folder: Path | None) -> object:
+    """The entry of a link with what the files of its traces say in place of their names."""
+    words = entry.get("impairments") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(words, str):
+        return entry
+    try:
+        return entry | {"impairments": impairment_text(parse_impairments(words, folder or ""))}
+    except TopologyError as error:
+        raise TopologyError(f"{place}: {error}") from None
 
 
 def _key(

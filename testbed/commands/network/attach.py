@@ -112,7 +112,7 @@ class HeldPrompt(cmd.Cmd):
             print(f"{switch['node']:12} {switch['device']:8} datapath id {switch['dpid']}")
 
     def do_fault(self, line: str) -> None:
-        """Break a link: fault LINK [down | blackhole | loss FRACTION] [one-way]; alone: the faults that stand."""
+        """Break or impair a link: fault LINK [down | blackhole | loss FRACTION | IMPAIRMENT ...] [one-way]; alone: the faults that stand."""
         if line.strip():
             self._ask({"do": "fail", "fault": line.strip()})
         print("\n".join(self._ask({"do": "faults"})["standing"]))

@@ -10,6 +10,7 @@ from typing import Any
 
 from topologies import catalogue, load_network
 from topologies.catalog import COMMON
+from topologies.impairments import short_text
 from topologies.network import Network, reverse_of
 
 
@@ -117,11 +118,21 @@ def summary(network: Network) -> list[tuple[str, str]]:
         ),
         ("capacity", _spread([k.capacity_bps for k in network.links], _rate)),
         ("delay", _spread([k.delay_s for k in network.links], _seconds)),
+        *_impaired(network),
         ("neighbours", _neighbours(network, switches)),
         ("parts", _parts(network)),
         ("routing", str(network.attributes.get("routing", "shortest-path"))),
     ]
     return lines
+
+
+def _impaired(network: Network) -> list[tuple[str, str]]:
+    """Which links do something to packets besides, and what."""
+    found: dict[str, list[str]] = {}
+    for link in network.links:
+        if link.impairments:
+            found.setdefault(short_text(link.impaired_by), []).append(link.label)
+    return [("impaired", f"{words}{_examples(labels)}") for words, labels in found.items()]
 
 
 def _examples(names: list[str]) -> str:

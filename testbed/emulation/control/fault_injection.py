@@ -9,23 +9,28 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from testbed.errors import TestbedError
 from testbed.faults.fault import Direction, Fault, in_words
 from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import cables_of
+from topologies.impairments import Impairments
 from topologies.network import LinkId, reverse_of
 
 
 class BreakableNetwork(Protocol):
-    """What faults need of a network; every method returns the monotonic time at which the change was in force."""
+    """What faults need of a network; every ``set_`` returns the monotonic time at which the change was in force."""
 
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float: ...
 
     def set_blackhole(self, link: LinkId, on: bool, direction: Direction = "both") -> float: ...
 
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float: ...
+
+    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float: ...
+
+    def prepare_impairments(self, faults: Sequence[Fault]) -> None: ...
 
 
 def begin_fault(network: BreakableNetwork, fault: Fault) -> float:
@@ -34,6 +39,8 @@ def begin_fault(network: BreakableNetwork, fault: Fault) -> float:
         return network.set_link(fault.link, False, fault.direction)
     if fault.kind == "blackhole":
         return network.set_blackhole(fault.link, True, fault.direction)
+    if fault.kind == "impaired":
+        return network.set_impairments(fault.link, fault.impaired_by, fault.direction)
     return network.set_loss(fault.link, fault.loss_fraction, fault.direction)
 
 
@@ -43,7 +50,17 @@ def end_fault(network: BreakableNetwork, fault: Fault) -> float:
         return network.set_link(fault.link, True, fault.direction)
     if fault.kind == "blackhole":
         return network.set_blackhole(fault.link, False, fault.direction)
+    if fault.kind == "impaired":
+        return network.set_impairments(fault.link, (), fault.direction)
     return network.set_loss(fault.link, 0.0, fault.direction)
+
+
+class _CableState(NamedTuple):
+    """What a cable should be: whether it has a carrier, and each way, forward and backward, the share lost and the impairments."""
+
+    whole: bool
+    losses: tuple[float, float]
+    impairments: tuple[Impairments, Impairments]
 
 
 class CableBreaker:
@@ -96,30 +113,35 @@ class CableBreaker:
                 at_s = self._pass_on(cable, before)
         return at_s
 
-    def _state(self, cable: LinkId) -> tuple[bool, float, float]:
-        """(carrier, loss forward, loss backward) that the cable should have."""
+    def _state(self, cable: LinkId) -> _CableState:
         there = self._faults.get(cable, ())
         whole = cable not in self._absent and not any(f.kind == "down" and f.direction == "both" for f in there)
-        kept = [1.0, 1.0]
+        kept, impaired = [1.0, 1.0], [(), ()]
         for fault in there:
             if fault.kind == "down" and fault.direction == "both":
                 continue
             for side, link in enumerate((cable, reverse_of(cable))):
-                if fault.direction == "both" or fault.link == link:
+                if fault.direction != "both" and fault.link != link:
+                    continue
+                if fault.kind == "impaired":
+                    impaired[side] = (*impaired[side], *fault.impaired_by)
+                else:
                     kept[side] *= 1 - (fault.loss_fraction if fault.kind == "loss" else 1.0)
-        return whole, 1 - kept[0], 1 - kept[1]
+        return _CableState(whole, (1 - kept[0], 1 - kept[1]), (impaired[0], impaired[1]))
 
-    def _pass_on(self, cable: LinkId, before: tuple[bool, float, float]) -> float:
+    def _pass_on(self, cable: LinkId, before: _CableState) -> float:
         at_s, now = time.monotonic(), self._state(cable)
-        if now[0] != before[0]:
-            at_s = self._network.set_link(cable, now[0], "both")
-        if now[1:] != before[1:] and now[1] == now[2]:
-            at_s = self._network.set_loss(cable, now[1], "both")
-        elif now[1:] != before[1:]:
-            back = reverse_of(cable)
-            for link, was, wanted in ((cable, before[1], now[1]), (back, before[2], now[2])):
-                if was != wanted:
-                    at_s = self._network.set_loss(link, wanted, "forward")
+        if now.whole != before.whole:
+            at_s = self._network.set_link(cable, now.whole, "both")
+        if now.losses != before.losses and now.losses[0] == now.losses[1]:
+            at_s = self._network.set_loss(cable, now.losses[0], "both")
+        else:
+            for side, link in enumerate((cable, reverse_of(cable))):
+                if now.losses[side] != before.losses[side]:
+                    at_s = self._network.set_loss(link, now.losses[side], "forward")
+        for side, link in enumerate((cable, reverse_of(cable))):
+            if now.impairments[side] != before.impairments[side]:
+                at_s = self._network.set_impairments(link, now.impairments[side], "forward")
         return at_s
 
 
@@ -153,6 +175,8 @@ class FaultSchedule:
     def __init__(
         self, network: BreakableNetwork, faults: Sequence[Fault], start_s: float, breaker: CableBreaker | None = None
     ) -> None:
+        if any(fault.impairments for fault in faults):
+            network.prepare_impairments(faults)
         self._breaker = breaker or CableBreaker(network)
         self._faults = tuple(faults)
         self._start_s = start_s

@@ -77,14 +77,15 @@ class Prompt(CLI):  # type: ignore[misc]
         return True
 
     def do_fault(self, line: str) -> None:
-        """Break a link: fault LINK [down | blackhole | loss FRACTION] [one-way]
+        """Break or impair a link: fault LINK [down | blackhole | loss FRACTION | IMPAIRMENT ...] [one-way]
 
         LINK is a->b in the network's own names. down: no carrier (one-way: a blackhole of that direction).
+        IMPAIRMENT is loss:F, ge:p=P,r=R, delay:S,jitter=J, jitter:J, reorder:F, duplicate:F or trace:FILE.
         Without arguments: list the faults that stand."""
         words = line.split()
         if not words:
             for text, fault in self._standing.items():
-                print(f"{text} {fault.kind} {fault.direction}")
+                print(f"{text} {fault.words} {fault.direction}")
             return
         self._execute(lambda: self._break(words))
 
@@ -130,7 +131,7 @@ class Prompt(CLI):  # type: ignore[misc]
             self._mend(words[0])
         begin_fault(self.network, fault)
         self._standing[words[0]] = fault
-        print(f"{words[0]} {fault.kind}{' one way' if fault.direction == 'forward' else ''}")
+        print(f"{words[0]} {fault.words}{' one way' if fault.direction == 'forward' else ''}")
 
     def _mend(self, name: str) -> None:
         fault = self._standing.pop(name, None)

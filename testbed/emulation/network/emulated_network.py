@@ -13,7 +13,8 @@ that take a fraction of a second each, because every step is one batch and not a
    nothing that no rule asks for, and keep their rules when their controller dies.
 4. *Shaping*: each sending end of a link gets its delay (netem) and behind it its capacity (tbf); only now, because a bridge that
    takes an interface over removes the queues that it finds there (``links``).
-5. *Hooks for faults*: an empty hook at each sending end, so that the first blackhole is as quick as the next.
+5. *Hooks for faults*: an empty hook at each sending end, so that the first blackhole is as quick as the next. Impaired links get a
+   netem queue before their shaping one or, where the kernel has none, a detour through a process (``impairments``).
 
 A fault is one system call: an interface taken down (the carrier is lost, the controller is notified), or a drop rule at the
 hook (nobody is). Taking the network down deletes the interfaces' group and lets go of the namespaces; the kernel does the rest.
@@ -32,6 +33,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.emulation.network.cables import CablePlan, plan_cables
+from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, words_inside
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.rtnetlink import (
@@ -51,9 +53,10 @@ from testbed.emulation.network.open_vswitch.bridges import bridge_operations
 from testbed.emulation.network.open_vswitch.switches import Datapath, PrivateSwitches, choose_datapath
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError
-from testbed.faults.fault import Direction
+from testbed.faults.fault import Direction, Fault
 from testbed.model.parts import Part
 from testbed.model.wiring import WiredHost, Wiring
+from topologies.impairments import Impairments
 from topologies.network import LinkId
 
 if TYPE_CHECKING:
@@ -111,6 +114,7 @@ class EmulatedNetwork:
         self._links: LinkControl | None = None
         self._captures: list[Capture] = []
         self._mininet: BuiltMininet | None = None
+        self.impairment_seed = 1
 
     @property
     def datapath(self) -> Datapath:
@@ -154,7 +158,12 @@ class EmulatedNetwork:
             )
             netlink.apply([*guard, *cables.messages])
         self._links = LinkControl(
-            cables, self._namespaces, shape=self.shape, mtu=self.mtu, first_udp_port=self._first_udp_port
+            cables,
+            self._namespaces,
+            shape=self.shape,
+            mtu=self.mtu,
+            first_udp_port=self._first_udp_port,
+            impairment_seed=self.impairment_seed,
         )
         self._address_hosts(cables)
         began = self._note("cables", began)
@@ -170,6 +179,7 @@ class EmulatedNetwork:
         # Only now: a bridge that takes an interface over removes the queues and hooks that it finds there.
         self._links.shape_all()
         self._links.prepare_faults()
+        self._impair_links(self._links)
         self._note("shaping", began)
 
     def _guard(self, netlink: Netlink) -> list[Message]:
@@ -181,6 +191,13 @@ class EmulatedNetwork:
             raise CapabilityError(f"this machine has no interface {self._part.underlay} towards the others")
         self._underlay_index = found
         return [packet_gate(found), tunnel_guard(found, self._part.port, self._part.tunnels.values())]
+
+    def _impair_links(self, links: LinkControl) -> None:
+        """Put in force what the network says that its links always do to packets."""
+        always = [link.id for link in self.wiring.network.links if link.impairments]
+        links.prepare_impairments([(link, (), "forward") for link in always])
+        for link in always:
+            links.set_impairments(link, (), "forward")
 
     def _mark_bridge_interfaces(self) -> None:
         """User-space bridges' own interfaces go into the group that ``stop`` removes (the kernel's go with its datapath)."""
@@ -289,6 +306,19 @@ class EmulatedNetwork:
         if not 0 <= fraction <= 1:
             raise InputError(f"loss of {fraction} on {link[0]}->{link[1]}; give 0 to 1")
         return self._running_links.set_loss(link, fraction, direction)
+
+    def prepare_impairments(self, faults: Sequence[Fault]) -> None:
+        """Make ready what the impairing ones among these faults will need, so that each begins as quickly as a blackhole."""
+        self._running_links.prepare_impairments([(f.link, f.impaired_by, f.direction) for f in faults if f.impairments])
+
+    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
+        """Impair the packets that enter the link, beside what the network says that it always does (none: that alone); returns when that
+        was in force. Held packets of before still go their way. The kernel's netem does it where there is one that can, else a relay."""
+        return self._running_links.set_impairments(link, impairments, direction)
+
+    def impairment_reports(self) -> Mapping[str, LaneReport]:
+        """Link and words -> what the relay did with its packets, and how late it was; nothing of links that netem impairs."""
+        return self._running_links.impairment_reports()
 
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """Link -> (packets, bytes, drops): sent onto the cable in that direction; dropped by a full queue (what a fault takes is counted nowhere)."""

@@ -1,4 +1,4 @@
-"""What a link does while the network runs: capacity and delay, cuts, blackholes, random loss, counters.
+"""What a link does while the network runs: capacity and delay, impairments, cuts, blackholes, random loss, counters.
 
 Packets are dropped at the sending end, before the shaping queue: a user-space switch reads packets from its interfaces
 before any hook at the receiving end would see them.
@@ -13,12 +13,15 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
+from testbed.emulation.network.impairments.detours import Detours
+from testbed.emulation.network.impairments.ends import ImpairedEnds
+from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.kernel.descriptors import out_of_the_way
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
@@ -36,6 +39,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
 )
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
+from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of
 
 _QUEUE_S = 0.05
@@ -52,7 +56,14 @@ class LinkControl:
     """Shapes, breaks and counts the links of one network. Thread-safe; every change is one system call."""
 
     def __init__(
-        self, cables: CablePlan, namespaces: HostNamespaces, *, shape: bool, mtu: int, first_udp_port: int | None = None
+        self,
+        cables: CablePlan,
+        namespaces: HostNamespaces,
+        *,
+        shape: bool,
+        mtu: int,
+        first_udp_port: int | None = None,
+        impairment_seed: int = 1,
     ) -> None:
         self._cables = cables
         self._namespaces = namespaces
@@ -64,6 +75,13 @@ class LinkControl:
         self._loss_means: LossMeans = "classifier"
         self._gated: set[str] = set()
         self._losing: dict[str, float] = {}
+        detours = Detours(self.netlink_of, self._open_socket, mtu=mtu, seed=impairment_seed)
+        self._impaired = ImpairedEnds(cables, detours, self.netlink_of, self._behind_netem)
+
+    def _open_socket(self, host: str | None, family: int, kind: int, protocol: int) -> socket.socket:
+        if host is None:
+            return socket.socket(family, kind, protocol)
+        return self._namespaces.open_socket(host, family, kind, protocol)
 
     def netlink_of(self, host: str | None) -> Netlink:
         """The netlink socket of a host's namespace (None: the switches')."""
@@ -75,7 +93,8 @@ class LinkControl:
         return found
 
     def close(self) -> None:
-        """Close the sockets; what they set stays until the interfaces go."""
+        """Close the sockets; what they set stays until the interfaces go. What impaired links hold is lost."""
+        self._impaired.close()
         for netlink in self._netlinks.values():
             netlink.close()
         self._netlinks.clear()
@@ -145,6 +164,22 @@ class LinkControl:
         while not netlink.is_operational(end.index) and time.monotonic() < limit:
             time.sleep(0.0002)
 
+    def prepare_impairments(self, wanted: Sequence[tuple[LinkId, Impairments, Direction]]) -> None:
+        """Make all detours ready that these, and what the links are impaired by all the time, will need."""
+        with self._lock:
+            self._impaired.prepare(wanted)
+
+    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction) -> float:
+        """See EmulatedNetwork.set_impairments."""
+        with self._lock:
+            self._impaired.set(link, impairments, direction)
+        return time.monotonic()
+
+    def impairment_reports(self) -> Mapping[str, LaneReport]:
+        """See EmulatedNetwork.impairment_reports."""
+        with self._lock:
+            return self._impaired.reports()
+
     def _neighbours(self, end: CableEnd) -> list[Message]:
         others = [h for h in self._cables.wiring.hosts if h.name != end.host]
         return [add_neighbour(end.index, socket.inet_aton(h.ip), bytes.fromhex(h.mac.replace(":", ""))) for h in others]
@@ -208,6 +243,9 @@ class LinkControl:
         if link.delay_s > 0:
             return [delay_line(end.index, delay_s=link.delay_s), *self._bucket(end, link, _NETEM_CHILD)]
         return self._bucket(end, link, ROOT)
+
+    def _behind_netem(self, end: CableEnd) -> list[Message]:
+        return self._bucket(end, end.link, _NETEM_CHILD) if self._shape and end.link is not None else []
 
     def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
         burst_bytes = min(0x7FFFFFFF, max(2 * (self._mtu + 14), round(link.capacity_bps / 8 * _BURST_S)))

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -35,7 +35,7 @@ from testbed.stream.emulated.endpoints import (
 )
 from testbed.stream.emulated.mobile_routes import MobileRoutes
 from testbed.stream.judgement.recording import block_outcomes
-from testbed.stream.measurements import RunHealth, StreamMeasurements
+from testbed.stream.measurements import RELAYED, RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_together
 from topologies.network import LinkId
@@ -124,15 +124,15 @@ def running_network(*plans: StreamPlan, mtu: int = 1500, priority: bool = False)
         controller = ControllerLink()
         controller.start()
         stack.callback(controller.stop)
-        net = stack.enter_context(
-            EmulatedNetwork(
-                wiring,
-                mtu=mtu,
-                controller_port=controller.port,
-                before_bridges=controller.wait_until_ready,
-                first_udp_port=STREAM_UDP_PORT if priority else None,
-            )
+        network = EmulatedNetwork(
+            wiring,
+            mtu=mtu,
+            controller_port=controller.port,
+            before_bridges=controller.wait_until_ready,
+            first_udp_port=STREAM_UDP_PORT if priority else None,
         )
+        network.impairment_seed = plans[0].seed
+        net = stack.enter_context(network)
         controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
         yield RunningNetwork(net, controller, wiring)
 
@@ -147,6 +147,7 @@ def streams_over(
     """Run the plans' streams, their common faults and route changes on a network whose first rules are installed."""
     net, controller, wiring = network
     before, plan = processor_times(), plans[0]
+    net.prepare_impairments(plan.faults)
     with ExitStack() as stack:
         stack.enter_context(going_first(controller.pid))
         receivers = [stack.enter_context(receiver_process(net, wiring, one)) for one in plans]
@@ -172,7 +173,8 @@ def streams_over(
     port_events, busy = controller.port_events(), busy_share(before, processor_times())
     faults = tuple(with_port_status(t, port_events, wiring, start) for t in schedule.times())
     changes = movement.times() if movement is not None else ()
-    conditions = _Conditions(faults, changes, busy, net.datapath)
+    impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
+    conditions = _Conditions(faults, changes, busy, net.datapath, impaired)
     return tuple(_measurements(one, *ends, conditions) for one, ends in zip(plans, results, strict=True))
 
 
@@ -183,6 +185,7 @@ class _Conditions(NamedTuple):
     changes: tuple[ChangeTimes, ...]
     busy: float
     datapath: str
+    impaired: dict[str, dict[str, float]]
 
 
 @contextmanager
@@ -215,7 +218,12 @@ def _measurements(
             unplanned_drops=received.socket_drops,
             cpu_fraction=conditions.busy,
         ),
-        counters={**sent.counters, **received.counters, "datapath": conditions.datapath},
+        counters={
+            **sent.counters,
+            **received.counters,
+            "datapath": conditions.datapath,
+            **({RELAYED: conditions.impaired} if conditions.impaired else {}),
+        },
     )
 
 

@@ -106,7 +106,7 @@ def lost_mask(run: StreamMeasurements) -> BoolArray:
 
 def loses_all(fault: Fault) -> bool:
     """Whether the fault loses all that crosses it, so that labels alone decide what is lost to it."""
-    return fault.kind != "loss" or fault.loss_fraction == 1
+    return not fault.partial
 
 
 def is_exact(plan: StreamPlan, fault: Fault) -> bool:

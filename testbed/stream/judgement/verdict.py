@@ -9,8 +9,10 @@ from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.campaign_verdict import MAX_WRONG, campaign_checks
 from testbed.stream.judgement.fault_results import FaultResult
-from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.judgement.impairment_checks import impairment_checks
+from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.impaired_links import is_impaired
 from testbed.stream.prediction.policy import is_deterministic
 
 MAX_LAG = 0.25
@@ -18,12 +20,16 @@ MAX_LAG = 0.25
 network."""
 
 COUNTED = "none: each is counted"
+MAX_HELD_S = 0.005
+"""A relay of impaired links that sends packets on later than so measures the machine."""
 MAX_UNPLANNED = 1e-4
 """Share of packets that may be lost in no fault: two orders below the precision of a loss."""
 
 
 def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> Verdict:
     """All checks of the session; invalid, never passed, where the machine could not keep up."""
+    if is_impaired(plan):
+        return _judge_impaired(plan, run, analysis)
     if analysis.campaign is not None:
         checks = [*campaign_checks(plan, analysis.campaign), *_path_checks(analysis), _content_check(run)]
         return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
@@ -48,6 +54,21 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
         checks.append(_ror_check(analysis))
     checks += [*_path_checks(analysis), _content_check(run)]
     return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
+
+
+def _judge_impaired(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> Verdict:
+    """What the impaired links did, packet by packet; of other faults only their losses, where they stand alone: the block sizes with
+    which a sender answers bursts and late packets are not predicted, and neither is ROR then."""
+    checks = impairment_checks(plan, run)
+    alone = analysis.campaign is None and not any(link.impairments for link in plan.network.links)
+    if alone:
+        checks += [_loss_check(result) for result in analysis.faults if result.kind != "impaired"]
+    checks.append(_content_check(run))
+    notes = (
+        *run.health.notes,
+        "unpredicted beside impairments: block sizes, ROR, undecodable blocks after late parity",
+    )
+    return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=notes)
 
 
 def fault_checks(result: FaultResult, least: int | None) -> list[Check]:
@@ -98,8 +119,13 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     clocks = clock_reason(plan, run, analysis)
     if clocks is not None:
         return clocks
+    held = max(run.counters.get(RELAYED, {}).items(), key=lambda one: one[1]["late_s"], default=None)
+    if held is not None and held[1]["late_s"] > MAX_HELD_S:
+        late = f"{held[0]}: packets were sent on {held[1]['late_s'] * 1000:.1f} ms late (99 of 100; limit {MAX_HELD_S * 1000:g} ms)"
+        return could_not_keep_up(late, LOWER_PACKET_RATE)
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
-    if analysis.lost_outside > most_lost * analysis.sent:
+    calm = not (is_impaired(plan) and (analysis.campaign is not None or any(k.impairments for k in plan.network.links)))
+    if calm and analysis.lost_outside > most_lost * analysis.sent:
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
     if run.health.unplanned_drops:
         full = f"{run.health.unplanned_drops} packets were dropped at a full socket or queue"

@@ -141,7 +141,7 @@ class _Ledger:
     def fault(self, fault: Fault, step: int) -> None:
         self._running[fault] += step
         for link in faulty_links(self._plan, fault):
-            if fault.kind != "loss" or fault.loss_fraction == 1:
+            if not fault.partial:
                 self._full[link] += step
             else:
                 self._partly[link, fault.loss_fraction] += step

@@ -41,8 +41,9 @@ class BlockSizePolicy:
 
 
 def is_deterministic(plan: StreamPlan) -> bool:
-    """True where losses follow from labels alone: stratified labels and no fault that drops packets at random."""
-    return plan.stream.labels == "stratified" and all(f.kind != "loss" or f.loss_fraction == 1 for f in plan.faults)
+    """True where losses follow from labels alone: stratified labels, no fault that drops packets at random and no impaired link."""
+    ordered = plan.stream.labels == "stratified" and not any(fault.partial for fault in plan.faults)
+    return ordered and not any(link.impairments for link in plan.network.links)
 
 
 def largest_block(plan: StreamPlan) -> int:

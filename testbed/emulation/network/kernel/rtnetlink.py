@@ -312,7 +312,7 @@ def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"]
     The program returns TC_ACT_STOLEN (4) or TC_ACT_UNSPEC (-1); its random numbers are the kernel's own. Not TC_ACT_SHOT:
     that reports the drop to the sender, and a user-space switch then throws the rest of its batch away.
     """
-    priority, everything = 1, socket.htons(3)
+    priority, everything = 2, socket.htons(3)  # behind the rule that sends impaired links' packets on a detour
     header = tc_header(index, 1, CLSACT_EGRESS, priority << 16 | everything)
     if action == "remove":
         return RTM_DELTFILTER, 0, header + text(1, "bpf")

@@ -137,7 +137,9 @@ def test_gate_and_drop_rule_are_before_the_queues(loss: float, drawn: float) -> 
     assert (gate["header"]["type"], gate.get_attr("TCA_KIND"), gate["handle"]) == (NEW_QUEUE, "clsact", 0xFFFF0000)
     assert gate["parent"] == 0xFFFFFFF1 and rule["parent"] == gone["parent"] == 0xFFFFFFF3, "egress of clsact"
     assert (rule["header"]["type"], gone["header"]["type"]) == (NEW_FILTER, DEL_FILTER)
-    assert rule["info"] == gone["info"] == 1 << 16 | 0x0300, "first priority, every protocol in network order"
+    assert rule["info"] == gone["info"] == 2 << 16 | 0x0300, (
+        "behind the detour of impaired links, every protocol in network order"
+    )
     assert (bare["header"]["type"], bare["parent"]) == (DEL_QUEUE, 0xFFFFFFFF)
     options = rule.get_attr("TCA_OPTIONS")
     assert (options.get_attr("TCA_BPF_FLAGS"), options.get_attr("TCA_BPF_OPS_LEN")) == (1, 4), (

@@ -1,0 +1,103 @@
+"""The packets of a run that crossed each impaired link, in the order in which they came to it, and what became of them; pure numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.model.label_split import LabelSplit
+from testbed.stream.measurements import FloatArray, IntArray, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import faulty_links
+from testbed.stream.prediction.impaired_links import ImpairedSpan, stream_spans
+
+BoolArray = npt.NDArray[np.bool_]
+GUARD_S = 0.05
+"""At the beginning and the end of an impairment: packets that were under way then are not counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacketFates:
+    """Shape (sent,): how many copies of each packet arrived, and after how long the first one (nan: none)."""
+
+    copies: IntArray
+    transit_s: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing:
+    """Packets (indices into the sent log, in order) that came to the span's link while it was surely impaired.
+
+    ``alone``: on no other impaired or faulty link on their way; ``base_s``: how long they would be under way otherwise.
+    """
+
+    span: ImpairedSpan
+    packets: IntArray
+    alone: BoolArray
+    base_s: FloatArray
+
+
+def packet_fates(run: StreamMeasurements) -> PacketFates:
+    """Cost O((n + m) log) for n packets sent and m received."""
+    key = run.sent.block * 256 + run.sent.symbol
+    got = run.received.block * 256 + run.received.symbol
+    by_time = np.argsort(run.received.time_s, kind="stable")
+    known, first, count = np.unique(got[by_time], return_index=True, return_counts=True)
+    place = np.searchsorted(known, key)
+    there = (
+        (place < len(known)) & (known[np.minimum(place, len(known) - 1)] == key)
+        if len(known)
+        else np.zeros(len(key), bool)
+    )
+    copies = np.zeros(len(key), dtype=np.int64)
+    transit = np.full(len(key), np.nan)
+    copies[there] = count[place[there]]
+    transit[there] = run.received.time_s[by_time][first[place[there]]] - run.sent.time_s[there]
+    return PacketFates(copies=copies, transit_s=transit)
+
+
+def crossings(plan: StreamPlan, run: StreamMeasurements, fates: PacketFates) -> tuple[Crossing, ...]:
+    """One of each impaired span that the stream's packets cross, in the plan's order."""
+    path = _path_numbers(plan.forward, run.sent.label)
+    delays = np.array([sum(plan.network.links[i].delay_s for i in p.links) for p in plan.forward.paths])[path]
+    spans = [span for span in stream_spans(plan) if span.link in plan.forward.loaded]
+    times = [_times(run, plan, span) for span in spans]
+    over = [_crosses(plan.forward, span.link)[path] for span in spans]
+    sent_s = run.sent.time_s
+    touched = np.zeros(len(sent_s), dtype=np.int64)
+    for (start, stop), crossed in zip(times, over, strict=True):
+        touched += crossed & (sent_s >= start - GUARD_S) & (sent_s < stop + GUARD_S)
+    for fault in run.faults:
+        if fault.fault.kind != "impaired":
+            for link in faulty_links(plan, fault.fault):
+                hit = _crosses(plan.forward, link)[path]
+                touched += 2 * (hit & (sent_s >= fault.start_s - GUARD_S) & (sent_s < fault.stop_s + GUARD_S))
+    calm = (touched == 0) & (fates.copies > 0)
+    usual_s = float(np.median((fates.transit_s - delays)[calm])) if calm.any() else 0.0
+    found = []
+    for span, (start, stop), crossed in zip(spans, times, over, strict=True):
+        own = np.flatnonzero(crossed & (sent_s >= start + GUARD_S) & (sent_s < stop - GUARD_S))
+        found.append(Crossing(span=span, packets=own, alone=touched[own] == 1, base_s=delays[own] + usual_s))
+    return tuple(found)
+
+
+def _times(run: StreamMeasurements, plan: StreamPlan, span: ImpairedSpan) -> tuple[float, float]:
+    """When the span was really in force; a fault that never came has no time at all. The end of a run says nothing of its last packets."""
+    last = plan.duration_s - plan.stream.playback_s
+    if span.fault is None:
+        return -GUARD_S, last
+    fault = plan.faults[span.fault]
+    times = next((t for t in run.faults if t.fault == fault), None)
+    return (times.start_s, min(times.stop_s, last)) if times is not None else (0.0, 0.0)
+
+
+def _path_numbers(split: LabelSplit, labels: IntArray) -> IntArray:
+    starts = np.array([path.start for path in split.paths])
+    return np.asarray(np.searchsorted(starts, labels, side="right") - 1, dtype=np.int64)
+
+
+def _crosses(split: LabelSplit, link: int) -> BoolArray:
+    """Shape (paths,)."""
+    return np.array([link in path.links for path in split.paths], dtype=np.bool_)

@@ -1,0 +1,271 @@
+"""What impaired links did to a stream's packets, predicted and measured: loss, bursts, blocks, copies, waiting, overtaking, a trace's rate.
+
+Each check names its rival: what would be measured if the link did nothing, or lost as much, but independently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.model.verdict import Check
+from testbed.stream.judgement.crossings import BoolArray, Crossing, PacketFates, crossings, packet_fates
+from testbed.stream.judgement.trace_checks import trace_checks
+from testbed.stream.measurements import FloatArray, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.burst_loss import (
+    binomial_losses,
+    follows_a_loss,
+    losses_in_block,
+    mean_of,
+    share_error,
+    survival_covariance,
+)
+from testbed.stream.prediction.impaired_links import ImpairedSpan
+from testbed.stream.prediction.waiting import predicted_waits
+from topologies.impairments import Duplication, GilbertElliott, RateTrace, short_text
+from topologies.network import label_of
+
+SIGMAS = 4.0
+"""Tolerances are so many standard deviations of what chance alone makes of the packets that crossed."""
+GRAIN_S = 0.004
+"""What real switches and a program that holds packets up may add to a mean wait (the simulated fabric adds nothing)."""
+MIN_PACKETS = 200
+
+
+def impairment_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
+    """All checks of all impaired links that the stream crossed; a link of which nothing can be predicted has one that cannot tell."""
+    fates = packet_fates(run)
+    found = crossings(plan, run, fates)
+    checks: list[Check] = []
+    for crossing in found:
+        own = list(_link_checks(plan, run, crossing, fates))
+        checks += own or [_unpredicted(plan, crossing.span)]
+    return checks + _block_checks(plan, run, found, fates)
+
+
+def span_label(plan: StreamPlan, span: ImpairedSpan) -> str:
+    """How checks name the link: as the fault does, where it is one."""
+    link = plan.network.links[span.link].id if span.fault is None else plan.faults[span.fault].link
+    return f"{label_of(link)} impaired"
+
+
+def _unpredicted(plan: StreamPlan, span: ImpairedSpan) -> Check:
+    return Check(
+        name=f"unpredicted: {short_text(span.impairments)}, {span_label(plan, span)}",
+        predicted=None,
+        measured=None,
+        tolerance=None,
+        passed=False,
+        unsure=True,
+        detail="too few packets crossed it alone, or the words together have no prediction",
+    )
+
+
+def _link_checks(plan: StreamPlan, run: StreamMeasurements, crossing: Crossing, fates: PacketFates) -> Iterator[Check]:
+    span, ending = crossing.span, span_label(plan, crossing.span)
+    own = crossing.packets[crossing.alone]
+    if len(own) < MIN_PACKETS:
+        return
+    if any(isinstance(one, RateTrace) for one in span.impairments):
+        yield from trace_checks(plan, run, crossing, ending)
+        return
+    if mean_of(span.impairments) > 0:
+        yield _loss_check(crossing, fates, ending)
+    if sum(isinstance(one, GilbertElliott) for one in span.impairments) == 1:
+        yield _burst_check(crossing, fates, ending)
+    if sum(isinstance(one, Duplication) for one in span.impairments) == 1:
+        yield _copies_check(crossing, fates, ending)
+    yield from _waiting_checks(run, crossing, fates, ending)
+
+
+def _loss_check(crossing: Crossing, fates: PacketFates, ending: str) -> Check:
+    words = crossing.span.impairments
+    if any(isinstance(one, Duplication) for one in words):
+        words = tuple(one for one in words if not isinstance(one, Duplication))
+    own = crossing.packets[crossing.alone]
+    doubled = len(words) < len(crossing.span.impairments)
+    lost = float((fates.copies[own] == 0).mean())
+    return Check.equal(
+        f"share of packets lost, {ending}",
+        mean_of(words),
+        lost,
+        tolerance=SIGMAS * share_error(words, len(own)) + 1 / len(own) + (_second_chance(crossing) if doubled else 0.0),
+        rival=0.0,
+        rival_is="nothing is lost",
+        detail=f"{len(own)} packets crossed",
+    )
+
+
+def _second_chance(crossing: Crossing) -> float:
+    """At most so much of the loss is made good by copies."""
+    lost = mean_of(crossing.span.impairments)
+    return lost * math.prod(one.fraction for one in crossing.span.impairments if isinstance(one, Duplication))
+
+
+def _burst_check(crossing: Crossing, fates: PacketFates, ending: str) -> Check:
+    """How often the packet after a lost one is lost too: between neighbours on the link that were both alone."""
+    words = tuple(one for one in crossing.span.impairments if not isinstance(one, Duplication))
+    lost, alone = fates.copies[crossing.packets] == 0, crossing.alone
+    first = lost[:-1] & alone[:-1] & alone[1:]
+    losses, both = int(first.sum()), int((first & lost[1:]).sum())
+    expected, mean = follows_a_loss(words), mean_of(words)
+    chain = next(one for one in words if isinstance(one, GilbertElliott))
+    memory = max(0.0, chain.memory)
+    simple = chain.bad_loss == 1 and chain.good_loss == 0 and len(words) == 1
+    spread = expected * (1 - expected) * (1.0 if simple else (1 + memory) / (1 - memory)) / max(1, losses)
+    return Check.equal(
+        f"share of losses that follow a loss, {ending}",
+        expected,
+        both / max(1, losses),
+        tolerance=SIGMAS * math.sqrt(spread) + 1 / max(1, losses),
+        rival=mean,
+        rival_is="as many losses, but independent ones",
+        detail=f"{losses} losses; bursts of {1 / max(1e-9, 1 - expected):.1f} packets predicted on average",
+    )
+
+
+def _copies_check(crossing: Crossing, fates: PacketFates, ending: str) -> Check:
+    words = crossing.span.impairments
+    place = next(k for k, one in enumerate(words) if isinstance(one, Duplication))
+    twice, before, after = words[place], words[:place], words[place + 1 :]
+    assert isinstance(twice, Duplication)
+    both = (1 - mean_of(after)) ** 2 + survival_covariance(after, 1)
+    expected = (1 - mean_of(before)) * twice.fraction * both
+    own = crossing.packets[crossing.alone]
+    return Check.equal(
+        f"share of packets that came twice, {ending}",
+        expected,
+        float((fates.copies[own] > 1).mean()),
+        tolerance=SIGMAS * math.sqrt(expected * (1 - expected) / len(own)) + 1 / len(own),
+        rival=0.0,
+        rival_is="no packet comes twice",
+        detail=f"{len(own)} packets crossed; a packet that comes twice is decoded once",
+    )
+
+
+def _waiting_checks(run: StreamMeasurements, crossing: Crossing, fates: PacketFates, ending: str) -> Iterator[Check]:
+    """The mean wait, and how many packets were overtaken, beside what the sending times and independent draws give."""
+    chosen = crossing.alone & (fates.copies[crossing.packets] > 0)
+    own = crossing.packets[chosen]
+    predicted = predicted_waits(crossing.span.impairments, run.sent.time_s[own])
+    if predicted is None or len(own) < MIN_PACKETS:
+        return
+    grain = GRAIN_S if run.fabric == "emulation" else 1e-6
+    waits = fates.transit_s[own] - crossing.base_s[chosen]
+    yield Check.equal(
+        f"mean wait, s, {ending}",
+        predicted.mean_s,
+        float(waits.mean()),
+        tolerance=SIGMAS * predicted.mean_error_s + grain,
+        rival=0.0,
+        rival_is="no packet waits",
+        detail=f"{len(own)} packets arrived; {grain * 1000:g} ms are left to the fabric",
+    )
+    overtaken = float(overtaken_packets(run.sent.time_s[own] + fates.transit_s[own]).mean())
+    if predicted.overtaken > 0:
+        yield Check.equal(
+            f"share of packets overtaken, {ending}",
+            predicted.overtaken,
+            overtaken,
+            tolerance=SIGMAS * predicted.overtaken_error + predicted.overtaken_slack(grain),
+            rival=0.0,
+            rival_is="no packet overtakes another",
+            detail="packets that came after one sent later (RFC 4737); predicted by drawing waits for the times of sending",
+        )
+
+
+def overtaken_packets(arrivals_s: FloatArray) -> BoolArray:
+    """Shape (packets,), in the order of sending: which came after a packet that was sent later (RFC 4737's reordered packets)."""
+    order = np.argsort(arrivals_s, kind="stable")
+    late = np.zeros(len(arrivals_s), dtype=np.bool_)
+    late[order] = order < np.maximum.accumulate(order)
+    return late
+
+
+def _block_checks(
+    plan: StreamPlan, run: StreamMeasurements, found: Sequence[Crossing], fates: PacketFates
+) -> list[Check]:
+    """Blocks of whose first N packets fewer than M came: predicted by the recursion over the chain, against independent loss.
+
+    None where theory itself says that so many blocks cannot tell the two apart: that is known before anything is measured.
+    """
+    lossy = [
+        one for one in found if len(one.span.impairments) == 1 and isinstance(one.span.impairments[0], GilbertElliott)
+    ]
+    if not lossy or len(lossy) < sum(mean_of(one.span.impairments) > 0 for one in found):
+        return []
+    blocks = _Blocks(plan, run, lossy, fates)
+    if len(blocks.predicted) < 50:
+        return []
+    total, rival = float(np.sum(blocks.predicted)), float(np.sum(blocks.independent))
+    count = len(blocks.predicted)
+    spread = float(np.sum(blocks.predicted * (1 - blocks.predicted))) * blocks.inflation
+    tolerance = (SIGMAS * math.sqrt(spread) + 1) / count
+    if abs(total - rival) / count <= tolerance:
+        return []
+    return [
+        Check.equal(
+            "share of blocks that their first N packets do not decode, bursts on impaired links",
+            total / count,
+            float(blocks.short.mean()),
+            tolerance=tolerance,
+            rival=rival / count,
+            rival_is="as many losses, but independent ones",
+            detail=f"{count} blocks; before late parity, by the recursion of Elliott 1963",
+        )
+    ]
+
+
+class _Blocks:
+    """Shape (blocks,) of ``predicted`` and ``independent`` probabilities and of what happened, ``short``."""
+
+    def __init__(
+        self, plan: StreamPlan, run: StreamMeasurements, found: Sequence[Crossing], fates: PacketFates
+    ) -> None:
+        sent, m = run.sent, plan.stream.source_packets
+        met: dict[int, list[tuple[GilbertElliott, npt.NDArray[np.int64]]]] = {}
+        barred: set[int] = set()
+        counts = []
+        for crossing in found:
+            chain = crossing.span.impairments[0]
+            assert isinstance(chain, GilbertElliott)
+            block = sent.block[crossing.packets]
+            barred |= set(block[~crossing.alone].tolist())
+            barred |= set(block[:1].tolist()) | set(block[-1:].tolist())
+            planned = sent.symbol[crossing.packets] < sent.block_size[crossing.packets]
+            for number in np.unique(block).tolist():
+                places = np.flatnonzero((block == number) & planned)
+                met.setdefault(number, []).append((chain, places))
+                counts.append(len(places))
+        first = np.unique(sent.block, return_index=True)
+        sizes = dict(zip(first[0].tolist(), sent.block_size[first[1]].tolist(), strict=True))
+        came = np.bincount(
+            np.searchsorted(first[0], sent.block), weights=(fates.copies > 0) & (sent.symbol < sent.block_size)
+        )
+        arrived = dict(zip(first[0].tolist(), came.tolist(), strict=True))
+        chosen = [number for number in sorted(met) if number not in barred]
+        self.predicted = np.array([_short(met[k], sizes[k] - m, burst=True) for k in chosen])
+        self.independent = np.array([_short(met[k], sizes[k] - m, burst=False) for k in chosen])
+        self.short = np.array([arrived[k] < m for k in chosen])
+        memory = max(
+            [0.0, *(c.span.impairments[0].memory for c in found if isinstance(c.span.impairments[0], GilbertElliott))]
+        )
+        length = max(1.0, float(np.mean(counts))) if counts else 1.0
+        self.inflation = 1 + 2 * memory / max(1e-9, 1 - memory**length)
+
+
+def _short(met: Sequence[tuple[GilbertElliott, npt.NDArray[np.int64]]], spare: int, *, burst: bool) -> float:
+    """Probability that more than ``spare`` packets of a block are lost on the links that it meets."""
+    total = np.ones(1)
+    for chain, places in met:
+        if not len(places):
+            continue
+        if burst:
+            total = np.convolve(total, losses_in_block(chain, np.diff(places).tolist()))
+        else:
+            total = np.convolve(total, binomial_losses(chain.mean_loss, len(places)))
+    return float(total[spare + 1 :].sum())

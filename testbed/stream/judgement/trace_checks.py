@@ -1,0 +1,78 @@
+"""What a rate trace let pass, beside what its opportunities allow: most bytes in a window, and the longest silence; pure numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from testbed.model.verdict import Check
+from testbed.stream.judgement.crossings import Crossing
+from testbed.stream.measurements import FloatArray, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import HEADERS_BYTES
+from topologies.impairments import OPPORTUNITY_BYTES, RateTrace
+
+WINDOWS_S = (0.1, 0.3, 1.0)
+_GRAIN_S = 0.005
+"""Arrivals are noted so much late or early on real switches; a window is taken as wide again."""
+
+
+def trace_checks(plan: StreamPlan, run: StreamMeasurements, crossing: Crossing, ending: str) -> list[Check]:
+    """Those that can tell the trace from a link without one; where none can, one that says so."""
+    trace = next(one for one in crossing.span.impairments if isinstance(one, RateTrace))
+    came = _arrivals(run, crossing)
+    sent = run.sent.time_s[crossing.packets]
+    packet = plan.stream.symbol_bytes + HEADERS_BYTES - 14
+    checks = [_capacity_check(trace, came, sent, packet, window, ending) for window in WINDOWS_S]
+    told = [check for check in checks if not check.unsure][:1] or checks[-1:]
+    silence = _silence_check(trace, came, sent, ending)
+    return [silence] if told[0].unsure and not silence.unsure else told if silence.unsure else [*told, silence]
+
+
+def _capacity_check(
+    trace: RateTrace, came: FloatArray, sent: FloatArray, packet: int, window_s: float, ending: str
+) -> Check:
+    return Check.at_most(
+        f"most bytes in {window_s:g} s, {ending}",
+        most_opportunities(trace, window_s + _GRAIN_S) * OPPORTUNITY_BYTES + packet,
+        most_in_window(came, window_s) * packet,
+        rival=float(most_in_window(sent, window_s) * packet),
+        rival_is="as many as were sent",
+        detail=f"IP bytes; the trace carries {trace.mean_rate_bps / 1e6:.3g} Mbit/s on average",
+    )
+
+
+def _silence_check(trace: RateTrace, came: FloatArray, sent: FloatArray, ending: str) -> Check:
+    return Check.at_least(
+        f"longest silence, s, {ending}",
+        longest_gap_s(trace) - _GRAIN_S,
+        float(np.diff(came).max(initial=0.0)),
+        rival=float(np.diff(sent).max(initial=0.0)),
+        rival_is="as long as nothing was sent",
+        detail=f"the trace has no opportunity for {longest_gap_s(trace):g} s",
+    )
+
+
+def _arrivals(run: StreamMeasurements, crossing: Crossing) -> FloatArray:
+    """When the packets came that crossed the link, in order."""
+    chosen = crossing.packets
+    sent = run.sent.block[chosen] * 256 + run.sent.symbol[chosen]
+    got = run.received.block * 256 + run.received.symbol
+    return np.sort(run.received.time_s[np.isin(got, sent)])
+
+
+def most_in_window(times: FloatArray, window_s: float) -> int:
+    """The most of the times (sorted, s) that lie within one window."""
+    return int((np.searchsorted(times, times + window_s, side="right") - np.arange(len(times))).max(initial=0))
+
+
+def most_opportunities(trace: RateTrace, window_s: float) -> int:
+    """The most opportunities of the trace, which comes again and again, within any window of so many seconds."""
+    rounds = int(window_s / trace.period_s) + 2
+    once = np.array(trace.times_ms) / 1000
+    return most_in_window((np.arange(rounds)[:, None] * trace.period_s + once).ravel(), window_s)
+
+
+def longest_gap_s(trace: RateTrace) -> float:
+    """The longest time without an opportunity, over the end of the trace too."""
+    times = np.array([*trace.times_ms, trace.times_ms[-1] + trace.times_ms[0]])
+    return float(np.diff(times).max(initial=trace.times_ms[0])) / 1000

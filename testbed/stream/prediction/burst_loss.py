@@ -1,0 +1,119 @@
+"""Theory of losses that come in bursts: mean, memory and the losses of a block, for chains of Gilbert's and Elliott's; pure.
+
+A stage of loss is (its mean survival s, the variance v of what its state alone says, the memory m of that state): survival of two
+packets k apart has the covariance v m^k (Gilbert 1960; Elliott 1963 for the losses of a block). Stages multiply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from topologies.impairments import GilbertElliott, Impairments
+
+FloatArray = npt.NDArray[np.float64]
+_LAGS = 2000
+
+
+def survival_covariance(impairments: Impairments, lag: int) -> float:
+    """Covariance of the survival of two packets that come ``lag`` (1 or more) after one another over the link."""
+    together = apart = 1.0
+    for one in impairments:
+        survival = 1 - one.mean_loss
+        together *= survival**2 + _state_variance(one) * _memory(one) ** lag
+        apart *= survival**2
+    return together - apart
+
+
+def follows_a_loss(impairments: Impairments) -> float:
+    """Probability that the packet after a lost one is lost as well; of independent losses, their mean."""
+    lost = mean_of(impairments)
+    return (survival_covariance(impairments, 1) + lost**2) / lost
+
+
+def mean_of(impairments: Impairments) -> float:
+    """The share of packets lost in the long run."""
+    kept = 1.0
+    for one in impairments:
+        kept *= 1 - one.mean_loss
+    return 1 - kept
+
+
+def share_error(impairments: Impairments, packets: int) -> float:
+    """Standard deviation of the share that is lost of so many packets in a row."""
+    lost = mean_of(impairments)
+    total = lost * (1 - lost)
+    for lag in range(1, min(packets, _LAGS)):
+        step = survival_covariance(impairments, lag) * (1 - lag / packets)
+        total += 2 * step
+        if abs(step) < 1e-12:
+            break
+    return float(np.sqrt(max(total, 0.0) / packets))
+
+
+def losses_in_block(chain: GilbertElliott, gaps: Sequence[int]) -> FloatArray:
+    """Shape (len(gaps) + 2,): probability of 0, 1, ... losses among len(gaps) + 1 packets that lie ``gaps`` packets of the link apart.
+
+    Elliott's recursion over (state, losses), begun in the stationary state; cost O(n^2) for n packets.
+
+    >>> chain = GilbertElliott(p=0.1, r=0.3)
+    >>> float(losses_in_block(chain, [1])[2])  # both lost: the bad state's share, times staying bad
+    0.175
+    """
+    return _losses_in_block(chain, tuple(gaps)).copy()
+
+
+@lru_cache(maxsize=4096)
+def _losses_in_block(chain: GilbertElliott, gaps: tuple[int, ...]) -> FloatArray:
+    count = len(gaps) + 1
+    found = np.zeros((2, count + 1))  # state good, bad; losses so far
+    found[:, 0] = 1 - chain.bad_share, chain.bad_share
+    lost = np.array([[chain.good_loss], [chain.bad_loss]])
+    for gap in (*gaps, 0):
+        after = found * (1 - lost)
+        after[:, 1:] += (found * lost)[:, :-1]
+        found = _moved(chain, gap) @ after
+    return np.asarray(found.sum(axis=0))
+
+
+def _moved(chain: GilbertElliott, steps: int) -> FloatArray:
+    """Shape (2, 2): probability of the state (row) after so many packets, given the state now (column)."""
+    stay, share = chain.memory**steps, chain.bad_share
+    to_bad = share * (1 - stay)
+    to_good = (1 - share) * (1 - stay)
+    return np.array([[1 - to_bad, to_good], [to_bad, 1 - to_good]])
+
+
+def binomial_losses(fraction: float, count: int) -> FloatArray:
+    """Shape (count + 1,): probability of 0, 1, ... losses of so many packets that are lost independently."""
+    from scipy.stats import binom
+
+    return np.asarray(binom.pmf(np.arange(count + 1), count, fraction), dtype=np.float64)
+
+
+def burst_block_size(
+    chain: GilbertElliott, source_packets: int, share: float, rate: float, most: int = 255
+) -> int | None:
+    """Smallest N of which M = ``source_packets`` arrive but for a ``rate`` of blocks, where every 1/``share``-th packet crosses the
+    chain's link; None where no N up to ``most`` will do."""
+    for size in range(source_packets, most + 1):
+        crossing = round(size * share)
+        if crossing == 0:
+            return size
+        lost = losses_in_block(chain, [1] * (crossing - 1))
+        if float(lost[size - source_packets + 1 :].sum()) <= rate:
+            return size
+    return None
+
+
+def _state_variance(one: object) -> float:
+    if not isinstance(one, GilbertElliott):
+        return 0.0
+    return one.bad_share * (1 - one.bad_share) * (one.bad_loss - one.good_loss) ** 2
+
+
+def _memory(one: object) -> float:
+    return one.memory if isinstance(one, GilbertElliott) else 0.0

@@ -1,0 +1,147 @@
+"""Streams over impaired links in virtual time: what theory says of bursts, copies, waits and traces is measured, and can fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from testbed.errors import InputError
+from testbed.faults.grammar import parse_fault_list
+from testbed.model.verdict import Check
+from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.impairment_checks import impairment_checks
+from testbed.stream.judgement.verdict import judge
+from testbed.stream.measurements import ReceivedPackets
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.plan_json import plan_from_json, plan_to_json
+from testbed.stream.planning import PlanOptions, build_plan
+from testbed.stream.simulated import SimulatedStreamFabric
+from topologies import load_network
+from topologies.network import Network
+
+SECONDS = 14.0
+
+
+def _plan(words: str, *, block_size: int | None = None, network: Network | None = None, seed: int = 1) -> StreamPlan:
+    network = network or load_network("swiss-t1")
+    faults = parse_fault_list(words, network) if words else ()
+    stream = StreamParameters(block_size=block_size)
+    options = PlanOptions(faults=faults, duration_s=SECONDS, stream=stream, seed=seed)
+    return build_plan(network, "s1", "s6", options)[0]
+
+
+def _named(checks: list[Check], words: str) -> Check:
+    return next(check for check in checks if check.name.startswith(words))
+
+
+def test_bursts_pass_and_as_many_independent_losses_fail() -> None:
+    plan = _plan("s1->s2@1-13 ge:p=0.05,r=0.2", block_size=22)
+    run = SimulatedStreamFabric().run(plan)
+    checks = impairment_checks(plan, run)
+    assert {check.outcome for check in checks} == {"holds"}
+    assert len(checks) == 3, [check.name for check in checks]
+
+    index = plan.network.link_index["s1", "s2", 0]
+    labels = plan.forward.intervals(index)
+    crossed = np.any([(run.sent.label >= a) & (run.sent.label < b) for a, b in labels], axis=0)
+    crossed &= (run.sent.time_s > 1) & (run.sent.time_s < 13)
+    lost = np.random.default_rng(7).random(len(crossed)) < 0.2
+    chosen = ~(crossed & lost)
+    poisoned = replace(
+        run,
+        received=ReceivedPackets(
+            time_s=run.sent.time_s[chosen], block=run.sent.block[chosen], symbol=run.sent.symbol[chosen]
+        ),
+    )
+    spoilt = impairment_checks(plan, poisoned)
+    assert _named(spoilt, "share of packets lost").outcome == "holds"
+    assert _named(spoilt, "share of losses that follow a loss").outcome == "fails"
+    assert _named(spoilt, "share of blocks").outcome == "fails"
+
+
+def test_a_link_that_loses_nothing_fails_the_loss_that_was_asked_for() -> None:
+    plan = _plan("s1->s2@1-13 loss:0.2")
+    calm = SimulatedStreamFabric().run(replace(plan, faults=()))
+    times = SimulatedStreamFabric().run(plan).faults
+    checks = impairment_checks(plan, replace(calm, faults=times))
+    assert _named(checks, "share of packets lost").outcome == "fails"
+
+
+def test_copies_and_waits_pass_and_those_of_an_unimpaired_link_fail() -> None:
+    plan = _plan("s1->s2@1-13 delay:0.02,jitter=0.01 duplicate:0.1")
+    run = SimulatedStreamFabric().run(plan)
+    checks = impairment_checks(plan, run)
+    assert {check.outcome for check in checks} == {"holds"}
+    assert [c.name.split(",")[0] for c in checks] == [
+        "share of packets that came twice",
+        "mean wait",
+        "share of packets overtaken",
+    ]
+    calm = replace(SimulatedStreamFabric().run(replace(plan, faults=())), faults=run.faults)
+    assert {check.outcome for check in impairment_checks(plan, calm)} == {"fails"}
+
+
+def test_reordering_passes_and_packets_put_back_in_order_fail() -> None:
+    plan = _plan("s1->s2@1-13 reorder:0.25,delay=0.02")
+    run = SimulatedStreamFabric().run(plan)
+    assert {check.outcome for check in impairment_checks(plan, run)} == {"holds"}
+    order = np.argsort(run.received.block * 256 + run.received.symbol, kind="stable")
+    in_order = ReceivedPackets(
+        time_s=np.sort(run.received.time_s), block=run.received.block[order], symbol=run.received.symbol[order]
+    )
+    assert (
+        _named(impairment_checks(plan, replace(run, received=in_order)), "share of packets overtaken").outcome
+        == "fails"
+    )
+
+
+def test_trace_is_silent_where_it_has_no_opportunity_and_a_link_without_one_fails() -> None:
+    plan = _plan("s1->s2@1-13 trace:ms=20x10+300")
+    run = SimulatedStreamFabric().run(plan)
+    checks = impairment_checks(plan, run)
+    assert {check.outcome for check in checks} == {"holds"} and len(checks) == 2
+    calm = replace(SimulatedStreamFabric().run(replace(plan, faults=())), faults=run.faults)
+    assert "fails" in {check.outcome for check in impairment_checks(plan, calm)}
+
+
+def test_link_that_the_network_impairs_is_judged_like_one_that_a_fault_does() -> None:
+    network = load_network("swiss-t1")
+    links = tuple(
+        replace(link, impairments="ge:p=0.05,r=0.2") if link.label in ("s1->s2", "s2->s1") else link
+        for link in network.links
+    )
+    plan = _plan("", network=replace(network, links=links))
+    run = SimulatedStreamFabric().run(plan)
+    verdict = judge(plan, run, analyse(plan, run))
+    assert verdict.passed, [(c.name, c.outcome) for c in verdict.checks]
+    assert any("unpredicted" in note for note in verdict.notes)
+    assert plan_from_json(plan_to_json(plan)) == plan
+
+
+def test_what_too_few_packets_crossed_is_unpredicted_and_never_passed() -> None:
+    plan = _plan("s1->s2@1-1.3 ge:p=0.05,r=0.2")
+    run = SimulatedStreamFabric().run(plan)
+    verdict = judge(plan, run, analyse(plan, run))
+    (check,) = (c for c in verdict.checks if c.name.startswith("unpredicted"))
+    assert check.outcome == "cannot-tell" and not verdict.passed
+
+
+def test_other_faults_beside_an_impairment_keep_their_losses() -> None:
+    plan = _plan("s1->s2@1-6 ge:p=0.05,r=0.2, s3->s6@7-9")
+    run = SimulatedStreamFabric().run(plan)
+    verdict = judge(plan, run, analyse(plan, run))
+    assert any(c.name == "loss, s3->s6 down" and c.passed for c in verdict.checks)
+
+
+def test_the_same_plan_gives_the_same_run_and_an_unimpaired_one_is_as_before() -> None:
+    plan = _plan("s1->s2@1-13 ge:p=0.05,r=0.2 jitter:0.01 duplicate:0.1")
+    first, second = (SimulatedStreamFabric().run(plan) for _ in range(2))
+    assert np.array_equal(first.received.time_s, second.received.time_s)
+
+
+def test_impairments_while_nodes_move_are_refused_by_name() -> None:
+    plan = _plan("s1->s2@1-13 jitter:0.01")
+    with pytest.raises(InputError, match=r"jitter:0\.01 on s1->s2: no impairments while nodes move"):
+        replace(plan, absent=(plan.network.links[-1].id,))

@@ -1,0 +1,357 @@
+"""What a link does to packets beside its capacity and delay: bursts of loss, jitter, reordering, duplication, a rate that changes.
+
+Written as words, in network files (``impairments`` of a link) and in faults (``testbed.faults.grammar``), several one after another::
+
+    loss:F                       each packet is lost with probability F
+    ge:p=P[,r=R][,1-h=L][,1-k=L] Gilbert-Elliott bursts, as netem's gemodel: each packet finds the chain good or bad, is lost with
+                                 probability 1-k (default 0) or 1-h (default 1), and moves the chain, to bad with P, to good with R (1 - P)
+    delay:S[,jitter=J]           each packet waits S seconds, give or take J, evenly drawn: packets may overtake each other
+    jitter:J                     short for delay:J,jitter=J: each packet waits 0 to 2 J
+    reorder:F[,delay=S]          a share F of the packets goes at once, all others wait S (0.01 s): as netem's reorder
+    duplicate:F                  each packet comes twice with probability F
+    trace:FILE                   packets leave at the opportunities of a trace in Mahimahi's format
+
+Packets pass the words from left to right, and then the link's queue, capacity and delay. Sources: Gilbert 1960, Elliott 1963,
+Hemminger 2005 (netem), Netravali and others 2015 (Mahimahi).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import accumulate, groupby
+from pathlib import Path
+
+from topologies.errors import TopologyError
+
+OPPORTUNITY_BYTES = 1500
+"""What one line of a Mahimahi trace lets pass, in bytes of IP packets."""
+MAX_DELAY_S = 60.0
+MAX_OPPORTUNITIES = 1_000_000
+REORDER_DELAY_S = 0.01
+
+
+def _check(holds: bool, wrong: str) -> None:
+    if not holds:
+        raise TopologyError(wrong)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomLoss:
+    """Each packet is lost with probability ``fraction``, whatever became of the others."""
+
+    fraction: float
+
+    def __post_init__(self) -> None:
+        _check(0 < self.fraction <= 1, f"loss:{self.fraction:g}: give a fraction above 0, at most 1")
+
+    @property
+    def mean_loss(self) -> float:
+        return self.fraction
+
+    def __str__(self) -> str:
+        return f"loss:{self.fraction!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GilbertElliott:
+    """A Markov chain of two states, moved once by each packet (Gilbert 1960, Elliott 1963); fields as netem's gemodel names them.
+
+    ``p``: good to bad; ``r``: bad to good; ``bad_loss`` (1-h) and ``good_loss`` (1-k): probability of loss in each state.
+    """
+
+    p: float
+    r: float
+    bad_loss: float = 1.0
+    good_loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in (("p", self.p), ("r", self.r), ("1-h", self.bad_loss), ("1-k", self.good_loss)):
+            _check(0 <= value <= 1, f"ge: {name}={value:g} is no probability; give 0 to 1")
+        _check(self.p > 0 and self.r > 0, "ge: p and r must be above 0, or the chain stays where it is for ever")
+        _check(self.mean_loss > 0, "ge: no packet would ever be lost; give 1-h or 1-k above 0")
+
+    @property
+    def bad_share(self) -> float:
+        """The stationary probability of the bad state, p / (p + r)."""
+        return self.p / (self.p + self.r)
+
+    @property
+    def memory(self) -> float:
+        """The second eigenvalue of the chain, 1 - p - r: the correlation of its states from one packet to the next."""
+        return 1 - self.p - self.r
+
+    @property
+    def mean_loss(self) -> float:
+        return self.bad_share * self.bad_loss + (1 - self.bad_share) * self.good_loss
+
+    def __str__(self) -> str:
+        return f"ge:p={self.p!r},r={self.r!r},1-h={self.bad_loss!r},1-k={self.good_loss!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtraDelay:
+    """Each packet waits for ``mean_s``, give or take ``jitter_s``, evenly drawn; one that waits less overtakes."""
+
+    mean_s: float
+    jitter_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(0 < self.mean_s <= MAX_DELAY_S, f"delay:{self.mean_s:g}: give seconds above 0, at most {MAX_DELAY_S:g}")
+        _check(
+            0 <= self.jitter_s <= self.mean_s,
+            f"delay:{self.mean_s:g},jitter={self.jitter_s:g}: no packet waits less than nothing; give a jitter of 0 to the delay",
+        )
+
+    @property
+    def mean_loss(self) -> float:
+        return 0.0
+
+    def __str__(self) -> str:
+        return f"delay:{self.mean_s!r},jitter={self.jitter_s!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reordering:
+    """A share ``fraction`` of the packets goes at once, and so overtakes the others, which wait for ``delay_s``."""
+
+    fraction: float
+    delay_s: float = REORDER_DELAY_S
+
+    def __post_init__(self) -> None:
+        _check(0 < self.fraction < 1, f"reorder:{self.fraction:g}: give a fraction between 0 and 1")
+        _check(
+            0 < self.delay_s <= MAX_DELAY_S,
+            f"reorder: delay={self.delay_s:g}: give seconds above 0, at most {MAX_DELAY_S:g}",
+        )
+
+    @property
+    def mean_loss(self) -> float:
+        return 0.0
+
+    def __str__(self) -> str:
+        return f"reorder:{self.fraction!r},delay={self.delay_s!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duplication:
+    """Each packet comes twice with probability ``fraction``."""
+
+    fraction: float
+
+    def __post_init__(self) -> None:
+        _check(0 < self.fraction <= 1, f"duplicate:{self.fraction:g}: give a fraction above 0, at most 1")
+
+    @property
+    def mean_loss(self) -> float:
+        return 0.0
+
+    def __str__(self) -> str:
+        return f"duplicate:{self.fraction!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateTrace:
+    """Packets leave at opportunities only, ``times_ms`` after the link began, of 1500 bytes each; after the last one all come again.
+
+    The format of Mahimahi's packet-delivery-opportunity traces: bytes are counted, a packet larger than what is left of an
+    opportunity goes on in the next one, and an opportunity that finds nobody waiting is lost. ``name`` is for the reader only.
+    """
+
+    times_ms: tuple[int, ...]
+    name: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.times_ms)
+        _check(0 < count <= MAX_OPPORTUNITIES, f"trace: {count} opportunities; give 1 to {MAX_OPPORTUNITIES}")
+        _check(self.times_ms[-1] > 0, "trace: it lasts 0 ms; its last line says how long it is, in ms")
+
+    @property
+    def mean_loss(self) -> float:
+        return 0.0
+
+    @property
+    def period_s(self) -> float:
+        """After so long the trace begins anew: the time of its last opportunity."""
+        return self.times_ms[-1] / 1000
+
+    @property
+    def mean_rate_bps(self) -> float:
+        """Bits of IP packets a second, over the whole trace."""
+        return 8 * OPPORTUNITY_BYTES * len(self.times_ms) / self.period_s
+
+    @cached_property
+    def gaps(self) -> str:
+        """The times as runs of equal gaps: ``12x100+0x3+40`` is a hundred gaps of 12 ms, three of 0, one of 40."""
+        steps = [b - a for a, b in zip((0, *self.times_ms), self.times_ms, strict=False)]
+        runs = ((gap, len(list(same))) for gap, same in groupby(steps))
+        return "+".join(f"{gap}x{count}" if count > 1 else str(gap) for gap, count in runs)
+
+    def __str__(self) -> str:
+        return f"trace:ms={self.gaps}"
+
+
+Impairment = RandomLoss | GilbertElliott | ExtraDelay | Reordering | Duplication | RateTrace
+Impairments = tuple[Impairment, ...]
+KINDS = ("loss", "ge", "delay", "jitter", "reorder", "duplicate", "trace")
+
+_KEYS = {
+    "loss": ("loss",),
+    "ge": ("p", "r", "1-h", "1-k"),
+    "delay": ("delay", "jitter"),
+    "jitter": ("jitter",),
+    "reorder": ("reorder", "delay"),
+    "duplicate": ("duplicate",),
+}
+_WORDS = re.compile(r"\s+")
+
+
+def parse_impairments(text: str, folder: str | Path = "") -> Impairments:
+    """The impairments of words with spaces between; a trace's file is looked for in ``folder``.
+
+    Raises TopologyError, which names the word and what it may be.
+
+    >>> [str(one) for one in parse_impairments("ge:p=0.01,r=0.3 jitter:0.005")]
+    ['ge:p=0.01,r=0.3,1-h=1.0,1-k=0.0', 'delay:0.005,jitter=0.005']
+    """
+    return tuple(_impairment(word, folder) for word in _WORDS.split(text.strip()) if word)
+
+
+@lru_cache(maxsize=256)
+def known_impairments(text: str) -> Impairments:
+    """Of the text that ``impairment_text`` wrote, which names no file: kept, since traces are long."""
+    return parse_impairments(text)
+
+
+def impairment_text(impairments: Impairments) -> str:
+    """Words that ``parse_impairments`` takes back, a trace with all its opportunities in it."""
+    return " ".join(map(str, impairments))
+
+
+def short_text(impairments: Impairments) -> str:
+    """As a person would write them: defaults left out, a trace by its name.
+
+    >>> short_text(parse_impairments("ge:p=0.01,r=0.3 jitter:0.005 duplicate:0.02"))
+    'ge:p=0.01,r=0.3 jitter:0.005 duplicate:0.02'
+    """
+    return " ".join(map(_short, impairments))
+
+
+def mean_loss(impairments: Impairments) -> float:
+    """The share of packets that all of them together lose in the long run (what a trace's full queue drops is not in it)."""
+    return 1 - math.prod(1 - one.mean_loss for one in impairments)
+
+
+def _short(one: Impairment) -> str:
+    if isinstance(one, GilbertElliott):
+        more = (f",1-h={one.bad_loss:g}" if one.bad_loss != 1 else "") + (
+            f",1-k={one.good_loss:g}" if one.good_loss else ""
+        )
+        return f"ge:p={one.p:g},r={one.r:g}{more}"
+    if isinstance(one, ExtraDelay):
+        if one.jitter_s == one.mean_s:
+            return f"jitter:{one.jitter_s:g}"
+        return f"delay:{one.mean_s:g}" + (f",jitter={one.jitter_s:g}" if one.jitter_s else "")
+    if isinstance(one, Reordering):
+        return f"reorder:{one.fraction:g},delay={one.delay_s:g}"
+    if isinstance(one, RateTrace):
+        return f"trace:{one.name or f'{one.mean_rate_bps / 1e6:.3g}Mbit/s'}"
+    return f"{'loss' if isinstance(one, RandomLoss) else 'duplicate'}:{one.fraction:g}"
+
+
+def _impairment(word: str, folder: str | Path) -> Impairment:
+    kind, colon, rest = word.partition(":")
+    if kind == "corrupt":
+        raise TopologyError(
+            f"{word!r}: a packet whose checksum is wrong is thrown away by its receiver; write loss:FRACTION"
+        )
+    if kind not in KINDS or not colon:
+        raise TopologyError(f"impairment {word!r} is none of {', '.join(f'{name}:' for name in KINDS)}")
+    if kind == "trace":
+        return _trace(rest, folder)
+    values = _values(word, kind, rest)
+    make: dict[str, Callable[[], Impairment]] = {
+        "loss": lambda: RandomLoss(fraction=values["loss"]),
+        "ge": lambda: GilbertElliott(
+            p=values["p"],
+            r=values.get("r", 1 - values["p"]),
+            bad_loss=values.get("1-h", 1.0),
+            good_loss=values.get("1-k", 0.0),
+        ),
+        "delay": lambda: ExtraDelay(mean_s=values["delay"], jitter_s=values.get("jitter", 0.0)),
+        "jitter": lambda: ExtraDelay(mean_s=values["jitter"], jitter_s=values["jitter"]),
+        "reorder": lambda: Reordering(fraction=values["reorder"], delay_s=values.get("delay", REORDER_DELAY_S)),
+        "duplicate": lambda: Duplication(fraction=values["duplicate"]),
+    }
+    return make[kind]()
+
+
+def _values(word: str, kind: str, rest: str) -> dict[str, float]:
+    """The numbers of a word by their names; the first one's name may be left out."""
+    keys, found = _KEYS[kind], {}
+    for place, part in enumerate(rest.split(",")):
+        name, equals, value = part.partition("=")
+        if not equals and place == 0:
+            name, value = keys[0], part
+        if name not in keys or name in found:
+            raise TopologyError(
+                f"impairment {word!r}: {part!r} is none of {', '.join(f'{key}=' for key in keys)}, once each"
+            )
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise TopologyError(f"impairment {word!r}: {value!r} is no number") from None
+        if not math.isfinite(found[name]):
+            raise TopologyError(f"impairment {word!r}: {value!r} is no number of use")
+    if keys[0] not in found:
+        raise TopologyError(f"impairment {word!r}: {keys[0]} is missing")
+    return found
+
+
+def _trace(rest: str, folder: str | Path) -> RateTrace:
+    if rest.startswith("ms="):
+        try:
+            gaps = [
+                (int(gap), int(count or 1)) for gap, _, count in (run.partition("x") for run in rest[3:].split("+"))
+            ]
+        except ValueError:
+            raise TopologyError(f"impairment 'trace:{rest[:40]}': write gaps of ms as 12x100+0x3+40") from None
+        _check(
+            sum(count for _, count in gaps) <= MAX_OPPORTUNITIES, f"trace: more than {MAX_OPPORTUNITIES} opportunities"
+        )
+        _check(all(gap >= 0 and count > 0 for gap, count in gaps), "trace: a gap is 0 ms or more, once or more often")
+        return RateTrace(times_ms=tuple(accumulate(gap for gap, count in gaps for _ in range(count))))
+    if not rest:
+        raise TopologyError("impairment 'trace:': name the trace's file, as trace:lte.mahi")
+    from topologies.files.formats import read_text  # which reads networks, and those know impairments
+
+    path = Path(folder) / rest
+    return parse_trace(read_text(path, "name a trace of Mahimahi, one time in ms a line"), path.name)
+
+
+def parse_trace(text: str, name: str) -> RateTrace:
+    """A packet-delivery-opportunity trace in Mahimahi's format: on each line a whole number of ms, none less than the one before.
+
+    Raises TopologyError, which names the line.
+
+    >>> parse_trace("0\\n5\\n5\\n10\\n", "small").mean_rate_bps
+    4800000.0
+    """
+    times: list[int] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        word = line.strip()
+        if not word:
+            continue
+        if not word.isdecimal() or len(word) > 12:
+            raise TopologyError(f"{name}, line {number}: {word[:40]!r} is no whole number of milliseconds")
+        if times and int(word) < times[-1]:
+            raise TopologyError(f"{name}, line {number}: {word} ms comes before {times[-1]} ms; times never go back")
+        times.append(int(word))
+        if len(times) > MAX_OPPORTUNITIES:
+            raise TopologyError(f"{name}: more than {MAX_OPPORTUNITIES} lines; cut it")
+    if not times:
+        raise TopologyError(f"{name}: no line with a time in ms; a trace has one a packet")
+    return RateTrace(times_ms=tuple(times), name=name)
