@@ -116,7 +116,8 @@ class CableBreaker:
     def _state(self, cable: LinkId) -> _CableState:
         there = self._faults.get(cable, ())
         whole = cable not in self._absent and not any(f.kind == "down" and f.direction == "both" for f in there)
-        kept, impaired = [1.0, 1.0], [(), ()]
+        kept = [1.0, 1.0]
+        impaired: list[Impairments] = [(), ()]
         for fault in there:
             if fault.kind == "down" and fault.direction == "both":
                 continue

@@ -154,10 +154,11 @@ def _run(pipe: Connection, lanes: Sequence[Lane]) -> None:
     gc.disable()
     loop = _Loop(lanes)
     numbers = {lane.reading.fileno(): number for number, lane in enumerate(lanes)}
+    asked = pipe.fileno()
     while True:
-        readable, _, _ = select.select([*numbers, pipe], (), (), loop.send_due())
+        readable, _, _ = select.select([*numbers, asked], (), (), loop.send_due())
         for one in readable:
-            if one is pipe:
+            if one == asked:
                 with contextlib.suppress(EOFError, OSError):
                     pipe.recv()
                     pipe.send(loop.reports())
