@@ -47,6 +47,11 @@ def impairment_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
     return checks + _block_checks(plan, run, found, fates)
 
 
+def unrest_s(plan: StreamPlan, run: StreamMeasurements) -> float:
+    """By how much packets that met no impairment differ in how long they are under way, 99 of 100: what the machine does to all of them."""
+    return max((crossing.unrest_s[0] for crossing in crossings(plan, run, packet_fates(run))), default=0.0)
+
+
 def span_label(plan: StreamPlan, span: ImpairedSpan) -> str:
     """How checks name the link: as the fault does, where it is one."""
     link = plan.network.links[span.link].id if span.fault is None else plan.faults[span.fault].link

@@ -6,14 +6,15 @@ import numpy as np
 
 from testbed.model.verdict import Check
 from testbed.stream.judgement.crossings import Crossing
-from testbed.stream.measurements import FloatArray, StreamMeasurements
+from testbed.stream.measurements import RELAYED, FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import HEADERS_BYTES
 from topologies.impairments import OPPORTUNITY_BYTES, RateTrace
 
 WINDOWS_S = (0.1, 0.3, 1.0)
 _GRAIN_S = 0.005
-"""Arrivals are noted so much late or early on real switches; a window is taken as wide again."""
+"""Arrivals are noted so much late or early on real switches; a window is taken as much wider, by the most that the relay was late
+and by the most that a packet which met no impairment was."""
 
 
 def trace_checks(plan: StreamPlan, run: StreamMeasurements, crossing: Crossing, ending: str) -> list[Check]:
@@ -22,22 +23,25 @@ def trace_checks(plan: StreamPlan, run: StreamMeasurements, crossing: Crossing, 
     came = _arrivals(run, crossing)
     sent = run.sent.time_s[crossing.packets]
     packet = plan.stream.symbol_bytes + HEADERS_BYTES - 14
-    checks = [_capacity_check(trace, came, sent, packet, window, ending) for window in WINDOWS_S]
+    grain_s = _GRAIN_S + latest_s(run, plan.network.links[crossing.span.link].label) + crossing.unrest_s[1]
+    checks = [_capacity_check(trace, came, sent, (packet, grain_s, window), ending) for window in WINDOWS_S]
     told = [check for check in checks if not check.unsure][:1] or checks[-1:]
     silence = _silence_check(trace, came, sent, ending)
     return [silence] if told[0].unsure and not silence.unsure else told if silence.unsure else [*told, silence]
 
 
 def _capacity_check(
-    trace: RateTrace, came: FloatArray, sent: FloatArray, packet: int, window_s: float, ending: str
+    trace: RateTrace, came: FloatArray, sent: FloatArray, measure: tuple[int, float, float], ending: str
 ) -> Check:
+    """``measure``: bytes of a packet, how far its arrival may be off and the window, in seconds."""
+    packet, grain_s, window_s = measure
     return Check.at_most(
         f"most bytes in {window_s:g} s, {ending}",
-        most_opportunities(trace, window_s + _GRAIN_S) * OPPORTUNITY_BYTES + packet,
+        most_opportunities(trace, window_s + grain_s) * OPPORTUNITY_BYTES + packet,
         most_in_window(came, window_s) * packet,
         rival=float(most_in_window(sent, window_s) * packet),
         rival_is="as many as were sent",
-        detail=f"IP bytes; the trace carries {trace.mean_rate_bps / 1e6:.3g} Mbit/s on average",
+        detail=f"IP bytes; the trace carries {trace.mean_rate_bps / 1e6:.3g} Mbit/s on average; {grain_s * 1000:.1f} ms for lateness",
     )
 
 
@@ -50,6 +54,12 @@ def _silence_check(trace: RateTrace, came: FloatArray, sent: FloatArray, ending:
         rival_is="as long as nothing was sent",
         detail=f"the trace has no opportunity for {longest_gap_s(trace):g} s",
     )
+
+
+def latest_s(run: StreamMeasurements, label: str) -> float:
+    """How late the relay sent a packet of the link on at most; 0 where there was none."""
+    reports = run.counters.get(RELAYED, {})
+    return max((float(one["latest_s"]) for name, one in reports.items() if name.startswith(f"{label} ")), default=0.0)
 
 
 def _arrivals(run: StreamMeasurements, crossing: Crossing) -> FloatArray:

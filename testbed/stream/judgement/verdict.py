@@ -9,7 +9,7 @@ from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.campaign_verdict import MAX_WRONG, campaign_checks
 from testbed.stream.judgement.fault_results import FaultResult
-from testbed.stream.judgement.impairment_checks import impairment_checks
+from testbed.stream.judgement.impairment_checks import impairment_checks, unrest_s
 from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.impaired_links import is_impaired
@@ -21,7 +21,7 @@ network."""
 
 COUNTED = "none: each is counted"
 MAX_HELD_S = 0.005
-"""A relay of impaired links that sends packets on later than so measures the machine."""
+"""A relay of impaired links that sends packets on later than so measures the machine, and so do switches that hold up all packets."""
 MAX_UNPLANNED = 1e-4
 """Share of packets that may be lost in no fault: two orders below the precision of a loss."""
 
@@ -122,6 +122,9 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     held = max(run.counters.get(RELAYED, {}).items(), key=lambda one: one[1]["late_s"], default=None)
     if held is not None and held[1]["late_s"] > MAX_HELD_S:
         late = f"{held[0]}: packets were sent on {held[1]['late_s'] * 1000:.1f} ms late (99 of 100; limit {MAX_HELD_S * 1000:g} ms)"
+        return could_not_keep_up(late, LOWER_PACKET_RATE)
+    if run.fabric == "emulation" and is_impaired(plan) and (unrest := unrest_s(plan, run)) > MAX_HELD_S:
+        late = f"packets that met no impairment were up to {unrest * 1000:.1f} ms late (99 of 100; limit {MAX_HELD_S * 1000:g} ms)"
         return could_not_keep_up(late, LOWER_PACKET_RATE)
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
     calm = not (is_impaired(plan) and (analysis.campaign is not None or any(k.impairments for k in plan.network.links)))

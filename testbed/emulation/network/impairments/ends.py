@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
@@ -47,6 +48,8 @@ class ImpairedEnds:
                 if self._by_netem(wanted):
                     self._queue(wanted)
                 else:
+                    if wanted.end.interface in self._queued:
+                        self._queue(replace(wanted, impairments=()))
                     self._detours.switch(wanted)
             except NetlinkError as error:
                 raise CapabilityError(
