@@ -57,7 +57,7 @@ from testbed.faults.fault import Direction, Fault
 from testbed.model.parts import Part
 from testbed.model.wiring import WiredHost, Wiring
 from topologies.impairments import Impairments
-from topologies.network import LinkId
+from topologies.network import LinkId, label_of
 
 if TYPE_CHECKING:
     from testbed.emulation.network.mininet_objects.nodes import BuiltMininet
@@ -195,6 +195,10 @@ class EmulatedNetwork:
     def _impair_links(self, links: LinkControl) -> None:
         """Put in force what the network says that its links always do to packets."""
         always = [link.id for link in self.wiring.network.links if link.impairments]
+        if always and self._part is not None:
+            raise CapabilityError(
+                f"{label_of(always[0])} is impaired: links are on one machine only, or on the simulator"
+            )
         links.prepare_impairments([(link, (), "forward") for link in always])
         for link in always:
             links.set_impairments(link, (), "forward")

@@ -14,8 +14,8 @@ from typing import Any
 
 from testbed.emulation.control.controller_link import PortEvent
 from testbed.emulation.network.links import LinkMeter
-from testbed.errors import InvalidRunError
-from testbed.faults.fault import Direction
+from testbed.errors import CapabilityError, InvalidRunError
+from testbed.faults.fault import Direction, Fault
 from testbed.machines.adapters import on_machine
 from testbed.machines.adapters.cluster import Machines
 from testbed.machines.adapters.on_machine import LANE_COUNTS, LANE_FAULTS, LANE_RULES, Counts, PartSpec
@@ -25,6 +25,7 @@ from testbed.machines.placement import Placement
 from testbed.machines.tunnel_plan import plan_parts, require_room
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
+from topologies.impairments import Impairments, short_text
 from topologies.network import LinkId, label_of
 
 ACT_AHEAD_S = 0.03
@@ -66,6 +67,18 @@ class SpreadNetwork:
 
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
         return self._at_ends(link, direction, on_machine.set_loss, fraction)
+
+    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
+        """Refused by name: CapabilityError."""
+        raise CapabilityError(
+            f"{short_text(impairments)} on {label_of(link)}: links are impaired on one machine only, or on the simulator"
+        )
+
+    def prepare_impairments(self, faults: Sequence[Fault]) -> None:
+        """Refuse the first fault that impairs a link, before anything runs."""
+        for fault in faults:
+            if fault.impairments:
+                self.set_impairments(fault.link, fault.impaired_by, fault.direction)
 
     def _at_ends(self, link: LinkId, direction: Direction, function: Callable[..., float], value: Any) -> float:
         """At both ends of the cable, or where the link is sent onto, at one moment; when the last was done."""

@@ -66,11 +66,14 @@ class ImpairedEnds:
         self._detours.close()
 
     def _wanted(self, link: LinkId, impairments: Impairments, direction: Direction) -> list[Wanted]:
-        ends = [(link, self._cables.sending[link])]
+        """At each end that sends onto the link and lies on this machine."""
+        ends = [(link, self._cables.sending.get(link))]
         if direction == "both":
-            ends.append((reverse_of(link), self._cables.receiving[link]))
+            ends.append((reverse_of(link), self._cables.receiving.get(link)))
         found = []
         for name, end in ends:
+            if end is None:
+                continue
             own = end.link.impaired_by if end.link is not None else ()
             rate = end.link.capacity_bps if end.link is not None else DEFAULT_CAPACITY_BPS
             found.append(Wanted(end=end, link=name, impairments=(*own, *impairments), capacity_bps=rate))
