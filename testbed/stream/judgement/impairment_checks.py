@@ -26,7 +26,7 @@ from testbed.stream.prediction.burst_loss import (
 )
 from testbed.stream.prediction.impaired_links import ImpairedSpan
 from testbed.stream.prediction.waiting import predicted_waits
-from topologies.impairments import Duplication, GilbertElliott, RateTrace, short_text
+from topologies.impairments import Duplication, ExtraDelay, GilbertElliott, RateTrace, Reordering, short_text
 from topologies.network import label_of
 
 SIGMAS = 4.0
@@ -48,8 +48,15 @@ def impairment_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
 
 
 def unrest_s(plan: StreamPlan, run: StreamMeasurements) -> float:
-    """By how much packets that met no impairment differ in how long they are under way, 99 of 100: what the machine does to all of them."""
-    return max((crossing.unrest_s[0] for crossing in crossings(plan, run, packet_fates(run))), default=0.0)
+    """By how much packets that met no impairment differ in how long they are under way, 99 of 100: what the machine does to all of them. 0
+    where nothing is claimed of times: losses and copies do not depend on them."""
+    timed = (ExtraDelay, Reordering, RateTrace)
+    held = [
+        one
+        for one in crossings(plan, run, packet_fates(run))
+        if any(isinstance(w, timed) for w in one.span.impairments)
+    ]
+    return max((crossing.unrest_s[0] for crossing in held), default=0.0)
 
 
 def span_label(plan: StreamPlan, span: ImpairedSpan) -> str:
