@@ -30,7 +30,7 @@ def campaign_figures(summary: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             )
         equation = code_words(labels="random", m=m, tolerance=None, der=der, large_blocks=large)
         axes.set(xlabel="static tolerance, % of packets", ylabel="mean ROR", title=f"Mean ROR, {equation}")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small", ncols=2, loc="lower left")
         figures[f"ror-m{m}-der{der:g}" + ("-large-blocks" if large else "")] = figure

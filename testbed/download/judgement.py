@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fec.protocol.large_blocks import MEASURED_OVER
-from testbed.download.plan import DownloadPlan
+from testbed.download.figures import arrival_rates
+from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadPlan
 from testbed.download.prediction import Prediction, Rivals, loss_at, predict, rivals, symbols_needed
 from testbed.faults.coming import came_check, fault_moments
 from testbed.model.machine.strain import could_not_keep_up
 from testbed.model.verdict import Check, Verdict
+from topologies.network import label_of
 
 MAX_LAG_S = 0.2
 
@@ -102,6 +104,30 @@ def _rival_of(expected: Prediction, others: Rivals) -> tuple[float | None, str]:
     if expected.seconds - others.undisturbed_s > 1e-9:
         return others.undisturbed_s, "a download that no failure disturbs"
     return None, "no rival: no failure takes a packet, so that nothing calls for a higher rate"
+
+
+def download_row(plan: DownloadPlan, run: DownloadMeasurements, verdict: Verdict) -> dict[str, Any]:
+    """What is kept of a download: its document, and the rate at which packets arrived, for its figure."""
+    shown_s = run.seconds or max(run.arrivals_s, default=0.0)
+    document = {k: v for k, v in download_document(plan, run, verdict).items() if k not in ("verdict", "faults")}
+    p = plan.parameters
+    return document | {
+        "predicted_s": document["seconds"]["predicted"],
+        "measured_s": run.seconds,
+        "packets_sent": run.sent,
+        "faults": [
+            {
+                "link": label_of(f.link),
+                "kind": f.kind,
+                "start_s": f.start_s,
+                "stop_s": None if f.permanent else f.stop_s,
+            }
+            for f in plan.faults
+        ],
+        "drawn_s": shown_s,
+        "arrivals_pps": arrival_rates(run.arrivals_s, shown_s) if shown_s > 0 else [],
+        "last_kilometre_pps": plan.last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + p.symbol_bytes)),
+    }
 
 
 def download_document(plan: DownloadPlan, run: DownloadMeasurements, verdict: Verdict) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def fault_figure(rows: Sequence[Mapping[str, Any]], names: Sequence[str], title:
         row_of_axes[0].set_xlim(-0.1, min(0.3, lasts_s))
     axes[0, 0].set_ylabel("packets lost since the fault")
     axes[1, 0].set_ylabel("latency, ms\n(95th percentile of 20 ms)")
-    figure.suptitle(title or f"{rows[0]['link']} {rows[0]['kind']}", y=0.94)
+    figure.suptitle(title or f"Around a fault: {rows[0]['link']} {rows[0]['kind']}", y=0.94)
     figure.legend(
         *axes[0, 1].get_legend_handles_labels(),
         loc="upper center",

@@ -18,6 +18,8 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "_s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
 }
 """What a name may end in -> units, the largest first."""
+_WHOLE_NAMES = ("bytes", "file_size")
+"""Numbers of bytes whose names end in no unit."""
 DIGITS = 4
 MAX_SHOWN = 4
 """Of a list, so many values are shown; all of them are in the file of points."""
@@ -29,6 +31,8 @@ def column(name: str, values: Sequence[Any]) -> tuple[str, float]:
     >>> column("throughput_bps", [49887400.1, 2e6]), column("seconds", [1.5]), column("delay_s", [0.0003])
     (('throughput (Mbit/s)', 1000000.0), ('seconds', 1.0), ('delay (µs)', 1e-06))
     """
+    if name in _WHOLE_NAMES:
+        name = {"bytes": "payload_bytes"}.get(name, f"{name}_bytes")
     ending = next((end for end in _SCALES if name.endswith(end) and len(name) > len(end)), None)
     ending = None if name.endswith("_per_s") else ending
     numbers = [abs(v) for v in values if isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)]
@@ -36,7 +40,8 @@ def column(name: str, values: Sequence[Any]) -> tuple[str, float]:
         return name.replace("_", " "), 1.0
     scales = _SCALES[ending]
     factor, unit = next((scale for scale in scales if max(numbers) >= scale[0]), scales[0 if ending == "_s" else -1])
-    return f"{name.removesuffix(ending).replace('_', ' ')} ({unit})", factor
+    words = name.removesuffix(ending).replace("_", " ")
+    return f"{words} ({unit})", factor
 
 
 def cell(value: Any, factor: float = 1.0) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from testbed.report.wording import counted, state_of, when, why
 TITLES = {
     "bulk": "Bulk transfers",
     "sfio": "A striped file",
+    "download": "A download over many paths",
     "simulate": "Routers with finite buffers",
     "stream-routing": "A stream whose routing answers failures",
 }
@@ -72,6 +74,9 @@ def build_study_page(
 def study_title(manifest: Manifest) -> str:
     """Its title in words, or its name."""
     name = manifest.name.replace("_", " ")
+    campaign = re.fullmatch(r"campaign-(.+)-[0-9a-f]{12}", name)
+    if campaign is not None:
+        return f"Campaign: {campaign[1]}"
     return str(manifest.study.get("title") or TITLES.get(name) or name or "Study")
 
 

@@ -12,7 +12,7 @@ from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats, repeated
 from testbed.commands.live import start_live
 from testbed.commands.parsing import FAULT_WORDS, read_faults
-from testbed.commands.runs import add_run_options, show_checks
+from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, download, judge; the verdict's exit code."""
-    from testbed.download.judgement import download_document, judge_download
+    from testbed.download.figures import download_figures
+    from testbed.download.judgement import download_document, download_row, judge_download
     from testbed.stream.session import choose_fabric
 
     plan = _plan(args)
@@ -82,11 +83,12 @@ def run(args: argparse.Namespace) -> int:
     measured = repeated(partial(_run, plan, fabric), partial(judge_download, plan), args.repeats)
     verdict = judge_download(plan, measured)
     document = download_document(plan, measured, verdict)
+    directory = keep_run(args, "download", [download_row(plan, measured, verdict)], verdict, download_figures)
     if args.json:
-        print(json.dumps(document))
+        print(json.dumps(document | {"results": str(directory)}))
     else:
         _show(document)
-        show_checks(verdict)
+        show_verdict(verdict, directory)
     return verdict.exit_code
 
 

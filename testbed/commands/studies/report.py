@@ -97,6 +97,7 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
     from testbed.campaigns.figures import campaign_figures
     from testbed.commands.studies.experiment import find_experiments
     from testbed.commands.studies.study import Study
+    from testbed.download.figures import download_figures
     from testbed.errors import InputError
     from testbed.interconnect.figures import simulation_figures
     from testbed.metapath.figures import metapath_figures
@@ -104,6 +105,7 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
 
     of_commands: dict[str, Callable[[Sequence[Row]], Mapping[str, Any]]] = {
         "bulk": bulk_figures,
+        "download": download_figures,
         "simulate": simulation_figures,
         "stream-routing": metapath_figures,
         "sfio": lambda found: striping_figures(found[0]),

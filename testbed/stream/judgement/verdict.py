@@ -14,6 +14,7 @@ from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.impaired_links import is_impaired
 from testbed.stream.prediction.policy import is_deterministic
+from topologies.network import label_of
 
 MAX_LAG = 0.25
 """Of the playback buffer (100 ms of the usual 400): a sender this far behind its own schedule measured the machine, not the
@@ -24,6 +25,10 @@ MAX_HELD_S = 0.005
 """A relay of impaired links that sends packets on later than so measures the machine, and so do switches that hold up all packets."""
 MAX_UNPLANNED = 1e-4
 """Share of packets that may be lost in no fault: two orders below the precision of a loss."""
+
+
+LEAST_OF_FAULT = 0.75
+"""Of its planned time a fault has to be in force in a run that counts."""
 
 
 def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> Verdict:
@@ -104,7 +109,7 @@ def _content_check(run: StreamMeasurements) -> Check:
 
 
 def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
-    """Why the run says nothing, or None: sender lag, packets lost in no fault, nothing sent."""
+    """Why the run says nothing, or None: sender lag, packets lost in no fault, a fault that hardly was, nothing sent."""
     if analysis.sent == 0:
         return "no packet was sent"
     most = MAX_LAG * plan.stream.playback_s
@@ -121,6 +126,8 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
         return clocks
     if (held := _held_up(plan, run)) is not None:
         return held
+    if (short := _cut_short(plan, run)) is not None:
+        return short
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
     calm = not (is_impaired(plan) and (analysis.campaign is not None or any(k.impairments for k in plan.network.links)))
     if calm and analysis.lost_outside > most_lost * analysis.sent:
@@ -161,6 +168,23 @@ def _held_up(plan: StreamPlan, run: StreamMeasurements) -> str | None:
         return None
     late = f"packets that met no impairment were up to {unrest * 1000:.1f} ms late (99 of 100; limit {MAX_HELD_S * 1000:g} ms)"
     return could_not_keep_up(late, LOWER_PACKET_RATE)
+
+
+def _cut_short(plan: StreamPlan, run: StreamMeasurements) -> str | None:
+    """Why a fault that came too late to be what was planned leaves nothing to judge: who carries faults out waited for the kernel."""
+    times = {one.fault: one for one in run.faults}
+    for fault in plan.faults:
+        if fault.permanent or fault.stop_s > plan.duration_s or run.fabric != "emulation":
+            continue
+        found, planned_s = times.get(fault), fault.stop_s - fault.start_s
+        lasted_s = 0.0 if found is None else found.stop_s - found.start_s
+        if lasted_s < LEAST_OF_FAULT * planned_s:
+            name = f"{label_of(fault.link)} {fault.kind}"
+            return could_not_keep_up(
+                f"the fault {name} was in force for {lasted_s:.2f} of {planned_s:.2f} s",
+                mend="leave the machine to this run",
+            )
+    return None
 
 
 def _loss_check(result: FaultResult) -> Check:

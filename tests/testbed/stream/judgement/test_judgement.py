@@ -312,3 +312,15 @@ def test_clocks_that_are_worse_than_what_they_time_make_the_run_invalid(finished
     late = judge(plan, replace(run, clocks=StreamClocks(faults_s=0.005)), slow)
     assert late.invalid is not None and "the quickest reaction took 4 ms" in late.invalid
     assert verdict_of(plan, replace(run, clocks=StreamClocks(sender_s=1e-4, receiver_s=1e-4, faults_s=1e-4))).passed
+
+
+@pytest.mark.parametrize("lasted_s", [0.0, 0.001, None])
+def test_fault_that_came_when_it_was_to_end_makes_the_run_on_switches_invalid(finished, lasted_s):
+    plan, run = finished
+    first = run.faults[0]
+    late = () if lasted_s is None else (replace(first, start_s=first.stop_s - lasted_s),)
+    emulated = replace(run, fabric="emulation")
+    assert verdict_of(plan, emulated).invalid is None
+    assert "was in force for 0.00 of" in (
+        verdict_of(plan, replace(emulated, faults=(*late, *run.faults[1:]))).invalid or ""
+    )

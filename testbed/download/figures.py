@@ -1,0 +1,67 @@
+"""The figure of a download, drawn from its row alone: how full the last kilometre was kept while links failed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+BINS = 120
+"""Of the arrivals: packets are told as a rate over so many equal parts of the download."""
+
+
+def arrival_rates(arrivals_s: Sequence[float], seconds: float) -> list[float]:
+    """Packets a second in each of BINS equal parts of the time from 0 to ``seconds``.
+
+    >>> rates = arrival_rates([0.1, 0.2, 5.9], 6.0)
+    >>> len(rates), round(sum(rates) * 6.0 / BINS)
+    (120, 3)
+    """
+    counts = [0] * BINS
+    for at_s in arrivals_s:
+        counts[min(BINS - 1, max(0, int(at_s / seconds * BINS)))] += 1
+    return [count * BINS / seconds for count in counts]
+
+
+def download_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Name -> matplotlib figure, for the row of one download; none where nothing arrived."""
+    (row,) = rows
+    if not row["arrivals_pps"]:
+        return {}
+    return {"last-kilometre": _last_kilometre(row)}
+
+
+def _last_kilometre(row: Mapping[str, Any]) -> Any:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(9, 3.4), layout="constrained")
+    width_s = row["drawn_s"] / len(row["arrivals_pps"])
+    edges = [k * width_s for k in range(len(row["arrivals_pps"]) + 1)]
+    axes.stairs(row["arrivals_pps"], edges, fill=True, color="#9db9d6", label="packets that arrived")
+    axes.axhline(row["last_kilometre_pps"], color="black", linewidth=1, linestyle=":", label="the last kilometre, full")
+    for number, fault in enumerate(row["faults"]):
+        stop_s = min(fault["stop_s"] if fault["stop_s"] is not None else math.inf, row["drawn_s"])
+        axes.axvspan(
+            fault["start_s"], stop_s, color="#f2dfae", alpha=0.6, zorder=0, label=None if number else "a link is broken"
+        )
+    for name, at_s, style in (
+        ("predicted", row["seconds"]["predicted"], "--"),
+        ("measured", row["seconds"]["measured"], "-"),
+    ):
+        if at_s is not None and math.isfinite(at_s):
+            axes.axvline(
+                at_s, color="#a3241b", linewidth=1.2, linestyle=style, label=f"the file is there, {name}: {at_s:.2f} s"
+            )
+    axes.set_xlabel("time since the first packet, s")
+    axes.set_ylabel("packets a second")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, 1.02 * row["drawn_s"])
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    broken = ", ".join(f"{fault['link']} {fault['kind']}" for fault in row["faults"])
+    figure.set_label(
+        f"Packets that arrived over the last kilometre of {row['last_rate_bps'] / 1e6:g} Mbit/s in a download of {row['bytes'] / 1e6:g} MB "
+        f"({row['method']} route, {row['code']}), beside the rate that fills it (dotted)"
+        + (f"; shaded: {broken}." if broken else ".")
+    )
+    return figure
