@@ -18,6 +18,7 @@ from testbed.commands.scheduling.schedule_extras import (
     show_extras,
     split_traffic,
     wormhole_document,
+    write_msccl,
 )
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
@@ -54,7 +55,12 @@ def add_parser(subparsers: Any) -> None:
     add("--time-limit", type=numbers.search_limit, default=60.0, metavar="S", help="seconds (default %(default)g)")
     add("--seed", type=numbers.seed, default=1, help="default 1")
     add_extras(parser)
-    add("--output", type=Path, metavar="FILE", help="write transfers and frames as JSON")
+    add(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write transfers and frames as JSON; FILE.xml: an algorithm of MSCCL",
+    )
     add("--json", action="store_true", help="print one JSON object on stdout")
     parser.set_defaults(run=run)
 
@@ -68,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
         extras["wormhole"] = wormhole_document(traffic, schedule, args.remedy, args.seed)
     if args.draw is not None:
         draw(args.draw, traffic, schedule, None if args.unequal else args.network)
-    if args.output is not None:
+    if args.output is not None and args.output.suffix == ".xml":
+        extras["msccl"] = write_msccl(args.output, traffic, schedule)
+    elif args.output is not None:
         _write(args.output, {"transfers": _transfers(traffic), "frames": schedule.frames})
     if args.json:
         print(json.dumps({**schedule_document(traffic, schedule), **extras}))
