@@ -45,7 +45,9 @@ def document(notebook: Path) -> dict[str, Any]:
 def as_parameters() -> list[Any]:
     """Those on switches run alone, after the others, as all tests of switches do."""
     return [
-        pytest.param(one, marks=[pytest.mark.emulation] if one.stem in ON_SWITCHES else [], id=one.stem)
+        pytest.param(
+            one, marks=[pytest.mark.emulation, pytest.mark.unclocked] if one.stem in ON_SWITCHES else [], id=one.stem
+        )
         for one in NOTEBOOKS
     ]
 

@@ -88,6 +88,7 @@ def test_script_in_a_cell_prints_what_the_command_prints(kernel: tuple[Kernel, s
 
 
 @pytest.mark.emulation
+@pytest.mark.unclocked
 def test_killed_kernel_with_a_session_leaves_nothing(kernel: tuple[Kernel, str]) -> None:
     made, word = kernel
     before = {path.name for path in Path("/sys/class/net").iterdir()}

@@ -48,6 +48,7 @@ def fragmented(shape: dict[str, Any]) -> dict[str, Any]:
     return run_fragmented("crossbar:2", 2, 20e6, access)
 
 
+@pytest.mark.unclocked
 @pytest.mark.parametrize("operation", ["write", "read"])
 @pytest.mark.parametrize(
     ("in_memory", "in_file", "at_once"), [(True, True, True), (True, False, False), (False, True, True)]

@@ -39,6 +39,7 @@ def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]
     return run_session(plan, Path(root)).document()
 
 
+@pytest.mark.unclocked
 def test_the_papers_first_program_writes_its_two_subfiles(tmp_path: Path) -> None:
     done = program(tmp_path, "python", str(EXAMPLES / "hello.py"), compute=1)
     assert done.returncode == 0, done.stderr
@@ -46,6 +47,7 @@ def test_the_papers_first_program_writes_its_two_subfiles(tmp_path: Path) -> Non
     assert (tmp_path / "p2/tmp/a2.dat").read_bytes() == b" Worl"
 
 
+@pytest.mark.unclocked
 def test_the_papers_second_program_writes_figure_11_byte_for_byte(tmp_path: Path) -> None:
     done = program(tmp_path, "python", str(EXAMPLES / "greetings.py"), compute=3)
     assert done.returncode == 0, done.stderr
@@ -53,6 +55,7 @@ def test_the_papers_second_program_writes_figure_11_byte_for_byte(tmp_path: Path
     assert (tmp_path / "r1/tmp/a.dat").read_bytes() == b"morninjoura*mat", "by the network's own name too"
 
 
+@pytest.mark.unclocked
 def test_ranks_are_told_apart_and_the_first_that_fails_ends_the_program(tmp_path: Path) -> None:
     script = tmp_path / "ranks.py"
     script.write_text(
@@ -73,6 +76,7 @@ def test_ranks_are_told_apart_and_the_first_that_fails_ends_the_program(tmp_path
     assert "rank 1 on t1 ended with exit code 7" in done.stderr
 
 
+@pytest.mark.unclocked
 def test_ranks_run_in_the_networks_of_their_own_hosts(tmp_path: Path) -> None:
     words = ("sh", "-c", "ip -4 -o address show scope global | grep -o '10[.0-9]*/8'")
     done = program(tmp_path, *words, compute=2)

@@ -24,6 +24,7 @@ testbed.__test__ = False  # type: ignore[attr-defined]
 
 
 @pytest.mark.emulation
+@pytest.mark.unclocked
 def test_prompt_obeys_commands_from_a_pipe(tmp_path: Path) -> None:
     commands = """
     h0 ping -c 1 -W 10 h1
@@ -53,6 +54,7 @@ def test_prompt_obeys_commands_from_a_pipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.emulation
+@pytest.mark.unclocked
 def test_wrong_lines_from_a_pipe_are_told_and_end_with_2() -> None:
     done = testbed("up", "ring:3", text="bogus\nfault nothing\nrestore s0->s1\nfault s0->s1 loss much\n")
     assert done.returncode == 2
@@ -62,6 +64,7 @@ def test_wrong_lines_from_a_pipe_are_told_and_end_with_2() -> None:
 
 
 @pytest.mark.emulation
+@pytest.mark.unclocked
 def test_switch_without_hosts_gets_hosts_of_its_own(tmp_path: Path) -> None:
     links = [{"source": "p", "target": "q", "capacity_bps": 1e7, "delay_s": 0}]
     nodes = [{"id": n, "kind": "switch"} for n in "pq"]
@@ -84,6 +87,7 @@ def test_switch_without_hosts_gets_hosts_of_its_own(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.emulation
+@pytest.mark.unclocked
 def test_bad_input_is_one_line_and_exit_code_2(words: list[str], says: str) -> None:
     done = testbed(*words)
     assert (done.returncode, done.stdout) == (2, "")
@@ -103,6 +107,7 @@ def test_doctor_tells_every_capability_and_a_mend_for_each_lack() -> None:
 
 
 @pytest.mark.emulation
+@pytest.mark.unclocked
 def test_doctor_finds_emulation_possible_where_it_runs() -> None:
     assert testbed("doctor", "--strict").returncode == 0
 

@@ -145,6 +145,7 @@ def labels_over_links() -> dict[str, Any]:
     }
 
 
+@pytest.mark.unclocked
 def test_each_link_carries_exactly_the_packets_of_its_labels(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(labels_over_links)
     assert found["same"], f"{found['lost']} of {found['sent']} lost"
@@ -219,6 +220,7 @@ def changes_under_traffic() -> dict[str, Any]:
     }
 
 
+@pytest.mark.unclocked
 def test_changes_of_a_plan_under_traffic_lose_no_packet(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(changes_under_traffic)
     assert found["sent"] > 1000
@@ -247,6 +249,7 @@ def death() -> dict[str, Any]:
     return {"sent": len(labels), "before": before, "after": after, "said": said}
 
 
+@pytest.mark.unclocked
 def test_switches_keep_forwarding_when_the_controller_is_killed(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(death)
     assert found["before"] == found["after"] == found["sent"]
@@ -282,6 +285,7 @@ def refusals() -> dict[str, Any]:
     return {"said": said, "came": came, "dpid": good[0].dpid}
 
 
+@pytest.mark.unclocked
 def test_refused_rule_is_reported_with_its_switch_and_the_rule(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(refusals)
     assert f"switch {found['dpid']} refused" in found["said"]["port"]
@@ -331,6 +335,7 @@ def test_port_changes_are_heard_within_some_tens_of_milliseconds(sandboxed: Call
     assert found["others"] == 0
 
 
+@pytest.mark.unclocked
 def test_taken_port_is_said_at_once() -> None:
     from testbed.emulation.control.controller_link import ControllerLink
     from testbed.errors import CapabilityError

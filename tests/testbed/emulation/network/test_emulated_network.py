@@ -395,6 +395,7 @@ def wrong_uses() -> list[str]:
     return said
 
 
+@pytest.mark.unclocked
 def test_wrong_use_is_told_in_one_line(sandboxed: Callable[..., Any]) -> None:
     said = sandboxed(wrong_uses)
     assert len(said) == 3
@@ -431,6 +432,7 @@ def large() -> dict[str, float]:
     }
 
 
+@pytest.mark.unclocked
 def test_network_of_115_switches_is_built_and_leaves_nothing(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(large)
     assert found["left"] == 1
