@@ -1,0 +1,260 @@
+"""How often does it deadlock, and how long does NAC take to find the circle: against buffers, slack, virtual channels, load and
+failures (Zarza 2011, equations 4.8 and 4.9, sections 4.3 and 6.2)?
+
+Rings under tornado traffic, bursts in phase and Poisson; an 8x8 torus with failed links under FT-DRB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.interconnect.figures import draw_lines
+from experiments.interconnect.samples import Row, at_least
+from experiments.interconnect.traffic import network_of
+from testbed.commands.studies.study import Study
+from testbed.faults.cable_faults import random_faults
+from testbed.interconnect.injection import InjectionProcess, build_injections, burst_at
+from testbed.interconnect.parameters import NacOptions, SimulationParameters
+from testbed.interconnect.patterns import build_pattern
+from testbed.interconnect.results import NAC_EVENTS, Simulation
+from testbed.interconnect.simulation import simulate
+from testbed.model.samples import spread
+from testbed.model.verdict import Check, Verdict
+
+PACKET = 2048
+LINK_PER_S = 2e9 / (8 * PACKET)
+RINGS, SLOTS, SLACKS = (8, 12, 16, 24, 32), (1, 2, 4, 8), (0, 1, 2)
+LOADS = (0.2, 0.25, 0.3)
+"""Of a link a node; a ring of 8 under tornado traffic bears a third."""
+RUN_S, TORUS_S, TORUS_LOADS, FAILED = 0.01, 0.002, (0.2, 0.3, 0.4), (0, 4, 8, 12)
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Bursts on rings; Poisson traffic on a ring of 8 with NAC, without, with two virtual channels; failures on a torus."""
+    seeds = range(seed, seed + (2 if quick else 10))
+    base = {"slots": 2, "slack": 0, "deadlock": "nac", "load": 0.0, "faults": 0, "seed": seed}
+    found = [base | {"part": "burst", "network": f"ring:{n}", "slots": k} for n in RINGS for k in SLOTS]
+    ring = base | {"part": "ring", "network": "ring:8"}
+    for s in seeds:
+        for load in LOADS[-1:] if quick else LOADS:
+            for slots in SLOTS:
+                mine = ring | {"load": load, "slots": slots, "seed": s}
+                found += [mine | {"deadlock": how} for how in ("none", "virtual-channels")]
+                found += [mine | {"slack": slack} for slack in SLACKS]
+        for load in TORUS_LOADS:
+            for faults in FAILED:
+                torus = base | {"part": "torus", "network": "torus:8x8", "load": load, "faults": faults, "seed": s}
+                found += [torus | {"deadlock": how} for how in ("none", "nac")]
+    return found
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One run: whether and when it deadlocked, what NAC saw, and how long identification took."""
+    network, torus = network_of(point["network"]), point["part"] == "torus"
+    nodes, seed = len(network.hosts), point["seed"]
+    pattern = build_pattern("uniform" if torus else "tornado", nodes)
+    seconds = TORUS_S if torus else RUN_S
+    if point["part"] == "burst":
+        messages = burst_at(pattern, time_s=0.0, messages=2 * point["slots"] + 2)
+    else:
+        process = InjectionProcess(rate_per_s=point["load"] * LINK_PER_S)
+        messages = build_injections(pattern, process, duration_s=seconds, seed=seed)
+    parameters = SimulationParameters(
+        model="thesis", routing="ft-drb" if torus else "dor", deadlock=point["deadlock"], packet_bytes=PACKET,
+        buffer_bytes=PACKET * point["slots"], seed=seed, nac=NacOptions(slack=point["slack"]),
+        virtual_channels=2 if point["deadlock"] == "virtual-channels" else None, drain_s=0.1,
+    )  # fmt: skip
+    faults = random_faults(network, point["faults"], seed=[seed, 7]) if point["faults"] else ()
+    run = simulate(network, messages, parameters, faults)
+    return {
+        "sent": run.sent,
+        "received": run.received,
+        "deadlocked": run.deadlocked,
+        "deadlock_s": run.deadlocked_at_s,
+        "nac": {name: int(count) for name, count in run.nac_counters.items()},
+        **_identification(run, NacOptions().control_s),
+    }
+
+
+def _identification(run: Simulation, control_s: float) -> dict[str, Any]:
+    """In t_f: from the last input blocked before the first circle was identified until then; and of every identification, how long
+    its input had been blocked (median, longest)."""
+    timeline = run.nac_timeline
+    ticks, kinds, links = timeline[:, 0], timeline[:, 1], timeline[:, 3]
+    blocked, identified = (kinds == NAC_EVENTS.index(name) for name in ("blocked", "identified"))
+    if not identified.any():
+        return {"first_tf": None, "waits_tf": None}
+    scale = run.ticks_per_s * control_s
+    first = ticks[identified][0]
+    waits, since = [], {}
+    for tick, is_blocked, is_identified, link in zip(ticks, blocked, identified, links, strict=True):
+        if is_blocked:
+            since[link] = tick
+        elif is_identified and link in since:
+            waits.append((tick - since[link]) / scale)
+    return {
+        "first_tf": float((first - ticks[blocked & (ticks <= first)].max()) / scale),
+        "waits_tf": [float(np.median(waits)), float(np.max(waits))] if waits else None,
+    }
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Identification takes n t_f; deeper buffers, slack and virtual channels help as section 4.3 has it; failures deadlock."""
+    return Verdict(checks=(*_times(rows), *_help(rows), *_failures(rows), _delivered(rows)), notes=_notes(rows))
+
+
+def _times(rows: Sequence[Row]) -> list[Check]:
+    found = []
+    for n in RINGS:
+        mine = [row["first_tf"] for row in rows if row["network"] == f"ring:{n}" and row["part"] == "burst"]
+        took = [value for value in mine if value is not None]
+        found.append(
+            Check.equal(
+                f"ring of {n}, burst: time to identify the circle, the longest of all buffers (t_f)",
+                float(n),
+                max(took, default=0.0),
+                tolerance=1.0,
+                rival=float(n * n),
+                rival_is="the worst case of equation 4.9",
+                stated="n t_f a run round the circle (equation 4.8)",
+                detail=f"{len(took)} of {len(mine)} buffers blocked at all",
+            )
+        )
+    return found
+
+
+def _help(rows: Sequence[Row]) -> list[Check]:
+    """What section 4.3 proposes, on the ring at the highest load."""
+    busy = [row for row in rows if row["part"] == "ring" and row["load"] == max(LOADS)]
+
+    def seen(name: str, **fixed: Any) -> list[float]:
+        mine = [row for row in busy if row["deadlock"] == "nac" and all(row[k] == v for k, v in fixed.items())]
+        return [row["nac"][name] / row["received"] for row in mine]
+
+    few, many = seen("blocked", slots=1, slack=0), seen("blocked", slots=max(SLOTS), slack=0)
+    strict, slack = seen("identified", slots=2, slack=0), seen("identified", slots=2, slack=2)
+    bare = [float(row["deadlocked"]) for row in busy if row["deadlock"] == "none"]
+    lanes = [float(row["deadlocked"]) for row in busy if row["deadlock"] == "virtual-channels"]
+    return [
+        Check.at_most(
+            f"blocked inputs a packet, {max(SLOTS)} slots over one",
+            0.9,
+            spread(many)[0] / spread(few)[0],
+            rival=1.0,
+            rival_is="deeper buffers change nothing",
+            stated="deeper buffers reduce deadlock-prone situations (4.3)",
+        ),
+        Check.at_most(
+            "circles identified a packet, two slots of slack over none",
+            0.9,
+            spread(slack)[0] / spread(strict)[0],
+            rival=1.0,
+            rival_is="the variant of condition 4.1 changes nothing",
+            stated="reduces the number of identifications (4.3)",
+        ),
+        Check.equal(
+            "runs that deadlock with two virtual channels (dateline)",
+            0.0,
+            sum(lanes),
+            rival=sum(bare),
+            rival_is="as with one channel and without NAC",
+            detail=f"{len(lanes)} runs",
+        ),
+    ]
+
+
+def _failures(rows: Sequence[Row]) -> list[Check]:
+    torus = [row for row in rows if row["part"] == "torus"]
+    load = TORUS_LOADS[-1]
+
+    def share(faults: int) -> list[float]:
+        mine = [r for r in torus if (r["deadlock"], r["load"], r["faults"]) == ("none", load, faults)]
+        return [float(row["deadlocked"]) for row in mine]
+
+    more = [many - none for many, none in zip(share(FAILED[-1]), share(0), strict=True)]
+    return [
+        at_least(
+            f"8x8 torus at {load} of a link without NAC: share of runs that deadlock, {FAILED[-1]} failed links less none",
+            0.2,
+            more,
+            rival=0.0,
+            rival_is="failures change nothing",
+            stated="the probability increases with failures (4.1)",
+        )
+    ]
+
+
+def _delivered(rows: Sequence[Row]) -> Check:
+    """Runs with NAC, or two channels, that leave a message undelivered."""
+    kept = [row for row in rows if row["deadlock"] != "none"]
+    return Check.equal(
+        "runs with NAC or two channels that leave a message undelivered",
+        0.0,
+        float(sum(row["received"] < row["sent"] for row in kept)),
+        rival=float(sum(row["received"] < row["sent"] for row in rows if row["deadlock"] == "none")),
+        rival_is="as without either",
+        detail=f"{len(kept)} runs",
+    )
+
+
+def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
+    notes = []
+    for slots in SLOTS:
+        said = []
+        for slack in SLACKS:
+            mine = [
+                r for r in rows if (r["part"], r["slots"], r["slack"], r["deadlock"]) == ("ring", slots, slack, "nac")
+            ]
+            mine = [row for row in mine if row["load"] == max(LOADS)]
+            waits = [row["waits_tf"] for row in mine if row["waits_tf"]]
+            packets = sum(row["nac"]["identification_packets"] for row in mine) / sum(row["received"] for row in mine)
+            worst = f"{max(w[1] for w in waits):.0f}" if waits else "-"
+            middle = f"{np.median([w[0] for w in waits]):.0f}" if waits else "-"
+            said.append(
+                f"slack {slack}: {packets:.1f} identification packets a packet, an input blocked for {middle} t_f (longest {worst})"
+            )
+        notes.append(f"ring of 8 at {max(LOADS)} of a link, {slots} slots: {'; '.join(said)}")
+    return (
+        *notes,
+        "equation 4.9's worst case on a ring of 8 is 64 t_f from the signal on; an input may be blocked long before the circle closes",
+    )
+
+
+def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """Share of runs that deadlock without NAC: by load and slots on the ring, by failures and load on the torus."""
+    return {
+        "ring": draw_lines(
+            "Ring of 8, tornado, 10 ms: runs that deadlock without avoidance", _shares(rows, "ring", "slots"),
+            x_label="slots a buffer", y_label="share of runs",
+        ),
+        "failures": draw_lines(
+            "8x8 torus, FT-DRB without NAC, 2 ms: runs that deadlock", _shares(rows, "torus", "faults"),
+            x_label="failed links", y_label="share of runs",
+        ),
+    }  # fmt: skip
+
+
+def _shares(rows: Sequence[Row], part: str, x: str) -> dict[str, dict[float, tuple[float, float]]]:
+    found: dict[str, dict[float, list[float]]] = {}
+    for row in rows:
+        if row["part"] == part and row["deadlock"] == "none":
+            line = found.setdefault(f"{row['load']} of a link a node", {})
+            line.setdefault(float(row[x]), []).append(float(row["deadlocked"]))
+    return {name: {at: spread(values) for at, values in line.items()} for name, line in found.items()}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="interconnect_nac_times",
+    title="How often it deadlocks and how long NAC takes: buffers, slack, virtual channels, load, failures",
+    deviations=(
+        "The document gives equations 4.8 and 4.9 and proposals (4.3, 6.2) without figures; rings, loads and times are ours.",
+        "t_f is set so that equation 4.8 gives the document's 6.36 us; times are counted in t_f.",
+    ),
+    does="deadlock rate and identification time on rings and a torus, by buffers, slack, virtual channels, load and failed links",
+    answers="Zarza 2011, equations 4.8 and 4.9; section 4.3: deeper buffers, fewer identifications, virtual channels",
+    measure=measure,
+)
