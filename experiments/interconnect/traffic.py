@@ -112,7 +112,7 @@ def traffic_of(point: Point) -> Injections:
     network = network_of(point["network"])
     nodes = len(network.hosts)
     pattern = build_pattern(point["pattern"], nodes, root=point["seed"] % nodes)
-    process = InjectionProcess(rate_per_s=point["rate"])
+    process = InjectionProcess(kind=point.get("injection", "poisson"), rate_per_s=point["rate"])
     return build_injections(pattern, process, duration_s=point["seconds"], seed=point["seed"])
 
 

@@ -57,6 +57,10 @@ def as_permanent(row: Row) -> dict[str, Any]:
     return slower(1.2, lambda r: r["fault_kind"] == "transient")(row)
 
 
+def of_nac(row: Row, name: str, value: int) -> dict[str, Any]:
+    return {"nac": row["nac"] | {name: value}} if row["nac"] else {}
+
+
 def of_routing(routing: str, **changes: Any) -> Spoil:
     return lambda row: changes if row["routing"] == routing else {}
 
@@ -136,6 +140,19 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("routers", "packets that NAC put aside", with_nac("nac", {"moves": 0, "identified": 0})),
     ("routers", "NAC over bubble", with_nac("seconds", 3.0)),
     ("routers", "arrived twice", lambda row: {"twice": 1}),
+    ("nac_times", "time to identify the circle", lambda row: {"first_tf": 100.0} if row["part"] == "burst" else {}),
+    ("nac_times", "blocked inputs a packet", lambda row: of_nac(row, "blocked", 10**6) if row["slots"] == 8 else {}),
+    ("nac_times", "two slots of slack over none", lambda row: of_nac(row, "identified", 10**5) if row["slack"] else {}),
+    ("nac_times", "two virtual channels", lambda row: {"deadlocked": row["deadlock"] == "virtual-channels"}),
+    ("nac_times", "failed links less none", lambda row: {"deadlocked": False} if row["part"] == "torus" else {}),
+    ("nac_times", "undelivered", lambda row: {"received": row["sent"] - 1}),
+    ("payloads", "two payloads are apart", slower(1.1, lambda row: row["faults"] > 0 and row["bytes"] == 256)),
+    (
+        "payloads",
+        "two injections are apart",
+        slower(1.1, lambda row: row["faults"] > 0 and row["injection"] == "periodic"),
+    ),
+    ("payloads", "gather at the stated", slower(1.1)),
     ("many_pairs", "pairs that lose everything", lambda row: {"lost_late": [0] * row["pairs"]}),
     ("many_pairs", "FT-DRB: messages lost later", of_routing("ft-drb", lost_late=[1] * 16)),
     ("many_pairs", "computed anew: messages lost later", of_routing("recomputed", lost_late=[1] * 16)),

@@ -1,0 +1,1 @@
+"""Studies at parameters of the document that the other studies leave out."""
