@@ -43,5 +43,5 @@ def planned_fault(fault: Fault, loss: float, end_s: float) -> FaultRecord:
 def loss_of(fault: Fault, loads: Mapping[LinkId, Fraction]) -> float:
     """Share of a stream with these loads that the fault, alone, takes."""
     hit = [fault.link, reverse_of(fault.link)] if fault.direction == "both" else [fault.link]
-    share = fault.loss_fraction if fault.kind == "loss" else 1.0
+    share = fault.loss_fraction if fault.kind in ("loss", "impaired") else 1.0
     return share * max((float(loads.get(link, 0)) for link in hit), default=0.0)

@@ -56,6 +56,7 @@ PACKAGES = (
     "raptorq",
     "topohub",
     "pymetis",
+    "aiohttp",
 )
 UPLINKS = ("pasta", "slirp4netns")
 """Programs that give a sandbox a way to other machines without root."""
