@@ -1,0 +1,57 @@
+"""Impaired links on real switches: are bursts, copies, waits, overtaking and a trace's rate measured at the sink as they were asked for?
+
+Nothing of this is in the four documents: it is what users of emulators (netem, Mahimahi) expect a link to do.
+"""
+
+from __future__ import annotations
+
+from testbed.commands.studies.session_experiment import Experiment, Sessions
+from testbed.faults.grammar import parse_fault_list
+from testbed.stream.plan import StreamParameters
+from testbed.stream.session import SessionRequest
+from topologies import load_network
+
+NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
+LINKS = ("s1->s2", "s1->s4", "s1->s8")
+"""Each carries a quarter of the stream's labels, on ways of its own."""
+CASES = (
+    ("bursts of loss", "ge:p=0.06,r=0.2"),
+    ("random loss and copies", "loss:0.1 duplicate:0.1"),
+    ("jitter", "delay:0.03,jitter=0.02"),
+    ("reordering", "reorder:0.25,delay=0.03"),
+    ("a rate trace", "trace:ms=20x10+300"),
+)
+
+
+def sessions(quick: bool, seed: int) -> Sessions:
+    """A session a case, its link impaired for 15 seconds (quick: for 6); the stream has a fixed N, so that it answers nothing."""
+    network, until_s = load_network(NETWORK), 6.8 if quick else 15.8
+    return [
+        (
+            title,
+            SessionRequest(
+                network=NETWORK,
+                source=SOURCE,
+                sink=SINK,
+                stream=StreamParameters(rate_pps=600.0, block_size=23, playback_s=1.2),
+                faults=parse_fault_list(f"{LINKS[number % len(LINKS)]}@0.8-{until_s} {words} one-way", network),
+                duration_s=until_s + 1.7,
+                seed=seed,
+            ),
+        )
+        for number, (title, words) in enumerate(CASES)
+    ]
+
+
+STUDY = Experiment(
+    name="impairments_switches",
+    title="Do impaired links on real switches do what was asked for: bursts, copies, waits, overtaking, a trace's rate?",
+    deviations=(
+        "Not in the documents: what netem and Mahimahi do to links, on this testbed's switches.",
+        "One network, one link at a time, one seed; 600 source packets a second, of which a quarter crosses the impaired link.",
+        "On a kernel without netem a process does it through which the link's packets pass; netem's own queue was not measured.",
+    ),
+    does="a stream of fixed block size over Swiss-T1 with one link impaired in each of five manners",
+    answers="Gilbert 1960 and Elliott 1963 on bursts; RFC 4737 on reordering; Netravali and others 2015 on rate traces",
+    sessions=sessions,
+)
