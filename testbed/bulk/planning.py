@@ -15,6 +15,7 @@ from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule
 from topologies.errors import NoPathError
+from topologies.impairments import short_text
 from topologies.network import LinkId, Network, label_of
 from topologies.routing_tables import shortest_path_routing, static_routing
 
@@ -88,7 +89,14 @@ def build_bulk_plan(
 
 
 def at_rate(network: Network, link_rate_bps: float) -> Network:
-    """The network with every link of that capacity: liquid scheduling assumes equal links."""
+    """The network with every link of that capacity: liquid scheduling assumes equal links. InputError for one whose links are always
+    impaired: no throughput of TCP over it is predicted."""
+    impaired = next((link for link in network.links if link.impairments), None)
+    if impaired is not None:
+        raise InputError(
+            f"{impaired.label} is always impaired ({short_text(impaired.impaired_by)}): no throughput over it is predicted; impair it for a time "
+            "(--faults), or take testbed stream"
+        )
     return replace(network, links=tuple(replace(link, capacity_bps=link_rate_bps) for link in network.links))
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from testbed.emulation.network.impairments.messages import NetemOptions, detour_rule, netem_line
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
@@ -31,7 +32,7 @@ from testbed.errors import CapabilityError
 from testbed.model.wiring import wire
 from topologies.network import Network, Node
 
-_A, _B = 101, 102
+_A, _B, _C, _D = 101, 102, 103, 104
 _PACKETS = 400
 _LOSS = 0.5
 _ADD = ("ip", "link", "add")
@@ -105,6 +106,25 @@ def _packet_loss(netlink: Netlink) -> str:
     return f"{means}: asked to lose 50 %, lost {lost:.0%} of {_PACKETS} packets"
 
 
+def _impairments(netlink: Netlink) -> str:
+    """By netem, or by a detour: packets of the trial cable are redirected, but for those that come back with their mark."""
+    try:
+        netlink.apply([netem_line(_A, NetemOptions(delay_s=0.001, jitter_s=0.001)), delete_queue(_A)])
+        return "netem does them"
+    except NetlinkError:
+        pass
+    netlink.apply(
+        [make_veth(VethEnd(name="trial2", index=_C), VethEnd(name="trial3", index=_D), mtu=1500), set_up(_D, True)]
+    )
+    netlink.apply([packet_gate(_A), detour_rule(_A, mark=1, through=_C)])
+    away = _packets_that_arrive(20)
+    netlink.apply([detour_rule(_A, mark=1, through=_C, action="remove")])
+    back = _packets_that_arrive(20)
+    if away or back < 20:
+        raise CapabilityError("packets of a link cannot be sent on a detour")
+    return "no netem: a process does them, through which an impaired link's packets pass"
+
+
 def _htb(_: Netlink) -> str:
     _program(["tc", "qdisc", "add", "dev", "trial0", "root", "handle", "1:", "htb"])
     _program(["tc", "qdisc", "del", "dev", "trial0", "root"])
@@ -175,6 +195,10 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     "htb": (_htb, "sudo modprobe sch_htb (tbf is used; htb is for --queues priority)"),
     "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it links have no delay"),
     "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress, or sch_netem"),
+    "impairments": (
+        _impairments,
+        "sudo modprobe cls_bpf act_mirred, or sch_netem; without them links cannot be impaired",
+    ),
     "nftables_loss": (_nft_loss, "sudo apt-get install nftables; sudo modprobe nft_numgen (a BPF classifier is used)"),
     "vxlan": (_vxlan, "sudo modprobe vxlan (cables between machines need it)"),
     "wireguard": (_wireguard, "sudo modprobe wireguard (needed only to encrypt what goes between machines)"),

@@ -27,6 +27,7 @@ from testbed.report.drawing.node_places import Point, place_network
 from testbed.report.markup import Markup, tag
 from testbed.report.quantities import cell, column
 from topologies.files.node_link import parse_document
+from topologies.impairments import known_impairments, short_text
 
 FONT_PX = 12.0
 BADGE_PX = 8.5
@@ -130,11 +131,13 @@ def link_title(load: LinkLoad, faults: Sequence[tuple[int, FaultRecord]], layers
 
 
 def shape_words(link: Mapping[str, Any]) -> tuple[str, str]:
-    """Capacity and delay of a link as a network's document has it."""
+    """Capacity and delay of a link as a network's document has it, and behind the delay what impairs it."""
     capacity, delay_s = link.get("capacity_bps"), link.get("delay_s")
     heading, factor = column("capacity_bps", [capacity])
     written = NOTHING if capacity is None else f"{cell(capacity, factor)} {heading.partition('(')[2].rstrip(')')}"
-    return written, "none" if not delay_s else f"{cell(1e3 * delay_s)} ms"
+    delay = "none" if not delay_s else f"{cell(1e3 * delay_s)} ms"
+    impaired = link.get("impairments")
+    return written, f"{delay}; {short_text(known_impairments(impaired))}" if impaired else delay
 
 
 def shaped_links(network: Mapping[str, Any]) -> dict[tuple[str, str, int], Mapping[str, Any]]:

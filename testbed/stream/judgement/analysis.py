@@ -149,7 +149,7 @@ def _ror_terms(plan: StreamPlan, results: Sequence[FaultResult], base: int, at_r
     """
     predicted = measured = slack = variance = ratios = 0.0
     for result in results:
-        if result.kind == "impaired" or result.predicted_block_size is None or result.sent_per_source is None:
+        if result.impaired or result.predicted_block_size is None or result.sent_per_source is None:
             continue
         predicted += result.predicted_block_size / base - 1
         ratio = result.sent_per_source / at_rest.ratio

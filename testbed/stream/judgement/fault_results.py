@@ -91,6 +91,11 @@ class FaultResult:
     reaction_uncertainty_s: float = 0.0
     undecided_packets: int = 0
 
+    @property
+    def impaired(self) -> bool:
+        """Whether the link was impaired: its kind is then the words that say how."""
+        return self.kind not in ("down", "blackhole", "loss")
+
     def to_json(self) -> dict[str, object]:
         """The keys of ``testbed stream --json``'s ``per_fault`` (docs/guide/commands.md)."""
         document = {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items()}
@@ -146,7 +151,7 @@ def fault_result(
     ratio, error = sent_per_source(plan, run, (starts >= answered) & (starts < last))
     return FaultResult(
         link=label_of(fault.link),
-        kind=fault.kind,
+        kind=fault.words,
         start_s=times.start_s,
         stop_s=times.stop_s,
         predicted_loss=loss,

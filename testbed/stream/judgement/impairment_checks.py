@@ -62,12 +62,12 @@ def unrest_s(plan: StreamPlan, run: StreamMeasurements) -> float:
 def span_label(plan: StreamPlan, span: ImpairedSpan) -> str:
     """How checks name the link: as the fault does, where it is one."""
     link = plan.network.links[span.link].id if span.fault is None else plan.faults[span.fault].link
-    return f"{label_of(link)} impaired"
+    return f"{label_of(link)} {short_text(span.impairments)}"
 
 
 def _unpredicted(plan: StreamPlan, span: ImpairedSpan) -> Check:
     return Check(
-        name=f"unpredicted: {short_text(span.impairments)}, {span_label(plan, span)}",
+        name=f"unpredicted, {span_label(plan, span)}",
         predicted=None,
         measured=None,
         tolerance=None,

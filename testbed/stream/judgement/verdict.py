@@ -67,7 +67,7 @@ def _judge_impaired(plan: StreamPlan, run: StreamMeasurements, analysis: Session
     checks = impairment_checks(plan, run)
     alone = analysis.campaign is None and not any(link.impairments for link in plan.network.links)
     if alone:
-        checks += [_loss_check(result) for result in analysis.faults if result.kind != "impaired"]
+        checks += [_loss_check(result) for result in analysis.faults if not result.impaired]
     checks.append(_content_check(run))
     notes = (
         *run.health.notes,

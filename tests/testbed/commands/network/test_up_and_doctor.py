@@ -99,7 +99,17 @@ def test_doctor_tells_every_capability_and_a_mend_for_each_lack() -> None:
     done = testbed("doctor", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["capabilities"]
-    assert {"namespaces", "tun", "kernel_datapath", "netem", "shaping", "packet_loss", "nftables", "tc"} <= found.keys()
+    assert {
+        "namespaces",
+        "tun",
+        "kernel_datapath",
+        "netem",
+        "shaping",
+        "packet_loss",
+        "impairments",
+        "nftables",
+        "tc",
+    } <= found.keys()
     for name, entry in found.items():
         assert isinstance(entry["available"], bool)
         assert entry["detail"], name
