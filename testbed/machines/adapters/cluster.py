@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _WATCH_S = 0.1
 _SILENT_S = 3.0
 _FIRST_EXCHANGES = 10
+_LATELY = 60
+"""Exchanges, of three seconds, by which a moment is told while a run goes on; its logs are told by all."""
 
 
 class Pending:
@@ -103,13 +105,17 @@ class Machines:
         return ForeignClock(machine=self.names[number], exchanges=self.clocks[number].exchanges)
 
     def ours_s(self, number: int, theirs_s: float) -> float:
-        """A moment of the machine's monotonic clock on ours."""
-        return float(self.clock(number).ours([theirs_s]).middle_s[0])
+        """A moment of the machine's monotonic clock not long ago on ours."""
+        return float(self._lately(number).ours([theirs_s]).middle_s[0])
 
     def theirs_s(self, number: int, ours_s: float) -> float:
         """What the machine's clock shows at that moment of ours, near enough to act at it."""
-        clock = self.clock(number)
+        clock = self._lately(number)
         return ours_s + clock.offset(clock.exchanges[-1].answered_ns / 1e9)[0]
+
+    def _lately(self, number: int) -> ForeignClock:
+        """A clock as its last seconds show it: quick to make, however long the run is."""
+        return ForeignClock(machine=self.names[number], exchanges=self.clocks[number].exchanges[-_LATELY:])
 
     def poor_links(self) -> str | None:
         """Why the link to one of them was too poor, or None."""

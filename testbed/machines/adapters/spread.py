@@ -29,7 +29,7 @@ from topologies.impairments import Impairments, short_text
 from topologies.network import LinkId, label_of
 
 ACT_AHEAD_S = 0.03
-"""A fault is ordered so long before it is to be in force, so that both ends of a crossing cable change at one moment."""
+"""A fault on a crossing cable is ordered so long before it is to be in force, so that both ends of a crossing cable change at one moment."""
 LOST_ON_THE_WAY = 1e-3
 """Share of a crossing cable's packets that the underlay may lose: a tenth of what a verdict tells from none."""
 MIN_LOST_ON_THE_WAY = 3
@@ -81,11 +81,12 @@ class SpreadNetwork:
                 self.set_impairments(fault.link, fault.impaired_by, fault.direction)
 
     def _at_ends(self, link: LinkId, direction: Direction, function: Callable[..., float], value: Any) -> float:
-        """At both ends of the cable, or where the link is sent onto, at one moment; when the last was done."""
+        """At both ends of the cable, or where the link is sent onto, at one moment; when the last was done. At once where one machine
+        has all of it."""
         cable = self.wiring.cable_of(link)
         sender, receiver = (cable.a, cable.b) if cable.forward == link else (cable.b, cable.a)
         wanted = {self._machine[sender]} | ({self._machine[receiver]} if direction == "both" else set())
-        at_s = time.monotonic() + ACT_AHEAD_S
+        at_s = time.monotonic() + (ACT_AHEAD_S if len(wanted) > 1 else 0.0)
         asked = [
             (
                 k,
@@ -118,11 +119,12 @@ class SpreadNetwork:
     def port_events(self) -> tuple[PortEvent, ...]:
         """Of all controllers, in order."""
         told = self.machines.all(on_machine.port_events, lane=LANE_RULES)
-        found = [
-            replace(event, at_s=self.machines.ours_s(number, event.at_s))
-            for number, events in enumerate(told)
-            for event in events
-        ]
+        found = []
+        for number, events in enumerate(told):
+            if not events:
+                continue
+            ours_s = self.machines.clock(number).ours([event.at_s for event in events]).middle_s
+            found += [replace(event, at_s=float(at_s)) for event, at_s in zip(events, ours_s, strict=True)]
         return tuple(sorted(found, key=lambda event: event.at_s))
 
     def counts(self) -> Counts:
