@@ -100,7 +100,9 @@ def _after_the_failure(rows: Sequence[Row]) -> str:
             continue
         mine = [row for row in most if (row["network"], row["pattern"], row["faults"]) == (network, pattern, faults)]
         diverted, escaped = (spread([row[name] for row in mine])[0] for name in ("diverted_share", "escaped_share"))
-        said.append(f"{network} {pattern} {spread(values)[0]:.1f} % ({diverted:.2f} diverted, {escaped:.2f} escaped)")
+        said.append(
+            f"{network} {pattern} {spread(values)[0]:.1f} % ({diverted:.2f} over other paths, {escaped:.2f} escaped)"
+        )
     return f"After the failure, with 10 % of the links failed (shares of messages): {', '.join(said)}"
 
 

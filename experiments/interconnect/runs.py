@@ -63,7 +63,7 @@ def measure_run(point: Point) -> dict[str, Any]:
 
 def _phases(run: Simulation, failed_s: float, end_s: float) -> dict[str, float]:
     """Of messages made after the first failure, and in the last quarter of the run (``_last``): the shares that routers gave an
-    escape path (phase 1) and that their source diverted (phase 2); the mean latency (us) of either, and of the rest.
+    escape path (phase 1) and that their source sent over other paths (phase 2, and what Algorithm 3.3 balances); the mean latency (us) of either, and of the rest.
 
     ``reaction_us``: how long after the first failure messages that escaped were made, on average.
     """
