@@ -175,6 +175,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         axes.set_yscale("log")
         title = f"{name}, blocks of {block} bytes"
         finish(axes, x="pattern", y="MB a second of processor time", title=title)
+        axes.get_legend().remove()
+    handles, labels = both[0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
     return {"ior_patterns": figure}
 
 
