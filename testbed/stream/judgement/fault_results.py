@@ -158,8 +158,8 @@ def fault_result(
         measured_loss=float(lost[mask].mean()) if packets else None,
         interval=loss_interval(plan, times, packets, lost[mask]),
         packets=packets,
-        predicted_block_size=predicted,
-        bound_block_size=None if loss >= 1 else _bound(plan, times, loss, policy.base),
+        predicted_block_size=None if fault.impairments else predicted,  # theory has none for bursts and late packets
+        bound_block_size=None if loss >= 1 or fault.impairments else _bound(plan, times, loss, policy.base),
         measured_block_size=float(np.median(sizes)) if len(sizes) else None,
         mean_block_size=float(sizes.mean()) if len(sizes) else None,
         size_range=(low, high),
