@@ -194,7 +194,8 @@ def going_first(controller_pid: int) -> Iterator[None]:
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(PermissionError):  # an ordinary user's processes wait their turn
         for thread in (0, *(int(p.name) for p in Path(f"/proc/{controller_pid}/task").iterdir())):
-            os.setpriority(os.PRIO_PROCESS, thread, _FIRST)  # of one thread; those that it starts inherit it
+            with suppress(ProcessLookupError):  # a thread of the controller that has ended since
+                os.setpriority(os.PRIO_PROCESS, thread, _FIRST)  # of one thread; those that it starts inherit it
     try:
         yield
     finally:
