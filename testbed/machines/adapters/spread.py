@@ -81,8 +81,10 @@ class SpreadNetwork:
                 self.set_impairments(fault.link, fault.impaired_by, fault.direction)
 
     def _at_ends(self, link: LinkId, direction: Direction, function: Callable[..., float], value: Any) -> float:
-        """At both ends of the cable, or where the link is sent onto, at one moment; when the last was done. At once where one machine
-        has all of it."""
+        """At both ends of the cable, or where the link is sent onto, at one moment, or at once where one machine has all of it.
+
+        When it was in force for what is sent onto the link: a cable is cut with its first end and mended with its last.
+        """
         cable = self.wiring.cable_of(link)
         sender, receiver = (cable.a, cable.b) if cable.forward == link else (cable.b, cable.a)
         wanted = {self._machine[sender]} | ({self._machine[receiver]} if direction == "both" else set())
@@ -96,10 +98,13 @@ class SpreadNetwork:
             )
             for k in sorted(wanted)
         ]
-        done_s = [self.machines.ours_s(k, one.result(30)) for k, one in asked]
-        if function is on_machine.set_link and len(done_s) == 2:
-            self.gaps_s.append(max(done_s) - min(done_s))
-        return max(done_s)
+        done_s = {k: self.machines.ours_s(k, one.result(30)) for k, one in asked}
+        if function is not on_machine.set_link:  # lost where it is sent, whenever the other end follows
+            return done_s[self._machine[sender]]
+        first_s, last_s = min(done_s.values()), max(done_s.values())
+        if len(done_s) == 2:
+            self.gaps_s.append(last_s - first_s)
+        return last_s if value else first_s
 
     def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
         """Rules to the machines whose switches they are for; the seconds of the slowest."""

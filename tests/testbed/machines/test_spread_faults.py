@@ -1,0 +1,72 @@
+"""When a fault on a crossing cable is in force: told by the ends of a network whose machines are stand-ins that answer late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from testbed.machines.adapters import on_machine
+from testbed.machines.adapters.spread import SpreadNetwork
+from testbed.machines.placement import Placement
+from testbed.model.wiring import wire
+from topologies import load_network
+
+LATE_S = {0: 100.0, 1: 100.2}
+"""When each machine did what it was asked."""
+
+
+class Answered:
+    def __init__(self, value: float) -> None:
+        self._value = value
+
+    def result(self, _: float) -> float:
+        return self._value
+
+
+class LateMachines:
+    """Two machines whose clocks are ours; ``asked``: (machine, function) in order."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, str]] = []
+
+    def call(self, number: int, function: Callable[..., Any], *_: object, **__: object) -> Answered:
+        self.asked.append((number, function.__name__))
+        return Answered(LATE_S[number])
+
+    def ours_s(self, _: int, theirs_s: float) -> float:
+        return theirs_s
+
+    theirs_s = ours_s
+
+
+def spread() -> tuple[SpreadNetwork, LateMachines]:
+    machines = LateMachines()
+    wiring = wire(load_network("ring:4"))
+    place = {node.id: int(node.id[1:] in ("2", "3")) for node in wiring.network.nodes}
+    placement = Placement(machines=2, machine_of=place)
+    return SpreadNetwork(machines, wiring, placement, 1500), machines  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("link", "lost_s"), [(("s1", "s2", 0), 100.0), (("s2", "s1", 0), 100.2)])
+def test_a_blackhole_is_in_force_where_the_link_is_sent(link: tuple[str, str, int], lost_s: float) -> None:
+    network, machines = spread()
+    assert network.set_blackhole(link, True) == lost_s == network.set_blackhole(link, False)
+    assert sorted(machines.asked[:2]) == [(0, "set_loss"), (1, "set_loss")]
+    assert network.gaps_s == []  # nothing is under way to an end that is down
+
+
+def test_a_cable_is_cut_with_its_first_end_and_mended_with_its_last() -> None:
+    network, machines = spread()
+    assert network.set_link(("s1", "s2", 0), False) == 100.0
+    assert network.set_link(("s1", "s2", 0), True) == 100.2
+    assert machines.asked == [(0, "set_link"), (1, "set_link")] * 2
+    assert network.gaps_s == pytest.approx([0.2, 0.2])
+
+
+def test_what_one_machine_holds_is_asked_of_it_alone() -> None:
+    network, machines = spread()
+    network.set_link(("s0", "s1", 0), False)
+    network.set_loss(("s1", "s2", 0), 0.5, "forward")
+    assert machines.asked == [(0, on_machine.set_link.__name__), (0, on_machine.set_loss.__name__)]
