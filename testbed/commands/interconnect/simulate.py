@@ -23,6 +23,7 @@ from testbed.commands.interconnect.simulate_options import (
     split_faults,
     trace_summary,
 )
+from testbed.commands.interconnect.simulate_traces import is_trace, traced_traffic
 from testbed.commands.live import add_live, start_live
 from testbed.commands.runs import show_place
 from testbed.errors import InputError
@@ -54,7 +55,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add(
         "--traffic",
         metavar="FILE",
-        help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}',
+        help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}; NAME.et: a Chakra trace '
+        "(NAME.0.et, NAME.1.et, ... or .et.json), whose messages wait for each other",
     )
     add("--rate", type=numbers.sending_rate, default=0.1, help="of every sender, on average (default 0.1)")
     add(
@@ -235,11 +237,14 @@ def _experiment(args: argparse.Namespace, asked_rate: float) -> Experiment:
             f"--duration {duration:g}, --warm-up {warm_up:g}: give a duration up to 18 s, longer than the warm-up"
         )
     faults, trace = split_faults(args)
+    traffic = _read_traffic(args.traffic)
+    if is_trace(args.traffic):
+        traffic, duration, warm_up = traced_traffic(args, network, parameters, failing=bool(faults or trace))
     return Experiment(
         network=network,
         parameters=parameters,
         pattern=args.pattern or "uniform",
-        traffic=_read_traffic(args.traffic),
+        traffic=traffic,
         rate_per_s=rate,
         injection=args.injection,
         burst=args.burst,
@@ -255,7 +260,7 @@ def _experiment(args: argparse.Namespace, asked_rate: float) -> Experiment:
 
 
 def _read_traffic(path: str | None) -> Mapping[str, Any] | None:
-    if path is None:
+    if path is None or is_trace(path):
         return None
     document = read_json(path, f"--traffic {path}", mend="give a JSON file")
     if not isinstance(document, dict):
@@ -282,6 +287,8 @@ def _document(
     from testbed.interconnect.experiment import simulation_document
 
     named = {} if args.traffic is None else {"pattern": args.traffic}
+    if experiment.traffic is not None and "chakra" in experiment.traffic:
+        named |= {"chakra": experiment.traffic["chakra"]}
     return simulation_document(experiment, rows, verdict) | named | {"trace": trace_summary(experiment.trace)}
 
 
