@@ -5,6 +5,7 @@ A 32x32 torus, one root, 2 to 200 links failed from the start.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,8 +23,11 @@ BUSY_ROOT = 200_000.0
 """Messages a second that the root of a scatter makes in the second set (41 % of its link); a gather gives as many."""
 
 
+_chosen = {"scatter": False}
+
+
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Both collectives at the thesis' 400 packets/s a node (quick: three counts)."""
+    """Both collectives at the thesis' 400 packets/s a node (quick: three counts); with ``--scatter`` the scatters alone."""
     seeds = seeds_of(seed, quick, few=6)
     counts, few_counts = ((0, 10, 50), (0, 50)) if quick else (COUNTS, (0, 10, 100, 200))
     gather: dict[str, Any] = {"rate": BUSY_ROOT / 1023} | ({} if quick else {"seconds": 0.5})
@@ -35,11 +39,8 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             for s in seeds
         ]
 
-    return [
-        *runs("scatter", counts, quick, seconds=2.0),
-        *runs("scatter", few_counts, True, rate=BUSY_ROOT),
-        *runs("gather", counts, quick, **gather),
-    ]
+    scatters = [*runs("scatter", counts, quick, seconds=2.0), *runs("scatter", few_counts, True, rate=BUSY_ROOT)]
+    return scatters if _chosen["scatter"] else [*scatters, *runs("gather", counts, quick, **gather)]
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
@@ -99,6 +100,18 @@ def _where_it_holds(rows: Sequence[Row]) -> list[str]:
             f"{means[most]:.1f} %, {hops[most] - hops[0]:.2f} links more a message than {hops[0] - 1:.1f}"
         )
     return notes
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """``--scatter``."""
+    parser.add_argument(
+        "--scatter", action="store_true", help="scatter alone (default: gather too, which takes most of the time)"
+    )
+
+
+def configure(args: argparse.Namespace) -> None:
+    """Keep the option."""
+    _chosen["scatter"] = args.scatter
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
