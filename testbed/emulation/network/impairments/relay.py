@@ -1,7 +1,7 @@
 """The process that packets of impaired links pass: it takes them off their detours and sends them on when, and as often as, they may go.
 
-What becomes of a packet is decided by ``testbed.faults.impaired_link``, as in virtual time; here are only sockets and a clock. It holds
-packets to some tenths of a millisecond on a machine with time to spare, and notes how late it was.
+What becomes of a packet is decided by ``testbed.faults.impaired_link``, as in virtual time; here are only sockets and a clock. It notes
+how late it was (docs/replication/real_time.md: 99 of 100 packets 3 to 4 ms at most, on two busy cores).
 """
 
 from __future__ import annotations
