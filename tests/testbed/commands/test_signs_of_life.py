@@ -27,6 +27,8 @@ LONG = (
     "simulate torus:4x4 --rate 0.3",
     "sfio crossbar:8 --compute-nodes 4 --io-nodes 4 --fabric simulator",
     "plugins check liquid",
+    "experiment run fec_block_sizes --quick",
+    "replicate --quick --only fec_block_sizes --hours 1",
     "doctor",
 )
 SLEEPING = """
@@ -46,6 +48,21 @@ def test_no_command_is_silent_for_more_than_two_seconds(
         command = [sys.executable, "-m", "testbed.cli", *words.split()]
         run = run_on_terminal(command, tmp_path, {"PYTHONPATH": str(ROOT)})
         assert run.exit_code == 0, run.text[-2000:]
+        longest = run.longest_silence_s
+        return None if longest <= MAX_SILENCE_S else f"silent for {longest:.1f} s"
+
+    timely(once)
+
+
+@pytest.mark.emulation
+def test_no_command_on_real_switches_is_silent_for_more_than_two_seconds(
+    tmp_path: Path, timely: Callable[[Callable[[], str | None]], None]
+) -> None:
+    def once() -> str | None:
+        words = "stream ring:4 --from s0 --to s2 --links 1 --fabric emulation"
+        command = [sys.executable, "-m", "testbed.cli", *words.split()]
+        run = run_on_terminal(command, tmp_path, {"PYTHONPATH": str(ROOT)})
+        assert run.exit_code in (0, 4), run.text[-2000:]  # 4: the machine could not keep up
         longest = run.longest_silence_s
         return None if longest <= MAX_SILENCE_S else f"silent for {longest:.1f} s"
 
