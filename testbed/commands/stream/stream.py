@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _probe(args: argparse.Namespace, request: SessionRequest, fabric_name: str) -> int:
     """Two runs at fixed block sizes, decoding failures counted against theory, printed with the verdict."""
-    from testbed.stream.probe_session import probe
+    from testbed.stream.probing.session import probe
 
     steps, verdict, probed, fabric = probe(request, fabric_name, blocks=args.blocks, link=args.probe_link)
     if args.json:

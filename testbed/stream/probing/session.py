@@ -11,7 +11,7 @@ from testbed.report.progress_bar import progress_bar
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import invalid_reason
 from testbed.stream.planning import check_rates, choose_links
-from testbed.stream.probe import ProbeStep, judge_probe, probe_plan, probe_sizes, probe_step
+from testbed.stream.probing.steps import ProbeStep, judge_probe, probe_plan, probe_sizes, probe_step
 from testbed.stream.session import SessionRequest, open_fabric, plan_session
 
 
