@@ -6,7 +6,7 @@ packets k apart has the covariance v m^k (Gilbert 1960; Elliott 1963 for the los
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -95,16 +95,15 @@ def binomial_losses(fraction: float, count: int) -> FloatArray:
 
 
 def burst_block_size(
-    chain: GilbertElliott, source_packets: int, share: float, rate: float, most: int = 255
+    losses: Callable[[int], FloatArray], source_packets: int, share: float, rate: float, most: int = 255
 ) -> int | None:
-    """Smallest N of which M = ``source_packets`` arrive but for a ``rate`` of blocks, where every 1/``share``-th packet crosses the
-    chain's link; None where no N up to ``most`` will do."""
+    """Smallest N of which M = ``source_packets`` arrive but for a ``rate`` of blocks; None where no N up to ``most`` will do.
+
+    ``losses``: packets of a block that cross the link -> probabilities of 0, 1, ... losses; ``share`` of a block's packets cross it.
+    """
     for size in range(source_packets, most + 1):
         crossing = round(size * share)
-        if crossing == 0:
-            return size
-        lost = losses_in_block(chain, [1] * (crossing - 1))
-        if float(lost[size - source_packets + 1 :].sum()) <= rate:
+        if float(losses(crossing)[size - source_packets + 1 :].sum()) <= rate:
             return size
     return None
 
