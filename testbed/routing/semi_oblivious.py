@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
+
 from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import drop_circulations, single_path
+from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.pair_routes import flow_paths
+from testbed.routing.demands.path_sets import PathSet, shortest_path_set
 from testbed.routing.demands.routing_trees import tree_path_set
 from testbed.routing.demands.semi_oblivious import best_rates
 from testbed.routing.flows.end_points import flow_problem
@@ -22,8 +26,8 @@ SEED = 1
 def smore_route(network: Network, source: str, sink: str, paths: int) -> SplitRoute:
     """The flow over at most so many paths, those of the greatest weight over the trees, with the fullest link as empty as they allow.
 
-    A host on a single cable goes by its switch, so that ends which only send or only receive can be routed. Raises InputError where
-    the switches cannot all reach one another, and NoPathError.
+    A host on a single cable goes by its switch, so that ends which only send or only receive can be routed. Where the ends cannot reach each
+    other both ways there are no trees: the paths are then the shortest ones. Raises InputError and NoPathError.
     """
     problem = flow_problem(network, source, sink)
     single = single_path(network, source, sink)  # raises where no path leads
@@ -31,8 +35,7 @@ def smore_route(network: Network, source: str, sink: str, paths: int) -> SplitRo
     end, last = _switch_of(network, sink, outward=False)
     if start == end or sink in (start,) or source in (end,):
         return SplitRoute(network=network, source=source, sink=sink, method=f"smore:{paths}", loads=single.loads)
-    trees = tree_path_set(given_matrix(network, "one flow", {(start, end): 1.0}), SEED)
-    shares = best_rates(trees.heaviest(paths), "smore").pair_shares(0)
+    shares = best_rates(_paths(network, start, end, paths), "smore").pair_shares(0)
     found = [(links, share.limit_denominator(DIGITS)) for links, share in flow_paths(network, (start, end), shares)]
     whole = sum((share for _, share in found), Fraction(0))
     loads = dict.fromkeys(problem.links, Fraction(0))
@@ -42,6 +45,14 @@ def smore_route(network: Network, source: str, sink: str, paths: int) -> SplitRo
     flow = [loads[link] for link in problem.links]
     drop_circulations(problem, flow)
     return problem.route(f"smore:{paths}", flow)
+
+
+def _paths(network: Network, source: str, sink: str, most: int) -> PathSet:
+    matrix = given_matrix(network, "one flow", {(source, sink): 1.0})
+    index = network.node_index
+    if not np.isfinite(LinkGraph(network).hops()[index[sink], index[source]]):
+        return shortest_path_set(matrix, most)
+    return tree_path_set(matrix, SEED).heaviest(most)
 
 
 def _switch_of(network: Network, node: str, *, outward: bool) -> tuple[str, tuple[int, ...]]:
