@@ -28,7 +28,7 @@ def coding_coefficients(repair_key: int, count: int, density: int = DENSEST) -> 
     ``density`` 0 to 15: 15 gives none that is zero, D about (D + 1)/16 that are not. FecError for another, or a key of more than 16 bits.
 
     >>> coding_coefficients(1, 4).tolist()  # the lowest bytes of TinyMT32's first numbers
-    [37, 225, 177, 144]
+    [37, 225, 177, 176]
     """
     if not (0 <= repair_key <= 0xFFFF and 0 <= density <= DENSEST):
         raise FecError(f"repair key {repair_key}, density {density}: give 0 to 65535, and 0 to 15")
