@@ -60,7 +60,7 @@ def losses_in_block(chain: GilbertElliott, gaps: Sequence[int]) -> FloatArray:
     Elliott's recursion over (state, losses), begun in the stationary state; cost O(n^2) for n packets.
 
     >>> chain = GilbertElliott(p=0.1, r=0.3)
-    >>> float(losses_in_block(chain, [1])[2])  # both lost: the bad state's share, times staying bad
+    >>> round(float(losses_in_block(chain, [1])[2]), 3)  # both lost: the bad state's share, times staying bad
     0.175
     """
     return _losses_in_block(chain, tuple(gaps)).copy()
