@@ -130,13 +130,6 @@ def test_threads_call_at_once(session: testbed.Session) -> None:
     assert time.monotonic() - began < 8 * 0.2 + 3
 
 
-def test_interrupted_call_leaves_the_network_up(session: testbed.Session) -> None:
-    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        session.exec("h0", ["sleep", "1000"])
-    assert session.ping("h0", "h1").received == 3
-
-
 def test_installed_route_carries_the_pairs_packets(session: testbed.Session) -> None:
     def over(first: str) -> int:
         before = session.counters()
