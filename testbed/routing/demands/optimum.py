@@ -66,7 +66,7 @@ def fair_demands(matrix: DemandMatrix) -> RoutedDemands:
 
 
 @dataclass(frozen=True)
-class _Commodity:
+class Commodity:
     """What one source sends: positions of its sinks, their demand, the pairs, and its columns of the programme."""
 
     source: int
@@ -122,17 +122,17 @@ class DemandProgramme:
         for one in self.commodities:
             amounts = flow[one.first : one.first + len(one.links)]
             amounts = np.where(amounts > NOTHING * sum(one.amounts), amounts, 0.0)
-            found = sink_shares(self.graph, one.links, amounts, one.sinks)
+            found = sink_shares(self.graph, one, amounts)
             for pair, row in zip(one.pairs, found, strict=True):
                 rows[pair] = row
         return sparse_shares(rows)
 
-    def _commodities(self) -> list[_Commodity]:
+    def _commodities(self) -> list[Commodity]:
         index, hops = self.matrix.network.node_index, self.graph.hops()
         by_source: dict[int, list[int]] = {}
         for pair, ends in enumerate(self.matrix.pairs):
             by_source.setdefault(index[ends[0]], []).append(pair)
-        found: list[_Commodity] = []
+        found: list[Commodity] = []
         first = 0
         for source, pairs in by_source.items():
             sinks = [index[self.matrix.pairs[pair][1]] for pair in pairs]
@@ -144,7 +144,7 @@ class DemandProgramme:
                     )
             amounts = [self.matrix.rates_bps[pair] / self.rate_unit for pair in pairs]
             links = np.flatnonzero(self.graph.usable_from(source))
-            found.append(_Commodity(source, sinks, amounts, pairs, links, first))
+            found.append(Commodity(source, sinks, amounts, pairs, links, first))
             first += len(links)
         return found
 
@@ -173,14 +173,17 @@ class _Ends(NamedTuple):
     head: list[int]
 
 
-def sink_shares(graph: LinkGraph, links: NDArray[np.int64], flow: Floats, sinks: Sequence[int]) -> Floats:
+def sink_shares(graph: LinkGraph, sent: Commodity, flow: Floats) -> Floats:
     """The share on each link of what each sink is sent, shape (sinks, links of the network), by the flow of one source.
 
-    ``flow`` (one number for each of ``links``) is acyclic once its circulations are taken out. Seen from a sink, what passes a node
-    came in over the node's links in the proportions of the whole flow; so all shares are found in one walk against the flow.
+    ``flow`` (one number for each of the commodity's links) is acyclic once its circulations are taken out; what then comes from a node
+    that nothing reaches is rounding, and goes. Seen from a sink, what passes a node came in over the node's links in the proportions of
+    the whole flow; so all shares are found in one walk against the flow, and each sink's arrive whole whatever was rounded.
     """
-    amounts = flow.tolist()
-    drop_circulations(_Ends(graph.nodes, graph.tail[links].tolist(), graph.head[links].tolist()), amounts)
+    links, sinks, amounts = sent.links, sent.sinks, flow.tolist()
+    ends = _Ends(graph.nodes, graph.tail[links].tolist(), graph.head[links].tolist())
+    drop_circulations(ends, amounts)
+    _drop_unreached(ends, sent.source, amounts)
     shares = np.zeros((len(sinks), len(graph.tail)))
     passing = np.zeros((len(sinks), graph.nodes))
     passing[np.arange(len(sinks)), sinks] = 1.0
@@ -202,3 +205,21 @@ def sink_shares(graph: LinkGraph, links: NDArray[np.int64], flow: Floats, sinks:
             if not waiting[tail]:
                 ready.append(tail)
     return shares
+
+
+def _drop_unreached(ends: _Ends, source: int, amounts: list[float]) -> None:
+    """Set to 0 what leaves nodes to which no flow leads from the source (changed in place)."""
+    leaving: dict[int, list[int]] = {}
+    for at, amount in enumerate(amounts):
+        if amount:
+            leaving.setdefault(ends.tail[at], []).append(at)
+    reached, waiting = {source}, [source]
+    while waiting:
+        for at in leaving.get(waiting.pop(), ()):
+            if ends.head[at] not in reached:
+                reached.add(ends.head[at])
+                waiting.append(ends.head[at])
+    for node, links in leaving.items():
+        if node not in reached:
+            for at in links:
+                amounts[at] = 0.0

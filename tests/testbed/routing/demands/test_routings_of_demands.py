@@ -58,6 +58,11 @@ def test_every_routing_meets_the_demand_and_none_is_below_the_proved_optimum(see
     assert used["fair"] == pytest.approx(used["optimum"], rel=1e-4)
 
 
+def test_rounding_below_what_counts_as_flow_leaves_no_share_that_begins_at_a_node_which_nothing_reaches() -> None:
+    """Seed 79: 1e-6 of a source's demand enters a switch over links that each carry less, and leaves it over one that carries more."""
+    assert checked(route_demands(random_matrix(79), "fair")).violations == ()
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6))
 def test_semi_oblivious_over_all_paths_of_the_trees_is_no_worse_than_the_trees(seed: int) -> None:
