@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from testbed.model.samples import whiskers
 
 Series = Mapping[str, Mapping[float, tuple[float, float]]]
 """Name of a line -> x -> (mean, half width of its 95 % interval)."""
@@ -16,17 +19,17 @@ _HUES = ("#0b62a8", "#a3470a", "#16693f", "#6a3d9a", "#b3261e", "#855a00", "#257
 
 def draw_lines(
     title: str, series: Series, *, x_label: str, y_label: str, claim: float | None = None, claim_says: str = "",
-    upright: float | None = None, upright_says: str = "",
+    upright: float | None = None, upright_says: str = "", most: float = math.inf,
 ) -> Any:  # fmt: skip
-    """One line a series with its confidence intervals, which never reach below 0 where the mean does not; the claim's threshold dashed,
-    what happens at an x (saturation) as a dotted upright."""
+    """One line a series with its confidence intervals, which never reach below 0 where the mean does not, nor above ``most`` (1 of
+    shares); the claim's threshold dashed, what happens at an x (saturation) as a dotted upright."""
     figure, axes = _axes(title, x_label, y_label)
     for k, (name, points) in enumerate(series.items()):
         xs = sorted(points)
         axes.errorbar(
             xs,
             [points[x][0] for x in xs],
-            yerr=_whiskers([points[x] for x in xs]),
+            yerr=_whiskers([points[x] for x in xs], most),
             label=name,
             marker=_MARKS[k % len(_MARKS)],
             color=_HUES[k % len(_HUES)],
@@ -105,9 +108,9 @@ def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, 
     return figure
 
 
-def _whiskers(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """How far the whiskers reach below and above each mean: of what is not negative, not below 0."""
-    return [min(half, mean) if mean >= 0 else half for mean, half in points], [half for _, half in points]
+def _whiskers(points: Sequence[tuple[float, float]], most: float = math.inf) -> tuple[list[float], list[float]]:
+    reach = [whiskers(mean, half, most) for mean, half in points]
+    return [below for below, _ in reach], [above for _, above in reach]
 
 
 def _axes(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:

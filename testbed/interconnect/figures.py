@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.model.samples import half_width
+from testbed.model.samples import half_width, whiskers
 
 Row = Mapping[str, Any]
 ENOUGH_SEEDS = 3
@@ -48,8 +48,7 @@ def whiskers_of(values: Sequence[float]) -> tuple[float, float, float]:
     mean = statistics.fmean(values)
     if len(values) < ENOUGH_SEEDS:
         return mean, mean - min(values), max(values) - mean
-    half = half_width(values)
-    return mean, min(half, mean), half
+    return mean, *whiskers(mean, half_width(values))
 
 
 def _over_load(rows: Sequence[Row], name: str, factor: float, words: str) -> Any:

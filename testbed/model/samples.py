@@ -12,6 +12,15 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
     return (statistics.fmean(values) if values else math.nan), half_width(values)
 
 
+def whiskers(mean: float, half: float, most: float = math.inf) -> tuple[float, float]:
+    """How far the interval of a mean is drawn below and above it: of what is not negative, not below 0; of shares, not above ``most``.
+
+    >>> whiskers(1.0, 3.0), whiskers(0.75, 0.5, most=1.0), whiskers(1.0, 0.5, most=1.0)
+    ((1.0, 3.0), (0.5, 0.25), (0.5, 0.0))
+    """
+    return (min(half, mean) if mean >= 0 else half), max(0.0, min(half, most - mean))
+
+
 def half_width(values: Sequence[float]) -> float:
     """Half the width of the 95 % confidence interval of the mean (Student's t); 0 for fewer than two values.
 
