@@ -110,7 +110,7 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
         "circle": circle,
         "over_time": over_time(run),
         **({"nac_timeline": timeline_rows(experiment.network, run)} if experiment.timeline else {}),
-        "zero_load_s_one_router": zero_load_ticks(parameters, 1, parameters.packet_bytes) / TICKS_PER_S,
+        "latency_at_no_load_of_one_router_s": zero_load_ticks(parameters, 1, parameters.packet_bytes) / TICKS_PER_S,
     }
 
 

@@ -16,7 +16,7 @@ from testbed.report.drawing.axes import NOTHING, plain, seconds_in_words
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
 from testbed.report.markup import Markup, join, tag
 from testbed.report.sections import PER_PATH, badge, checks_block, scrolling, session_section, worst_deviation
-from testbed.report.wording import state_of, what_was_run, when, why
+from testbed.report.wording import ror_is_predicted, state_of, what_was_run, when, why
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 MAX_RAW_CHARACTERS = 60_000
@@ -113,10 +113,7 @@ def _overview_row(part: SessionRun) -> Markup:
     figures = (
         sum(f.skipped is None for f in part.faults),
         NOTHING if worst is None else f"{plain(worst * 100)} points",
-        "infinite"
-        if summary and summary.infinite_links and summary.ror_predicted is None
-        else plain(summary.ror_predicted if summary else None),
-        plain(summary.ror_measured if summary else None),
+        *_rors(part),
     )
     state = state_of(summary.verdict if summary else None)
     return tag(
@@ -126,6 +123,17 @@ def _overview_row(part: SessionRun) -> Markup:
         tag("td", f"{session.source} to {session.sink}, {session.method.replace('_', ' ')}"),
         [tag("td", value, class_="n") for value in figures],
     )
+
+
+def _rors(part: SessionRun) -> tuple[str, str]:
+    """Predicted and measured."""
+    summary = part.summary
+    if summary is None:
+        return NOTHING, NOTHING
+    if not ror_is_predicted(part):
+        return "unpredicted", NOTHING
+    infinite = summary.infinite_links and summary.ror_predicted is None
+    return "infinite" if infinite else plain(summary.ror_predicted), plain(summary.ror_measured)
 
 
 def _closing(run: LoadedRun) -> Markup:

@@ -20,7 +20,7 @@ from testbed.report.drawing.network_svg import (
     shaped_links,
 )
 from testbed.report.drawing.scatter_svg import loss_scatter, size_scatter
-from testbed.report.drawing.timeline_svg import timeline_figure
+from testbed.report.drawing.timeline_svg import drawn_until_s, timeline_figure
 from testbed.report.legend import route_legend
 from testbed.report.markup import Markup, join, tag
 from testbed.report.wording import (
@@ -31,6 +31,7 @@ from testbed.report.wording import (
     beside,
     counted,
     over_bound,
+    ror_is_predicted,
     state_of,
     what_session_was,
     why,
@@ -96,7 +97,7 @@ def _tiles(part: SessionRun) -> Markup:
         points = NOTHING if worst is None else f"{plain(worst * 100)} points"
         tiles.append(("Largest deviation of a loss", points, "measured against predicted"))
     if summary is not None:
-        tiles.append(_ror_tile(part))
+        tiles += [_ror_tile(part)] if ror_is_predicted(part) else []
         lost = sum(f.undecodable_blocks for f in done)
         transient = sum(f.transient_blocks_lost for f in done)
         tiles.append(("Undecodable blocks", str(lost), f"and {transient} lost before the sender could know"))
@@ -180,6 +181,9 @@ def _timeline(part: SessionRun) -> Markup | None:
         "Shaded: a fault, with its number. Dashed: what theory predicts for it; dotted: redundancy at rest. "
         "What is lost at the start of a fault goes out before the sender knows of it."
     )
+    ended, lasted = drawn_until_s(part), part.session.duration_s
+    if lasted - ended >= 1:
+        caption += f" Nothing is sent after {plain(ended, 1)} s: until {plain(lasted, 1)} s the receiver waits for late packets."
     return tag(
         "figure",
         tag("h3", "Loss and redundancy over time"),

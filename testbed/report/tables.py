@@ -13,7 +13,7 @@ from testbed.model.code_words import stream_code_words
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.report.drawing.axes import NOTHING, half_width, plain
-from testbed.report.wording import MARKS, accused, counted, over_bound, state_of, why
+from testbed.report.wording import MARKS, accused, counted, over_bound, ror_is_predicted, state_of, why
 
 STYLES: dict[RunState, str] = {
     "passed": "green",
@@ -142,7 +142,7 @@ def _session_line(part: SessionRun) -> Text:
     summary = part.summary
     state = state_of(summary.verdict if summary else None)
     line = Text.assemble((f"{MARKS[state]} {state.replace('-', ' ')}", f"bold {STYLES[state]}"))
-    if summary is not None:
+    if summary is not None and ror_is_predicted(part):
         infinite = summary.ror_predicted is None and summary.infinite_links
         predicted = "infinite" if infinite else plain(summary.ror_predicted)
         line.append(f"  ROR predicted {predicted}, measured {plain(summary.ror_measured)}")

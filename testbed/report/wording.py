@@ -89,10 +89,8 @@ def what_was_run(run: LoadedRun) -> str:
     fabrics = sorted({FABRICS.get(s.fabric, s.fabric) for s in sessions})
     faults = sum(f.skipped is None for part in run.sessions for f in part.faults)
     stream = "A coded stream" if len(sessions) == 1 else f"{len(sessions)} coded streams"
-    return (
-        f"{stream} over {titles} ({', '.join(fabrics)}), with {counted(faults, 'fault')}: "
-        "for each, what theory predicted and what was measured."
-    )
+    beside = f"with {counted(faults, 'fault')}: for each, what" if faults else "without a single fault: what"
+    return f"{stream} over {titles} ({', '.join(fabrics)}), {beside} theory predicted and what was measured."
 
 
 def what_session_was(part: SessionRun) -> str:
@@ -108,6 +106,17 @@ def what_session_was(part: SessionRun) -> str:
     if skipped:
         faults += f", {skipped} skipped"
     return " ".join(filter(None, (words, coding, faults + ".", _beyond_repair(part))))
+
+
+def ror_is_predicted(part: SessionRun) -> bool:
+    """Whether a fault has a block size by theory, or the run is judged packet by packet under random failures; impairments (bursts,
+    late packets) have none, and a ROR of the run would be the sum of nothing."""
+    summary = part.summary
+    if summary is None:
+        return False
+    infinite = bool(summary.infinite_links) and summary.ror_predicted is None
+    random_failures = summary.figures.get("campaign", {}).get("faults", 0) > 0
+    return infinite or random_failures or any(f.predicted_block_size is not None for f in part.faults)
 
 
 def _beyond_repair(part: SessionRun) -> str:

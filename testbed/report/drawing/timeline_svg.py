@@ -64,8 +64,18 @@ def timeline_figure(run: SessionRun, *, width: int, height: int) -> Markup | Non
         width=width,
         height=height,
         role="img",
-        aria_label=f"{run.session.title}: loss and redundancy over {plain(timeline.t_s[-1], 1)} s, {len(faults)} faults",
+        aria_label=f"{run.session.title}: loss and redundancy over {plain(drawn_until_s(run), 1)} s, {len(faults)} faults",
     )
+
+
+def drawn_until_s(run: SessionRun) -> float:
+    """Where the timeline's axis ends: of a run that is over when its last packet was sent or its last fault ended, since in its playback
+    buffer, 8 s of slow streams, nothing is sent; of one that goes on at the end that is planned."""
+    timeline = run.timeline
+    if timeline is None or not timeline.t_s:
+        return 0.0
+    sent = [t for t, pps in zip(timeline.t_s, timeline.sent_pps, strict=True) if pps > 0] if run.summary else []
+    return float(max([(sent or timeline.t_s)[-1] + timeline.bin_s, *(f.stop_s for f in run.faults)]))
 
 
 def gathered(timeline: TimelineRecord, most: int) -> TimelineRecord:
@@ -108,8 +118,7 @@ def _base_redundancy(run: SessionRun) -> float | None:
 
 
 def _panels(run: SessionRun, series: TimelineRecord, width: int, height: int) -> tuple[_Panel, _Panel]:
-    end = max([series.t_s[-1] + series.bin_s, *(f.stop_s for f in run.faults)])
-    across = Scale(low=0, high=end, start=LEFT_PX, stop=width - RIGHT_PX)
+    across = Scale(low=0, high=drawn_until_s(run), start=LEFT_PX, stop=width - RIGHT_PX)
     room = (height - TOP_PX - BOTTOM_PX - GAP_PX) / 2
     most_loss = max(largest(series.loss), largest([f.predicted_loss for f in run.faults if f.skipped is None]), 0.01)
     most_more = max(largest(series.redundancy), largest([_predicted_redundancy(run, f) for f in run.faults]), 0.05)

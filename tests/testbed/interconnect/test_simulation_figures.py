@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from experiments.interconnect.figures import draw_lines
 from testbed.cli import main
 from testbed.interconnect.deadlock import circle_of
 from testbed.interconnect.figures import saturation_load, simulation_figures, whiskers_of
+from testbed.report.quantities import column
 
 STUCK = ["ring:8", "--rate", "0.9", "--buffer-bytes", "2048", "--model", "thesis", "--duration", "0.002"]
 
@@ -90,3 +92,20 @@ def test_rates_that_are_none_are_refused(capsys: pytest.CaptureFixture[str]) -> 
     for word in ("nan:1:0.1", "0.1:0.9:0", "0.1:0.9:1e-9", "0.9:0.1:0.1", "0.1", "0.5:2:0.5"):
         assert main(["simulate", "torus:4x4", f"--rates={word}"]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_whiskers_of_shares_stay_between_0_and_1() -> None:
+    shares = {2.0: (0.9, 0.3), 4.0: (0.1, 0.2), 8.0: (1.0, 0.0)}
+    figure = draw_lines("shares", {"a": shares}, x_label="slots", y_label="share of runs", most=1.0)
+    (bars,) = figure.axes[0].containers
+    ends = [point[1] for line in bars[2][0].get_segments() for point in line]
+    assert ends == pytest.approx([0.6, 1.0, 0.0, 0.3, 1.0, 1.0])
+
+
+def test_a_row_of_a_simulation_names_its_latency_at_no_load_with_a_unit(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (row,) = simulated(capsys, tmp_path, *STUCK)["per_seed"]
+    headings = [column(name, [value])[0] for name, value in row.items()]
+    assert "latency at no load of one router (µs)" in headings
+    assert not [heading for heading in headings if " s " in heading]

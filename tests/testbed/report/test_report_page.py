@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
-from testbed.model.run_records import LoadedRun, combined_verdict
+from testbed.model.run_records import LoadedRun, SessionRun, combined_verdict
 from testbed.model.verdict import Verdict
+from testbed.report.drawing.axes import plain
+from testbed.report.drawing.timeline_svg import drawn_until_s
 from testbed.report.markup import tag
 from testbed.report.page import build_page
+from testbed.report.tables import closing_table
 from tests.helpers import sample_runs
 
 sample_run = sample_runs.sample_run
@@ -115,6 +120,47 @@ def test_infinite_ror_is_written_with_the_reason() -> None:
     page = build_page(sample_run())
     assert "infinite" in page and "1 link carries every packet" in page
     assert "1 link (t0-&gt;s1) carries every packet: no code makes up for that." in page
+
+
+def unpredicted(part: SessionRun) -> SessionRun:
+    """As an impaired link's run: a loss by theory, no block size, nothing that the ROR is the sum of."""
+    impaired = tuple(replace(f, kind="impaired", predicted_block_size=None) for f in part.faults if f.skipped is None)
+    assert part.summary is not None
+    return replace(
+        part, faults=impaired, summary=replace(part.summary, ror_predicted=0.0, ror_measured=0.0, infinite_links=())
+    )
+
+
+def test_ror_that_nothing_predicts_is_not_written_as_zero() -> None:
+    run = sample_run()
+    parts = tuple(unpredicted(part) for part in run.sessions)
+    alone, both = (build_page(replace(run, sessions=those)) for those in (parts[:1], parts))
+    assert "ROR, measured" not in alone and "ROR, measured" in build_page(replace(run, sessions=run.sessions[1:]))
+    assert both.count(">unpredicted<") == len(parts)
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(closing_table(parts[0]))
+    assert "ROR" not in console.export_text()
+
+
+def test_run_without_a_fault_says_so_and_its_timeline_ends_with_its_packets() -> None:
+    part = sample_run().sessions[0]
+    timeline = part.timeline
+    assert timeline is not None
+    count = len(timeline.t_s) // 3
+    sent = tuple(100.0 if k < count else 0.0 for k in range(len(timeline.t_s)))
+    quiet = replace(part, faults=(), timeline=replace(timeline, sent_pps=sent))
+    quiet = replace(quiet, session=replace(part.session, duration_s=timeline.t_s[-1] + timeline.bin_s))
+    page = build_page(replace(sample_run(), sessions=(quiet,)))
+    assert (
+        "0 faults" not in page.split("<svg")[0]
+        and "for each" not in page
+        and "without a single fault: what theory" in page
+    )
+    assert drawn_until_s(quiet) == pytest.approx(count * timeline.bin_s)
+    assert f"Nothing is sent after {plain(drawn_until_s(quiet), 1)} s" in page
+    assert drawn_until_s(replace(quiet, summary=None)) == pytest.approx(
+        quiet.session.duration_s
+    )  # one that still goes on
 
 
 def test_run_without_sessions_is_a_page_all_the_same() -> None:
