@@ -100,7 +100,7 @@ def _overview(run: LoadedRun) -> Markup | None:
     if len(run.sessions) < 2:
         return None
     columns = ("Network", "Verdict", "Route", "Faults", "Largest deviation of a loss", "ROR predicted", "ROR measured")
-    codes = {stream_code_words(part.session.parameters) for part in run.sessions} - {""}
+    codes = {stream_code_words(part.session.parameters) for part in run.sessions if ror_is_predicted(part)} - {""}
     note = tag("p", f"ROR: {'; '.join(sorted(codes))}", class_="soft") if codes else None
     head = tag("tr", [tag("th", name, class_="n" if k >= 3 else None, scope="col") for k, name in enumerate(columns)])
     table = tag("table", tag("thead", head), tag("tbody", [_overview_row(part) for part in run.sessions]))

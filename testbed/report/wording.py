@@ -102,7 +102,8 @@ def what_session_was(part: SessionRun) -> str:
     words = f"From {session.source} to {session.sink} over {route}, {FABRICS.get(session.fabric, session.fabric)}."
     coding = _coding(part)
     skipped = sum(f.skipped is not None for f in part.faults)
-    faults = f"{counted(len(part.faults) - skipped, 'fault')} one after another" if part.faults else "No fault"
+    made = len(part.faults) - skipped
+    faults = counted(made, "fault") + " one after another" * (made > 1) if part.faults else "No fault"
     if skipped:
         faults += f", {skipped} skipped"
     return " ".join(filter(None, (words, coding, faults + ".", _beyond_repair(part))))
