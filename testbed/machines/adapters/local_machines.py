@@ -121,7 +121,13 @@ def local_machines(
     finally:
         for machine in machines:
             machine.close()
-        ip_batch([f"link delete {BRIDGE}"])
+        _remove_links([*(port_of(machine.number) for machine in machines), BRIDGE])
+
+
+def _remove_links(names: Sequence[str]) -> None:
+    """Now, and those of a dead network namespace too, which the kernel takes away in its own time: the names are used again."""
+    commands = "".join(f"link delete {name}\n" for name in names)
+    subprocess.run(["ip", "-force", "-batch", "-"], input=commands, capture_output=True, text=True, check=False)
 
 
 def make_bridge(mtu: int = UNDERLAY_MTU) -> None:

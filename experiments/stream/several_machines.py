@@ -1,0 +1,200 @@
+"""The same streams on one, two and four machines with clocks of their own: losses, block sizes, packet fates, and what the clocks claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from testbed.commands.studies.study import Study
+from testbed.errors import InvalidRunError
+from testbed.model.verdict import Check, Verdict
+from testbed.stream.mobility import Movement, frame_names
+from testbed.stream.plan import StreamParameters
+from testbed.stream.planning import EachLink
+from testbed.stream.session import MobilityRequest, SessionRequest, judged_session, plan_session
+
+if TYPE_CHECKING:
+    from testbed.stream.fabric import StreamFabric
+
+Row = Mapping[str, Any]
+MACHINES = (1, 2, 4)
+CLOCK_STEP_S = 4321.0
+"""Machine k's clock is (k + 1) times so far ahead: the truth that its estimate is held against."""
+CASES = {
+    "Swiss-T1, cut": ("swiss-t1", "s1", "s6", "down"),
+    "Swiss-T1, blackhole": ("swiss-t1", "s1", "s6", "blackhole"),
+    "optical cloud, cut": ("optical-cloud", "x1", "x14", "down"),
+    "mobile network": ("manet:nodes=40", "n0", "n39", ""),
+}
+TRIES = 3
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every case on one, two and four machines; quick: Swiss-T1 on one and two."""
+    cases = list(CASES)[:1] if quick else list(CASES)
+    return [
+        {"case": case, "machines": n, "seed": seed} for case in cases for n in (MACHINES[:2] if quick else MACHINES)
+    ]
+
+
+def request_of(point: Mapping[str, Any]) -> SessionRequest | MobilityRequest:
+    """The same for any number of machines."""
+    network, source, sink, kind = CASES[point["case"]]
+    if kind in ("down", "blackhole"):
+        faults = EachLink(kind="down" if kind == "down" else "blackhole", most=4)
+        return SessionRequest(network=network, source=source, sink=sink, faults=faults, seed=point["seed"])
+    return MobilityRequest(
+        networks=frame_names((network,), 3),
+        source=source,
+        sink=sink,
+        movement=Movement(frame_s=5.0),
+        stream=StreamParameters(rate_pps=50.0, playback_s=8.0, hold_s=2.0, late_pps=150.0),
+        seed=point["seed"],
+    )
+
+
+def measure(point: Mapping[str, Any]) -> dict[str, Any]:
+    """One valid run on switches, out of three at most."""
+    plan, route = plan_session(request_of(point))
+    fabric = fabric_of(point["machines"])
+    tried, session = 0, None
+    while session is None or (session.verdict.invalid is not None and tried < TRIES):
+        tried += 1
+        try:
+            session = judged_session(plan, route, fabric.run(plan))
+        except InvalidRunError:
+            if tried == TRIES:
+                raise
+    counters, campaign = session.run.counters, session.analysis.campaign
+    return {
+        "tried": tried,
+        "invalid": session.verdict.invalid,
+        "failed": [c.name for c in session.verdict.checks if not c.passed],
+        "links": [f.link for f in session.analysis.faults],
+        "predicted_losses": [f.predicted_loss for f in session.analysis.faults],
+        "losses": [f.measured_loss for f in session.analysis.faults],
+        "block_sizes": [f.measured_block_size for f in session.analysis.faults],
+        "undecodable": [f.undecodable_blocks for f in session.analysis.faults],
+        "wrong_fates": None if campaign is None else campaign.wrongly_lost + campaign.wrongly_arrived,
+        "sent": session.analysis.sent,
+        "crossing_links": counters.get("crossing_links", 0),
+        "crossing_sent": counters.get("crossing_sent", 0),
+        "crossing_lost_on_the_way": counters.get("crossing_lost_on_the_way", 0),
+        "clocks": counters.get("machines", []),
+    }
+
+
+def fabric_of(machines: int) -> StreamFabric:
+    """One machine: the usual fabric."""
+    if machines == 1:
+        from testbed.stream.emulated.fabric import EmulatedStreamFabric
+
+        return EmulatedStreamFabric()
+    from testbed.machines.asked import MachinesRequest
+    from testbed.stream.emulated.several_machines import SeveralMachinesFabric
+
+    return SeveralMachinesFabric(MachinesRequest(count=machines))
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Each run on several machines against the one on one machine; the clocks' claims against the truth."""
+    invalid = next((f"{r['case']}, {r['machines']} machines: {r['invalid']}" for r in rows if r["invalid"]), None)
+    alone = {row["case"]: row for row in rows if row["machines"] == 1}
+    checks = []
+    for row in rows:
+        if row["machines"] > 1:
+            checks += _against_one(row, alone[row["case"]])
+            checks.append(_clock_check(row))
+    return Verdict(checks=tuple(checks), invalid=invalid)
+
+
+def _against_one(row: Row, one: Row) -> list[Check]:
+    name = f"{row['case']}, {row['machines']} machines"
+    if row["wrong_fates"] is not None:
+        wrong = row["wrong_fates"]
+        return [
+            Check(
+                name=f"{name}: packets that fared otherwise than their labels say",
+                predicted=one["wrong_fates"],
+                measured=wrong,
+                tolerance=2,
+                passed=abs(wrong - one["wrong_fates"]) <= 2,
+                rival=row["crossing_sent"] / 100,
+                rival_note="one in a hundred of the packets that cross is lost on the way",
+            )
+        ]
+    apart = max(abs(a - b) for a, b in zip(row["losses"], one["losses"], strict=True))
+    wrong_sizes = sum(a != b for a, b in zip(row["block_sizes"], one["block_sizes"], strict=True))
+    return [
+        Check(
+            name=f"{name}: greatest difference of a fault's loss from that on one machine",
+            predicted=0.0,
+            measured=apart,
+            tolerance=0.01,
+            passed=apart <= 0.01,
+            rival=max(one["losses"]),
+            rival_note="a fault is in force at no end, or at the wrong one",
+        ),
+        Check(
+            name=f"{name}: faults answered by another block size than on one machine",
+            predicted=0,
+            measured=wrong_sizes,
+            tolerance=0,
+            passed=wrong_sizes == 0,
+            rival=len(row["block_sizes"]),
+            rival_note="N is never raised, or by what the machines themselves lose",
+        ),
+    ]
+
+
+def _clock_check(row: Row) -> Check:
+    errors = [abs(c["offset_s"] - CLOCK_STEP_S * (k + 1)) for k, c in enumerate(row["clocks"])]
+    claims = [c["uncertainty_s"] for c in row["clocks"]]
+    outside = sum(error > claim for error, claim in zip(errors, claims, strict=True))
+    return Check(
+        name=f"{row['case']}, {row['machines']} machines: clocks further off than they claim",
+        predicted=0,
+        measured=outside,
+        tolerance=0,
+        passed=outside == 0,
+        detail=f"errors up to {1e6 * max(errors):.0f} us, claims up to {1e6 * max(claims):.0f} us",
+        rival=len(errors),
+        rival_note="the machines' clocks are taken for ours",
+    )
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Losses of every fault on several machines over those on one."""
+    from matplotlib import pyplot as plt
+
+    alone = {row["case"]: row for row in rows if row["machines"] == 1}
+    figure, axes = plt.subplots(figsize=(6, 5))
+    for number, row in enumerate(row for row in rows if row["machines"] > 1 and row["losses"]):
+        one = alone[row["case"]]
+        axes.plot(
+            [100 * x for x in one["losses"]],
+            [100 * x for x in row["losses"]],
+            marker="o^sDvP*X"[number % 8],
+            linestyle="none",
+            label=f"{row['case']}, {row['machines']} machines",
+        )
+    most = 100 * max((x for row in rows for x in row["losses"]), default=0.01)
+    axes.plot([0, most], [0, most], "k:", linewidth=1, label="the same")
+    axes.set(xlabel="loss of a fault on one machine, %", ylabel="on several machines, %")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    figure.tight_layout()
+    return {"losses": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="several_machines",
+    title="The same streams on one, two and four machines",
+    does="streams over Swiss-T1, the optical cloud and a mobile network, cut over machines with clocks thousands of seconds apart",
+    answers="ours: a plan gives the same on several machines as on one; rival: what crosses between machines fares otherwise",
+    deviations=(
+        "All machines are namespaces of one: its processors are shared, and the network between them is a bridge.",
+    ),
+    emulation=True,
+)
