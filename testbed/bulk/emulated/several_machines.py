@@ -58,7 +58,7 @@ class SeveralMachinesBulk:
         report(Progress(done_s=0, total_s=1, doing="building the network"))
         placement = placed(machines, wiring, self._asked)
         with spread_network(machines, wiring, placement, mtu=mtu, controlled=False) as network:
-            links = _Links(network)
+            links = MachineLinks(network)
             measured = run_on(network, wiring, plan, report, self._options, links.reach())
             lost = lost_on_the_way(network.counts(), network, plan.link_rate_bps / 8 / mtu)
             poor = lost.reason() or machines.poor_links()
@@ -67,7 +67,7 @@ class SeveralMachinesBulk:
             return measured
 
 
-class _Links:
+class MachineLinks:
     """Connections to the machines' bridges and processes."""
 
     def __init__(self, network: SpreadNetwork) -> None:

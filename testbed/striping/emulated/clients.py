@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client.group_rounds import pack_items, unpack_items
 from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, SfioError
-from sfio_emu.ports import Turns
+from sfio_emu.ports import ProcessGroup, Turns
 from sfio_emu.settings import Settings
 from sfio_emu.striped_file import StripedFile
 from testbed.striping.access import Blocks
@@ -100,6 +100,18 @@ class ThreadMember:
         return self.group.fetch_add(counter, amount)
 
 
+class Group(Protocol):
+    """All compute processes of a run, of which some or all are threads here."""
+
+    def member(self, rank: int) -> ProcessGroup:
+        """That process's place in it."""
+        ...
+
+    def abort(self) -> None:
+        """Let nobody wait for one that has gone."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reach:
     """How clients get to the listeners: I/O node -> address and port, how long a silent one is waited for, the key of the run
@@ -132,7 +144,7 @@ class Client:
     done_s: float = 0.0
     _session: Session | None = None
 
-    def open(self, group: ThreadGroup, name: str, stripe_unit: int, file_bytes: int) -> None:
+    def open(self, group: Group, name: str, stripe_unit: int, file_bytes: int) -> None:
         """Collective: open the file and give it its size."""
         reach = self.reach
         connections = TcpConnections(
@@ -143,7 +155,7 @@ class Client:
         self.file = StripedFile.open(name, stripe_unit, session=self._session)
         self.file.truncate(file_bytes)
 
-    def rehearse(self, group: ThreadGroup, name: str, stripe_unit: int) -> None:
+    def rehearse(self, name: str, stripe_unit: int) -> None:
         """Collective: write and read a little of another file, so that programs and connections are warm."""
         assert self._session is not None
         offsets = self.blocks.offsets[:_FEW]
@@ -219,7 +231,7 @@ class Client:
         return list(zip(self.blocks.offsets.tolist(), self._places().tolist(), self.blocks.sizes.tolist(), strict=True))
 
 
-def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], group: ThreadGroup | None = None) -> float:
+def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], group: Group | None = None) -> float:
     """Every client acts in a thread of its own; seconds until the last was done. What one raises is in its ``error``."""
     start = threading.Barrier(len(clients) + 1)
     began = [0.0]

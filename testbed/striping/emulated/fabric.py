@@ -6,7 +6,7 @@ import gc
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from testbed.model.wiring import wire
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
 from testbed.striping.emulated.clients import (
     Client,
+    Group,
     Reach,
     ThreadGroup,
     all_at_once,
@@ -148,15 +149,13 @@ class EmulatedStriping:
 
     def _clients(self) -> list[Client]:
         addresses = {n: (self._wiring.host_at(n).ip, LISTENER_PORT) for n in self._plan.placement.io}
-        reach = Reach(addresses=addresses, timeout_s=self._patience_s(), open_socket=self._open_socket, key=self._key)
+        reach = Reach(
+            addresses=addresses,
+            timeout_s=patience_s(self._plan, self._timeout_s),
+            open_socket=self._open_socket,
+            key=self._key,
+        )
         return build_clients(self._plan, self._content, reach, turns=self._turns_of)
-
-    def _patience_s(self) -> float:
-        """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole."""
-        options = self._plan.options
-        if options.faults or options.killed:
-            return self._timeout_s
-        return _CIRCUIT_PATIENCE_S if self._plan.coordinated else _CONGESTION_PATIENCE_S
 
     def _turns_of(self, client: Client) -> ClientTurns:
         order = [
@@ -168,24 +167,12 @@ class EmulatedStriping:
         return ClientTurns(lambda: self._admission, client.node, order, client.flush)
 
     def _open_socket(self, node: str, host: str) -> socket.socket:
-        sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
-        if self._plan.coordinated:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
-        else:  # what is under way to and from all listeners finds room in the queue before this host's link
-            window = max(_MIN_WINDOW, _QUEUE_BYTES // self._plan.options.io_nodes)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(_MIN_WINDOW, window // 2))
-        return sock
+        return client_socket(self._net, self._plan, self._wiring.host_at(node).name)
 
     def _open(self, clients: list[Client]) -> None:
         """Collective; what goes wrong here is no measurement. Raises SfioError."""
-        plan, group = self._plan, ThreadGroup(len(clients))
-        name = plan.placement.file_name()
-        unit = plan.options.stripe_unit
-        all_at_once(clients, lambda c: c.open(group, name, unit, plan.file_bytes), group)
-        raise_first(clients)
-        all_at_once(clients, lambda c: c.rehearse(group, plan.placement.file_name("rehearsal"), unit), group)
-        raise_first(clients)
+        plan = self._plan
+        open_clients(clients, ThreadGroup(len(clients)), plan)
         for node in plan.placement.io:
             (self._root / node / "rehearsal").unlink(missing_ok=True)
 
@@ -193,7 +180,7 @@ class EmulatedStriping:
         options = self._plan.options
         fault_s = min((*(x.start_s for x in options.faults), *(x.at_s for x in options.killed)), default=0.0)
         counters, changes = self._net.link_counters(), self._switchboard.changes
-        with _prompt_threads(), self._broken(faulty), self._admitting() as admission:
+        with prompt_threads(), self._broken(faulty), self._admitting() as admission:
             with StrainGauge() as gauge:
                 done = operate(clients, direction, optimised=options.optimise, fault_s=fault_s)
             changes = self._switchboard.changes - changes
@@ -262,8 +249,38 @@ class EmulatedStriping:
         self._open(clients)
 
 
+def patience_s(plan: StripingPlan, timeout_s: float) -> float:
+    """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole; ``timeout_s``
+    where something is broken on purpose."""
+    if plan.options.faults or plan.options.killed:
+        return timeout_s
+    return _CIRCUIT_PATIENCE_S if plan.coordinated else _CONGESTION_PATIENCE_S
+
+
+def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket.socket:
+    """A TCP socket of a compute node, in the host of that name, with buffers that fit the run."""
+    sock = net.open_socket(host, socket.AF_INET, socket.SOCK_STREAM)
+    if plan.coordinated:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
+    else:  # what is under way to and from all listeners finds room in the queue before this host's link
+        window = max(_MIN_WINDOW, _QUEUE_BYTES // plan.options.io_nodes)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(_MIN_WINDOW, window // 2))
+    return sock
+
+
+def open_clients(clients: Sequence[Client], group: Group, plan: StripingPlan) -> None:
+    """Collective over all clients of the plan, here or elsewhere: the file is open, and a little of another has been written and
+    read (``rehearsal``). Raises SfioError."""
+    unit = plan.options.stripe_unit
+    all_at_once(clients, lambda c: c.open(group, plan.placement.file_name(), unit, plan.file_bytes), group)
+    raise_first(clients)
+    all_at_once(clients, lambda c: c.rehearse(plan.placement.file_name("rehearsal"), unit), group)
+    raise_first(clients)
+
+
 @contextmanager
-def _prompt_threads() -> Iterator[None]:
+def prompt_threads() -> Iterator[None]:
     """Let a thread that is woken run at once: not after 5 ms, and not after a collection of everything ever made."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,13 @@ import numpy as np
 from testbed.striping.oracle import Bytes, expected_subfiles
 from testbed.striping.placement import Placement
 
+Nodes = Sequence[str] | None
+"""Some of the I/O nodes; None: all."""
 
-def verified_subfiles(content: Bytes, root: Path, placement: Placement, stripe_unit: int, name: str = "data") -> bool:
-    """Whether every subfile ``root/<node>/<name>`` holds exactly its part of the content."""
-    parts = expected_subfiles(content, stripe_unit, len(placement.io))
-    return all(_holds(root / node / name, part) for node, part in zip(placement.io, parts, strict=True))
+
+def verified_subfiles(content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes = None) -> bool:
+    """Whether every subfile ``root/<node>/data`` holds exactly its part of the content; ``here``: of these nodes only."""
+    return all(_holds(path, part) for path, part in _parts(content, root, placement, stripe_unit, here))
 
 
 def _holds(path: Path, expected: Bytes) -> bool:
@@ -24,9 +27,17 @@ def _holds(path: Path, expected: Bytes) -> bool:
     return bool(np.array_equal(found, expected))
 
 
-def write_subfiles(content: Bytes, root: Path, placement: Placement, stripe_unit: int, name: str = "data") -> None:
-    """Put the content into the subfiles directly, over what they hold."""
+def write_subfiles(content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes = None) -> None:
+    """Put the content into the subfiles directly, over what they hold; ``here``: into those of these nodes only."""
+    for path, part in _parts(content, root, placement, stripe_unit, here):
+        with path.open("r+b") as file:
+            file.write(part.tobytes())
+
+
+def _parts(
+    content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes
+) -> Iterator[tuple[Path, Bytes]]:
     parts = expected_subfiles(content, stripe_unit, len(placement.io))
     for node, part in zip(placement.io, parts, strict=True):
-        with (root / node / name).open("r+b") as file:
-            file.write(part.tobytes())
+        if here is None or node in here:
+            yield root / node / "data", part
