@@ -123,7 +123,16 @@ RULES: dict[str, tuple[Rule, ...]] = {
             needs="a run without faults (under faults one switching always runs alone)",
         ),
     ),
-    "sfio": (Rule(options=("block_size",), when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"),),
+    "sfio": (
+        _ALONE,
+        _TOLD,
+        Rule(
+            options=("schedule", "switching", "kill", "root", "time_limit"),
+            when=lambda a: not _spread(a),
+            needs="a run on one machine, without --machines",
+        ),
+        Rule(options=("block_size",), when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"),
+    ),
     "campaign": (
         Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="a local cluster, without --scheduler"),
         Rule(

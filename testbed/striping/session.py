@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.machines.asked import MachinesRequest
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 from testbed.striping.emulated.loopback import run_over_loopback
@@ -87,16 +88,23 @@ def run_session(
     fabric: str = "emulation",
     mtu: int = MTU_BYTES,
     report_progress: ReportProgress | None = None,
+    machines: MachinesRequest | None = None,
 ) -> StripingSession:
-    """Run it; ``root`` gets the subfiles, a directory for each I/O node. Emulation must be called inside the sandbox.
+    """Run it; ``root`` gets the subfiles, a directory for each I/O node; over several ``machines`` each keeps those of its own I/O
+    nodes, until the run is over. Emulation must be called inside the sandbox.
 
     Raises InputError where ``root`` cannot be written, CapabilityError where the network cannot be built.
     """
     from sfio_emu.errors import SfioError
 
-    _claim(root, plan)
+    if machines is None:
+        _claim(root, plan)
     try:
-        if fabric == "simulator":
+        if machines is not None:
+            from testbed.striping.emulated.several_machines import run_over_machines
+
+            run = run_over_machines(plan, machines, mtu=mtu, timeout_s=TIMEOUT_S, report_progress=report_progress)
+        elif fabric == "simulator":
             run = run_over_loopback(plan, root, mtu=MTU_BYTES)
         else:
             from testbed.striping.emulated.fabric import EmulatedStriping
@@ -107,7 +115,7 @@ def run_session(
                 run = network.run()
     except SfioError as error:
         raise InputError(f"the striped file could not be opened: {error}") from None
-    prediction = predict(plan, MTU_BYTES)
+    prediction = predict(plan, run.mtu_bytes)
     verdict = judge(plan, run, prediction, timeout_s=TIMEOUT_S)
     return StripingSession(plan=plan, run=run, prediction=prediction, verdict=verdict)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,6 +17,12 @@ from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
 from testbed.commands.parsing import FAULT_WORDS, read_faults, read_schedule
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
+from testbed.commands.several_machines import (
+    add_machine_options,
+    enter_unless_elsewhere,
+    machines_request,
+    said_when_lost,
+)
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,13 +106,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="S",
         help="of the search for a schedule (default 10)",
     )
+    add_machine_options(parser)
     add_run_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from testbed.stream.session import choose_fabric
     from testbed.striping.figures import striping_figures
     from testbed.striping.planning import at_link_rate
@@ -119,12 +124,14 @@ def run(args: argparse.Namespace) -> int:
         return _save_pattern(args.save_pattern, plan)
     fabric = choose_fabric(args.fabric, args.network)
     require_switches(args, fabric, ("faults", "kill"))
+    machines = machines_request(args, fabric)
     start_live(args)
-    if fabric == "emulation" and not in_sandbox():
-        enter_sandbox(sys.argv[1:])
+    if fabric == "emulation":
+        enter_unless_elsewhere(machines)
     rate_bps, words = chosen_rate(args.link_rate, [t.path for t in plan.transfers], _frames(plan), fabric)
     plan = at_link_rate(plan, rate_bps)
-    session = repeated(lambda: _session(args, plan, fabric), lambda found: found.verdict, args.repeats)
+    with said_when_lost(as_json=args.json and machines is not None):
+        session = repeated(lambda: _session(args, plan, fabric), lambda found: found.verdict, args.repeats)
     session = replace(session, verdict=with_note(session.verdict, words))
     directory = keep_run(args, "sfio", [session.document()], session.verdict, lambda rows: striping_figures(rows[0]))
     if args.json:
@@ -157,7 +164,8 @@ def _session(args: argparse.Namespace, plan: StripingPlan, fabric: str) -> Strip
             network_scene, title, plan.network, plan.link_bytes, plan.options.faults, stores=plan.placement.io
         )
         report_progress = stack.enter_context(shown("striped file", scene))
-        return run_session(plan, root, fabric=fabric, report_progress=report_progress)
+        machines = machines_request(args, fabric)
+        return run_session(plan, root, fabric=fabric, report_progress=report_progress, machines=machines)
 
 
 def _save_pattern(path: Path, plan: StripingPlan) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from testbed.striping.emulated.several_machines import worst_strain
 from testbed.striping.judgement import judge
 from testbed.striping.keeping_up import MAX_LATE_FRACTION, lateness_s, why_invalid
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
@@ -122,3 +123,11 @@ def test_every_operation_has_a_bar_of_its_own() -> None:
     (axes,) = figure.axes
     assert [bar.get_width() for bar in axes.patches] == [1, 2, 3, 4]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["write", "write 2", "write (again)", "read"]
+
+
+def test_of_several_machines_the_one_that_keeps_up_worst_is_judged() -> None:
+    full = replace(CALM, cpu_fraction=0.97, busiest_task="switch", busiest_task_fraction=0.9, worst_lateness_s=0.0)
+    found = worst_strain([CALM, full])
+    assert found == replace(full, worst_lateness_s=CALM.worst_lateness_s)
+    assert judged(plan(), {"strain": found})[0] == 4 and judged(plan(), {"strain": worst_strain([CALM, CALM])})[0] == 0
+    assert worst_strain([]) is None

@@ -1,0 +1,154 @@
+"""Listeners and clients of striped files on one of several machines: what the coordinator asks of it.
+
+The functions are requests (``testbed.machines.requests``): listeners begin in the machine's first thread, whose child their process is;
+clients are threads of the machine's process, told by the lane ``LANE_CLIENTS``. Subfiles lie in the machine's own tmpfs.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from sfio_emu.adapters.process_group import SocketGroup
+from sfio_emu.errors import SfioError
+from testbed.emulation.machine.machine_strain import StrainGauge
+from testbed.emulation.sandbox.sandbox import require_sandbox
+from testbed.errors import InputError
+from testbed.machines.adapters.on_machine import network_of
+from testbed.machines.requests import Machine
+from testbed.striping.emulated.clients import Client, Reach, build_clients, close_all, operate
+from testbed.striping.emulated.fabric import client_socket, open_clients, patience_s, prompt_threads
+from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerProcess
+from testbed.striping.emulated.verification import verified_subfiles, write_subfiles
+from testbed.striping.measurements import Direction, OperationRecord
+from testbed.striping.oracle import Bytes, file_content
+from testbed.striping.plan import StripingPlan
+
+LANE_CLIENTS = "clients"
+SUBFILES = "subfiles-"
+"""How the folder of a machine's subfiles begins, in its temporary directory."""
+_JOIN_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """A machine's part of a run: the I/O nodes and the compute nodes that lie on it. ``key``: of the run."""
+
+    plan: StripingPlan
+    io: tuple[str, ...]
+    compute: tuple[str, ...]
+    key: bytes
+    timeout_s: float
+
+    def content(self) -> Bytes:
+        return file_content(self.plan.file_bytes, self.plan.options.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operated:
+    """What the clients of one machine did; ``began_s`` and ``ended_s`` on its monotonic clock."""
+
+    record: OperationRecord
+    began_s: float
+    ended_s: float
+
+
+def start_listeners(machine: Machine, share: Share) -> None:
+    """Listeners of the I/O nodes that lie here, each over a folder of its own."""
+    built = machine.kept["built"]
+    root = Path(built.enter_context(tempfile.TemporaryDirectory(prefix=SUBFILES, dir=require_sandbox() / "tmp")))
+    machine.kept["striping"] = _Held(share, root)
+    if share.io:
+        for node in share.io:
+            (root / node).mkdir()
+        net = network_of(machine)
+        listener = ListenerProcess(net, net.wiring, share.io, root, key=share.key)
+        built.callback(listener.close)
+
+
+def start_clients(machine: Machine, group_address: str) -> None:
+    """Collective over all machines with compute nodes: connect, open the file, rehearse. InputError where that fails."""
+    held = _held(machine)
+    share, plan, net = held.share, held.share.plan, network_of(machine)
+
+    def open_socket(node: str, _: str) -> socket.socket:
+        return client_socket(net, plan, net.wiring.host_at(node).name)
+
+    addresses = {node: (net.wiring.host_at(node).ip, LISTENER_PORT) for node in plan.placement.io}
+    patience = patience_s(plan, share.timeout_s)
+    reach = Reach(addresses=addresses, timeout_s=patience, open_socket=open_socket, key=share.key)
+    held.clients = [c for c in build_clients(plan, share.content(), reach) if c.node in share.compute]
+    held.group = _SpreadGroup(group_address, len(plan.placement.compute))
+    try:
+        open_clients(held.clients, held.group, plan)
+    except SfioError as error:
+        raise InputError(f"the striped file could not be opened: {error}") from None
+
+
+def operate_clients(machine: Machine, direction: Direction, start_s: float, fault_s: float) -> Operated:
+    """All clients here write, or read, from ``start_s`` on the machine's clock; ``fault_s`` after it the first fault begins."""
+    held = _held(machine)
+    with prompt_threads(), StrainGauge() as gauge:
+        time.sleep(max(0.0, start_s - time.monotonic()))
+        optimised = held.share.plan.options.optimise
+        record = operate(held.clients, direction, optimised=optimised, fault_s=fault_s)
+        ended_s = time.monotonic()
+    return Operated(record=replace(record, strain=gauge.strain), began_s=ended_s - record.seconds, ended_s=ended_s)
+
+
+def close_clients(machine: Machine) -> None:
+    """Let go of the listeners and of the group."""
+    held = _held(machine)
+    close_all(held.clients)
+    if held.group is not None:
+        held.group.close()
+    held.clients, held.group = [], None
+
+
+def subfiles(machine: Machine, action: Literal["fill", "verify"]) -> bool:
+    """Put the content into the subfiles that lie here, or hold them against it."""
+    held = _held(machine)
+    share, plan = held.share, held.share.plan
+    if action == "verify":
+        return verified_subfiles(share.content(), held.root, plan.placement, plan.options.stripe_unit, share.io)
+    write_subfiles(share.content(), held.root, plan.placement, plan.options.stripe_unit, share.io)
+    return True
+
+
+class _SpreadGroup:
+    """The compute processes of all machines as a group; those here are threads, each with a connection to the coordinator."""
+
+    def __init__(self, address: str, size: int) -> None:
+        self._address, self._size = address, size
+        self._members: dict[int, SocketGroup] = {}
+
+    def member(self, rank: int) -> SocketGroup:
+        """Joined; returns when all have."""
+        self._members[rank] = SocketGroup.join(self._address, rank, self._size, _JOIN_S)
+        return self._members[rank]
+
+    def abort(self) -> None:
+        """Leave: whoever waits for those here is told."""
+        self.close()
+
+    def close(self) -> None:
+        for member in list(self._members.values()):
+            member.close()
+
+
+@dataclass
+class _Held:
+    share: Share
+    root: Path
+    clients: list[Client] = field(default_factory=list)
+    group: _SpreadGroup | None = None
+
+
+def _held(machine: Machine) -> _Held:
+    held = machine.kept["striping"]
+    assert isinstance(held, _Held)
+    return held
