@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from testbed.commands import numbers
-from testbed.errors import InvalidRunError
+from testbed.errors import InvalidRunError, MachineLostError
 from testbed.model.verdict import Verdict
 
 Result = TypeVar("Result")
@@ -52,7 +52,8 @@ def chosen_rate(asked_bps: float | None, paths: Sequence[Sequence[Any]], frames:
 
 
 def repeated(run: Callable[[], Result], verdict_of: Callable[[Result], Verdict], repeats: int) -> Result:
-    """Run; where the machine did not keep up run again, at most ``repeats`` times. Raises the last InvalidRunError."""
+    """Run; where the machine did not keep up run again, at most ``repeats`` times. Raises the last InvalidRunError, and
+    MachineLostError at once: a run over several machines ends with the first that dies."""
     for left in range(repeats, -1, -1):
         try:
             result = run()
@@ -60,7 +61,7 @@ def repeated(run: Callable[[], Result], verdict_of: Callable[[Result], Verdict],
                 return result
             why = verdict_of(result).invalid
         except InvalidRunError as error:
-            if not left:
+            if not left or isinstance(error, MachineLostError):
                 raise
             why = str(error)
         print(f"testbed: {why}; once more ({left} left)", file=sys.stderr)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.commands.link_rates import chosen_rate, repeated, with_note
-from testbed.errors import InvalidRunError
+from testbed.errors import InvalidRunError, MachineLostError
 from testbed.model.machine.carried_load import CarriedLoad, rate_for
 from testbed.model.verdict import Check, Verdict
 from testbed.results.carried_load_file import load_carried, load_file, save_carried, this_machine
@@ -80,3 +80,15 @@ def test_a_calibration_that_fails_is_repeated_too() -> None:
 
 def test_the_sentence_stands_on_the_page() -> None:
     assert with_note(PASSED, "links of 5 Mbit/s, as asked").notes == ("links of 5 Mbit/s, as asked",)
+
+
+def test_a_run_in_which_a_machine_died_is_not_begun_anew() -> None:
+    calls = []
+
+    def run() -> Verdict:
+        calls.append(1)
+        raise MachineLostError("machine-1 has died")
+
+    with pytest.raises(MachineLostError):
+        repeated(run, lambda verdict: verdict, 3)
+    assert len(calls) == 1
