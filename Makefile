@@ -57,7 +57,7 @@ mutants:  ## set up, then mutation tests: does a mistake in the code break a tes
 soak:  ## set up, then 1 000 drawn simulator runs; striped files by a model, by histories, and by an hour of mutated messages (SOAK_S=60: a minute)
 	@vagrant/provision.sh --extras test
 	@SIMULATOR_CONFIGURATIONS=$(or $(SOAK_RUNS),1000) SIMULATOR_MESSAGES=4000 $(PYTHON) -m pytest -n $(WORKERS) --timeout 0 \
-	    tests/testbed/interconnect/test_simulator_engines_agree.py
+	    tests/testbed/interconnect/test_simulator_engines_agree.py tests/testbed/interconnect/test_engines_under_load.py
 	@SFIO_MODEL_STEPS=100000 SFIO_HISTORY_CALLS=20000 $(PYTHON) -m pytest --timeout 0 \
 	    tests/sfio_emu/test_model.py tests/sfio_emu/test_linearizability.py
 	@SFIO_SOAK_S=$(or $(SOAK_S),3600) SFIO_FUZZ_MESSAGES=250000 $(PYTHON) -m pytest -s --timeout 0 \
