@@ -156,6 +156,7 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("many_pairs", "pairs that lose everything", lambda row: {"lost_late": [0] * row["pairs"]}),
     ("many_pairs", "FT-DRB: messages lost later", of_routing("ft-drb", lost_late=[1] * 16)),
     ("many_pairs", "computed anew: messages lost later", of_routing("recomputed", lost_late=[1] * 16)),
+    ("many_pairs", "lost in the change", of_routing("ft-drb", lost_early=[5] * 16)),
     ("many_pairs", "source left the minimal path", of_routing("ft-drb", diverted=0)),
     ("many_pairs", "capillary routes: share of messages", of_routing("capillary", lost_late=[0] * 16)),
     ("traces", "averaged over the four machines", slower(1.2)),
