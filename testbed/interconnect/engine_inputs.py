@@ -37,6 +37,8 @@ class NacSettings(NamedTuple):
     slack: int
     """Free slots with which an output still counts as full."""
     strict_slot: bool
+    stop_output: bool
+    identify_anew: bool
 
 
 class EngineOptions(NamedTuple):
@@ -87,6 +89,7 @@ class FtDrbSettings(NamedTuple):
     notify_queued: bool
     reuse_notifications: bool
     link_up_by_router: bool
+    synthetic_probes: bool
     ack_ticks: int
     """From an ACK's head to its tail."""
     seed: int
@@ -184,6 +187,8 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
             recovery_run=nac.recovery_run,
             slack=nac.slack,
             strict_slot=nac.strict_slot,
+            stop_output=nac.stop_output,
+            identify_anew=nac.identify_anew,
         ),
     )
 
@@ -216,6 +221,7 @@ def build_settings(parameters: SimulationParameters) -> FtDrbSettings:
         notify_queued=drb.notify_queued,
         reuse_notifications=drb.reuse_notifications,
         link_up_by_router=drb.link_up == "router",
+        synthetic_probes=drb.probes == "synthetic",
         ack_ticks=parameters.serialization_ticks(drb.ack_bytes),
         seed=parameters.seed,
     )

@@ -49,7 +49,7 @@ class Layout:
     hosts: int
     lanes: int
     data_lanes: int
-    """Lanes for data: the virtual channels. ACKs of FT-DRB have one more."""
+    """Lanes for data: the virtual channels. ACKs of FT-DRB have one more, or (``lanes`` is as many) share these."""
     output_buffers: bool
 
     @property
@@ -208,11 +208,12 @@ def build_model(
             f"--deadlock nac: {network.name} has rings of {max(sides)} routers; NAC's identification packets name at most "
             f"{MAX_CYCLE - 1}: take a smaller network"
         )
+    has_ack_lane = parameters.routing == "ft-drb" and not parameters.shares_ack_buffers
     layout = Layout(
         links=len(network.links),
         routers=paths.routers,
         hosts=len(network.hosts),
-        lanes=data_lanes + (parameters.routing == "ft-drb" or parameters.deadlock == "disha"),
+        lanes=data_lanes + (has_ack_lane or parameters.deadlock == "disha"),
         data_lanes=data_lanes,
         output_buffers=parameters.hop.output_buffers,
     )

@@ -91,7 +91,10 @@ class NacOptions:
     hosts is throttled while an input is blocked or recovering (4.2.1). ``recovery_run``: the recovery signal goes round
     the cycle (4.2.3); without it only the router that identified the cycle moves a packet. ``slack``: an output counts as
     full with so many free slots left, the variant of condition 4.1 in section 4.3. ``strict_slot``: the avoidance buffer is in
-    use until the tail of its packet has left (17); without it the next packet may move in behind the head. Raises InputError for values out of range.
+    use until the tail of its packet has left (17); without it the next packet may move in behind the head. ``stop_output``: an
+    output that a blocked input asks for is closed to every input until that input is blocked no more (stop_st at detection, 4.2.1; 21).
+    ``identify_anew``: a router that the recovery signal reaches identifies its input on the cycle by packets of its own (4.2.3; 22);
+    without it the signal follows the path that the first identification recorded. Raises InputError for values out of range.
     """
 
     control_s: float = 0.3975e-6
@@ -103,6 +106,8 @@ class NacOptions:
     recovery_run: bool = True
     slack: int = 0
     strict_slot: bool = False
+    stop_output: bool = False
+    identify_anew: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.control_s < 1:
@@ -111,6 +116,12 @@ class NacOptions:
             raise InputError(f"nac: retry_s {self.retry_s}; give control_s ({self.control_s:g}) or more, below 1")
         if not 0 <= self.slack <= 8:
             raise InputError(f"nac: slack {self.slack}; give 0 to 8 packets")
+        if self.stop_output and self.slack:
+            raise InputError(f"nac: stop_output with slack {self.slack}; the slack would never be used: give 0")
+        if self.identify_anew and not self.reserve:
+            raise InputError(
+                "nac: identify_anew without reserve; the freed slot would be gone before the cycle is known"
+            )
 
 
 MAX_PATHS = 64
@@ -124,7 +135,8 @@ class FtDrbOptions:
     ``paths``: at most so many multistep paths in a metapath; ``first_paths``: it starts with so many. ``marking``: a failed
     link becomes permanent after ``notifications`` in a row ("ack"), after ``marking_s`` without a latency ACK ("clock"), or
     either ("hybrid"; Table 3.2). ``probing``: the minimal path, while it has a permanent failure, is tried by 1 in
-    ``probe_every`` messages ("request"), by one every ``probe_s`` ("clock"), or either ("hybrid"; Table 3.1). ``notifier``:
+    ``probe_every`` messages ("request"), by one every ``probe_s`` ("clock"), or either ("hybrid"; Table 3.1); ``probes``: by the "message" itself, or by a "synthetic" packet of
+    ``ack_bytes`` beside it, whose ACK clears failures and tells no latency (3.6.2). ``notifier``:
     who notifies the source of a failure, the "router" that meets it or the "destination" (by an error flag in the packet).
     ``link_up``: whether the source finds out by "probe" that a link works again, or the "router" tells those that it
     notified. ``reuse_notifications``: hosts that a notification passes learn from it; ``notify_queued``: the sources of all
@@ -132,7 +144,8 @@ class FtDrbOptions:
     zero-load latency of the pair's minimal path; ``tolerance``: Tol over Thl; ``averaging``: a latency moves the mean of its path by
     one part in so many; ``hysteresis``: a path is given up only where those that are left are below Thl - Tol without it, and
     none comes or goes before all in use have told their latency anew (without it: Algorithm 3.3 to the letter, by which a path that
-    came goes again with the next ACK). ``ack_bytes``: size of every ACK. ``header_bytes``: what
+    came goes again with the next ACK). ``ack_bytes``: size of every ACK; ``ack_buffers``: ACKs have buffers of their "own", or "shared"
+    ones with messages (3.1), where each takes a message's slot. ``header_bytes``: what
     the multiple header adds to every message (Figure 3.12), which takes time in whole flits. ``always``: Algorithm 3.3 for every pair, as the
     document has it; without it only for those with a failure on their minimal path. ``hop_cap_diameters``: a packet that has crossed so many diameters of
     links counts as a livelock. Raises InputError for values out of range.
@@ -146,6 +159,7 @@ class FtDrbOptions:
     probing: str = "request"
     probe_every: int = 100
     probe_s: float = 0.05
+    probes: str = "message"
     notifier: str = "router"
     link_up: str = "probe"
     reuse_notifications: bool = False
@@ -155,6 +169,7 @@ class FtDrbOptions:
     averaging: int = 8
     hysteresis: bool = True
     ack_bytes: int = 64
+    ack_buffers: str = "own"
     header_bytes: int = 0
     always: bool = True
     hop_cap_diameters: int = 16
@@ -182,6 +197,8 @@ class FtDrbOptions:
             ("probing", ("request", "clock", "hybrid")),
             ("notifier", ("router", "destination")),
             ("link_up", ("probe", "router")),
+            ("probes", ("message", "synthetic")),
+            ("ack_buffers", ("own", "shared")),
         ):
             if getattr(self, name) not in words:
                 raise InputError(f"ft-drb: {name} {getattr(self, name)!r}; give {' or '.join(words)}")
@@ -246,6 +263,8 @@ class SimulationParameters:
             raise InputError(f"simulation: buffers of {self.slots} packets; give at most 64 packets a buffer")
         if self.routing == "ft-drb" and self.ft_drb.ack_bytes > self.buffer_bytes:
             raise InputError(f"simulation: an ACK of {self.ft_drb.ack_bytes} B is larger than its buffer")
+        if self.shares_ack_buffers and self.ft_drb.ack_bytes > self.packet_bytes:
+            raise InputError(f"simulation: an ACK of {self.ft_drb.ack_bytes} B is larger than the slot that it shares")
 
     def _check_channels(self) -> None:
         channels = self.virtual_channels
@@ -265,6 +284,11 @@ class SimulationParameters:
     def header_bytes(self) -> int:
         """What the routing adds to every message."""
         return self.ft_drb.header_bytes if self.routing == "ft-drb" else 0
+
+    @property
+    def shares_ack_buffers(self) -> bool:
+        """Whether FT-DRB's ACKs wait in the buffers of messages."""
+        return self.routing == "ft-drb" and self.ft_drb.ack_buffers == "shared"
 
     @property
     def channels(self) -> int:

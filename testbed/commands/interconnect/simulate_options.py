@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from testbed.interconnect.parameters import FtDrbOptions, NacOptions
 
 _FT_DRB = (
-    "paths", "first_paths", "notifications", "marking", "marking_s", "probing", "probe_every", "probe_s", "notifier",
-    "link_up", "reuse_notifications", "notify_queued", "threshold", "tolerance", "averaging", "hysteresis",
-    "ack_bytes", "header_bytes", "always", "hop_cap_diameters",
+    "paths", "first_paths", "notifications", "marking", "marking_s", "probing", "probe_every", "probe_s", "probes",
+    "notifier", "link_up", "reuse_notifications", "notify_queued", "threshold", "tolerance", "averaging", "hysteresis",
+    "ack_bytes", "ack_buffers", "header_bytes", "always", "hop_cap_diameters",
 )  # fmt: skip
 _NAC = (
     "nac_control_s", "nac_retry_s", "nac_repeat_when_full", "nac_own_request", "nac_reserve", "nac_stop_local",
-    "nac_recovery_run", "nac_slack", "nac_strict_slot",
+    "nac_recovery_run", "nac_slack", "nac_strict_slot", "nac_stop_output", "nac_identify_anew",
 )  # fmt: skip
 _TRACE = ("trace_system", "trace_rule", "trace_permanent", "skip_bad_rows")
 _NAMES = {
@@ -54,6 +54,10 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--probe-every", type=numbers.simulated_interval, metavar="N", help="one in N messages (default 100)")
     add("--probe-time", dest="probe_s", type=numbers.short, metavar="S", help="of probing by clock (default 0.05)")
+    add(
+        "--probes", choices=("message", "synthetic"),
+        help="the message itself tries the marked path (default), or a small packet beside it",
+    )  # fmt: skip
     add("--notifier", choices=("router", "destination"), help="who tells the source of a failure (default router)")
     add(
         "--link-up", choices=("probe", "router"), help="who finds that a link is mended: probes (default) or its router"
@@ -66,6 +70,11 @@ def add_ft_drb_options(parser: argparse.ArgumentParser) -> None:
         help="notify the sources of all that waits for a failed link",
     )
     add("--ack-bytes", type=numbers.size_bytes, metavar="B", help="of every ACK (default 64)")
+    add(
+        "--ack-buffers",
+        choices=("own", "shared"),
+        help="ACKs have buffers of their own (default), or wait with messages",
+    )
     add(
         "--header-bytes",
         type=numbers.size_bytes,
@@ -139,12 +148,12 @@ def add_nac_options(parser: argparse.ArgumentParser) -> None:
         ("recovery-run", "the recovery signal goes round the cycle"),
     ):
         add(f"--nac-{name}", action=argparse.BooleanOptionalAction, default=None, help=f"{says} (default yes)")
-    add(
-        "--nac-strict-slot",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="the avoidance buffer is in use until the tail of its packet has left (default no)",
-    )
+    for name, says in (
+        ("strict-slot", "the avoidance buffer is in use until the tail of its packet has left"),
+        ("stop-output", "an output that a blocked input asks for is closed from detection on (stop_st, 4.2.1)"),
+        ("identify-anew", "each router that the recovery signal reaches identifies the cycle by itself (4.2.3)"),
+    ):
+        add(f"--nac-{name}", action=argparse.BooleanOptionalAction, default=None, help=f"{says} (default no)")
     add(
         "--nac-timeline", type=Path, metavar="FILE",
         help="write every identification, move and recovery as CSV (the first 100000 of each run)",

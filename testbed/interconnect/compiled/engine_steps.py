@@ -105,7 +105,7 @@ def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now
     """The first lane behind the channel that the queue's head may use and that has room; NONE: there is none."""
     packet = s.queues[queue].head
     low, high = 0, net.data_lanes
-    if s.packets[packet].kind != DATA:
+    if s.packets[packet].kind != DATA and net.lanes > net.data_lanes:
         low, high = net.data_lanes, net.data_lanes + 1
     elif channel < net.links and net.output_buffers and s.queues[queue].router >= 0:
         low = s.queues[queue].lane

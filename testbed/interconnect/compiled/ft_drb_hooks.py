@@ -17,6 +17,7 @@ from testbed.interconnect.compiled.kernel_state import (
     LINK_UP_ACK,
     NOTICE,
     POOL_FULL,
+    PROBE,
 )
 from testbed.interconnect.ft_drb.escape_steps import escape_path
 from testbed.interconnect.ft_drb.source_steps import clear_failure, record_failure, record_latency, select_path
@@ -48,6 +49,9 @@ def choose_path(s: Any, hook: Any, packet: int, now: int) -> None:
     first, second = select_path(hook.paths, hook.state, hook.settings, source, destination, packet, now)
     s.packets[packet].first, s.packets[packet].second = first, second
     s.packets[packet].sent_first, s.packets[packet].sent_second = first, second
+    if hook.settings.synthetic_probes and hook.state.probe_due[source] != 0:
+        hook.state.probe_due[source] = 0
+        send_later(s, take_packet(s, hook, PROBE, source, destination), now)
 
 
 def link_towards(net: Any, s: Any, packet: int, router: int) -> int:
@@ -68,9 +72,7 @@ def route_packet(net: Any, o: Any, s: Any, hook: Any, queue: int, packet: int, r
     cable = net.link[link].cable
     if cable >= 0 and down[cable] != 0:
         notify_source(net, s, hook, packet, link, now)
-        if (
-            s.packets[packet].kind == DATA
-        ):  # of a message its error flag; of a notification the failure that it is about
+        if tells_of_failures(s, packet):  # its error flag; of a notification the failure that it is about
             s.packets[packet].failed_cable = cable
         first, second = escape_path(
             hook.paths,
@@ -89,10 +91,15 @@ def route_packet(net: Any, o: Any, s: Any, hook: Any, queue: int, packet: int, r
     return int(net.link[link].entry)
 
 
+def tells_of_failures(s: Any, packet: int) -> bool:
+    """Whether the packet's source is notified of dead links that it meets: of a message, or a synthetic probe."""
+    return bool(s.packets[packet].kind == DATA or s.packets[packet].kind == PROBE)
+
+
 def notify_source(net: Any, s: Any, hook: Any, packet: int, link: int, now: int) -> None:
     """The router at the start of a dead link notifies the source of a message that meets it (once a message and cable)."""
     cable = net.link[link].cable
-    if not hook.settings.notify_by_router or s.packets[packet].kind != DATA or s.packets[packet].notified == cable:
+    if not hook.settings.notify_by_router or not tells_of_failures(s, packet) or s.packets[packet].notified == cable:
         return
     s.packets[packet].notified = cable
     if hook.settings.link_up_by_router:
@@ -101,10 +108,16 @@ def notify_source(net: Any, s: Any, hook: Any, packet: int, link: int, now: int)
 
 
 def send_notice(s: Any, hook: Any, kind: int, router: int, host: int, cable: int, now: int) -> None:
-    """A notice from a router to a host sets off at once (as an event, after all that happens at this tick)."""
+    """A notice from a router to a host."""
     packet = take_packet(s, hook, kind, router, host)
     if packet >= 0:
         s.packets[packet].failed_cable = cable
+    send_later(s, packet, now)
+
+
+def send_later(s: Any, packet: int, now: int) -> None:
+    """A notice or probe (NONE: there is none) sets off at once, as an event, after all that happens at this tick."""
+    if packet >= 0:
         s.packets[packet].born = now
         number = s.packets[packet].number & ID_MASK
         s.notices[number] = packet
@@ -126,6 +139,8 @@ def take_packet(s: Any, hook: Any, kind: int, source: int, destination: int) -> 
     s.packets[packet].hops = 0
     s.packets[packet].first = NONE
     s.packets[packet].second = NONE
+    s.packets[packet].sent_first = NONE
+    s.packets[packet].sent_second = NONE
     s.packets[packet].header = 0
     s.packets[packet].escaped = 0
     s.packets[packet].escapes = 0
@@ -153,6 +168,11 @@ def deliver(s: Any, hook: Any, packet: int, now: int) -> int:
         s.packets[packet].delivered = now
         s.run[0].deliveries += 1
         return acknowledge(s, hook, packet, now)
+    if kind == PROBE:
+        ack = acknowledge(s, hook, packet, now)
+        s.free[s.run[0].free_acks] = packet
+        s.run[0].free_acks += 1
+        return ack
     host = s.packets[packet].destination
     if kind == LATENCY_ACK:
         record_latency(
@@ -185,7 +205,7 @@ def acknowledge(s: Any, hook: Any, packet: int, now: int) -> int:
     s.packets[ack].born = now
     s.packets[ack].failed_cable = s.packets[packet].failed_cable
     s.packets[ack].sent_first, s.packets[ack].sent_second = s.packets[packet].sent_first, s.packets[packet].sent_second
-    s.packets[ack].latency = now - s.packets[packet].entered
+    s.packets[ack].latency = now - s.packets[packet].entered if s.packets[packet].kind == DATA else 0
     return ack
 
 
@@ -214,9 +234,11 @@ def notify_link_up(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
 STEPS = (
     target_of,
     advance_target,
-    choose_path,
     link_towards,
     take_packet,
+    send_later,
+    choose_path,
+    tells_of_failures,
     send_notice,
     notify_source,
     route_packet,

@@ -31,6 +31,7 @@ from testbed.interconnect.compiled.kernel_state import (
     NO_PROGRESS,
     NOTICE,
     OUT_OF_TIME,
+    PROBE,
     RECOVERY,
     RUNNING,
     TIMEOUT,
@@ -38,7 +39,7 @@ from testbed.interconnect.compiled.kernel_state import (
 )
 from testbed.interconnect.compiled.nac.detection import detect_blocked_inputs, retry_identification
 from testbed.interconnect.compiled.nac.identification import receive_identification
-from testbed.interconnect.compiled.nac.recovery import receive_recovery_signal
+from testbed.interconnect.compiled.nac.recovery import give_slot_up, receive_recovery_signal
 from testbed.interconnect.compiled.nac.throttle import watch_if_full
 from testbed.interconnect.static_paths import NONE
 
@@ -125,6 +126,8 @@ def avoid_deadlock(net: Any, o: Any, s: Any, hook: Any, messages: int, kind: int
         return int(net.link[link].start)
     if s.run[0].next_message == messages and now - s.run[0].last_move > o.watchdog:
         s.run[0].status = NO_PROGRESS
+    elif number >= net.links:
+        return give_slot_up(net, s, number - net.links, now)
     else:
         retry_identification(net, o, s, number, now)
     return NONE
@@ -154,9 +157,11 @@ def arrive(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> tuple[i
 
 
 def deliver_or_notify(net: Any, s: Any, hook: Any, kind: int, number: int, now: int) -> tuple[int, int]:
-    """A packet is whole at its host and its ACK sets off; or a notice sets off: (the queue that has a new head, its router)."""
+    """A packet is whole at its host and its ACK sets off; or a notice or probe sets off: (queue with a new head, its router)."""
     if kind == NOTICE:
         packet = s.notices[number]
+        if s.packets[packet].kind == PROBE:
+            return join(net, s, net.source_queue + 2 * s.packets[packet].source + 1, packet), NONE
         router = s.packets[packet].source
         return join(net, s, net.notice_queue + router, packet), int(router)
     s.queues[number].arrived += 1

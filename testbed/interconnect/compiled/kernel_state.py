@@ -30,7 +30,7 @@ NO_EVENT = (1 << 63) - 1
 CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, DETECTION, IDENTIFICATION, RECOVERY, RETRY, TIMEOUT = range(11)
 """Kinds of events; at one tick they happen in this order, and of one kind by number."""
 
-DATA, LATENCY_ACK, FAILURE_ACK, LINK_UP_ACK = range(4)
+DATA, LATENCY_ACK, FAILURE_ACK, LINK_UP_ACK, PROBE = range(5)
 """Kinds of packets."""
 
 RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL = range(6)
@@ -41,6 +41,8 @@ IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED = range(6)
 
 CACHE_LINE = 64
 """Bytes."""
+THE_CYCLE = -2
+"""Holder of a freed slot while the router finds out which of its inputs is on the cycle."""
 SIGNALS = 4096
 """Recovery signals under way at once."""
 SOON = 1024
@@ -165,7 +167,10 @@ NAC_LINK = np.dtype(
     [
         ("waits_for", "i4"),  # the output that its input asks for while it meets the triggering conditions, else NONE
         ("retry_pending", "i4"),  # 1: its input's retry timer runs
-        ("reserved_for", "i4"),  # the input that slots behind it are reserved for
+        (
+            "reserved_for",
+            "i4",
+        ),  # the input that slots behind it are reserved for; THE_CYCLE: one that is being identified
         ("reserved", "i4"),  # how many slots are reserved
     ]
 )
@@ -185,7 +190,7 @@ IDENTIFICATION_PACKET = np.dtype(
         ("parent", "i4"),  # the packet that it repeats
         ("at", "i4"),  # the input that it was sent from
         ("length", "i4"),  # inputs that it has been at
-        ("filler", "i4"),
+        ("recovery", "i4"),  # 1: of a router that a recovery signal has reached
         ("seen", "i8"),  # bit k is 1 where it has been at an input whose number is k modulo 63
     ]
 )

@@ -62,6 +62,8 @@ class SourceState(NamedTuple):
     """(s): messages since the last probe that a permanent failure turned off the minimal path."""
     probed_at: Any
     """(s): tick of the last probe."""
+    probe_due: Any
+    """(s): 1 where a synthetic probe is to follow the message whose path was chosen last."""
     configured: Any
     """(pair): the source's version when the metapath was configured, plus 1; 0: never."""
     known: Any
@@ -98,6 +100,7 @@ def build_state(paths: Paths, settings: FtDrbSettings) -> SourceState:
         version=np.zeros(hosts, dtype=np.int64),
         since_probe=np.zeros(hosts, dtype=np.int64),
         probed_at=np.zeros(hosts, dtype=np.int64),
+        probe_due=np.zeros(hosts, dtype=np.uint8),
         configured=np.zeros(pairs, dtype=np.int64),
         known=np.zeros(pairs, dtype=np.int64),
         active=np.zeros(pairs, dtype=np.int64),

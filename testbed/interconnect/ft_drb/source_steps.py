@@ -45,7 +45,9 @@ def select_path(
         return NONE, NONE
     if faulty and is_probe(state, settings, source, now):
         state.counters[PROBES] += 1
-        return NONE, NONE
+        if not settings.synthetic_probes:
+            return NONE, NONE
+        state.probe_due[source] = 1
     if state.configured[pair] != state.version[source] + 1:
         configure_metapath(paths, state, settings, source, destination)
     if state.known[pair] == 0:
@@ -150,10 +152,15 @@ def clear_failure(state: Any, source: int, cable: int) -> None:
 def record_latency(
     paths: Any, state: Any, settings: Any, source: int, destination: int, first: int, second: int, latency: int
 ) -> None:
-    """A latency ACK has reached the source: its path works; the metapath grows or shrinks (Zarza 2011, Algorithm 3.3)."""
+    """A latency ACK has reached the source: its path works; the metapath grows or shrinks (Zarza 2011, Algorithm 3.3).
+
+    Of a synthetic probe (latency 0): its path works.
+    """
     state.counters[LATENCIES] += 1
     if state.listed[source] > 0:
         clear_along(paths, state, source, destination, first, second)
+    if latency == 0:
+        return
     pair = source * len(paths.host_router) + destination
     if state.configured[pair] == 0:
         if settings.always and first == NONE and second == NONE:

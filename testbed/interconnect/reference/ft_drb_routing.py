@@ -36,6 +36,9 @@ class FtDrbRouting(Routing):
             self.finish(self.engine.buffers[number])
             return NONE
         packet = self.notices.pop(number)
+        if packet.kind is PacketKind.PROBE:
+            self.engine.join(self.engine.buffers[self.layout.source_queue + 2 * packet.source + 1], packet)
+            return NONE
         self.engine.join(self.engine.buffers[self.layout.notice_queue + packet.source], packet)
         return packet.source
 
@@ -43,6 +46,9 @@ class FtDrbRouting(Routing):
         """The source of a new message chooses its path."""
         source = self.sources[packet.source]
         packet.middles = packet.sent_by = source.select_path(packet.destination, packet.number, self.engine.now)
+        if source.probe_due:
+            source.probe_due = False
+            self.send_later(self.new_ack(PacketKind.PROBE, packet.source, packet.destination))
 
     def target(self, packet: Packet) -> int:
         """Where it is bound next: an intermediate, or its host."""
@@ -89,15 +95,15 @@ class FtDrbRouting(Routing):
         if middles is None:
             self.counters["escapes_without_way"] += 1
             middles = (escape.live_neighbour(self.network), NONE)
-        if packet.is_data:
+        if packet.tells_of_failures:
             packet.failed_cable = cable
         packet.middles, packet.header = middles, 0
         packet.escapes += 1
 
     def notify_source(self, packet: Packet, link: int) -> None:
-        """The router before a dead link notifies the source of a message, once a message and cable."""
+        """The router before a dead link notifies the source of a message (or probe), once a message and cable."""
         cable = int(self.links.cable[link])
-        if self.settings.notify_by_router and packet.is_data and packet.notified != cable:
+        if self.settings.notify_by_router and packet.tells_of_failures and packet.notified != cable:
             packet.notified = cable
             self.notified.add((link, packet.source))
             self.send_notice(PacketKind.FAILURE_ACK, int(self.links.start[link]), packet.source, cable)
@@ -109,9 +115,13 @@ class FtDrbRouting(Routing):
         return Packet(number, source, destination, self.settings.ack_ticks, self.engine.now, kind=kind)
 
     def send_notice(self, kind: PacketKind, router: int, host: int, cable: int) -> None:
-        """A notice sets off from a router after all that happens at this tick."""
+        """A notice sets off from a router."""
         packet = self.new_ack(kind, router, host)
         packet.failed_cable = cable
+        self.send_later(packet)
+
+    def send_later(self, packet: Packet) -> None:
+        """A notice or probe sets off after all that happens at this tick."""
         number = packet.number % NUMBERS
         self.notices[number] = packet
         self.engine.at(self.engine.now, EventKind.NOTICE, number)
@@ -142,6 +152,8 @@ class FtDrbRouting(Routing):
         if packet.is_data:
             self.engine.deliver(packet, now)
             self.acknowledge(packet)
+        elif packet.kind is PacketKind.PROBE:
+            self.acknowledge(packet)
         elif packet.kind is PacketKind.LATENCY_ACK:
             source.record_latency(packet.source, packet.sent_by, packet.latency)
         elif packet.kind is PacketKind.FAILURE_ACK:
@@ -158,7 +170,7 @@ class FtDrbRouting(Routing):
         ack.failed_cable, ack.sent_by, ack.latency = (
             packet.failed_cable,
             packet.sent_by,
-            self.engine.now - packet.entered,
+            self.engine.now - packet.entered if packet.is_data else 0,
         )
         self.engine.join(self.engine.buffers[self.layout.source_queue + 2 * ack.source + 1], ack)
 

@@ -90,7 +90,10 @@ class Metapath:
 
 @dataclass
 class Source:
-    """One host: the failures it knows by cable, its metapaths by destination, and when it last sent a probe."""
+    """One host: the failures it knows by cable, its metapaths by destination, and when it last sent a probe.
+
+    ``probe_due``: a synthetic probe is to follow the message whose path was chosen last.
+    """
 
     host: int
     network: RoutingMap
@@ -102,6 +105,7 @@ class Source:
     version: int = 0
     diverted: int = 0
     probed_at: int = 0
+    probe_due: bool = False
 
     @property
     def router(self) -> int:
@@ -120,7 +124,9 @@ class Source:
         diverted = any(cable in self.failures and self.failures[cable].permanent for cable in cables)
         if diverted and self._is_probe(now):
             self.counters["probes"] += 1
-            return MINIMAL
+            if not self.settings.synthetic_probes:
+                return MINIMAL
+            self.probe_due = True
         opened = destination in self.metapaths or self.settings.first_paths > 1
         if diverted or (self.settings.always and opened):
             metapath = self._metapath(destination)
@@ -148,11 +154,16 @@ class Source:
             self.version += failure.permanent
 
     def record_latency(self, destination: int, middles: Middles, latency: int) -> None:
-        """A latency ACK of the path: all its cables work, and the metapath may change its size (Algorithm 3.3)."""
+        """A latency ACK of the path: all its cables work, and the metapath may change its size (Algorithm 3.3).
+
+        Of a synthetic probe (latency 0): they work.
+        """
         self.counters["latencies"] += 1
         links = self.network.multistep(self.router, middles, self.network.target_of(destination))
         for cable in self.network.cables(links):
             self.clear_failure(cable)
+        if latency == 0:
+            return
         metapath = self.metapaths.get(destination)
         if metapath is None:
             if self.settings.always and middles == MINIMAL:

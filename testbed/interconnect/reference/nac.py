@@ -6,7 +6,7 @@ them; written apart from it. Numbers in brackets are the decisions listed in doc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.reference.reference_engine import Avoidance, ReferenceEngine
@@ -16,6 +16,8 @@ from testbed.interconnect.static_paths import NONE
 
 SIGNALS = 4096
 """Recovery signals are numbered anew after so many."""
+THE_CYCLE = -2
+"""Holder of a freed slot while the router finds out which of its inputs is on the cycle (22)."""
 COUNTED = (
     "blocked", "identification_packets", "identified", "moved", "recovery_moved", "reserved", "normal", "retries", "signals",
 )  # fmt: skip
@@ -23,11 +25,13 @@ COUNTED = (
 
 @dataclass(eq=False)
 class IdentificationPacket:
-    """The input (by its link) and output that it is about, and the inputs it has been at (7)."""
+    """The input (by its link) and output that it is about, and the inputs it has been at (7); ``recovery``: of a router that a
+    recovery signal has reached (22)."""
 
     origin: int
     out: int
     path: tuple[int, ...]
+    recovery: bool = False
 
 
 @dataclass(eq=False)
@@ -45,7 +49,7 @@ class Nac(Avoidance):
     def __init__(self, engine: ReferenceEngine, log_length: int) -> None:
         self.engine, self.layout, self.links, self.options = engine, engine.layout, engine.links, engine.options.nac
         self.routers, self.hosts = engine.model.routers, engine.hosts
-        self.blocked: set[int] = set()
+        self.blocked: dict[int, int] = {}
         self.timers: set[int] = set()
         self.reserved: dict[int, int] = {}
         self.throttled = [0] * self.layout.routers
@@ -150,18 +154,36 @@ class Nac(Avoidance):
                 return False
             if not self.options.own_request and self.avoidance_of(own).held:
                 return False
+        if self._is_notice(buffer) and self.options.stop_local and self.throttled[buffer.router] > 0:
+            return False
         link = self.engine.link_of(channel)
+        if self.options.stop_output and buffer.number < layout.avoidance_queue and self.is_stopped(link):
+            return False
         holder = self.reserved.get(link, NONE)
-        if holder == NONE or self.links.end[link] < 0 or buffer in (self.input_of(holder), self.avoidance_of(holder)):
+        if holder == NONE or self.links.end[link] < 0 or self.holds(holder, buffer):
             return True
         return self.room_behind(link) > 1
+
+    def _is_notice(self, buffer: Buffer) -> bool:
+        """Whether it holds a router's own notices, which go into the buffers of messages where ACKs have no own."""
+        layout = self.layout
+        return layout.lanes == layout.data_lanes and layout.notice_queue <= buffer.number < layout.avoidance_queue
+
+    def is_stopped(self, out: int) -> bool:
+        """stop_st: an input of the router before the link was blocked for it when last looked at (21)."""
+        start = int(self.links.start[out])
+        return start >= 0 and any(self.blocked.get(link, NONE) == out for link in self.inputs_of(start))
+
+    def holds(self, holder: int, buffer: Buffer) -> bool:
+        """Whether the buffer is the input, or its avoidance buffer, that a slot is reserved for."""
+        return holder != THE_CYCLE and buffer in (self.input_of(holder), self.avoidance_of(holder))
 
     def granted(self, channel: int, buffer: Buffer) -> None:
         """A reserved slot is used; an avoidance buffer that is empty again is a reason less to throttle (11)."""
         if not self.layout.output_buffers or channel >= self.layout.links:
             link = self.engine.link_of(channel)
             holder = self.reserved.get(link, NONE)
-            if holder != NONE and buffer in (self.input_of(holder), self.avoidance_of(holder)):
+            if holder != NONE and self.holds(holder, buffer):
                 del self.reserved[link]
         if buffer.number >= self.layout.avoidance_queue:
             own = buffer.number - self.layout.avoidance_queue
@@ -176,21 +198,25 @@ class Nac(Avoidance):
             for host in self.routers.hosts[first[router] : first[router + 1]].tolist():
                 for lane in range(self.layout.lanes):
                     self.engine.wake(self.engine.behind(int(self.hosts.uplink[host]), lane).wants, self.engine.now)
+            self.engine.wake(self.engine.buffers[self.layout.notice_queue + router].wants, self.engine.now)
 
     def detect(self, router: int) -> None:
         """Which inputs are blocked now (1); those newly so throttle the hosts and send identification packets."""
         for link in self.inputs_of(router):
-            blocked = self.is_blocked(link)
-            if blocked and link not in self.blocked:
-                self.blocked.add(link)
+            blocked, known = self.is_blocked(link), self.blocked.get(link, NONE)
+            if blocked:
+                self.blocked[link] = self.wanted(link)
+            if blocked and known == NONE:
                 self.throttled[router] += 1
                 self.counters["blocked"] += 1
                 self.log("blocked", link)
                 self.send(IdentificationPacket(link, self.wanted(link), (link,)))
                 self.start_timer(link)
-            elif not blocked and link in self.blocked:
-                self.blocked.discard(link)
+            elif not blocked and known != NONE:
+                del self.blocked[link]
                 self.resume_injection(router)
+            if self.options.stop_output and known not in (NONE, self.blocked.get(link, NONE)):
+                self.engine.wake(int(self.links.entry[known]), self.engine.now)
 
     def start_timer(self, link: int) -> None:
         """The retry timer of a blocked input (8), where none runs."""
@@ -212,15 +238,38 @@ class Nac(Avoidance):
         link = packet.path[-1]
         router = int(self.links.start[link])
         if link == packet.out and self.links.end[packet.origin] == router:
-            if self.is_blocked(packet.origin) and self.wanted(packet.origin) == packet.out:
+            if packet.recovery:
+                if self.may_recover(packet.origin, link):
+                    self.recover_input(packet.origin, link)
+            elif self.is_blocked(packet.origin) and self.wanted(packet.origin) == packet.out:
                 self.close_cycle(packet)
             return router
         for other in self.inputs_of(router):
-            if self.wanted(other) == link and self.is_blocked(other):
+            if self.is_on_full_cycle(other, link):
                 looped = other in packet.path or len(packet.path) >= MAX_CYCLE - 1
                 if (self.avoidance_is_free(other) or self.options.repeat_when_full) and not looped:
-                    self.send(IdentificationPacket(packet.origin, packet.out, (*packet.path, other)))
+                    self.send(replace(packet, path=(*packet.path, other)))
         return router
+
+    def is_on_full_cycle(self, link: int, out: int) -> bool:
+        """The triggering conditions hold at the input for that output; identified anew (22), or the recovery conditions, or a packet
+        put aside waits for it."""
+        if self.wanted(link) == out and self.is_blocked(link):
+            return True
+        return bool(self.options.identify_anew) and (self.may_recover(link, out) or self.put_aside_for(link, out))
+
+    def may_recover(self, link: int, out: int) -> bool:
+        """Conditions 4.4 to 4.7 at an input, where the cycle behind the output is being identified anew (22)."""
+        return self.reserved.get(out, NONE) == THE_CYCLE and self.meets_recovery(link, out)
+
+    def meets_recovery(self, link: int, out: int) -> bool:
+        """The input asks for the output (4.5) and is full (4.6), and behind the output no more than the freed slot is free (4.4)."""
+        return self.wanted(link) == out and self.is_full(link) and self.room_behind(out) <= 1
+
+    def put_aside_for(self, link: int, out: int) -> bool:
+        """The input's avoidance buffer holds a packet that asks for the output."""
+        avoidance = self.avoidance_of(link)
+        return avoidance.held > 0 and avoidance.wants == int(self.links.entry[out])
 
     def close_cycle(self, packet: IdentificationPacket) -> None:
         """move(a, d), unless d is in use (9) or the tail is still arriving (12); then the signal."""
@@ -233,7 +282,7 @@ class Nac(Avoidance):
         self.log("moved", packet.origin)
         number = self.made_signals % SIGNALS
         self.made_signals += 1
-        self.move(packet.origin, packet.path, 0, number)
+        self.move(packet.origin, (packet.origin,) if self.options.identify_anew else packet.path, 0, number)
 
     def move(self, link: int, path: tuple[int, ...], place: int, number: int) -> None:
         """move(a, d) at the input; the freed slot goes up the link with the recovery signal (10)."""
@@ -254,12 +303,14 @@ class Nac(Avoidance):
         signal, engine = self.signals.pop(number), self.engine
         out, link = signal.path[signal.place - 1], signal.path[signal.place % len(signal.path)]
         signal.slot.tick = engine.now
-        avoidance = self.avoidance_of(link)
-        wants = self.wanted(link) == out and self.is_full(link) and self.room_behind(out) <= 1
+        if self.options.identify_anew:
+            self.identify_anew(out)
+            engine.wake(out, engine.now)
+            return int(self.links.start[out])
+        wants = self.meets_recovery(link, out)
         goes_on = signal.place < len(signal.path) and bool(self.options.recovery_run)
         moved = wants and goes_on and self.avoidance_is_free(link) and self.input_of(link).here[0].tail <= engine.now
-        avoided_wants = avoidance.held > 0 and avoidance.wants == int(self.links.entry[out])
-        if moved or wants or avoided_wants:
+        if moved or wants or self.put_aside_for(link, out):
             if self.options.reserve and self.reserved.get(out, link) == link:
                 self.reserved[out] = link
                 self.counters["reserved"] += 1
@@ -274,12 +325,58 @@ class Nac(Avoidance):
         engine.wake(out, engine.now)
         return int(self.links.start[out])
 
+    def identify_anew(self, out: int) -> None:
+        """A recovery signal for the output: a packet put aside there uses the slot; else each input at which conditions 4.4 to 4.7 hold
+        sends an identification packet, and the slot waits for the cycle until one is back, or a retry time long (4.2.3; 22)."""
+        inputs = self.inputs_of(int(self.links.start[out]))
+        waiting = [link for link in inputs if self.put_aside_for(link, out)]
+        full = [link for link in inputs if self.meets_recovery(link, out)]
+        if waiting or (full and (out in self.reserved or not self.options.recovery_run)):
+            holder = (waiting or full)[0]
+            if self.reserved.get(out, holder) == holder:
+                self.reserved[out] = holder
+                self.counters["reserved"] += 1
+                self.log("reserved", holder)
+        elif full:
+            self.reserved[out] = THE_CYCLE
+            self.engine.at(self.engine.now + self.options.retry, EventKind.RETRY, self.layout.links + out)
+            for link in full:
+                self.send(IdentificationPacket(link, out, (link,), recovery=True))
+        else:
+            self.counters["normal"] += 1
+            self.log("normal", out)
+
+    def recover_input(self, link: int, out: int) -> None:
+        """The input is on the cycle: the slot is its own from now on; its head goes to the avoidance buffer, and the signal on."""
+        self.counters["identified"] += 1
+        self.log("identified", link)
+        self.reserved[out] = link
+        if self.avoidance_is_free(link) and self.input_of(link).here[0].tail <= self.engine.now:
+            self.counters["recovery_moved"] += 1
+            self.log("recovery-moved", link)
+            number = self.made_signals % SIGNALS
+            self.made_signals += 1
+            self.move(link, (link,), 0, number)
+        self.engine.wake(int(self.links.entry[out]), self.engine.now)
+
+    def give_slot_up(self, out: int) -> None:
+        """No identification packet has come back: normal work begins again (22)."""
+        if self.reserved.get(out, NONE) == THE_CYCLE:
+            del self.reserved[out]
+            self.counters["normal"] += 1
+            self.log("normal", out)
+            self.engine.wake(int(self.links.entry[out]), self.engine.now)
+
     def retry(self, link: int) -> None:
-        """The retry timer (8); where nothing has moved for long, the watchdog stops the run instead."""
+        """The retry timer of an input (8), or (from ``links`` on) of an output whose slot waits (22); where nothing has moved for long,
+        the watchdog stops the run instead."""
         engine = self.engine
         idle = engine.now - engine.last_move > engine.options.watchdog
         if engine.next_message == len(engine.messages) and idle:
             engine.stopped = "no-progress"
+            return
+        if link >= self.layout.links:
+            self.give_slot_up(link - self.layout.links)
             return
         self.timers.discard(link)
         if link in self.blocked and self.is_blocked(link):

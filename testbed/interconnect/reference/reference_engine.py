@@ -146,7 +146,7 @@ class ReferenceEngine:
     def lanes_of(self, buffer: Buffer) -> range:
         """The lanes that the buffer's head may use behind the channel it wants."""
         packet, ports, channel = buffer.here[0], self.layout, buffer.wants
-        if not packet.is_data:
+        if not packet.is_data and ports.lanes > ports.data_lanes:
             return range(ports.data_lanes, ports.data_lanes + 1)
         if buffer.router == NONE:
             return range(ports.data_lanes)

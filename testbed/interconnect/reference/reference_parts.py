@@ -33,12 +33,13 @@ class EventKind(IntEnum):
 
 
 class PacketKind(Enum):
-    """A message, or one of FT-DRB's ACKs."""
+    """A message, or one of FT-DRB's ACKs, or its synthetic probe."""
 
     DATA = auto()
     LATENCY_ACK = auto()
     FAILURE_ACK = auto()
     LINK_UP_ACK = auto()
+    PROBE = auto()
 
 
 @dataclass(eq=False)
@@ -73,6 +74,11 @@ class Packet:
     @property
     def is_data(self) -> bool:
         return self.kind is PacketKind.DATA
+
+    @property
+    def tells_of_failures(self) -> bool:
+        """Whether its source is notified of dead links that it meets."""
+        return self.kind in (PacketKind.DATA, PacketKind.PROBE)
 
 
 @dataclass(eq=False)

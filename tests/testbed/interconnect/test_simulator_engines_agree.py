@@ -85,7 +85,20 @@ def drawn_parameters(chance: random.Random, network: str, seed: int) -> tuple[Si
             notifications=2,
         ),
     )
-    return parameters, hop
+    return with_drawn_letters(parameters, random.Random(seed + 10**6)), hop
+
+
+def with_drawn_letters(parameters: SimulationParameters, chance: random.Random) -> SimulationParameters:
+    """The options that follow the document's letter where the defaults do not (docs/workloads/ft_drb.md), each in three of ten."""
+    nac = replace(parameters.nac, stop_output=chance.random() < 0.3 and not parameters.nac.slack)
+    nac = replace(nac, identify_anew=chance.random() < 0.3 and nac.reserve)
+    ft_drb = replace(
+        parameters.ft_drb,
+        ack_buffers="shared" if chance.random() < 0.3 else "own",
+        probes="synthetic" if chance.random() < 0.3 else "message",
+        header_bytes=16 if chance.random() < 0.3 else 0,
+    )
+    return replace(parameters, nac=nac, ft_drb=ft_drb)
 
 
 def drawn_messages(

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_events import push
+from testbed.interconnect.compiled.kernel_events import push, wake
 from testbed.interconnect.compiled.kernel_state import BLOCKED, ID_MASK, RETRY
 from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
 from testbed.interconnect.static_paths import NONE
+
+RECOVERING = -2
+"""In place of the identification packet that is repeated: none, after a recovery signal."""
 
 
 def log_event(net: Any, s: Any, kind: int, link: int, now: int) -> None:
@@ -52,7 +55,8 @@ def is_blocked(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
 
 
 def send_identification(net: Any, o: Any, s: Any, origin: int, out: int, parent: int, at: int, now: int) -> None:
-    """An identification packet (origin input, its output) goes up the link ``at``; ``parent``: the one it repeats (7)."""
+    """An identification packet (origin input, its output) goes up the link ``at``; ``parent``: the one it repeats (7), NONE: none,
+    RECOVERING: none, and a recovery signal has reached its router (22)."""
     number = s.run[0].identifications & ID_MASK
     s.run[0].identifications += 1
     s.identifications[number].tick = now + o.nac.control
@@ -60,9 +64,13 @@ def send_identification(net: Any, o: Any, s: Any, origin: int, out: int, parent:
     s.identifications[number].out = out
     s.identifications[number].parent = parent
     s.identifications[number].at = at
-    length, seen = 0, 0
+    length, seen, recovery = 0, 0, 0
     if parent >= 0:
         length, seen = s.identifications[parent].length, s.identifications[parent].seen
+        recovery = s.identifications[parent].recovery
+    elif parent == RECOVERING:
+        recovery = 1
+    s.identifications[number].recovery = recovery
     s.identifications[number].length = length + 1
     s.identifications[number].seen = seen | (1 << (at % 63))
     s.counters[0].identification_packets += 1
@@ -87,6 +95,8 @@ def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> No
         elif not blocked and known >= 0:
             s.routers[router].watched -= 1
             resume_injection(net, s, router, now)
+        if o.nac.stop_output and known >= 0 and s.links[link].waits_for != known:
+            wake(s, net.link[known].entry, now)
 
 
 def retry_identification(net: Any, o: Any, s: Any, link: int, now: int) -> None:

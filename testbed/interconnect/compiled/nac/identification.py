@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.interconnect.compiled.kernel_state import IDENTIFIED, MOVED, SIGNALS
 from testbed.interconnect.compiled.nac.detection import log_event, send_identification
-from testbed.interconnect.compiled.nac.recovery import move_to_avoidance_buffer
+from testbed.interconnect.compiled.nac.recovery import may_recover, move_to_avoidance_buffer, recover_input, recovers
 from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
 from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.static_paths import NONE
@@ -24,12 +24,15 @@ def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now
     origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
     router = net.link[at].start
     if at == out and net.link[origin].end == router:
-        if s.links[origin].waits_for == out:
+        if s.identifications[packet].recovery != 0:
+            if may_recover(net, s, origin, out, now):
+                recover_input(net, o, s, hook, origin, out, now)
+        elif s.links[origin].waits_for == out:
             close_cycle(net, o, s, hook, packet, now)
         return int(router)
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         link = net.inputs[i]
-        if s.links[link].waits_for == at:
+        if s.links[link].waits_for == at or (o.nac.identify_anew and recovers(net, s, link, at, now)):
             free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
             if free and not was_at(s, packet, link):
                 send_identification(net, o, s, origin, out, packet, link, now)
@@ -67,11 +70,15 @@ def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> N
     while walk >= 0:
         length += 1
         walk = s.identifications[walk].parent
+    if o.nac.identify_anew:
+        s.path[signal, 0], length, walk = origin, 1, NONE
+    else:
+        walk = packet
     s.signals[signal].length = length
-    walk = packet
     for i in range(length - 1, -1, -1):
-        s.path[signal, i] = s.identifications[walk].at
-        walk = s.identifications[walk].parent
+        if walk >= 0:
+            s.path[signal, i] = s.identifications[walk].at
+            walk = s.identifications[walk].parent
     s.signals[signal].place = 0
     s.counters[0].moved += 1
     log_event(net, s, MOVED, origin, now)

@@ -9,8 +9,18 @@ from typing import Any
 
 from testbed.interconnect.compiled.engine_steps import request_channel, withdraw_request
 from testbed.interconnect.compiled.kernel_events import append, leave_slot, push, take_head, wake
-from testbed.interconnect.compiled.kernel_state import ENDED, NEVER, RECOVERED, RECOVERY, RESERVED
-from testbed.interconnect.compiled.nac.detection import is_full, log_event, wanted_link
+from testbed.interconnect.compiled.kernel_state import (
+    ENDED,
+    IDENTIFIED,
+    NEVER,
+    RECOVERED,
+    RECOVERY,
+    RESERVED,
+    RETRY,
+    SIGNALS,
+    THE_CYCLE,
+)
+from testbed.interconnect.compiled.nac.detection import RECOVERING, is_full, log_event, send_identification, wanted_link
 from testbed.interconnect.compiled.nac.throttle import (
     avoidance_buffer_is_free,
     free_slots_behind,
@@ -18,6 +28,7 @@ from testbed.interconnect.compiled.nac.throttle import (
     throttle_injection,
     watch_if_full,
 )
+from testbed.interconnect.static_paths import NONE
 
 
 def move_to_avoidance_buffer(net: Any, o: Any, s: Any, hook: Any, signal: int, link: int, now: int) -> None:
@@ -55,10 +66,13 @@ def receive_recovery_signal(net: Any, o: Any, s: Any, hook: Any, signal: int, no
     place, length = s.signals[signal].place, s.signals[signal].length
     out, link = s.path[signal, place - 1], s.path[signal, place % length]
     s.release[s.signals[signal].slot] = now
-    avoidance = net.avoidance_queue + link
-    wants = wanted_link(net, s, link) == out and is_full(net, s, link, now) and free_slots_behind(net, s, out, now) <= 1
+    if o.nac.identify_anew:
+        identify_anew(net, o, s, out, now)
+        wake(s, out, now)
+        return
+    wants = meets_recovery(net, s, link, out, now)
     tail_here = wants and s.packets[s.queues[link * net.lanes].head].tail <= now
-    avoided_wants = s.queues[avoidance].held > 0 and s.queues[avoidance].want == net.link[out].entry
+    avoided_wants = put_aside_for(net, s, link, out)
     moved = (
         wants and tail_here and avoidance_buffer_is_free(net, o, s, link, now) and place < length and o.nac.recovery_run
     )
@@ -75,5 +89,97 @@ def receive_recovery_signal(net: Any, o: Any, s: Any, hook: Any, signal: int, no
     wake(s, out, now)
 
 
-STEPS = (move_to_avoidance_buffer, receive_recovery_signal)
+def meets_recovery(net: Any, s: Any, link: int, out: int, now: int) -> bool:
+    """Conditions 4.4 to 4.6 of Zarza 2011: the input asks for the output and is full, and at most the freed slot is free behind."""
+    if wanted_link(net, s, link) != out or not is_full(net, s, link, now):
+        return False
+    return bool(free_slots_behind(net, s, out, now) <= 1)
+
+
+def put_aside_for(net: Any, s: Any, link: int, out: int) -> bool:
+    """The input's avoidance buffer holds a packet that asks for the output."""
+    avoidance = net.avoidance_queue + link
+    return bool(s.queues[avoidance].held > 0 and s.queues[avoidance].want == net.link[out].entry)
+
+
+def may_recover(net: Any, s: Any, link: int, out: int, now: int) -> bool:
+    """Conditions 4.4 to 4.7 at an input, where the cycle behind the output is being identified anew (22)."""
+    if s.links[out].reserved == 0 or s.links[out].reserved_for != THE_CYCLE:
+        return False
+    return bool(meets_recovery(net, s, link, out, now))
+
+
+def recovers(net: Any, s: Any, link: int, out: int, now: int) -> bool:
+    """Whether identification packets pass this input, though it does not meet the triggering conditions: it recovers (22)."""
+    return bool(may_recover(net, s, link, out, now) or put_aside_for(net, s, link, out))
+
+
+def identify_anew(net: Any, o: Any, s: Any, out: int, now: int) -> None:
+    """A recovery signal for the output: a packet put aside there uses the slot; else each input at which conditions 4.4 to 4.7 hold
+    sends an identification packet, and the slot waits for the cycle until one is back, or a retry time long (4.2.3; 22)."""
+    router = net.link[out].start
+    waiting, full = NONE, NONE
+    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
+        link = net.inputs[i]
+        if waiting == NONE and put_aside_for(net, s, link, out):
+            waiting = link
+        if full == NONE and meets_recovery(net, s, link, out, now):
+            full = link
+    holder = waiting if waiting != NONE else full
+    if waiting != NONE or (full != NONE and (s.links[out].reserved > 0 or not o.nac.recovery_run)):
+        if reserve_slot(s, o, out, holder):
+            s.counters[0].reserved += 1
+            log_event(net, s, RESERVED, holder, now)
+    elif full != NONE:
+        s.links[out].reserved_for = THE_CYCLE
+        s.links[out].reserved = 1
+        push(s, now + o.nac.retry, RETRY, net.links + out)
+        for i in range(net.router[router].input_first, net.router[router + 1].input_first):
+            if meets_recovery(net, s, net.inputs[i], out, now):
+                send_identification(net, o, s, net.inputs[i], out, RECOVERING, net.inputs[i], now)
+    else:
+        s.counters[0].normal += 1
+        log_event(net, s, ENDED, out, now)
+
+
+def recover_input(net: Any, o: Any, s: Any, hook: Any, link: int, out: int, now: int) -> None:
+    """The input is on the cycle: the slot is its own from now on; its head goes to the avoidance buffer, and the signal on (22)."""
+    s.counters[0].identified += 1
+    log_event(net, s, IDENTIFIED, link, now)
+    s.links[out].reserved_for = link
+    tail = s.packets[s.queues[link * net.lanes].head].tail
+    if tail <= now and avoidance_buffer_is_free(net, o, s, link, now):
+        s.counters[0].recovery_moved += 1
+        log_event(net, s, RECOVERED, link, now)
+        signal = s.run[0].signals % SIGNALS
+        s.run[0].signals += 1
+        s.path[signal, 0] = link
+        s.signals[signal].length = 1
+        s.signals[signal].place = 0
+        move_to_avoidance_buffer(net, o, s, hook, signal, link, now)
+    wake(s, net.link[out].entry, now)
+
+
+def give_slot_up(net: Any, s: Any, out: int, now: int) -> int:
+    """No identification packet has come back: normal work begins again (22). The router, or NONE where nothing changes."""
+    if s.links[out].reserved == 0 or s.links[out].reserved_for != THE_CYCLE:
+        return NONE
+    s.links[out].reserved = 0
+    s.counters[0].normal += 1
+    log_event(net, s, ENDED, out, now)
+    wake(s, net.link[out].entry, now)
+    return int(net.link[out].start)
+
+
+STEPS = (
+    meets_recovery,
+    put_aside_for,
+    may_recover,
+    recovers,
+    move_to_avoidance_buffer,
+    identify_anew,
+    receive_recovery_signal,
+    recover_input,
+    give_slot_up,
+)
 """For the compiled engine to register."""

@@ -33,17 +33,37 @@ def may_request(net: Any, o: Any, s: Any, channel: int, queue: int, now: int) ->
     if s.queues[queue].router < 0 or (net.output_buffers and channel < net.links):
         return True
     router = s.queues[queue].router
-    if queue < net.links * net.lanes:
-        own = queue // net.lanes
-        if o.nac.stop_local and net.link[own].start < 0 and s.routers[router].throttled > 0:
-            return False
-        if not o.nac.own_request and s.queues[net.avoidance_queue + own].held > 0:
-            return False
-    if s.links[link].reserved > 0 and net.link[link].end >= 0:
-        holder = s.links[link].reserved_for
-        if queue != holder * net.lanes and queue != net.avoidance_queue + holder:
-            return bool(free_slots_behind(net, s, link, now) > s.links[link].reserved)
+    if o.nac.stop_local and s.routers[router].throttled > 0 and injects(net, queue):
+        return False
+    behind_avoided = not o.nac.own_request and queue < net.links * net.lanes
+    if behind_avoided and s.queues[net.avoidance_queue + queue // net.lanes].held > 0:
+        return False
+    if o.nac.stop_output and queue < net.avoidance_queue and is_stopped(net, s, router, link):
+        return False
+    if s.links[link].reserved > 0 and net.link[link].end >= 0 and not holds_slot(net, s, link, queue):
+        return bool(free_slots_behind(net, s, link, now) > s.links[link].reserved)
     return True
+
+
+def injects(net: Any, queue: int) -> bool:
+    """Whether a router's queue holds packets of its own hosts, or its own notices that go into messages' buffers."""
+    if queue < net.links * net.lanes:
+        return bool(net.link[queue // net.lanes].start < 0)
+    return bool(net.lanes == net.data_lanes and net.notice_queue <= queue < net.avoidance_queue)
+
+
+def is_stopped(net: Any, s: Any, router: int, out: int) -> bool:
+    """stop_st: an input of the router was blocked for this output when last looked at (21)."""
+    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
+        if s.links[net.inputs[i]].waits_for == out:
+            return True
+    return False
+
+
+def holds_slot(net: Any, s: Any, out: int, queue: int) -> bool:
+    """Whether the slot that is reserved behind the output is for this queue: an input, or its avoidance buffer."""
+    holder = s.links[out].reserved_for
+    return bool(holder >= 0 and (queue == holder * net.lanes or queue == net.avoidance_queue + holder))
 
 
 def watch_if_full(net: Any, s: Any, queue: int, change: int) -> None:
@@ -76,6 +96,8 @@ def resume_injection(net: Any, s: Any, router: int, now: int) -> None:
                 channel = s.queues[net.host[net.hosts_of[i]].uplink * net.lanes + lane].want
                 if channel >= 0:
                     wake(s, channel, now)
+        if s.queues[net.notice_queue + router].want >= 0:
+            wake(s, s.queues[net.notice_queue + router].want, now)
 
 
 def reserve_slot(s: Any, o: Any, out: int, link: int) -> bool:
@@ -91,10 +113,8 @@ def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> N
     """After a grant: a reserved slot is used up; an avoidance buffer that is empty again is a reason less to throttle."""
     if not net.output_buffers or channel >= net.links:
         link = channel if channel < net.links else channel - net.links
-        if s.links[link].reserved > 0:
-            holder = s.links[link].reserved_for
-            if queue == holder * net.lanes or queue == net.avoidance_queue + holder:
-                s.links[link].reserved -= 1
+        if s.links[link].reserved > 0 and holds_slot(net, s, link, queue):
+            s.links[link].reserved -= 1
     if queue >= net.avoidance_queue:
         own = queue - net.avoidance_queue
         resume_injection(net, s, net.link[own].end, now)
@@ -106,10 +126,12 @@ def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> N
 INLINE = (
     throttle_injection,
     free_slots_behind,
+    holds_slot,
+    injects,
     may_request,
     use_reserved_slot,
     watch_if_full,
     avoidance_buffer_is_free,
 )
-STEPS = (resume_injection, reserve_slot)
+STEPS = (is_stopped, resume_injection, reserve_slot)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""
