@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
 from tests.helpers.ordinary_user import as_ordinary_user
 
+OBSTACLE = time_namespace_obstacle()
 STREAM = [
     "stream",
     "ring:4",
@@ -61,3 +63,22 @@ def test_an_ordinary_user_streams_over_switches_with_a_verdict(tmp_path: Path, v
     (fault,) = document["per_fault"]
     assert abs(fault["measured_loss"] - fault["predicted_loss"]) < 0.02
     assert sum(path["arrived"] for path in document["per_path"]) == document["figures"]["packets_received"]
+
+
+@pytest.mark.emulation
+@pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
+def test_an_ordinary_user_streams_over_two_machines(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
+    """Each machine is a namespace of each kind inside the user's own: nothing that stands between them asks for rights."""
+    own_fault = ["--faults", "s0->s1@1-2", "--duration", "4", "--machines", "2"]
+    words = [sys.executable, "-m", "testbed.cli", *(w for w in STREAM if w not in ("--links", "1")), *own_fault]
+    code = 'cd $HOME && exec "$@" --results $HOME/results'
+    command = ordinary(["sh", "-c", code, "sh", *words])
+    own = {**os.environ, "HOME": str(tmp_path)}
+    done = valid_run(lambda: subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=own))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    document = json.loads(done.stdout)
+    assert document["verdict"]["passed"] and len(document["per_fault"]) == 1
+    counters = document["figures"]
+    assert len(counters["machines"]) == 2 and counters["crossing_sent"] > 100
+    for number, clock in enumerate(counters["machines"]):
+        assert abs(clock["offset_s"] - 4321.0 * (number + 1)) <= clock["uncertainty_s"]
