@@ -174,14 +174,14 @@ def _program(words: list[str], text: str | None = None) -> None:
 
 
 def _vxlan(_: Netlink) -> str:
-    _program([*_ADD, "trial2", "type", "vxlan", "id", "42", "dstport", "4789", "remote", "127.0.0.1", "dev", "lo"])
-    _program(["ip", "link", "del", "trial2"])
+    _program([*_ADD, "trial4", "type", "vxlan", "id", "42", "dstport", "4789", "remote", "127.0.0.1", "dev", "lo"])
+    _program(["ip", "link", "del", "trial4"])
     return "the kernel makes VXLAN cables between machines"
 
 
 def _wireguard(_: Netlink) -> str:
-    _program([*_ADD, "trial3", "type", "wireguard"])
-    _program(["ip", "link", "del", "trial3"])
+    _program([*_ADD, "trial5", "type", "wireguard"])
+    _program(["ip", "link", "del", "trial5"])
     return "the kernel can encrypt what goes between machines"
 
 

@@ -114,6 +114,7 @@ def test_doctor_tells_every_capability_and_a_mend_for_each_lack() -> None:
         assert isinstance(entry["available"], bool)
         assert entry["detail"], name
         assert entry["available"] or entry["mend"], name
+        assert "File exists" not in entry["detail"], f"{name} met what another trial left behind"
 
 
 @pytest.mark.emulation
