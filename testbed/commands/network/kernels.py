@@ -20,12 +20,13 @@ def compile_all() -> Iterator[tuple[str, float]]:
 
 def _codes() -> None:
     import fec
-    from fec.redundancy.worst_windows import WorstWindows
+    from fec.redundancy.label_layout import best_layout
 
     if "numba" in fec.available_engines():
         code = fec.ReedSolomonCode(source_packets=4, engine="numba")
         code.parity([bytes(64)] * 4, 4, 6)
-    WorstWindows([[(0, 32768)]], 20).sizes(40503)
+    quarters = tuple((((k * 16384, (k + 1) * 16384),), 1) for k in range(4))
+    best_layout(quarters, 20, 0.05)
 
 
 def _routes() -> None:

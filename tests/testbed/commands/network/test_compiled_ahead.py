@@ -1,4 +1,4 @@
-"""What `doctor --compile` compiles of striped files is what a read and a write use."""
+"""What `doctor --compile` compiles is what a stream, a read and a write use: nothing is left to their first use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+import testbed
 from sfio_emu import StripedFile
 from testbed.commands.network.kernels import TASKS
 from tests.helpers.listeners import listening, session_of
@@ -31,3 +32,14 @@ def test_striped_files_compile_nothing_more_when_they_are_used(tmp_path: Path) -
         assert np.array_equal(back, data[:75_000])
         file.close()
     assert {name: list(getattr(kernels, name).signatures) for name in KERNELS} == ahead
+
+
+def test_streams_compile_no_more_of_block_sizes_and_orders_of_labels_when_they_are_planned() -> None:
+    TASKS["codes and block sizes"]()
+    from fec.redundancy import label_slots, worst_windows
+
+    kernels = (label_slots._cost_of, label_slots._anneal, worst_windows._most_lost)
+    ahead = [list(kernel.signatures) for kernel in kernels]
+    assert all(ahead)
+    testbed.stream_plan(testbed.network("torus:3x3"), "s0_0", "s1_1")
+    assert [list(kernel.signatures) for kernel in kernels] == ahead
