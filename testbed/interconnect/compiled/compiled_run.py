@@ -8,6 +8,7 @@ import numpy as np
 
 from testbed.interconnect.compiled.compiled_kernel import compiled_loop
 from testbed.interconnect.compiled.kernel_state import (
+    DATA,
     FINISHED,
     HEAP_FULL,
     NO_PROGRESS,
@@ -22,7 +23,6 @@ from testbed.interconnect.engine_inputs import EngineInputs
 from testbed.interconnect.ft_drb.source_state import SourceState, count_events
 from testbed.interconnect.ft_drb.source_state import build_state as build_sources
 from testbed.interconnect.results import Outcome, Stuck
-from testbed.interconnect.static_paths import NONE
 
 MAX_POOL = 1 << 22
 REASONS = {FINISHED: "finished", NO_PROGRESS: "no-progress", OUT_OF_TIME: "out-of-time", POOL_FULL: "too many ACKs"}
@@ -49,16 +49,18 @@ def run_compiled(inputs: EngineInputs) -> Outcome:
 
 def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None) -> Outcome:
     """What the tables say at the end of a run."""
-    count = len(inputs.messages.born)
     run = {name: int(state.run[name][0]) for name in state.run.dtype.names}
-    packets, nac = state.packets[:count], inputs.options.nac.enabled
+    nac = inputs.options.nac.enabled
+    held = _held_messages(state)
+    numbers = state.packets["number"][held]
+    state.hops[numbers], state.escapes[numbers] = state.packets["hops"][held], state.packets["escapes"][held]
     return Outcome(
-        entered=packets["entered"].copy(),
-        delivered=packets["delivered"].copy(),
-        hops=packets["hops"].copy(),
+        entered=state.entered,
+        delivered=state.delivered,
+        hops=state.hops,
         deliveries=run["deliveries"],
         made=run["next_message"],
-        held=_held_messages(state, count),
+        held=numbers,
         stopped=REASONS.get(run["status"], "out of memory for events"),
         stopped_tick=run["now"],
         packet_hops=run["packet_hops"],
@@ -72,18 +74,18 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
         recovered=int(state.counters["moved"][0]) if inputs.options.timeout else 0,
         drb_counters={} if sources is None else dict(count_events(sources)),
         trace=np.asarray(state.trace[: run["traced"]]),
-        escapes=packets["escapes"].copy(),
-        diverted=(packets["sent_first"] != NONE) | (packets["sent_second"] != NONE),
+        escapes=state.escapes,
+        diverted=state.diverted.astype(bool),
     )
 
 
-def _held_messages(state: State, messages: int) -> Any:
-    """Numbers of the messages in all queues, found by walking the queues from head to tail."""
+def _held_messages(state: State) -> Any:
+    """Packets of the messages in all queues, found by walking the queues from head to tail."""
     found = []
     for queue in np.nonzero(state.queues["held"] > 0)[0].tolist():
         packet = int(state.queues["head"][queue])
         for _ in range(int(state.queues["held"][queue])):
-            if 0 <= packet < messages:
+            if state.packets["kind"][packet] == DATA:
                 found.append(packet)
             packet = int(state.packets["next"][packet])
     return np.array(found, dtype=np.int64)

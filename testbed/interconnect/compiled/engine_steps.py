@@ -9,7 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.interconnect.compiled.ft_drb_hooks import route_packet, target_of
-from testbed.interconnect.compiled.kernel_events import append, leave_slot, push, slot_after, take_head, take_slot, wake
+from testbed.interconnect.compiled.kernel_events import (
+    append,
+    drop_packet,
+    leave_slot,
+    push,
+    record_delivery,
+    slot_after,
+    take_head,
+    take_slot,
+    wake,
+)
 from testbed.interconnect.compiled.kernel_state import (
     ARRIVAL,
     DATA,
@@ -209,7 +219,8 @@ def send_over(net: Any, o: Any, s: Any, hook: Any, channel: int, packet: int, la
     behind = channel * net.lanes + lane
     if channel < net.links:
         if net.link[channel].start < 0:
-            s.packets[packet].entered = now
+            if s.packets[packet].kind == DATA:
+                s.entered[s.packets[packet].number] = now
         else:
             s.packets[packet].hops += 1
             if s.packets[packet].kind == DATA:
@@ -220,8 +231,8 @@ def send_over(net: Any, o: Any, s: Any, hook: Any, channel: int, packet: int, la
             if s.run[0].token == packet:
                 s.run[0].token = NONE
             if hook is None:
-                s.packets[packet].delivered = s.packets[packet].tail
-                s.run[0].deliveries += 1
+                record_delivery(s, packet, s.packets[packet].tail)
+                drop_packet(s, packet)
             else:
                 append(s, behind, packet)
                 push(s, s.packets[packet].tail, DELIVERY, behind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_events import push
+from testbed.interconnect.compiled.kernel_events import drop_packet, new_packet, push, record_delivery
 from testbed.interconnect.compiled.kernel_state import (
     DATA,
     FAILURE_ACK,
@@ -16,7 +16,6 @@ from testbed.interconnect.compiled.kernel_state import (
     LATENCY_ACK,
     LINK_UP_ACK,
     NOTICE,
-    POOL_FULL,
     PROBE,
 )
 from testbed.interconnect.ft_drb.escape_steps import escape_path
@@ -43,12 +42,14 @@ def advance_target(net: Any, s: Any, packet: int, router: int) -> int:
     return target_of(net, s, packet)
 
 
-def choose_path(s: Any, hook: Any, packet: int, now: int) -> None:
+def choose_path(s: Any, hook: Any, packet: int, message: int, now: int) -> None:
     """A message is made: its source chooses a path."""
     source, destination = s.packets[packet].source, s.packets[packet].destination
-    first, second = select_path(hook.paths, hook.state, hook.settings, source, destination, packet, now)
+    first, second = select_path(hook.paths, hook.state, hook.settings, source, destination, message, now)
     s.packets[packet].first, s.packets[packet].second = first, second
-    s.packets[packet].sent_first, s.packets[packet].sent_second = first, second
+    s.reports[packet].sent_first, s.reports[packet].sent_second = first, second
+    s.reports[packet].notified = NONE
+    s.diverted[message] = first != NONE or second != NONE
     if hook.settings.synthetic_probes and hook.state.probe_due[source] != 0:
         hook.state.probe_due[source] = 0
         send_later(s, take_packet(s, hook, PROBE, source, destination), now)
@@ -99,9 +100,9 @@ def tells_of_failures(s: Any, packet: int) -> bool:
 def notify_source(net: Any, s: Any, hook: Any, packet: int, link: int, now: int) -> None:
     """The router at the start of a dead link notifies the source of a message that meets it (once a message and cable)."""
     cable = net.link[link].cable
-    if not hook.settings.notify_by_router or not tells_of_failures(s, packet) or s.packets[packet].notified == cable:
+    if not hook.settings.notify_by_router or not tells_of_failures(s, packet) or s.reports[packet].notified == cable:
         return
-    s.packets[packet].notified = cable
+    s.reports[packet].notified = cable
     if hook.settings.link_up_by_router:
         s.notified_host[link, s.packets[packet].source] = 1
     send_notice(s, hook, FAILURE_ACK, net.link[link].start, s.packets[packet].source, cable, now)
@@ -118,7 +119,6 @@ def send_notice(s: Any, hook: Any, kind: int, router: int, host: int, cable: int
 def send_later(s: Any, packet: int, now: int) -> None:
     """A notice or probe (NONE: there is none) sets off at once, as an event, after all that happens at this tick."""
     if packet >= 0:
-        s.packets[packet].born = now
         number = s.packets[packet].number & ID_MASK
         s.notices[number] = packet
         push(s, now, NOTICE, number)
@@ -126,30 +126,12 @@ def send_later(s: Any, packet: int, now: int) -> None:
 
 def take_packet(s: Any, hook: Any, kind: int, source: int, destination: int) -> int:
     """An ACK out of the pool; NONE, and the run stops, where it is empty."""
-    left = s.run[0].free_acks - 1
-    if left < 0:
-        s.run[0].status = POOL_FULL
-        return NONE
-    packet = s.free[left]
-    s.run[0].free_acks = left
-    s.packets[packet].kind = kind
-    s.packets[packet].source = source
-    s.packets[packet].destination = destination
-    s.packets[packet].ticks = hook.settings.ack_ticks
-    s.packets[packet].hops = 0
-    s.packets[packet].first = NONE
-    s.packets[packet].second = NONE
-    s.packets[packet].sent_first = NONE
-    s.packets[packet].sent_second = NONE
-    s.packets[packet].header = 0
-    s.packets[packet].escaped = 0
-    s.packets[packet].escapes = 0
-    s.packets[packet].came_over = NONE
-    s.packets[packet].notified = NONE
-    s.packets[packet].failed_cable = NONE
-    s.packets[packet].number = len(s.packets) - len(s.free) + s.run[0].acks
-    s.run[0].acks += 1
-    return int(packet)
+    number = len(s.delivered) + s.run[0].acks
+    packet = new_packet(s, kind, number, source, destination, hook.settings.ack_ticks)
+    if packet >= 0:
+        s.run[0].acks += 1
+        s.reports[packet].sent_first, s.reports[packet].sent_second, s.reports[packet].notified = NONE, NONE, NONE
+    return packet
 
 
 def reuse_notification(net: Any, s: Any, hook: Any, packet: int, router: int, now: int) -> None:
@@ -162,16 +144,13 @@ def reuse_notification(net: Any, s: Any, hook: Any, packet: int, router: int, no
 
 def deliver(s: Any, hook: Any, packet: int, now: int) -> int:
     """A packet is whole at its host: a message is answered by an ACK (its packet is returned, else NONE), an ACK is read."""
-    paths, state, settings = hook
+    paths, state, settings = hook.paths, hook.state, hook.settings
     kind = s.packets[packet].kind
     if kind == DATA:
-        s.packets[packet].delivered = now
-        s.run[0].deliveries += 1
-        return acknowledge(s, hook, packet, now)
-    if kind == PROBE:
+        record_delivery(s, packet, now)
+    if kind in (DATA, PROBE):
         ack = acknowledge(s, hook, packet, now)
-        s.free[s.run[0].free_acks] = packet
-        s.run[0].free_acks += 1
+        drop_packet(s, packet)
         return ack
     host = s.packets[packet].destination
     if kind == LATENCY_ACK:
@@ -181,16 +160,15 @@ def deliver(s: Any, hook: Any, packet: int, now: int) -> int:
             settings,
             host,
             s.packets[packet].source,
-            s.packets[packet].sent_first,
-            s.packets[packet].sent_second,
-            s.packets[packet].latency,
+            s.reports[packet].sent_first,
+            s.reports[packet].sent_second,
+            s.reports[packet].latency,
         )
     elif kind == FAILURE_ACK:
         record_failure(state, settings, host, s.packets[packet].failed_cable, now)
     else:
         clear_failure(state, host, s.packets[packet].failed_cable)
-    s.free[s.run[0].free_acks] = packet
-    s.run[0].free_acks += 1
+    drop_packet(s, packet)
     return NONE
 
 
@@ -202,10 +180,9 @@ def acknowledge(s: Any, hook: Any, packet: int, now: int) -> int:
     ack = take_packet(s, hook, kind, s.packets[packet].destination, s.packets[packet].source)
     if ack < 0:
         return NONE
-    s.packets[ack].born = now
     s.packets[ack].failed_cable = s.packets[packet].failed_cable
-    s.packets[ack].sent_first, s.packets[ack].sent_second = s.packets[packet].sent_first, s.packets[packet].sent_second
-    s.packets[ack].latency = now - s.packets[packet].entered if s.packets[packet].kind == DATA else 0
+    s.reports[ack].sent_first, s.reports[ack].sent_second = s.reports[packet].sent_first, s.reports[packet].sent_second
+    s.reports[ack].latency = now - s.entered[s.packets[packet].number] if s.packets[packet].kind == DATA else 0
     return ack
 
 

@@ -17,6 +17,7 @@ from testbed.interconnect.compiled.kernel_state import (
     KEY_SHIFT,
     NEVER,
     NO_EVENT,
+    POOL_FULL,
     WAKE,
 )
 from testbed.interconnect.static_paths import NONE
@@ -73,10 +74,10 @@ def next_identification(s: Any) -> int:
 
 
 def next_event(s: Any) -> int:
-    """The key of the event that happens next; NO_EVENT: there is none."""
-    key = next_identification(s)
+    """The key of the event that happens next, identification packets aside; NO_EVENT: there is none."""
+    key = NO_EVENT
     if s.run[0].heap_size > 0:
-        key = min(key, s.heap[0])
+        key = s.heap[0]
     if s.run[0].soon_size > 0:
         key = min(key, s.soon[0])
     return key
@@ -87,11 +88,9 @@ def take_event(s: Any, key: int) -> None:
     if s.run[0].soon_size > 0 and s.soon[0] == key:
         s.run[0].soon_size -= 1
         sink(s.soon, s.run[0].soon_size)
-    elif s.run[0].heap_size > 0 and s.heap[0] == key:
+    else:
         s.run[0].heap_size -= 1
         sink(s.heap, s.run[0].heap_size)
-    else:
-        s.run[0].arrived_identifications += 1
 
 
 def wake(s: Any, channel: int, tick: int) -> None:
@@ -99,6 +98,40 @@ def wake(s: Any, channel: int, tick: int) -> None:
     if s.channels[channel].woken != tick:
         s.channels[channel].woken = tick
         push(s, tick, WAKE, channel)
+
+
+def new_packet(s: Any, kind: int, number: int, source: int, destination: int, ticks: int) -> int:
+    """A packet out of the pool, the one that was used last; NONE, and the run stops, where all are in use."""
+    if s.run[0].free_packets > 0:
+        s.run[0].free_packets -= 1
+        packet = int(s.free[s.run[0].free_packets])
+    elif s.run[0].used_packets < len(s.packets):
+        packet = int(s.run[0].used_packets)
+        s.run[0].used_packets += 1
+    else:
+        s.run[0].status = POOL_FULL
+        return NONE
+    made = s.packets[packet]
+    made.ticks, made.number, made.source, made.destination = ticks, number, source, destination
+    made.hops, made.escapes, made.came_over, made.failed_cable = 0, 0, NONE, NONE
+    made.first, made.second = NONE, NONE
+    made.kind, made.variant, made.header, made.escaped = kind, 0, 0, 0
+    return packet
+
+
+def drop_packet(s: Any, packet: int) -> None:
+    """The packet is nowhere any more."""
+    s.free[s.run[0].free_packets] = packet
+    s.run[0].free_packets += 1
+
+
+def record_delivery(s: Any, packet: int, tick: int) -> None:
+    """A message is whole at its host at that tick."""
+    done = s.packets[packet]
+    s.delivered[done.number] = tick
+    s.hops[done.number] = done.hops
+    s.escapes[done.number] = done.escapes
+    s.run[0].deliveries += 1
 
 
 def append(s: Any, queue: int, packet: int) -> None:
@@ -150,6 +183,9 @@ INLINE = (
     next_event,
     take_event,
     wake,
+    new_packet,
+    drop_packet,
+    record_delivery,
     append,
     take_head,
     take_slot,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.compile import by_reference
 from testbed.interconnect.compiled.engine_steps import arbitrate, recover, request_channel, withdraw_request
 from testbed.interconnect.compiled.ft_drb_hooks import (
     choose_path,
@@ -15,16 +16,25 @@ from testbed.interconnect.compiled.ft_drb_hooks import (
     notify_queued,
     reuse_notification,
 )
-from testbed.interconnect.compiled.kernel_events import append, next_event, push, take_event, take_head, wake
+from testbed.interconnect.compiled.kernel_events import (
+    append,
+    new_packet,
+    next_event,
+    next_identification,
+    push,
+    take_event,
+    take_head,
+    wake,
+)
 from testbed.interconnect.compiled.kernel_state import (
     ARRIVAL,
     CABLE_EVENT,
+    DATA,
     DETECTION,
     FAILURE_ACK,
     FINISHED,
     ID_BITS,
     ID_MASK,
-    IDENTIFICATION,
     INJECTION,
     KEY_SHIFT,
     NO_EVENT,
@@ -38,58 +48,77 @@ from testbed.interconnect.compiled.kernel_state import (
     WAKE,
 )
 from testbed.interconnect.compiled.nac.detection import detect_blocked_inputs, retry_identification
-from testbed.interconnect.compiled.nac.identification import receive_identification
+from testbed.interconnect.compiled.nac.identification import pass_identifications
 from testbed.interconnect.compiled.nac.recovery import give_slot_up, receive_recovery_signal
 from testbed.interconnect.compiled.nac.throttle import watch_if_full
 from testbed.interconnect.static_paths import NONE
 
 
-def run_events(net: Any, o: Any, s: Any, hook: Any, born: Any, cables: Any) -> None:
-    """Handle events until nothing happens any more; ``s.run[0].status`` says why it stopped.
+def run_events(tables: Any, options: Any, state: Any, sources: Any, born: Any, cables: Any) -> None:
+    """Handle events until nothing happens any more; ``state.run[0].status`` says why it stopped.
 
     ``born``: ticks at which the messages are made; ``cables``: ``engine_inputs.CableEvents``.
     """
+    net, o, s, hook = by_reference(tables), by_reference(options), by_reference(state), by_reference(sources)
     messages = len(born)
     for i in range(len(cables.tick)):
         push(s, cables.tick[i], CABLE_EVENT, i)
     while s.run[0].status == RUNNING:
-        message = s.run[0].next_message
-        key = next_event(s)
-        if message < messages and key > (born[message] << KEY_SHIFT) | (INJECTION << ID_BITS):
-            s.run[0].next_message = message + 1
-            if hook is not None:
-                choose_path(s, hook, message, born[message])
-            queue = join(net, s, net.source_queue + 2 * s.packets[message].source, message)
-            s.run[0].now = born[message]
-            serve(net, o, s, hook, queue, NONE, NONE, s.run[0].now)
-            continue
-        if key == NO_EVENT:
-            s.run[0].status = FINISHED
-            break
-        take_event(s, key)
-        now = key >> KEY_SHIFT
-        s.run[0].now = now
-        if now > o.end:
-            s.run[0].status = OUT_OF_TIME
-            break
-        kind, number = (key >> ID_BITS) & 15, key & ID_MASK
+        message, made = s.run[0].next_message, NO_EVENT
+        if message < messages:
+            made = (born[message] << KEY_SHIFT) | (INJECTION << ID_BITS)
+        key, identified = min(made, next_event(s)), next_identification(s)
         queue, channel, router = NONE, NONE, NONE
-        if kind == ARRIVAL:
-            queue, router = arrive(net, o, s, hook, number, now)
-        elif kind == WAKE:
-            channel = number
-            router = net.link[number if number < net.links else number - net.links].start
-            if s.channels[number].woken == now:
-                s.channels[number].woken = -1
-        elif kind == TIMEOUT:
-            queue = recover(net, o, s, number, messages, now)
-        elif kind > NOTICE:
-            router = avoid_deadlock(net, o, s, hook, messages, kind, number, now)
-        elif kind == CABLE_EVENT:
-            change_cable(net, o, s, hook, cables, number, now)
-        elif hook is not None:
-            queue, router = deliver_or_notify(net, s, hook, kind, number, now)
-        serve(net, o, s, hook, queue, channel, router, now)
+        if identified < key and identified >> KEY_SHIFT <= o.end:
+            router = pass_identifications(net, o, s, hook, min(key, (o.end + 1) << KEY_SHIFT))
+        elif key == NO_EVENT and identified == NO_EVENT:
+            s.run[0].status = FINISHED
+        else:
+            s.run[0].now = min(key, identified) >> KEY_SHIFT
+            if s.run[0].now > o.end:
+                s.run[0].status = OUT_OF_TIME
+            elif key == made:
+                queue = make_message(net, s, hook, message, born[message])
+            else:
+                take_event(s, key)
+                queue, channel, router = happen(net, o, s, hook, messages, cables, key)
+        serve(net, o, s, hook, queue, channel, router, s.run[0].now)
+
+
+def happen(net: Any, o: Any, s: Any, hook: Any, messages: int, cables: Any, key: int) -> tuple[int, int, int]:
+    """An event of the heaps: what is to be served for it, a queue with a new head, a channel, a router (each or NONE)."""
+    now, kind, number = key >> KEY_SHIFT, (key >> ID_BITS) & 15, key & ID_MASK
+    queue, channel, router = NONE, NONE, NONE
+    if kind == ARRIVAL:
+        queue, router = arrive(net, o, s, hook, number, now)
+    elif kind == WAKE:
+        channel = number
+        router = int(net.link[number if number < net.links else number - net.links].start)
+        if s.channels[number].woken == now:
+            s.channels[number].woken = -1
+    elif kind == TIMEOUT:
+        queue = recover(net, o, s, number, messages, now)
+    elif kind > NOTICE:
+        router = avoid_deadlock(net, o, s, hook, messages, kind, number, now)
+    elif kind == CABLE_EVENT:
+        change_cable(net, o, s, hook, cables, number, now)
+    elif hook is not None:
+        queue, router = deliver_or_notify(net, s, hook, kind, number, now)
+    return queue, channel, router
+
+
+def make_message(net: Any, s: Any, hook: Any, message: int, now: int) -> int:
+    """The next message is made, and its source chooses a path: its queue, where it is the first there, else NONE."""
+    sent = s.messages
+    packet = new_packet(s, DATA, message, sent.source[message], sent.destination[message], sent.ticks[message])
+    if packet < 0:
+        return NONE
+    s.run[0].next_message = message + 1
+    s.packets[packet].variant = sent.variant[message]
+    s.packets[packet].first = sent.first[message]
+    if hook is not None:
+        choose_path(s, hook, packet, message, now)
+    return join(net, s, net.source_queue + 2 * sent.source[message], packet)
 
 
 def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router: int, now: int) -> None:
@@ -118,8 +147,6 @@ def avoid_deadlock(net: Any, o: Any, s: Any, hook: Any, messages: int, kind: int
         s.routers[number].detection_at = -1
         detect_blocked_inputs(net, o, s, number, now)
         return NONE
-    if kind == IDENTIFICATION:
-        return int(receive_identification(net, o, s, hook, number, now))
     if kind == RECOVERY:
         link = s.path[number, s.signals[number].place - 1]
         receive_recovery_signal(net, o, s, hook, number, now)
@@ -238,6 +265,6 @@ def notify_waiting(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
             notify_queued(net, s, hook, link, (net.links + link) * net.lanes + lane, now)
 
 
-INLINE = (join, arrive, detect_later, serve, avoid_deadlock)
+INLINE = (happen, make_message, join, arrive, detect_later, serve, avoid_deadlock)
 STEPS = (deliver_or_notify, reroute_waiting, return_to_link, notify_waiting, change_cable)
 """For the compiled engine to register."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from testbed.interconnect.engine_inputs import EngineInputs
+from testbed.interconnect.engine_inputs import EngineInputs, Messages
 from testbed.interconnect.ft_drb.source_state import SourceState
 from testbed.interconnect.network_model import NetworkModel
 from testbed.interconnect.parameters import MAX_CYCLE
@@ -59,7 +59,8 @@ RUN = np.dtype(
         ("heap_size", "i8"),  # events in the heap
         ("soon_size", "i8"),  # events in the heap of this tick
         ("arrived_identifications", "i8"),  # identification packets that have arrived
-        ("free_acks", "i8"),  # packets in the pool of ACKs
+        ("used_packets", "i8"),  # packets of the pool that have ever been in use
+        ("free_packets", "i8"),  # those of them that are free
         ("acks", "i8"),  # ACKs and notices made
         ("identifications", "i8"),  # identification packets made
         ("signals", "i8"),  # cycles that recovery signals were made for
@@ -102,24 +103,25 @@ PACKET = np.dtype(
         ("second", "i4"),  # second intermediate router
         ("came_over", "i4"),  # the cable of its last link
         ("escapes", "i4"),  # escape paths that it was given
+        ("failed_cable", "i4"),  # the cable that a notification names; of a message: its error flag
         ("kind", "u1"),  # DATA, ...
         ("variant", "u1"),  # of the routing tables
         ("header", "u1"),  # header id: bound for the first intermediate (0), the second (1), its destination (2)
         ("escaped", "u1"),  # escape bit
-        ("filler", "u4"),
-        ("born", "i8"),  # tick at which it was made
-        ("entered", "i8"),  # tick at which its head left the source; -1: not yet
-        ("delivered", "i8"),  # tick at which its tail arrived; -1: not yet
+    ]
+)
+"""A message or an ACK that is somewhere: one line of the processor's cache, used again when it is nowhere any more."""
+
+REPORT = np.dtype(
+    [
         ("latency", "i8"),  # what a latency ACK reports, ticks
-        ("failed_cable", "i4"),  # the cable that a notification names; of a message: its error flag
         ("sent_first", "i4"),  # the intermediates that its source chose; of an ACK: those that it answers
         ("sent_second", "i4"),
         ("notified", "i4"),  # the cable of which a router last notified its source
-        ("filler_2", "i8"),
-        ("filler_3", "i8"),
+        ("filler", "i4"),
     ]
 )
-"""A message or an ACK: what every hop needs is the first line of the processor's cache, the rest the second."""
+"""The rest of a packet, for FT-DRB."""
 
 QUEUE = np.dtype(
     [
@@ -167,11 +169,11 @@ NAC_LINK = np.dtype(
     [
         ("waits_for", "i4"),  # the output that its input asks for while it meets the triggering conditions, else NONE
         ("retry_pending", "i4"),  # 1: its input's retry timer runs
-        (
-            "reserved_for",
-            "i4",
-        ),  # the input that slots behind it are reserved for; THE_CYCLE: one that is being identified
+        ("reserved_for", "i4"),  # the input that slots behind it are reserved for, or THE_CYCLE (being identified)
         ("reserved", "i4"),  # how many slots are reserved
+        ("first_asker", "i4"),  # the first blocked input that asks for this output
+        ("next_asker", "i4"),  # the next input, by number, that asks for what this input asks for
+        ("changed_at", "i8"),  # tick at which waits_for last changed
     ]
 )
 """NAC by link: as a router's input, and as an output."""
@@ -191,7 +193,6 @@ IDENTIFICATION_PACKET = np.dtype(
         ("at", "i4"),  # the input that it was sent from
         ("length", "i4"),  # inputs that it has been at
         ("recovery", "i4"),  # 1: of a router that a recovery signal has reached
-        ("seen", "i8"),  # bit k is 1 where it has been at an input whose number is k modulo 63
     ]
 )
 RECOVERY_SIGNAL = np.dtype(
@@ -244,7 +245,21 @@ class State(NamedTuple):
     soon: Any
     """Keys of events of this tick, as many as have room; ``heap`` has the rest."""
     packets: Any
-    """Messages by number, then the pool of ACKs."""
+    """The pool of packets: as many as ever are somewhere at once. Where a message goes, few are, which stay in the cache."""
+    reports: Any
+    """By packet, with FT-DRB."""
+    messages: Any
+    """``engine_inputs.Messages``, read when a message is made."""
+    entered: Any
+    """By message: the tick at which its head left the source; -1: not yet."""
+    delivered: Any
+    """By message: the tick at which its tail arrived; -1: not yet."""
+    hops: Any
+    """By message that was delivered: routers crossed."""
+    escapes: Any
+    """By message that was delivered: the escape paths that it was given."""
+    diverted: Any
+    """By message: 1 where its source sent it over intermediate routers."""
     queues: Any
     channels: Any
     readers: Any
@@ -263,7 +278,7 @@ class State(NamedTuple):
     down: Any
     """By cable: 1 while it has failed."""
     free: Any
-    """ACKs in the pool."""
+    """Packets of the pool that are free again; the last is taken first."""
     notices: Any
     """Notices about to set off."""
     notified_host: Any
@@ -332,7 +347,7 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int) -> State:
     layout, channels = model.layout, model.channels
     messages = len(inputs.messages.born)
     signals = SIGNALS if nac else 1
-    run = records(RUN, 1, free_acks=ack_pool, token=NONE)
+    run = records(RUN, 1, token=NONE)
     log = inputs.recording.nac_events if nac else 0
     notified = (layout.links, layout.hosts) if drb is not None and drb.link_up_by_router else (1, 1)
     return State(
@@ -340,14 +355,21 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int) -> State:
         counters=records(NAC_COUNTERS, 1),
         heap=np.zeros(heap, dtype=np.int64),
         soon=np.zeros(SOON, dtype=np.int64),
-        packets=_packets(inputs, ack_pool),
+        packets=records(PACKET, messages + ack_pool),
+        reports=records(REPORT, messages + ack_pool if drb is not None else 1),
+        messages=_same_types(inputs.messages),
+        entered=np.full(messages, -1, dtype=np.int64),
+        delivered=np.full(messages, -1, dtype=np.int64),
+        hops=np.zeros(messages, dtype=np.int32),
+        escapes=np.zeros(messages, dtype=np.int32),
+        diverted=np.zeros(messages, dtype=np.uint8),
         queues=_queues(model),
         channels=records(
             CHANNEL, layout.channels, woken=-1, last=-1, delay=channels.delay, ranks=channels.ranks,
             wait_first=channels.wait_first[:-1],
         ),
         readers=records(READER, len(model.readers.first), first=model.readers.first, count=model.readers.count),
-        links=records(NAC_LINK, layout.links, waits_for=NONE, reserved_for=NONE),
+        links=records(NAC_LINK, layout.links, waits_for=NONE, reserved_for=NONE, first_asker=NONE, next_asker=NONE),
         routers=records(NAC_ROUTER, layout.routers, detection_at=-1),
         identifications=records(IDENTIFICATION_PACKET, IDENTIFICATIONS if nac else 1),
         signals=records(RECOVERY_SIGNAL, signals),
@@ -355,7 +377,7 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int) -> State:
         release=np.zeros(max(int(model.queues.slot_first[-1]), 1), dtype=np.int64),
         waiting=np.zeros(int(channels.wait_first[-1]), dtype=np.int32),
         down=np.zeros(max(model.cables, 1), dtype=np.uint8),
-        free=np.arange(messages + ack_pool - 1, messages - 1, -1, dtype=np.int32),
+        free=np.zeros(messages + ack_pool, dtype=np.int32),
         notices=np.zeros(IDENTIFICATIONS if drb is not None else 1, dtype=np.int32),
         notified_host=np.zeros(notified, dtype=np.uint8),
         log=np.zeros((max(log, 1), 4), dtype=np.int64),
@@ -363,16 +385,10 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int) -> State:
     )  # fmt: skip
 
 
-def _packets(inputs: EngineInputs, ack_pool: int) -> Any:
-    messages, count = inputs.messages, len(inputs.messages.born)
-    packets = records(
-        PACKET, count + ack_pool, next=NONE, entered=-1, delivered=-1, first=NONE, second=NONE, came_over=NONE,
-        failed_cable=NONE, sent_first=NONE, sent_second=NONE, notified=NONE,
-    )  # fmt: skip
-    packets["number"] = np.arange(len(packets))
-    for name, values in messages._asdict().items():
-        packets[name][:count] = values
-    return packets
+def _same_types(messages: Messages) -> Messages:
+    """As writable, whole arrays: of others the steps would be compiled anew."""
+    columns: list[Any] = [np.require(column, requirements=["C", "A", "W"]) for column in messages]
+    return Messages(*columns)
 
 
 def _queues(model: NetworkModel) -> Any:

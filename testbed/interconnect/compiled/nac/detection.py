@@ -57,42 +57,65 @@ def is_blocked(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
 def send_identification(net: Any, o: Any, s: Any, origin: int, out: int, parent: int, at: int, now: int) -> None:
     """An identification packet (origin input, its output) goes up the link ``at``; ``parent``: the one it repeats (7), NONE: none,
     RECOVERING: none, and a recovery signal has reached its router (22)."""
-    number = s.run[0].identifications & ID_MASK
+    sent = s.identifications[s.run[0].identifications & ID_MASK]
     s.run[0].identifications += 1
-    s.identifications[number].tick = now + o.nac.control
-    s.identifications[number].origin = origin
-    s.identifications[number].out = out
-    s.identifications[number].parent = parent
-    s.identifications[number].at = at
-    length, seen, recovery = 0, 0, 0
+    sent.tick = now + o.nac.control
+    sent.origin = origin
+    sent.out = out
+    sent.parent = parent
+    sent.at = at
+    sent.length, sent.recovery = 1, parent == RECOVERING
     if parent >= 0:
-        length, seen = s.identifications[parent].length, s.identifications[parent].seen
-        recovery = s.identifications[parent].recovery
-    elif parent == RECOVERING:
-        recovery = 1
-    s.identifications[number].recovery = recovery
-    s.identifications[number].length = length + 1
-    s.identifications[number].seen = seen | (1 << (at % 63))
+        sent.length, sent.recovery = s.identifications[parent].length + 1, s.identifications[parent].recovery
     s.counters[0].identification_packets += 1
+
+
+def ask_for(s: Any, link: int, out: int, now: int) -> None:
+    """The blocked input asks for that output from now on (NONE: it asks for none): it changes lists, each by number."""
+    known = s.links[link].waits_for
+    if known >= 0:
+        if s.links[known].first_asker == link:
+            s.links[known].first_asker = s.links[link].next_asker
+        else:
+            before = s.links[known].first_asker
+            while s.links[before].next_asker != link:
+                before = s.links[before].next_asker
+            s.links[before].next_asker = s.links[link].next_asker
+    s.links[link].waits_for = out
+    s.links[link].changed_at = now
+    if out >= 0:
+        behind = s.links[out].first_asker
+        if behind < 0 or behind > link:
+            s.links[out].first_asker = link
+        else:
+            before = behind
+            behind = s.links[before].next_asker
+            while 0 <= behind < link:
+                before = behind
+                behind = s.links[before].next_asker
+            s.links[before].next_asker = link
+        s.links[link].next_asker = behind
 
 
 def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> None:
     """Which inputs of the router are blocked now (1): those newly so throttle its hosts and send identification packets."""
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         link = net.inputs[i]
-        blocked = is_blocked(net, o, s, link, now)
+        out = wanted_link(net, s, link) if is_blocked(net, o, s, link, now) else NONE
         known = s.links[link].waits_for
-        s.links[link].waits_for = wanted_link(net, s, link) if blocked else NONE
-        if blocked and known < 0:
+        if out == known:
+            continue
+        ask_for(s, link, out, now)
+        if known < 0:
             s.routers[router].watched += 1
             throttle_injection(s, router)
             s.counters[0].blocked += 1
             log_event(net, s, BLOCKED, link, now)
-            send_identification(net, o, s, link, s.links[link].waits_for, NONE, link, now)
+            send_identification(net, o, s, link, out, NONE, link, now)
             if s.links[link].retry_pending == 0:
                 s.links[link].retry_pending = 1
                 push(s, now + o.nac.retry, RETRY, link)
-        elif not blocked and known >= 0:
+        elif out < 0:
             s.routers[router].watched -= 1
             resume_injection(net, s, router, now)
         if o.nac.stop_output and known >= 0 and s.links[link].waits_for != known:
@@ -109,6 +132,6 @@ def retry_identification(net: Any, o: Any, s: Any, link: int, now: int) -> None:
         push(s, now + o.nac.retry, RETRY, link)
 
 
-INLINE = (wanted_link, is_full, is_blocked, send_identification, detect_blocked_inputs)
-STEPS = (log_event, retry_identification)
+INLINE = (wanted_link, is_full, is_blocked, send_identification)
+STEPS = (log_event, ask_for, detect_blocked_inputs, retry_identification)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

@@ -7,12 +7,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_state import IDENTIFIED, MOVED, SIGNALS
+from testbed.interconnect.compiled.kernel_events import next_identification
+from testbed.interconnect.compiled.kernel_state import ID_MASK, IDENTIFIED, KEY_SHIFT, MOVED, SIGNALS
 from testbed.interconnect.compiled.nac.detection import log_event, send_identification
 from testbed.interconnect.compiled.nac.recovery import may_recover, move_to_avoidance_buffer, recover_input, recovers
 from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
 from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.static_paths import NONE
+
+
+def pass_identifications(net: Any, o: Any, s: Any, hook: Any, limit: int) -> int:
+    """Identification packets arrive one after another, until one closes a cycle (its router), or the next is due after the key
+    ``limit`` of another event (NONE). To repeat a packet makes no event but its own.
+    """
+    while True:
+        key = next_identification(s)
+        if key >= limit:
+            return NONE
+        s.run[0].arrived_identifications += 1
+        s.run[0].now = key >> KEY_SHIFT
+        router = receive_identification(net, o, s, hook, key & ID_MASK, key >> KEY_SHIFT)
+        if router >= 0:
+            return int(router)
 
 
 def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> int:
@@ -22,28 +38,47 @@ def receive_identification(net: Any, o: Any, s: Any, hook: Any, packet: int, now
     input is still blocked. Returns the router where something may have moved, or NONE: repeating a packet changes nothing.
     """
     origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
-    router = net.link[at].start
-    if at == out and net.link[origin].end == router:
+    if at == out and net.link[origin].end == net.link[at].start:
         if s.identifications[packet].recovery != 0:
             if may_recover(net, s, origin, out, now):
                 recover_input(net, o, s, hook, origin, out, now)
         elif s.links[origin].waits_for == out:
             close_cycle(net, o, s, hook, packet, now)
-        return int(router)
-    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
-        link = net.inputs[i]
-        if s.links[link].waits_for == at or (o.nac.identify_anew and recovers(net, s, link, at, now)):
-            free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
-            if free and not was_at(s, packet, link):
-                send_identification(net, o, s, origin, out, packet, link, now)
+        return int(net.link[at].start)
+    if o.nac.identify_anew:
+        repeat_anew(net, o, s, packet, now)
+        return NONE
+    link = s.links[at].first_asker
+    while link >= 0:
+        free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
+        if free and not was_at(o, s, packet, link, now):
+            send_identification(net, o, s, origin, out, packet, link, now)
+        link = s.links[link].next_asker
     return NONE
 
 
-def was_at(s: Any, packet: int, link: int) -> bool:
-    """Whether the packet has been at this input before (7); one that has been at MAX_CYCLE inputs counts as in a loop."""
-    if s.identifications[packet].length >= MAX_CYCLE - 1:
+def repeat_anew(net: Any, o: Any, s: Any, packet: int, now: int) -> None:
+    """Repeat an identification packet where inputs that recover pass it, too (22)."""
+    origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
+    router = net.link[at].start
+    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
+        link = net.inputs[i]
+        if s.links[link].waits_for == at or recovers(net, s, link, at, now):
+            free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
+            if free and not was_at(o, s, packet, link, now):
+                send_identification(net, o, s, origin, out, packet, link, now)
+
+
+def was_at(o: Any, s: Any, packet: int, link: int, now: int) -> bool:
+    """Whether the packet has been at this input before (7); one that has been at MAX_CYCLE inputs counts as in a loop.
+
+    Only where the input has changed what it asks for since the packet set out: else it would have come here over the same
+    output before, which so on back to its origin is the output where a cycle closes.
+    """
+    length = s.identifications[packet].length
+    if length >= MAX_CYCLE - 1:
         return True
-    if s.identifications[packet].seen & (1 << (link % 63)) == 0:
+    if not o.nac.identify_anew and s.links[link].changed_at < now - length * o.nac.control:
         return False
     while packet >= 0:
         if s.identifications[packet].at == link:
@@ -86,5 +121,5 @@ def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> N
 
 
 INLINE = (was_at, receive_identification)
-STEPS = (close_cycle,)
+STEPS = (close_cycle, repeat_anew, pass_identifications)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

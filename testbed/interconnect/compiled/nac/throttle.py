@@ -38,7 +38,7 @@ def may_request(net: Any, o: Any, s: Any, channel: int, queue: int, now: int) ->
     behind_avoided = not o.nac.own_request and queue < net.links * net.lanes
     if behind_avoided and s.queues[net.avoidance_queue + queue // net.lanes].held > 0:
         return False
-    if o.nac.stop_output and queue < net.avoidance_queue and is_stopped(net, s, router, link):
+    if o.nac.stop_output and queue < net.avoidance_queue and is_stopped(s, link):
         return False
     if s.links[link].reserved > 0 and net.link[link].end >= 0 and not holds_slot(net, s, link, queue):
         return bool(free_slots_behind(net, s, link, now) > s.links[link].reserved)
@@ -52,12 +52,9 @@ def injects(net: Any, queue: int) -> bool:
     return bool(net.lanes == net.data_lanes and net.notice_queue <= queue < net.avoidance_queue)
 
 
-def is_stopped(net: Any, s: Any, router: int, out: int) -> bool:
+def is_stopped(s: Any, out: int) -> bool:
     """stop_st: an input of the router was blocked for this output when last looked at (21)."""
-    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
-        if s.links[net.inputs[i]].waits_for == out:
-            return True
-    return False
+    return bool(s.links[out].first_asker >= 0)
 
 
 def holds_slot(net: Any, s: Any, out: int, queue: int) -> bool:
@@ -128,10 +125,11 @@ INLINE = (
     free_slots_behind,
     holds_slot,
     injects,
+    is_stopped,
     may_request,
     use_reserved_slot,
     watch_if_full,
     avoidance_buffer_is_free,
 )
-STEPS = (is_stopped, resume_injection, reserve_slot)
+STEPS = (resume_injection, reserve_slot)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""
