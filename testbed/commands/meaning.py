@@ -157,7 +157,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=("burst",), when=lambda a: a.injection == "burst", needs="--injection burst"),
         Rule(options=("in_phase",), when=lambda a: a.injection != "poisson", needs="--injection periodic or burst"),
     ),
-    "run": (Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),),
+    "up": (_ALONE, Rule(options=("pcap",), when=lambda a: not _spread(a), needs="a network on one machine, without --machines")),
+    "run": (
+        _ALONE,
+        Rule(options=("mpi",), when=lambda a: not _spread(a), needs="a program on one machine, without --machines"),
+        Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),
+    ),
 }  # fmt: skip
 
 

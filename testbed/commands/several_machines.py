@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,12 +60,17 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
     return replace(asked, place=place)
 
 
-def enter_unless_elsewhere(asked: MachinesRequest | None) -> None:
-    """Into a sandbox, where the network is (all or part of it) on this machine."""
+def enter_unless_elsewhere(asked: MachinesRequest | None, *, name: str | None = None) -> None:
+    """Into a sandbox, where the network is (all or part of it) on this machine. ``name``: of the network's door, None for none."""
+    from testbed.emulation.sandbox.door import VARIABLE, open_door
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 
-    if not in_sandbox() and (asked is None or asked.scheduler is None):
-        enter_sandbox(sys.argv[1:])
+    if in_sandbox():
+        return
+    if asked is None or asked.scheduler is None:
+        enter_sandbox(sys.argv[1:], name=name)
+    if name is not None:
+        os.environ[VARIABLE] = str(open_door(name).detach())
 
 
 @contextmanager

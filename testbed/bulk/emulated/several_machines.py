@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,8 +20,8 @@ from testbed.bulk.messages import MessageSet
 from testbed.bulk.plan import BulkPlan, Pair
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters.cluster import Machines, machines_up
-from testbed.machines.adapters.relays import KEY_BYTES, connect_relay, serve_relays
 from testbed.machines.adapters.spread import SpreadNetwork, lost_on_the_way, placed, spread_network
+from testbed.machines.adapters.streams import Streams
 from testbed.machines.asked import MachinesRequest
 from testbed.model.parts import VXLAN_BYTES
 from testbed.model.progress import Progress, ReportProgress
@@ -72,10 +71,7 @@ class MachineLinks:
 
     def __init__(self, network: SpreadNetwork) -> None:
         self._network, self._machines = network, network.machines
-        self._key = secrets.token_bytes(KEY_BYTES)
-        addresses = [facts.address for facts in self._machines.facts]
-        asked = [self._machines.call(k, serve_relays, a, self._key) for k, a in enumerate(addresses)]
-        self._places = [(address, int(one.result(30))) for address, one in zip(addresses, asked, strict=True)]
+        self.streams = Streams(self._machines)
         self._bridges: Mapping[str, int] = {s.name: network.machine_of(s.node) for s in network.wiring.switches}
         for k in range(len(self._machines)):
             own = tuple(name for name, machine in self._bridges.items() if machine == k)
@@ -83,7 +79,7 @@ class MachineLinks:
 
     def reach(self) -> Reach:
         return Reach(
-            connect=lambda bridge: connect_relay(*self._places[self._bridges[bridge]], self._key, f"bridge {bridge}"),
+            connect=lambda bridge: self.streams.open(self._bridges[bridge], f"bridge {bridge}"),
             forget=self._network.forget,
             agents=self._agents,
             inject=self._inject,
@@ -117,7 +113,7 @@ class MachineLinks:
 
     def _open(self, machine: int, name: str) -> Connection:
         """The pipe's far end: what multiprocessing frames on one side it reads on the other, whatever lies between."""
-        return Connection(connect_relay(*self._places[machine], self._key, f"agent {name}").detach())
+        return Connection(self.streams.open(machine, f"agent {name}").detach())
 
 
 class _RemoteAgent(PipeEnd):

@@ -105,11 +105,11 @@ class HeldPrompt(cmd.Cmd):
     def do_names(self, _: str) -> None:
         """Hosts and switches: the network's names, the devices', addresses."""
         for host in self._said["hosts"]:
-            print(
-                f"{host['node']:12} {host['device']:8} {host['ip']:15} {'for the switch' if host['outside'] else ''}".rstrip()
-            )
+            more = " ".join(word for word in (host.get("machine", ""), "for the switch" * host["outside"]) if word)
+            print(f"{host['node']:12} {host['device']:8} {host['ip']:15} {more}".rstrip())
         for switch in self._said["switches"]:
-            print(f"{switch['node']:12} {switch['device']:8} datapath id {switch['dpid']}")
+            where = switch.get("machine", "")
+            print(f"{switch['node']:12} {switch['device']:8} datapath id {switch['dpid']} {where}".rstrip())
 
     def do_fault(self, line: str) -> None:
         """Break or impair a link: fault LINK [down | blackhole | loss FRACTION | IMPAIRMENT ...] [one-way]; alone: the faults that stand."""

@@ -8,11 +8,19 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.network.up_over_machines import hold_over_machines
 from testbed.commands.parsing import parse_captures
+from testbed.commands.several_machines import (
+    add_machine_options,
+    enter_unless_elsewhere,
+    machines_request,
+    said_when_lost,
+)
 from testbed.errors import CapabilityError, InputError
 from testbed.report.progress_bar import spinner
 
@@ -39,24 +47,27 @@ def add_parser(subparsers: Any) -> None:
     add("--mtu", type=numbers.mtu_bytes, default=1500, help="of every interface, bytes (default 1500)")
     add("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
     add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
+    add_machine_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 at the prompt's end; 2 where a line from a pipe was no command."""
     from testbed.emulation.machine.capabilities import emulation_obstacle
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
     from topologies import load_network
 
     network = load_network(args.network)
     captures = parse_captures(args.pcap, network, named=False)
     ends = _end_points(args, network)
+    machines = machines_request(args, "emulation")
     obstacle = emulation_obstacle()
     if obstacle is not None:
         raise CapabilityError(f"emulation is not possible here: {obstacle}")
-    if not in_sandbox():
-        enter_sandbox(sys.argv[1:], name=args.name or f"up-{os.getpid()}")
-    return _inside(args, network, ends, captures)
+    enter_unless_elsewhere(machines, name=args.name or f"up-{os.getpid()}")
+    if machines is None:
+        return _inside(args, network, ends, captures)
+    with said_when_lost(as_json=False):
+        return hold_over_machines(args, network, ends, machines, partial(_route_rules, args, network))
 
 
 def _end_points(args: argparse.Namespace, network: Network) -> list[str]:

@@ -13,9 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.several_machines import (
+    add_machine_options,
+    enter_unless_elsewhere,
+    machines_request,
+    said_when_lost,
+)
 from testbed.errors import CapabilityError, InputError
 
 if TYPE_CHECKING:
+    from testbed.machines.asked import MachinesRequest
     from testbed.striping.emulated.program_run import ProgramEnd
     from testbed.striping.placement import Placement
 
@@ -50,6 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         action="store_true",
         help="start the processes as ranks of one MPI program too (MPICH: the extra `mpi`)",
     )
+    add_machine_options(parser)
     add("--name", help="by which testbed exec and attach reach the network (default run-PROCESS)")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
@@ -75,34 +83,53 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0, or that of the first process that failed."""
     from testbed.emulation.machine.capabilities import emulation_obstacle
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
+    from testbed.emulation.sandbox.sandbox import in_sandbox
 
     command = _command(args)
     placement = _placement(args)
+    machines = machines_request(args, "emulation")
     if args.mpi:
         _require_mpi()
-    if not in_sandbox():
-        obstacle = emulation_obstacle()
-        if obstacle is not None:
-            raise CapabilityError(f"emulation is not possible here: {obstacle}")
-        enter_sandbox(sys.argv[1:], name=args.name or f"run-{os.getpid()}")
-    return _inside(args, command, placement)
-
-
-def _inside(args: argparse.Namespace, command: list[str], placement: Placement) -> int:
-    from testbed.emulation.held.service import reachable
-    from testbed.striping.emulated.program_run import ProgramNetwork
-
+    if not in_sandbox() and (obstacle := emulation_obstacle()) is not None:
+        raise CapabilityError(f"emulation is not possible here: {obstacle}")
+    enter_unless_elsewhere(machines, name=args.name or f"run-{os.getpid()}")
     root = args.root if args.root is not None else _new_root(args.results)
-    network = ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout)
-    with network, reachable(network.net):
-        start = partial(_mpi_runner(), network) if args.mpi else network.run
-        end = start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
+    if machines is None:
+        end = _on_one_machine(args, command, placement, root)
+    else:
+        with said_when_lost(as_json=False):
+            end = _over_machines(args, command, placement, root, machines)
     if end.rank is not None:
         node = placement.compute[end.rank]
         print(f"testbed: rank {end.rank} on {node} ended with exit code {end.exit_code}", file=sys.stderr)
     print(f"testbed: subfiles in {root}", file=sys.stderr)
     return end.exit_code
+
+
+def _over_machines(
+    args: argparse.Namespace, command: list[str], placement: Placement, root: Path, machines: MachinesRequest
+) -> ProgramEnd:
+    from testbed.striping.emulated.several_programs import ProgramOptions, run_over_machines
+
+    options = ProgramOptions(
+        mtu=args.mtu,
+        shape=not args.no_shape,
+        timeout_s=args.timeout,
+        time_limit_s=args.time_limit,
+        folder=str(Path.cwd()),
+        prefixed=sys.stdout.isatty(),
+    )
+    return run_over_machines(placement, root, command, machines, options)
+
+
+def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Placement, root: Path) -> ProgramEnd:
+    from testbed.emulation.held.service import reachable
+    from testbed.striping.emulated.program_run import ProgramNetwork
+
+    network = ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout)
+    with network, reachable(network.net):
+        start = partial(_mpi_runner(), network) if args.mpi else network.run
+        return start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
 
 
 def _require_mpi() -> None:

@@ -6,7 +6,7 @@ They need no controller and lie below every rule of a plan.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from testbed.errors import CapabilityError
@@ -19,9 +19,13 @@ _AT_ONCE = 48
 so that few at a time cost rounds in proportion to bridges squared."""
 
 
-def install_shortest_paths(wiring: Wiring) -> int:
-    """Let every pair of hosts talk; returns the number of rules. Raises CapabilityError where a bridge refuses."""
-    return _change(flow_texts(wiring))
+def install_shortest_paths(wiring: Wiring, switches: Collection[str] | None = None) -> int:
+    """Let every pair of hosts talk; returns the number of rules. Raises CapabilityError where a bridge refuses.
+
+    ``switches``: names of those that are here (None: all).
+    """
+    texts = flow_texts(wiring)
+    return _change(texts if switches is None else {name: texts[name] for name in texts if name in switches})
 
 
 def remove_shortest_paths(wiring: Wiring) -> int:

@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
-from testbed.emulation.control.fault_injection import CableBreaker
+from testbed.emulation.control.fault_injection import BreakableNetwork, CableBreaker
 from testbed.emulation.held.channel import Frame, error_header, receive, send
 from testbed.emulation.held.programs import device_of, run_program
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -20,9 +21,17 @@ from testbed.emulation.sandbox.door import inherited_door, is_own, name_of
 from testbed.errors import InputError, SessionError
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_fault, parse_link
+from testbed.model.wiring import Wiring
 from topologies.network import label_of
 
 Handler = Callable[[socket.socket, Frame], None]
+
+
+class WiredNetwork(BreakableNetwork, Protocol):
+    """A network whose cables can be broken, on one machine or several."""
+
+    @property
+    def wiring(self) -> Wiring: ...
 
 
 class StandingFaults:
@@ -31,7 +40,7 @@ class StandingFaults:
     ``breaker``: the one that whatever else breaks the network's cables shares, so that overlaps are counted.
     """
 
-    def __init__(self, net: EmulatedNetwork, breaker: CableBreaker | None = None) -> None:
+    def __init__(self, net: WiredNetwork, breaker: CableBreaker | None = None) -> None:
         self._network = net.wiring.network
         self._breaker = breaker or CableBreaker(net)
         self._standing: dict[str, Fault] = {}

@@ -269,6 +269,11 @@ class EmulatedNetwork:
             )
         return self._mininet
 
+    @property
+    def switch_names(self) -> frozenset[str]:
+        """Of the bridges that are built here."""
+        return frozenset(self._switch_names)
+
     def host(self, name: str) -> WiredHost:
         """The wired host of that name (``h0``); InputError where there is none."""
         found = self._hosts.get(name)

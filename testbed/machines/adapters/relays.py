@@ -72,14 +72,14 @@ def _serve(machine: Machine, sock: socket.socket, key: bytes) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reading, writing = open_stream()
         try:
-            _splice(sock, reading, writing)
+            splice(sock, reading, writing)
         finally:
             for descriptor in {reading, writing}:
                 os.close(descriptor)
 
 
-def _splice(sock: socket.socket, reading: int, writing: int) -> None:
-    """Until either side ends."""
+def splice(sock: socket.socket, reading: int, writing: int) -> None:
+    """Pass bytes on both ways until either side ends."""
     with selectors.DefaultSelector() as selector, contextlib.suppress(OSError):
         selector.register(sock, selectors.EVENT_READ)
         selector.register(reading, selectors.EVENT_READ)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -30,6 +29,7 @@ from testbed.striping.emulated.machine_ends import (
     Share,
     close_clients,
     operate_clients,
+    own_address,
     start_clients,
     start_listeners,
     subfiles,
@@ -126,7 +126,7 @@ class _SpreadRun:
     @contextmanager
     def _clients(self) -> Iterator[None]:
         """Clients on all machines, the file open in all of them."""
-        address = _own_address(self._machines.facts[0].address)
+        address = own_address(self._machines.facts[0].address)
         with GroupServer(f"tcp:{address}:0", len(self._plan.placement.compute)) as group:
             for one in [self._ask(k, start_clients, group.address) for k in self._computing]:
                 one.result()
@@ -195,10 +195,3 @@ def worst_strain(strains: Sequence[Strain]) -> Strain | None:
         mean_lateness_s=max(s.mean_lateness_s for s in strains),
         worst_lateness_s=max(s.worst_lateness_s for s in strains),
     )
-
-
-def _own_address(towards: str) -> str:
-    """The address that packets to that one leave from."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.connect((towards, 9))
-        return str(sock.getsockname()[0])

@@ -44,6 +44,12 @@ REFUSED = [
     (("bulk", "swiss-t1", "--store", "DIR"), "--store"),
     (("sfio", *SFIO, "--block-size", "1000"), "--block-size"),
     (("sfio", *SFIO, "--kill", "r2@1"), "--kill"),
+    (
+        ("run", "crossbar:4", "--compute-nodes", "2", "--io-nodes", "2", "--machines", "2", "--mpi", "--", "true"),
+        "--mpi",
+    ),
+    (("up", "ring:3", "--machines", "2", "--pcap", "s0->s1=x"), "--pcap"),
+    (("up", "ring:3", "--place", "x.json"), "--place"),
     (("sfio", *SFIO, "--machines", "2", "--kill", "r2@1"), "--kill"),
     (("sfio", *SFIO, "--machines", "2", "--schedule", "liquid"), "--schedule"),
     (("sfio", *SFIO, "--machines", "2", "--switching", "circuit"), "--switching"),
@@ -98,9 +104,9 @@ ALWAYS = {
     "report": {"directory", "figures", "json"},
     "allocate": {"network", "nodes", "count", "occupied", "link_rate", "json"},
     "wavelengths": {"network", "pattern", "wavelengths", "switching", "method", "time_limit", "fabric", "seed", "json"},
-    "up": {"network", "route", "source", "sink", "pcap", "mtu", "no_shape"},
+    "up": {"network", "route", "source", "sink", "mtu", "no_shape", "machines"},
     "run": {
-        "network", "compute_nodes", "io_nodes", "root", "routing", "link_rate", "mtu", "no_shape", "timeout", "time_limit", "mpi",
+        "network", "compute_nodes", "io_nodes", "root", "routing", "link_rate", "mtu", "no_shape", "timeout", "time_limit", "machines",
     },
     "sfio": {
         "network", "compute_nodes", "io_nodes", "stripe_unit", "file_size", "operation", "access", "optimise",

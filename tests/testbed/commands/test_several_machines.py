@@ -14,37 +14,10 @@ import pytest
 
 from testbed.cli import main
 from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from tests.helpers.processes import descendants, left_of, machine_worker, namespaces
 
 OBSTACLE = time_namespace_obstacle()
 STREAM = ("stream", "torus:3x3", "--from", "s0_0", "--to", "s2_1", "--faults", "none")
-
-
-def descendants(pid: int) -> dict[int, str]:
-    """Process -> its words, of all that came from that process."""
-    parents, words = {}, {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                words[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except (OSError, IndexError):
-                continue
-    found, new = set[int](), {pid}
-    while new:
-        found |= new
-        new = {child for child, parent in parents.items() if parent in new} - found
-    return {one: words.get(one, "") for one in found}
-
-
-def namespaces(pids: dict[int, str]) -> set[str]:
-    found = set()
-    for pid in pids:
-        for kind in ("net", "time", "mnt", "pid"):
-            try:
-                found.add(str(Path(f"/proc/{pid}/ns/{kind}").readlink()))
-            except OSError:
-                continue
-    return found
 
 
 @pytest.mark.emulation
@@ -64,12 +37,7 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
     time.sleep(1.5)
     there = descendants(run.pid)
     made = namespaces(there) - namespaces({os.getpid(): ""})
-    (worker,) = [
-        pid
-        for pid, words in there.items()
-        if "local_worker" in words and "machine-1 " in words and "sandbox" not in words
-    ]
-    os.kill(worker, signal.SIGKILL)
+    os.kill(machine_worker(there, "machine-1"), signal.SIGKILL)
     killed_s = time.monotonic()
     out, err = run.communicate(timeout=30)
     assert time.monotonic() - killed_s < 10
@@ -79,9 +47,7 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
     assert said["lost"]["machine"] == "machine-1" and 0 < said["lost"]["at_s"] < 20
     assert sum(said["lost"]["crossing_packets"].values()) > 0
     time.sleep(0.5)
-    assert not [pid for pid in there if Path(f"/proc/{pid}").exists() and pid != os.getpid()]
-    everybody = {int(p.name): "" for p in Path("/proc").iterdir() if p.name.isdecimal()}
-    assert not made & namespaces(everybody)
+    assert left_of(there, made, os.getpid()) == ([], set())
 
 
 @pytest.mark.parametrize(

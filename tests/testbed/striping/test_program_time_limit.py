@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from testbed.commands.parsing import reported
+from testbed.emulation.held.program_group import ProgramGroup
 from testbed.errors import TimeLimitError
-from testbed.striping.emulated.program_run import Place, _Ranks
+from testbed.striping.emulated.program_run import Place, start_ranks
 
 
 def test_a_program_is_ended_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,8 +22,9 @@ def test_a_program_is_ended_when_its_time_is_over(capsys: pytest.CaptureFixture[
     ended: list[subprocess.Popen[bytes]] = []
 
     def act() -> int:
-        with _Ranks(net, places, [sys.executable, "-c", "import time; time.sleep(60)"], False) as ranks:
-            ended.extend(ranks.processes)
+        programs = start_ranks(net, places, [sys.executable, "-c", "import time; time.sleep(60)"])
+        ended.extend(program.child for program in programs)
+        with ProgramGroup(programs) as ranks:
             ranks.wait(0.2)
         return 0
 

@@ -1,0 +1,126 @@
+"""``testbed up --machines``: a network over several machines, held up until its prompt ends."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from testbed.commands.network.attach import HeldPrompt
+from testbed.errors import InvalidRunError, MachineLostError
+from testbed.report.progress_bar import spinner
+
+if TYPE_CHECKING:
+    from testbed.machines.adapters.spread import SpreadNetwork
+    from testbed.machines.asked import MachinesRequest
+    from testbed.openflow.rules import FlowRule
+    from topologies.network import Network
+
+_LOOK_S = 0.2
+
+
+def hold_over_machines(
+    args: argparse.Namespace,
+    network: Network,
+    ends: Sequence[str],
+    asked: MachinesRequest,
+    rules: Callable[..., Sequence[FlowRule]],
+) -> int:
+    """The network up, and a prompt as ``testbed attach`` gives it; exit code 0, 2 where a line from a pipe was no command.
+
+    ``rules``: of --route, for a wiring. MachineLostError where a machine dies meanwhile.
+    """
+    from testbed.machines.adapters.cluster import machines_up
+    from testbed.machines.adapters.held_network import reachable_over_machines
+    from testbed.machines.adapters.programs_on_machine import let_all_talk
+    from testbed.machines.adapters.spread import placed, spread_network
+    from testbed.machines.adapters.streams import Streams
+    from testbed.model.wiring import wire
+
+    wiring = wire(network, ends)
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        with spinner(f"building {network.name}"):
+            machines = stack.enter_context(machines_up(asked))
+            where = placed(machines, wiring, asked)
+            own = rules(wiring)
+            spread = stack.enter_context(
+                spread_network(machines, wiring, where, mtu=args.mtu, shape=not args.no_shape, controlled=bool(own))
+            )
+            if own:
+                spread.install(own, plan_id=1)
+            machines.all(let_all_talk)
+        inside = asked.scheduler is None
+        name, close = stack.enter_context(reachable_over_machines(spread, Streams(machines), inside=inside))
+        if name is None:
+            raise InvalidRunError("this process was given no door, by which the network would be reached")
+        print(introduction(spread, time.monotonic() - began, name), flush=True)
+        with _watched(spread, close):
+            return _prompt(name)
+
+
+def introduction(spread: SpreadNetwork, seconds: float, name: str) -> str:
+    """What is up, which part each machine has, and how a host is entered."""
+    wiring = spread.wiring
+    lines = [
+        f"{wiring.network.name}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches (in user space), "
+        f"{len(wiring.cables)} cables, {len(spread.placement.crossing(wiring))} of them between machines, up in {seconds:.1f} s"
+    ]
+    for number, (machine, facts) in enumerate(zip(spread.machines.names, spread.machines.facts, strict=True)):
+        switches = [s.node for s in wiring.switches if spread.machine_of(s.node) == number]
+        hosts = [f"{h.node} {h.ip}" for h in wiring.hosts if spread.machine_of(h.node) == number]
+        lines.append(f"{machine} ({facts.address}): switches {_some(switches)}; hosts {_some(hosts)}")
+    first = wiring.hosts[0].node if wiring.hosts else wiring.switches[0].node
+    lines.append(
+        f"a program in a host: testbed exec {name} {first} -- ip address; a prompt elsewhere: testbed attach {name}; "
+        "here help lists the commands, names the nodes, and the end of the input takes the network down"
+    )
+    return "\n".join(lines)
+
+
+def _some(names: Sequence[str]) -> str:
+    most = 8
+    return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+@contextlib.contextmanager
+def _watched(spread: SpreadNetwork, close: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile a machine that dies ends the prompt: the doors close, and whatever this thread waits for is interrupted."""
+    ended, lost = threading.Event(), list[MachineLostError]()
+
+    def look() -> None:
+        while not ended.wait(_LOOK_S):
+            try:
+                spread.machines.check()
+            except MachineLostError as error:
+                lost.append(error)
+                close()
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    watch = threading.Thread(target=look, name="watch over machines", daemon=True)
+    watch.start()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not lost:
+            raise
+    finally:
+        ended.set()
+        watch.join()
+    if lost:
+        lost[0].measured = {"machine": spread.machines.names[lost[0].number]}
+        raise lost[0]
+
+
+def _prompt(name: str) -> int:
+    prompt = HeldPrompt(name)
+    prompt.cmdloop("")
+    return 2 if prompt.wrong and not sys.stdin.isatty() else 0

@@ -1,0 +1,137 @@
+"""A program in a host of another machine, as the coordinator holds it: its streams, signals and exit code."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Any
+
+from testbed.emulation.held.channel import Frame, checked, receive, send
+from testbed.errors import SessionError
+from testbed.machines.adapters.programs_on_machine import CONTROL, ERRORS, IN, OUT, prepare_program, stream_name
+from testbed.machines.adapters.spread import SpreadNetwork
+from testbed.machines.adapters.streams import Streams
+
+_PART = 1 << 16
+_REST_S = 2.0
+
+
+class RemoteProgram:
+    """``testbed.emulation.held.program_group.StartedProgram`` on a machine. MachineLostError where that dies.
+
+    ``asked``: ``host``, ``argv``, ``cwd``, ``env`` (added to the machine's own) as of ``run_program``. InputError where it cannot begin.
+    """
+
+    def __init__(self, network: SpreadNetwork, streams: Streams, machine: int, asked: Mapping[str, Any]) -> None:
+        self._machines, self._machine = network.machines, machine
+        self._code: int | None = None
+        number = int(self._machines.call(machine, prepare_program, asked).result(30))
+        self.stdin = streams.open(machine, stream_name(number, IN))
+        self.stdout: IO[bytes] = _reader(streams.open(machine, stream_name(number, OUT)))
+        self.stderr: IO[bytes] = _reader(streams.open(machine, stream_name(number, ERRORS)))
+        self._control = streams.open(machine, stream_name(number, CONTROL))
+        self._answer()  # its process id there
+
+    def fileno(self) -> int:
+        """Of what can be read when it has ended."""
+        return self._control.fileno()
+
+    def poll(self) -> int | None:
+        """Exit code, None while it runs."""
+        return self.wait(0)
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Exit code, None where it still runs after so long."""
+        if self._code is None and select.select((self._control,), (), (), timeout_s)[0]:
+            self._code = int(self._answer().header["code"])
+        return self._code
+
+    def signal(self, number: int) -> None:
+        """To the program and what it started; passed over where it has ended."""
+        with suppress(SessionError):
+            send(self._control, {"signal": number})
+
+    def close(self) -> None:
+        """Kill it where it still runs."""
+        self._control.close()
+        self.stdin.close()
+
+    def _answer(self) -> Frame:
+        frame = receive(self._control)
+        if frame is None:
+            self._machines.check(after_s=2.0)
+        return checked(frame)
+
+
+def programs_in_hosts(
+    network: SpreadNetwork, streams: Streams, asked: Sequence[tuple[int, Mapping[str, Any]]]
+) -> list[RemoteProgram]:
+    """Programs that read nothing, each on its machine, in order; all or none."""
+    programs: list[RemoteProgram] = []
+    try:
+        for machine, one in asked:
+            programs.append(RemoteProgram(network, streams, machine, one))
+            programs[-1].stdin.close()
+    except BaseException:
+        for program in programs:
+            program.close()
+        raise
+    return programs
+
+
+def attend(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[int]) -> int:
+    """Until the program ends, pass what it reads and writes between it and three descriptors, and the asker's signals on; its exit code.
+
+    SessionError where the asker goes: the program is killed.
+    """
+    stopped, stop = os.pipe()
+    pumps = [
+        threading.Thread(target=_pump_in, args=(descriptors[0], program.stdin, stopped), daemon=True),
+        threading.Thread(target=_pump_out, args=(program.stdout, descriptors[1]), daemon=True),
+        threading.Thread(target=_pump_out, args=(program.stderr, descriptors[2]), daemon=True),
+    ]
+    try:
+        for pump in pumps:
+            pump.start()
+        while (code := program.poll()) is None:
+            ready: list[object] = select.select((program, asker), (), ())[0]  # type: ignore[type-var]
+            if asker in ready:
+                frame = receive(asker)
+                if frame is None:
+                    raise SessionError("whoever asked for the program has gone")
+                program.signal(int(frame.header.get("signal", 0)))
+        until = time.monotonic() + _REST_S
+        for pump in pumps[1:]:
+            pump.join(max(0.0, until - time.monotonic()))
+        return code
+    finally:
+        os.close(stop)
+        program.close()
+        pumps[0].join(_REST_S)
+        os.close(stopped)
+
+
+def _reader(sock: socket.socket) -> IO[bytes]:
+    with sock:
+        return sock.makefile("rb")
+
+
+def _pump_in(source: int, target: socket.socket, stopped: int) -> None:
+    with target, suppress(OSError):
+        while stopped not in (ready := select.select((source, stopped), (), ())[0]):
+            data = os.read(source, _PART) if source in ready else b""
+            if not data:
+                return
+            target.sendall(data)
+
+
+def _pump_out(source: IO[bytes], target: int) -> None:
+    with source, suppress(OSError):
+        while data := source.read1(_PART):  # type: ignore[attr-defined]
+            while data:
+                data = data[os.write(target, data) :]

@@ -1,0 +1,113 @@
+"""``testbed run`` and ``testbed up`` over two machines: programs where their hosts lie, faults, and machines that are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from tests.helpers.paths import ROOT
+from tests.helpers.processes import descendants, left_of, machine_worker, namespaces
+
+OBSTACLE = time_namespace_obstacle()
+pytestmark = [
+    pytest.mark.emulation,
+    pytest.mark.unclocked,
+    pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE)),
+]
+TESTBED = [sys.executable, "-m", "testbed.cli"]
+NETWORK = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
+PROGRAM = """
+import os, socket, sys, time
+from sfio_emu import mclose, mopen, mwritec, rank
+texts = [b"Good*morning!", b"Bonjour!", b"Buona*mattina!"]
+file = mopen("p1/a.dat;p2/a.dat;p3/a.dat;p4/a.dat;", 5)
+mwritec(file, sum(map(len, texts[:rank()])), texts[rank()], len(texts[rank()]))
+mclose(file)
+print(rank(), socket.gethostname(), sys.argv[1], os.getcwd())
+sys.stdout.flush()
+if rank() == 1:
+    time.sleep(1)
+    print("oops", file=sys.stderr)
+    sys.exit(7)
+time.sleep(60)
+"""
+
+
+def test_a_program_runs_where_its_hosts_lie_and_the_first_that_fails_ends_it(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    words = ["run", NETWORK, "--compute-nodes", "3", "--io-nodes", "4", "--machines", "2", "--root", "files"]
+    began_s = time.monotonic()
+    done = subprocess.run(
+        [*TESTBED, *words, "--", "python", str(program), "a b"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 7, done.stdout + done.stderr
+    assert time.monotonic() - began_s < 60, "the ranks that slept were ended"
+    assert sorted(done.stdout.splitlines()) == [
+        f"{n} {host} a b {tmp_path}" for n, host in enumerate(("t0", "t4", "t8"))
+    ]
+    assert "oops" in done.stderr and "testbed: rank 1 on t4 ended with exit code 7" in done.stderr
+    units = [(tmp_path / "files" / f"p{n}" / "a.dat").read_bytes() for n in (1, 2, 3, 4)]
+    whole = b"".join(units[n % 4][n // 4 * 5 :][:5] for n in range(8))
+    assert whole == b"Good*morning!Bonjour!Buona*mattina!"
+
+
+def test_a_network_is_held_up_until_a_machine_is_killed_and_nothing_is_left(tmp_path: Path) -> None:
+    name = f"spread-{os.getpid()}"
+    held = subprocess.Popen(
+        [*TESTBED, "up", "ring:4", "--machines", "2", "--name", name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert held.stdin is not None and held.stdout is not None
+    said = [held.stdout.readline() for _ in range(4)]
+    assert "2 of them between machines" in said[0], held.communicate()
+    assert "hosts h2 10.0.0.3, h3 10.0.0.4" in said[1] and f"testbed exec {name} h0" in said[3]
+    ping = ["sh", "-c", "ping -c 1 -W 5 10.0.0.3 > /dev/null; echo $?"]
+    assert said_in("h0", ping, name) == (0, "0\n")
+    held.stdin.write("fault s0->s1 blackhole\nfault s0->s3 down\n")
+    held.stdin.flush()
+    for _ in range(3):
+        held.stdout.readline()
+    cut = ["sh", "-c", "ping -c 1 -W 1 10.0.0.3 > /dev/null; echo $?"]
+    assert said_in("h0", cut, name) == (0, "1\n")
+    assert said_in("h2", ["sh", "-c", "cat; hostname; exit 3"], name, text="to another machine ") == (
+        3,
+        "to another machine h2\n",
+    )
+    there = descendants(held.pid)
+    made = namespaces(there) - namespaces({os.getpid(): ""})
+    os.kill(machine_worker(there, "machine-1"), signal.SIGKILL)
+    _, errors = held.communicate(timeout=20)
+    assert held.returncode == 4 and "machine-1 has died" in errors, errors
+    time.sleep(0.5)
+    assert left_of(there, made, os.getpid()) == ([], set())
+
+
+def said_in(host: str, words: list[str], name: str, text: str = "") -> tuple[int, str]:
+    done = subprocess.run(
+        [*TESTBED, "exec", name, host, "--", *words],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        cwd=ROOT,
+    )
+    return done.returncode, done.stdout
