@@ -130,17 +130,16 @@ def shown(text: str, wanted: str) -> str:
 def page(rows: list[tuple[Case, str, str]], before: str, now: str) -> str:
     """The whole page."""
     head = (
-        "# Commands that keep their word: before and now\n\n"
-        "After this page you know what changed for who mistypes, asks for what cannot be, or gives up: each command was run by `benchmarks/kept_words.py` in "
-        f"the version before ({before}) and in that of {now}.\n\n"
+        "# Errors and interruptions: before and now\n\n"
+        "After this page you know how the testbed reacts to mistyped options and files, impossible requests, Ctrl-C and a full disk, and what it did before. "
+        f"Each command was run in an older version ({before}) and in a newer one ({now}).\n\n"
         "    $ python benchmarks/kept_words.py --before BEFORE --answers FILE\n\n"
-        "writes it anew. Exit codes: 0 done and passed, 1 failed, 2 bad input, 3 the machine lacks something, 4 the machine could not keep up, 130 Ctrl-C. Of a long "
-        "output the line that matters is shown, or the last one. The numbers of the first column are those of the list that the work began with: unknown keys (1), "
-        "nothing dropped in silence (2), load told from failure (3), numbers (4), Ctrl-C and a full disk (5), one ROR (6), schedules carried out (7), simulations that are kept "
-        "(8), help where it is needed (9).\n\n"
-        f"The machine had {os.cpu_count()} processors and, at the end, a load average of {os.getloadavg()[2]:.0f} by other programs, which the seconds show; those of an "
-        "interrupted command include the 6 or 8 before Ctrl-C. What the third item mended depends on what else the machine does; at the rate asked for here both versions "
-        "notice it.\n\n"
+        "repeats the comparison and writes this page. Exit codes: 0 done and passed, 1 failed, 2 bad input, 3 the machine lacks something, 4 the machine could not keep up, 130 Ctrl-C. Of a long "
+        "output the page shows the line that matters, or the last one. The first column gives the subject of a row: unknown keys (1), options that were silently ignored (2), a busy machine "
+        "distinguished from a failure (3), numbers (4), Ctrl-C and a full disk (5), one definition of ROR (6), schedules carried out (7), simulations that are stored (8), help where it is needed (9).\n\n"
+        f"The machine had {os.cpu_count()} processors and, at the end, a load average of {os.getloadavg()[2]:.0f} by other programs, so the times are long. Those of an "
+        "interrupted command include the 6 or 8 seconds before Ctrl-C. Whether the change of subject 3 shows depends on what else the machine does: at the rate used here both versions "
+        "notice that the machine is too slow.\n\n"
         "| | command | before | now |\n|---|---|---|---|\n"
     )
     body = []
