@@ -234,7 +234,7 @@ def _print_table(document: dict[str, Any]) -> None:
         name = f"{entry['source']}->{entry['target']}{key}"
         table.add_row(name, f"{entry['load_float']:.4f}", size, *bound, overhead)
     console.print(table)
-    ror = "infinite: " + ", ".join(document["infinite_links"]) + " carry everything" if document["ror"] is None else ""
+    ror = f"infinite: {_whole_flow(document['infinite_links'])}" if document["ror"] is None else ""
     console.print(
         f"ROR {ror or format(document['ror'], '.4f')}   ({_code(document)}; FEC_t {document['fec_tolerance']:.6g})",
         soft_wrap=True,
@@ -245,3 +245,8 @@ def _print_table(document: dict[str, Any]) -> None:
                 f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v}" for k, v in document[name].items()
             )
             console.print(f"{name}: {values}", soft_wrap=True)
+
+
+def _whole_flow(links: list[str]) -> str:
+    """A clause that names the links that carry the whole flow."""
+    return ", ".join(links) + (" carries" if len(links) == 1 else " carry") + " the whole flow"

@@ -224,7 +224,7 @@ def _layer_table(layers: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     table = Table(title="layers")
-    for heading in ("layer", "load", "load", "factor F", "bottlenecks"):
+    for heading in ("layer", "utilisation", "utilisation", "factor F", "bottlenecks"):
         table.add_column(heading, justify="right")
     for number, layer in enumerate(layers, 1):
         table.add_row(

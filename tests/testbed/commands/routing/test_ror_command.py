@@ -83,6 +83,8 @@ def test_a_single_path_is_infinite_and_names_its_links(capsys: pytest.CaptureFix
     code, document, _ = asked(capsys, *SWISS, "--method", "single", "--json")
     assert (code, document["ror"]) == (0, None)
     assert document["infinite_links"] == [f"{e['source']}->{e['target']}" for e in document["per_link"]]
+    _, said, _ = asked(capsys, *SWISS, "--method", "single")
+    assert "ROR infinite: s1->s6 carries the whole flow" in said
 
 
 def test_large_blocks_follow_equation_29(capsys: pytest.CaptureFixture[str]) -> None:
