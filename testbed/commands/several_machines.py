@@ -24,7 +24,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--machines",
         metavar="N|SCHEDULER",
-        help="spread the network over N machines that this one stands for, or over the workers of a Dask scheduler, tcp://HOST:PORT",
+        help="spread the network over N machines that are namespaces on this computer, or over the workers of a Dask scheduler, tcp://HOST:PORT",
     )
     add(
         "--place",

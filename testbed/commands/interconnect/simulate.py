@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, meshes, rings, fat "
     "trees or any other network. Packets move by dimension order, d-mod-k, a table or FT-DRB; deadlocks are avoided by NAC, by "
-    "virtual channels with a dateline, or not at all (then a watchdog tells). docs/workloads/interconnect.md has the models of a hop."
+    "virtual channels with a dateline, or not at all (then a watchdog reports them). docs/workloads/interconnect.md has the models of a hop."
 )
 
 TIMELINE_EVENTS = 100_000
@@ -105,7 +105,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--duration",
         type=numbers.simulated,
         metavar="S",
-        help="messages are made so long (default: about 1500 messages a node, at most 1 s)",
+        help="how long messages are generated (default: about 1500 messages per node, at most 1 s)",
     )
     add(
         "--warm-up",

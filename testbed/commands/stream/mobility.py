@@ -39,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
         "mobility", help="stream while nodes move: each frame is routed anew and passed to the switches without a gap"
     )
     add = parser.add_argument
-    add("network", nargs="+", metavar="NETWORK", help="a mobile network (manet:...) that walks on, or one file a frame")
+    add("network", nargs="+", metavar="NETWORK", help="a mobile network (manet:...), or one file for each frame")
     add("--from", dest="source", required=True, metavar="NODE")
     add("--to", dest="sink", required=True, metavar="NODE")
     add("--frames", type=numbers.some, default=20, help="of a mobile network (default 20)")
@@ -53,7 +53,10 @@ def add_parser(subparsers: Any) -> None:
         help="the plan is replaced after links vanished without warning (default), or before they do",
     )
     add(
-        "--faults", default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures besides (default none)"
+        "--faults",
+        default="none",
+        metavar="none|poisson:rate=R,lasts=S",
+        help="random failures in addition (default none)",
     )
     add_stream_options(parser)
     add_machine_options(parser)

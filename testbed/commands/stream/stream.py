@@ -52,7 +52,7 @@ def add_parser(subparsers: Any) -> None:
         "--background-mbps",
         type=numbers.background_mbps,
         default=0.0,
-        help="TCP between the two ends besides (emulation; default none)",
+        help="TCP traffic between the two ends at the same time (emulation; default none)",
     )
     add(
         "--queues",

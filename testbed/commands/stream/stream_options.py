@@ -62,13 +62,17 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"playback buffer (default {usual.playback_s:g} s at {usual.rate_pps:g} packets a second)",
     )
-    add("--most-overhead", type=numbers.overhead, help="cap of (N - M) / M (default: what the links can call for)")
+    add(
+        "--most-overhead",
+        type=numbers.overhead,
+        help="upper limit of (N - M) / M (default: what failures of the links can require)",
+    )
     add(
         "--hold",
         type=numbers.holding,
         default=usual.hold_s,
         metavar="S",
-        help="before redundancy falls (default %(default)g s)",
+        help="time without losses after which redundancy falls (default %(default)g s)",
     )
 
 

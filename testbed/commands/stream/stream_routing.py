@@ -36,47 +36,57 @@ def add_routing_options(parser: argparse.ArgumentParser) -> None:
         "other name is that of a --method",
     )
     add = parser.add_argument_group("--routing ft-drb").add_argument
-    add("--notify", choices=("both", "controller", "header"), default=usual.notify, help="who tells of a dead link")
-    add("--link-up", choices=("probe", "controller"), default=usual.link_up, help="how a cable is found to be back")
+    add(
+        "--notify",
+        choices=("both", "controller", "header"),
+        default=usual.notify,
+        help="who reports a failed link to the source",
+    )
+    add("--link-up", choices=("probe", "controller"), default=usual.link_up, help="how a repair is detected")
     add(
         "--paths",
         type=numbers.metapath_paths,
         default=usual.paths,
-        help="most paths of a metapath (default %(default)s)",
+        help="paths of a metapath at most (default %(default)s)",
     )
     add(
         "--first-paths",
         type=numbers.metapath_paths,
         default=usual.first_paths,
-        help="it starts with (default %(default)s)",
+        help="paths with which a metapath starts (default %(default)s)",
     )
     add(
         "--notifications",
         type=numbers.occurrences,
         default=usual.notifications,
-        help="in a row, mark a cable (default %(default)s)",
+        help="so many notifications in a row mark a cable as failed (default %(default)s)",
     )
     add(
         "--probe-every",
         type=numbers.probe_interval,
         default=usual.probe_every,
         metavar="N",
-        help="one diverted packet in N (default %(default)s)",
+        help="one diverted packet in N tries the minimal path (default %(default)s)",
     )
     add(
         "--silence-ms",
         type=numbers.milliseconds,
         default=1e3 * usual.silence_s,
-        help="until a packet counts as missing (default %(default)g)",
+        help="time after which a packet counts as missing (default %(default)g)",
     )
     add(
         "--thl",
         type=numbers.times_zero_load,
         default=usual.threshold,
-        help="Thl over the zero-load latency (default %(default)g)",
+        help="target latency Thl, as a multiple of the latency without load (default %(default)g)",
     )
-    add("--tol", type=numbers.share, default=usual.tolerance, help="Tol over Thl (default %(default)g)")
-    add("--metapaths-always", action="store_true", help="metapaths without failures too, as DRB")
+    add(
+        "--tol",
+        type=numbers.share,
+        default=usual.tolerance,
+        help="tolerance Tol, as a fraction of Thl (default %(default)g)",
+    )
+    add("--metapaths-always", action="store_true", help="use metapaths also without failures, as DRB does")
 
 
 def run_reactive(args: argparse.Namespace) -> int:
