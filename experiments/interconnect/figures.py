@@ -81,12 +81,12 @@ def draw_time_series(
     return figure
 
 
-def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, z_label: str) -> Any:
+def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, z_label: str, columns: int = 2) -> Any:
     """Surface maps side by side, one scale for all: ``maps[name][x][y]`` is the value of the node at (x, y)."""
     import matplotlib.pyplot as plt
 
     top = max((max(max(row) for row in values) for values in maps.values()), default=1) or 1
-    columns = min(len(maps), 2)
+    columns = min(len(maps), columns)
     rows = -(-len(maps) // columns)
     figure = plt.figure(figsize=(4.6 * columns, 3.9 * rows))
     for k, (name, values) in enumerate(maps.items()):

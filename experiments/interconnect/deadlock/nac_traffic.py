@@ -1,4 +1,4 @@
-"""What does a deadlock that NAC treats cost, by load and by other traffic (Zarza 2011, 5.5.2-5.5.3, Figures 5.18-5.24)?
+"""What does a deadlock that NAC treats cost, by load and by other traffic (Zarza 2011, 5.5.2-5.5.3, Figures 5.18-5.24, A.1-A.17)?
 
 Tornado in one row at 400, 500, 600 packets/s with a burst in phase at 1.18 s, alone and beside four patterns at 200/s.
 """
@@ -21,6 +21,10 @@ RATES = (400.0, 500.0, 600.0)
 STEPS = ((400.0, 500.0, 1.12), (500.0, 600.0, 1.08))
 """Two rates, and how much more latency a deadlock costs at the second, as the document says."""
 OTHERS = ("bit-reversal", "butterfly", "shuffle", "transpose")
+APPENDIX = {
+    "": "A.2-A.4", "bit-reversal": "A.6-A.8", "butterfly": "A.9-A.11", "transpose": "A.12-A.14", "shuffle": "A.15-A.17",
+}  # fmt: skip
+"""The document's figures of surface maps by the traffic beside the tornado, each at three rates."""
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -134,7 +138,41 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
             claim=0.33, claim_says="claim: at most 0.33 %",
         ),
         "5.24": draw_surfaces("Packets received, tornado at 500/s and bit reversal at 200/s", maps, z_label="packets"),
+        "A.1": draw_bars("Running mean of latency, tornado alone", nested(_running(rows, alone=True)), y_label="latency (us)"),
+        "A.5": draw_bars("Running mean of latency, other traffic beside", nested(_running(rows, alone=False)), y_label="latency (us)"),
+        **_appendix_maps(rows),
     }  # fmt: skip
+
+
+def _running(rows: Sequence[Row], *, alone: bool) -> dict[tuple[str, str], list[float]]:
+    """Running means of latency by moment (before the burst, in its slot, at the end) and rate, or rate and other traffic."""
+    found: dict[tuple[str, str], list[float]] = {}
+    burst = int(BURST_AT_S / SLOT_S + 1e-6)
+    for row in sorted(rows, key=lambda row: (row["others"], row["rate"])):
+        if alone != (row["others"] == ""):
+            continue
+        group = f"{row['rate']:.0f}/s" + ("" if alone else f", {row['others']}")
+        for moment, slot in (("before", burst - 1), ("slot of the burst", burst), ("end of the run", -1)):
+            found.setdefault((moment, group), []).append(row["latency_slots_us"][slot])
+    return found
+
+
+def _appendix_maps(rows: Sequence[Row]) -> dict[str, Any]:
+    """A.2 to A.4, and A.6 to A.17: packets received in four slots, a row a rate, of the first run of each; a figure by other traffic."""
+    drawn = {}
+    slots = ("before", "NAC at work", "after", "as before")
+    for others, numbers in APPENDIX.items():
+        maps = {}
+        for rate in RATES:
+            shown = next((row for row in rows if (row["others"], row["rate"]) == (others, rate)), None)
+            if shown is not None:
+                maps |= {f"{rate:.0f}/s, {slot}": values for slot, values in zip(slots, shown["maps"], strict=True)}
+        if maps:
+            beside = f", {others} at 200/s beside it" if others else " alone"
+            drawn[numbers] = draw_surfaces(
+                f"Packets received in a slot, tornado{beside}", maps, z_label="packets", columns=4
+            )
+    return drawn
 
 
 STUDY = Study.of_module(

@@ -61,6 +61,13 @@ def of_nac(row: Row, name: str, value: int) -> dict[str, Any]:
     return {"nac": row["nac"] | {name: value}} if row["nac"] else {}
 
 
+def moved_later(*, anew: bool, by_tf: float) -> Spoil:
+    """Of the worst cases of NAC's times: all moves of packets later by so many t_f."""
+    return lambda row: (
+        {"moves_tf": [at + by_tf for at in row["moves_tf"]]} if row["part"] == "worst" and row["anew"] == anew else {}
+    )
+
+
 def of_routing(routing: str, **changes: Any) -> Spoil:
     return lambda row: changes if row["routing"] == routing else {}
 
@@ -141,11 +148,34 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("routers", "NAC over bubble", with_nac("seconds", 3.0)),
     ("routers", "arrived twice", lambda row: {"twice": 1}),
     ("nac_times", "time to identify the circle", lambda row: {"first_tf": 100.0} if row["part"] == "burst" else {}),
+    ("nac_times", "one router closes the circle, recorded", moved_later(anew=False, by_tf=50.0)),
+    ("nac_times", "the signals' 7 hops left out", moved_later(anew=True, by_tf=-50.0)),
+    (
+        "nac_times",
+        "until it is identified, the longest",
+        lambda row: {"first_tf": 400.0} if row["part"] == "ring" else {},
+    ),
     ("nac_times", "blocked inputs a packet", lambda row: of_nac(row, "blocked", 10**6) if row["slots"] == 8 else {}),
     ("nac_times", "two slots of slack over none", lambda row: of_nac(row, "identified", 10**5) if row["slack"] else {}),
     ("nac_times", "two virtual channels", lambda row: {"deadlocked": row["deadlock"] == "virtual-channels"}),
     ("nac_times", "failed links less none", lambda row: {"deadlocked": False} if row["part"] == "torus" else {}),
     ("nac_times", "undelivered", lambda row: {"received": row["sent"] - 1}),
+    ("deviations", "undelivered", lambda row: {"received": row["received"] - 1}),
+    (
+        "deviations",
+        "performance beside that without",
+        lambda row: {"latency_s": 1.06 * row["latency_s"]} if not row["whole"] and row["option"] != "as it is" else {},
+    ),
+    (
+        "deviations",
+        "stop_st at detection: time",
+        lambda row: {"last_s": 1.08 * row["last_s"]} if row["option"] == "stop_st at detection" else {},
+    ),
+    (
+        "deviations",
+        "ACKs share buffers: latency",
+        lambda row: {"latency_s": 1e-3} if row["place"] == "0.6 of a link" else {},
+    ),
     ("payloads", "two payloads are apart", slower(1.1, lambda row: row["faults"] > 0 and row["bytes"] == 256)),
     (
         "payloads",
