@@ -117,21 +117,24 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     }  # fmt: skip
     for network, number in zip(TEN_PERCENT, ("5.26", "5.27", "5.28"), strict=True):
         mine = [row for row in thesis if row["network"] == network]
-        if not mine:
-            continue
-        measured = performances(mine, lambda row: (row["pattern"], row["faults"]))
-        absolute = {key: [1e6 * r["latency_s"] for r in mine if (r["pattern"], r["faults"]) == key] for key in measured}
-        drawn[number] = draw_lines(
-            f"{network}: performance under permanent failures", nested(measured), x_label="failed links",
-            y_label="100 L0 / Lf (%)", claim=95.0, claim_says="claim: above 95 %",
-        )  # fmt: skip
-        drawn[f"{number}-absolute"] = draw_lines(
-            f"{network}: latency under permanent failures",
-            nested(absolute),
-            x_label="failed links",
-            y_label="mean latency (us)",
-        )
+        if mine:
+            drawn |= over_failures(mine, number, f"{network}: {{}} under permanent failures")
     return drawn
+
+
+def over_failures(rows: Sequence[Row], number: str, title: str) -> dict[str, Any]:
+    """Performance and latency of one network's runs over the number of failed links, a line a pattern; ``title`` with a place for which."""
+    measured = performances(rows, lambda row: (row["pattern"], row["faults"]))
+    absolute = {key: [1e6 * r["latency_s"] for r in rows if (r["pattern"], r["faults"]) == key] for key in measured}
+    return {
+        number: draw_lines(
+            title.format("performance"), nested(measured), x_label="failed links", y_label="100 L0 / Lf (%)", claim=95.0,
+            claim_says="claim: above 95 %",
+        ),
+        f"{number}-absolute": draw_lines(
+            title.format("latency"), nested(absolute), x_label="failed links", y_label="mean latency (us)",
+        ),
+    }  # fmt: skip
 
 
 def _at_ten_percent(rows: Sequence[Row]) -> dict[tuple[str, str], list[float]]:

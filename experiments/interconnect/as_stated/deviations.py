@@ -13,6 +13,7 @@ from experiments.interconnect.figures import draw_bars
 from experiments.interconnect.samples import COUNTED, Row, of_mean
 from experiments.interconnect.traffic import drb_point, faults_of, network_of, traffic_of
 from testbed.commands.studies.study import Study
+from testbed.faults.fault import Fault
 from testbed.interconnect.injection import InjectionProcess, build_injections
 from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
@@ -76,10 +77,11 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """One run: what arrived, by when, how late (equations 5.1 and 5.2), and what FT-DRB and NAC did."""
     place, seed = point["place"], point["seed"]
+    faults: tuple[Fault, ...] = ()
     chosen = OPTIONS.get(point["option"], {})
     nac = NacOptions(**chosen.get("nac", {}))
     if place == RING:
-        network, faults, end = network_of("ring:8"), (), RING_S
+        network, end = network_of("ring:8"), RING_S
         parameters = SimulationParameters(model="thesis", deadlock="nac", seed=seed, nac=nac)
         process = InjectionProcess(rate_per_s=RING_RATE)
         messages = build_injections(build_pattern("tornado", 8), process, duration_s=end, seed=seed)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_lines
+from experiments.interconnect.permanent import over_failures
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances
+from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, performances
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
@@ -87,21 +87,11 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """A.18 to A.20: performance and latency over the number of failed links."""
-    drawn = {}
+    drawn: dict[str, Any] = {}
     for network, number in FIGURES.items():
         mine = [row for row in rows if row["network"] == network]
-        if not mine:
-            continue
-        measured = performances(mine, lambda row: (row["pattern"], row["faults"]))
-        absolute = {key: [1e6 * r["latency_s"] for r in mine if (r["pattern"], r["faults"]) == key] for key in measured}
-        drawn[number] = draw_lines(
-            f"{network}: performance, links fail for good at random moments", nested(measured), x_label="failed links",
-            y_label="100 L0 / Lf (%)", claim=95.0, claim_says="claim: above 95 %",
-        )  # fmt: skip
-        drawn[f"{number}-absolute"] = draw_lines(
-            f"{network}: latency, links fail for good at random moments", nested(absolute), x_label="failed links",
-            y_label="mean latency (us)",
-        )  # fmt: skip
+        if mine:
+            drawn |= over_failures(mine, number, f"{network}: {{}}, links fail for good at random moments")
     return drawn
 
 

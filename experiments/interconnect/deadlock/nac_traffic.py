@@ -162,7 +162,7 @@ def _appendix_maps(rows: Sequence[Row]) -> dict[str, Any]:
     drawn = {}
     slots = ("before", "NAC at work", "after", "as before")
     for others, numbers in APPENDIX.items():
-        maps = {}
+        maps: dict[str, Sequence[Sequence[float]]] = {}
         for rate in RATES:
             shown = next((row for row in rows if (row["others"], row["rate"]) == (others, rate)), None)
             if shown is not None:
