@@ -1,6 +1,6 @@
 """What striped calls cost in processor time of both sides, which other programs on the machine change little.
 
-``python benchmarks/bench_sfio_processor.py [--quick]``: one client and three listeners in one process, on one core, over loopback,
+``python benchmarks/bench_sfio_processor.py [--quick] [--part PART] [--folder DIR]``: one client and three listeners in one process, on one core, over loopback,
 medians of rounds in which every way has its turn in random order.
 
 - calls of 1000 bytes over three nodes, microseconds each: within the file, and beyond its end;
@@ -160,19 +160,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three rounds of 8 MB instead of nine of 32 and 60")
+    parser.add_argument("--part", choices=("calls", "views", "checksums"), help="this part alone")
+    parser.add_argument("--folder", help="where the subfiles lie (default: /dev/shm)")
     options = parser.parse_args(arguments)
     rounds = 3 if options.quick else 9
     assert kernels.deal is not None  # loaded from the beginning: long blocks are parted by it where it is there
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    base = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    base = options.folder or ("/dev/shm" if Path("/dev/shm").is_dir() else None)
+    wanted = (options.part,) if options.part else ("calls", "views", "checksums")
     with tempfile.TemporaryDirectory(dir=base) as root, ExitStack() as stack:
         process, addresses = start_listeners(Path(root), DEFAULT_MESSAGE_BYTES)
         stack.callback(_end, process)
         session = Session(TcpConnections(addresses))
-        small_calls(session, process.pid, rounds)
-        with ExitStack() as files:
-            views(session, process.pid, rounds, (8 if options.quick else 32) << 20, files)
-        checksums(addresses, process.pid, rounds, 8_000_000 if options.quick else 60_000_000)
+        if "calls" in wanted:
+            small_calls(session, process.pid, rounds)
+        if "views" in wanted:
+            with ExitStack() as files:
+                views(session, process.pid, rounds, (8 if options.quick else 32) << 20, files)
+        if "checksums" in wanted:
+            checksums(addresses, process.pid, rounds, 8_000_000 if options.quick else 60_000_000)
     return 0
 
 

@@ -25,7 +25,7 @@ from sfio_emu.client.sizes import least_size, new_cut
 from sfio_emu.client.subfile_requests import store_layout, sync_subfiles, unmake_subfile
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.pieces import Bytes
-from sfio_emu.layout.requests import Requests, make_requests
+from sfio_emu.layout.requests import Requests, StridedBlocks, make_requests, strided_requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.opening import Opening, parse_mode
@@ -271,6 +271,17 @@ class StripedFile(io.RawIOBase):
         """Read blocks into one buffer; how many bytes in all (a block past the end of the file gets fewer or none)."""
         memory = as_bytes(target, writable=True)
         requests = inside(memory, make_requests(offsets, places, sizes))
+        return _total(self._read(memory, requests), requests)
+
+    def pwrite_strided(self, data: Buffer, blocks: StridedBlocks) -> int:
+        """As `pwrite_blocks`, of blocks that are all alike: however many they are, they cost no list."""
+        memory = as_bytes(data)
+        return self._write(memory, inside(memory, strided_requests(blocks)))
+
+    def pread_strided(self, target: Buffer, blocks: StridedBlocks) -> int:
+        """As `pread_blocks`, of blocks that are all alike."""
+        memory = as_bytes(target, writable=True)
+        requests = inside(memory, strided_requests(blocks))
         return _total(self._read(memory, requests), requests)
 
     def ipwrite(self, data: Buffer, offset: int) -> Request:

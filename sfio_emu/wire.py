@@ -13,8 +13,9 @@ A session begins with HELLO, whose answer says how large a message the listener 
 KEY then proves (`sfio_emu.keys`). OPEN gives a handle that is valid on its connection only. WRITE and READ move the runs of
 any number of subfiles at once; a run of no bytes in a WRITE makes its subfile at least `offset` long, and the answer says
 how long each subfile was before: whoever writes past the end learns from it which other subfiles must grow. It also says
-which truncations the subfile has been through (`sfio_emu.client.sizes`): each has a number of its own. ERRORS gives
-and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
+which truncations the subfile has been through (`sfio_emu.client.sizes`): each has a number of its own. WRITE_STRIDED and
+READ_STRIDED do the same for runs of one size at one distance, as views have them by thousands: each is told once, with
+its distance and how many of it there are (`Strided`), instead of run by run. ERRORS gives and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
 
 There are three answers. DONE has what was asked for. FAILED names a call of the operating system that failed; the session
 goes on. REFUSED says in words what was wrong with a message (`Malformed`): a wrong body or wrong data cost that message
@@ -34,7 +35,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 MAGIC = b"SFIO"
-VERSION = 5
+VERSION = 6
 HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
 BEFORE_CHECK = struct.Struct("<4sBBH4I")
@@ -54,6 +55,8 @@ TRAILER = struct.Struct("<Q")
 RUN = struct.Struct("<IIQ")
 RUN_BYTES = RUN.size
 RUN_TYPE = np.dtype([("handle", "<u4"), ("size", "<u4"), ("offset", "<u8")])  # the same, of many
+STRIDED = struct.Struct("<IIQQII")
+STRIDED_BYTES = STRIDED.size
 MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
 MAX_DATA_BYTES = 2**32 - 1  # what a head can say
@@ -85,6 +88,8 @@ class Kind(IntEnum):
     SYNC = 15
     LAYOUT = 16
     UNMAKE = 17
+    WRITE_STRIDED = 18
+    READ_STRIDED = 19
     DONE = 0x80
     FAILED = 0x81
     REFUSED = 0x82
@@ -93,7 +98,9 @@ class Kind(IntEnum):
 
 
 KINDS = frozenset(int(kind) for kind in Kind)
-SMALL_KINDS = frozenset(kind for kind in KINDS if kind < Kind.DONE and kind not in (Kind.READ, Kind.WRITE))
+WRITES = frozenset((Kind.WRITE, Kind.WRITE_STRIDED))
+READS = frozenset((Kind.READ, Kind.READ_STRIDED))
+SMALL_KINDS = frozenset(kind for kind in KINDS if kind < Kind.DONE and kind not in WRITES | READS)
 
 
 class Malformed(Exception):
@@ -236,6 +243,46 @@ def decode_runs(body: memoryview) -> list[tuple[int, int, int]]:
     if any(offset > MAX_OFFSET for _, _, offset in runs):
         raise Malformed("an offset beyond 2^62", fatal=False)
     return runs
+
+
+class Strided(NamedTuple):
+    """`number` runs of `size` bytes of a subfile, the first at `offset`, each `distance` behind the beginning of the one before."""
+
+    handle: int
+    size: int
+    offset: int
+    distance: int
+    number: int
+
+
+def max_strided_runs(limit: int) -> int:
+    """How many runs a strided message to a listener with messages of at most `limit` bytes may mean: as many as could be listed."""
+    return limit // RUN_BYTES
+
+
+def encode_strided(runs: Iterable[Strided]) -> bytes:
+    """The body of WRITE_STRIDED and READ_STRIDED."""
+    return b"".join([STRIDED.pack(*run, 0) for run in runs])
+
+
+def decode_strided(body: memoryview, limit: int) -> list[Strided]:
+    """What a body says that came to a listener with messages of at most `limit` bytes; raises `Malformed`.
+
+    Several runs have at least one byte each and follow one another without overlaps.
+    """
+    if len(body) % STRIDED_BYTES or not len(body):
+        raise Malformed(f"a list of strided runs of {len(body)} bytes", fatal=False)
+    found = [Strided(*fields[:5]) for fields in STRIDED.iter_unpack(body)]
+    for run in found:
+        if not run.number or (run.number > 1 and not 0 < run.size <= run.distance):
+            text = f"{run.number} strided runs of {run.size} bytes at a distance of {run.distance}"
+            raise Malformed(f"{text}: one at least, and several of a byte and more that do not overlap", fatal=False)
+        if run.offset + (run.number - 1) * run.distance > MAX_OFFSET:
+            raise Malformed("an offset beyond 2^62", fatal=False)
+    total = sum([run.number for run in found])
+    if total > max_strided_runs(limit):
+        raise Malformed(f"{total} strided runs where {max_strided_runs(limit)} are allowed", fatal=False)
+    return found
 
 
 def encode_counts(counts: Sequence[int]) -> bytes:

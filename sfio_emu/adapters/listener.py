@@ -32,8 +32,9 @@ from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.bodies import NONCE_BYTES
 from sfio_emu.errors import UsageError
 from sfio_emu.listener.connection import Identity, ServerConnection
-from sfio_emu.listener.operations import CallFailed, Rejections
+from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
+from sfio_emu.listener.ports import CallFailed
 
 LOG = logging.getLogger("sfio_emu.listener")
 MAX_SILENCE_S = 5.0

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sfio_emu.bodies import LAYOUT_VERSION, NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
-from sfio_emu.listener.operations import CallFailed
+from sfio_emu.listener.ports import CallFailed
 from sfio_emu.settings import ALL_CALLS
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

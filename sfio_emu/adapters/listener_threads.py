@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from sfio_emu.adapters.listener_log import LOG
-from sfio_emu.listener.operations import CallFailed, FileSync
+from sfio_emu.listener.ports import CallFailed, FileSync
 from sfio_emu.wire import BEAT_S
 
 

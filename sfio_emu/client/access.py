@@ -360,7 +360,7 @@ class Access:
             self._limit_bytes(host),
         )
         reached = dict.fromkeys(self.hosts[host], 0)
-        room = limit_bytes - wire.RUN_BYTES * (len(reached) + 1)
+        room = limit_bytes - wire.STRIDED_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
         for packed in _packed(pieces, room, call.settings):
             if waiting:

@@ -73,9 +73,8 @@ def each_offset(offsets: int | Sequence[int], sizes: list[int]) -> list[int]:
 
 
 def inside(memory: Bytes, requests: Requests) -> Requests:
-    if len(requests) and (
-        int(requests.memory.min()) < 0 or int((requests.memory + requests.sizes).max()) > len(memory)
-    ):
+    low, high = requests.memory_bounds
+    if low < 0 or high > len(memory):
         raise UsageError(f"a block lies outside the buffer of {len(memory)} bytes: check its place and size")
     return requests
 

@@ -112,7 +112,7 @@ class Exchange:
             return
         head = wire.encode_header(
             message.kind, self.next_sequence, message.body, message.data_bytes,
-            checked=self._check_reads if message.kind == Kind.READ else self._check,
+            checked=self._check_reads if message.kind in wire.READS else self._check,
             streamed=message.blocks is not None,
         )  # fmt: skip
         self._outgoing.append(memoryview(head))

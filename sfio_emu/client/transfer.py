@@ -10,16 +10,15 @@ import numpy as np
 
 from sfio_emu import bodies, wire
 from sfio_emu.client.connection import Message, Slice
+from sfio_emu.client.run_lists import Runs, runs_of
 from sfio_emu.client.sizes import WrittenSizes
 from sfio_emu.layout.block_stage import BlockStage
 from sfio_emu.layout.pieces import VECTOR_BYTES, Bytes, Piece
 from sfio_emu.layout.requests import Integers
 from sfio_emu.settings import Counters
-from sfio_emu.wire import Kind, Malformed
 
 OVERHEAD_BYTES = 64
 BLOCK_VECTOR_BYTES = 16 << 10
-MANY_RUNS = 64
 CHECKED_VECTOR_BYTES = 4 << 10  # each piece is a call of the checksum's
 SLICE_BYTES = 1 << 20  # gathered, or summed, and sent while a cache holds them
 
@@ -42,13 +41,19 @@ def pack(
         rest = whole
         for piece in [rest] if combine else _single_runs(rest):
             rest = piece
+            if message and rest.alike != message[-1].alike:  # a message tells all its runs in one way
+                yield message
+                message, left = [], room
             while True:
                 count = rest.fitting(left)
+                if not (count or message):  # a run that no message holds
+                    rest = rest.listed()
+                    count = rest.fitting(left)
                 if not message and rest.single_run and rest.size > room and longest_run > left:
                     count = rest.fitting(longest_run)
                 if count:
                     message.append(rest if count == rest.size else rest.part(0, count))
-                    left -= count + wire.RUN_BYTES * message[-1].run_count
+                    left -= message[-1].cost_bytes
                 if count < rest.size or left <= 0 or not combine:
                     yield message
                     message, left = [], room
@@ -78,80 +83,6 @@ class Stage:
         return self._memory[:size]
 
 
-class RunList:
-    """The runs of a message: pieces that follow one another in a subfile become one run.
-
-    `offsets` and `sizes` are lists, or arrays of int64 where there are MANY_RUNS of them and more.
-    """
-
-    def __init__(self, pieces: Sequence[Piece], *, merge: bool) -> None:
-        self.many = sum([piece.run_count for piece in pieces]) >= MANY_RUNS
-        columns: list[tuple[int, list[int] | Integers, list[int] | Integers]] = []
-        for piece in pieces:
-            offsets, sizes = piece.run_arrays() if self.many else piece.runs()
-            if merge and columns and columns[-1][0] == piece.subfile:
-                _, before, last = columns[-1]
-                if before[-1] + last[-1] == offsets[0]:
-                    last[-1] += sizes[0]
-                    offsets, sizes = offsets[1:], sizes[1:]
-            if len(offsets):
-                columns.append((piece.subfile, offsets, sizes))
-        self._columns = [(subfile, len(offsets)) for subfile, offsets, _ in columns]
-        self.offsets: list[int] | Integers
-        self.sizes: list[int] | Integers
-        if self.many:
-            self.offsets = np.concatenate([offsets for _, offsets, _ in columns])
-            self.sizes = np.concatenate([sizes for _, _, sizes in columns])
-        else:
-            self.offsets = [offset for _, offsets, _ in columns for offset in offsets]
-            self.sizes = [size for _, _, sizes in columns for size in sizes]
-        self.total_bytes = int(sum(piece.size for piece in pieces))
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def subfile(self, run: int) -> int:
-        """The subfile of a run."""
-        for subfile, count in self._columns:
-            if run < count:
-                return subfile
-            run -= count
-        raise IndexError(run)
-
-    def encode(self, handles: Mapping[int, int], ensured: Sequence[tuple[int, int]] = ()) -> bytes:
-        """The body; `ensured`: (subfile, size) that a write must at least leave, as runs of no bytes."""
-        body = b""
-        if self.many:
-            table = np.empty(len(self), dtype=wire.RUN_TYPE)
-            table["handle"] = np.repeat([handles[s] for s, _ in self._columns], [count for _, count in self._columns])
-            table["size"], table["offset"] = self.sizes, self.offsets
-            body = table.tobytes()
-        elif len(self):
-            numbers = [handles[s] for s, count in self._columns for _ in range(count)]
-            body = wire.encode_runs(numbers, list(self.offsets), list(self.sizes))
-        if ensured:
-            body += wire.encode_runs(
-                [handles[s] for s, _ in ensured], [size for _, size in ensured], [0] * len(ensured)
-            )
-        return body
-
-    def counts(self, body: memoryview) -> tuple[int, Sequence[int] | Integers]:
-        """The calls of the disk and the bytes of each run in the answer to a READ; raises `Malformed`."""
-        disk_calls, counts = wire.decode_counts(body, len(self), as_array=self.many)
-        if self.many:
-            wrong = bool((counts > np.asarray(self.sizes)).any())
-        else:
-            wrong = any(count > size for count, size in zip(counts, self.sizes, strict=True))
-        if wrong:
-            raise Malformed("more bytes of a run than were asked", fatal=True)
-        return disk_calls, counts
-
-    def short(self, counts: Sequence[int] | Integers) -> Iterator[tuple[int, int]]:
-        """Of each run that came short its subfile, and the offset where bytes are missing."""
-        for run in np.flatnonzero(np.asarray(counts) < np.asarray(self.sizes)).tolist():
-            yield self.subfile(run), int(self.offsets[run]) + int(counts[run])
-
-
 class HostTransfer(NamedTuple):
     """What the messages of one read or write to one I/O node share.
 
@@ -179,10 +110,12 @@ class HostTransfer(NamedTuple):
 
         `sizes` is told how long each subfile was before, and is now at least.
         """
-        runs = RunList(pieces, merge=self.merge)
+        runs = runs_of(pieces, merge=self.merge)
         size = runs.total_bytes
-        streamed = self._streamed(runs, len(ensured))
-        blocks = wire.block_sizes(int(runs.offsets[0]), size, self.block_bytes) if streamed else None
+        offset = runs.single_offset
+        blocks = None
+        if offset is not None and self._streamed(runs, len(ensured)):
+            blocks = wire.block_sizes(offset, size, self.block_bytes)
 
         def finish(body: memoryview) -> None:
             subfiles = list(dict.fromkeys([piece.subfile for piece in pieces] + [subfile for subfile, _ in ensured]))
@@ -195,18 +128,18 @@ class HostTransfer(NamedTuple):
                 sizes.note_reached(ensured)
 
         return Message(
-            Kind.WRITE, runs.encode(self.handles, ensured), data=(lambda: self._gathered(pieces, runs)) if pieces else None,
+            runs.writes, runs.encode(self.handles, ensured), data=(lambda: self._gathered(pieces, runs)) if pieces else None,
             data_bytes=size, blocks=blocks, finish=finish, path=self.path,
         )  # fmt: skip
 
-    def _streamed(self, runs: RunList, more_runs: int = 0) -> bool:
+    def _streamed(self, runs: Runs, more_runs: int = 0) -> bool:
         """Whether a message, or its answer, is longer than what a listener holds."""
         whole = runs.total_bytes + wire.RUN_BYTES * (1 + more_runs) + 2 * wire.TRAILER.size
-        return len(runs) == 1 and whole > self.limit_bytes
+        return runs.single_offset is not None and whole > self.limit_bytes
 
     def read(self, pieces: Sequence[Piece], missing: Callable[[int, int], None]) -> Message:
         """A READ of the pieces, scattered as its answer arrives; `missing(subfile, offset)`: the subfile ends there."""
-        runs = RunList(pieces, merge=self.merge)
+        runs = runs_of(pieces, merge=self.merge)
 
         def places(body: memoryview) -> tuple[int, Iterator[Slice]]:
             _, counts = runs.counts(body)
@@ -223,12 +156,12 @@ class HostTransfer(NamedTuple):
 
         blocks = iter(()) if self._streamed(runs) else None
         return Message(
-            Kind.READ, runs.encode(self.handles), blocks=blocks, places=places, finish=finish, path=self.path
+            runs.reads, runs.encode(self.handles), blocks=blocks, places=places, finish=finish, path=self.path
         )
 
-    def _count(self, pieces: Sequence[Piece], runs: RunList) -> None:
+    def _count(self, pieces: Sequence[Piece], runs: Runs) -> None:
         self.counters.fragments += sum(piece.fragments for piece in pieces)
-        self.counters.requests += len(runs)
+        self.counters.requests += runs.count
 
     def _vectors(self, pieces: Sequence[Piece]) -> list[memoryview]:
         """The pieces' own memory where it is sent or filled without a copy; nothing where they are to be copied."""
@@ -241,7 +174,7 @@ class HostTransfer(NamedTuple):
         self.counters.copies["vectors"] += 1
         return [view for piece in pieces for view in piece.vectors(self.memory)]
 
-    def _gathered(self, pieces: Sequence[Piece], runs: RunList) -> Iterator[Slice]:
+    def _gathered(self, pieces: Sequence[Piece], runs: Runs) -> Iterator[Slice]:
         """The data of a WRITE, slice by slice."""
         self._count(pieces, runs)
         if vectors := self._vectors(pieces):
@@ -258,7 +191,7 @@ class HostTransfer(NamedTuple):
                     place += piece.size
                 yield [stream.data]
 
-    def _scattered(self, pieces: Sequence[Piece], runs: RunList, counts: Sequence[int] | Integers) -> Iterator[Slice]:
+    def _scattered(self, pieces: Sequence[Piece], runs: Runs, counts: Sequence[int] | Integers) -> Iterator[Slice]:
         """Places for the data of a READ, slice by slice; each is full when the next is asked for."""
         size, wanted = int(np.sum(counts)), runs.total_bytes
         if size < wanted:
@@ -307,11 +240,12 @@ def slices(pieces: Sequence[Piece], size: int) -> Iterator[tuple[Sequence[Piece]
     for piece in pieces:
         start = 0
         while start < piece.size:
-            count = min(room, piece.size - start)
-            parts.append(piece if count == piece.size else piece.part(start, start + count))
-            start, room = start + count, room - count
-            if not room:
-                yield parts, SLICE_BYTES
+            count = piece.grain(min(room, piece.size - start))
+            if count:
+                parts.append(piece if count == piece.size else piece.part(start, start + count))
+                start, room = start + count, room - count
+            if not (count and room):
+                yield parts, SLICE_BYTES - room
                 parts, room = [], SLICE_BYTES
     if parts:
         yield parts, SLICE_BYTES - room

@@ -18,6 +18,7 @@ VECTOR_BYTES = 1024
 PAGE_BYTES = 4096
 ALIGNED_BYTES = 512 << 10  # long messages end there: a multiple of all windows of `block_stage`
 RUN_COST_BYTES = 16
+STRIDED_COST_BYTES = 32
 LISTED_FROM = 33
 MAX_BATCH = 1 << 16
 MAX_PERIOD = 256
@@ -43,6 +44,20 @@ class Piece(Protocol):
         ...
 
     @property
+    def alike(self) -> bool:
+        """Whether its runs are all alike, so that they are told at once."""
+        ...
+
+    @property
+    def cost_bytes(self) -> int:
+        """What it takes of a message: its data, and what tells its runs."""
+        ...
+
+    def listed(self) -> Piece:
+        """The same, its runs told one by one."""
+        ...
+
+    @property
     def run_count(self) -> int: ...
     def runs(self) -> tuple[list[int], list[int]]:
         """Offsets in the subfile and sizes."""
@@ -54,6 +69,10 @@ class Piece(Protocol):
 
     def fitting(self, room_bytes: int) -> int:
         """How many of its bytes go into a message with `room_bytes` left, the cost of the runs included; may be 0."""
+        ...
+
+    def grain(self, count: int) -> int:
+        """The most of its bytes, up to `count`, after which it is cut at no cost; may be 0."""
         ...
 
     def part(self, start: int, end: int) -> Piece: ...
@@ -68,10 +87,18 @@ class StripedPiece:
     way = "strided"
     single_run = True
     run_count = 1
+    alike = False
 
     def __init__(self, layout: Layout, subfile: int, low: int, high: int, shift: int) -> None:
         self._layout, self.subfile, self._low, self._high, self._shift = layout, subfile, low, high, shift
         self.size = high - low
+
+    @property
+    def cost_bytes(self) -> int:
+        return self.size + RUN_COST_BYTES
+
+    def listed(self) -> StripedPiece:
+        return self
 
     @property
     def fragments(self) -> int:
@@ -102,6 +129,9 @@ class StripedPiece:
             if whole > room // 2:
                 return whole
         return max(room, 0)
+
+    def grain(self, count: int) -> int:
+        return count
 
     def part(self, start: int, end: int) -> StripedPiece:
         return StripedPiece(self._layout, self.subfile, self._low + start, self._low + end, self._shift)
@@ -163,6 +193,7 @@ class ListedPiece:
     """
 
     way = "listed"
+    alike = False
 
     def __init__(
         self, subfile: int, run_offset: Integers, run_place: Integers, source: Integers, place: Integers
@@ -170,6 +201,13 @@ class ListedPiece:
         self.subfile = subfile
         self._run_offset, self._run_place, self._source, self._place = run_offset, run_place, source, place
         self.size = int(place[-1] - place[0])
+
+    @property
+    def cost_bytes(self) -> int:
+        return self.size + RUN_COST_BYTES * self.run_count
+
+    def listed(self) -> ListedPiece:
+        return self
 
     @property
     def fragments(self) -> int:
@@ -207,6 +245,9 @@ class ListedPiece:
         rest = room_bytes - done - RUN_COST_BYTES * (whole + 1)
         return done + rest if rest >= PAGE_BYTES or (rest > 0 and not done) else done
 
+    def grain(self, count: int) -> int:
+        return count
+
     def part(self, start: int, end: int) -> ListedPiece:
         start, end = start + int(self._place[0]), end + int(self._place[0])
         runs = _cut(self._run_offset, self._run_place, start, end)
@@ -235,6 +276,7 @@ class RegularPiece:
     """`count` runs of `run_bytes` in a subfile, each `step` behind the one before; in memory from `source`, `source_step` apart."""
 
     way = "strided"
+    alike = True
 
     def __init__(
         self, subfile: int, run_bytes: int, count: int, *, low: int, step: int, source: int, source_step: int
@@ -242,6 +284,16 @@ class RegularPiece:
         self.subfile, self._run_bytes, self.run_count = subfile, run_bytes, count
         self._low, self._step, self._source, self._source_step = low, step, source, source_step
         self.size = run_bytes * count
+
+    @property
+    def strided(self) -> tuple[int, int, int, int]:
+        """How long each run is, where in the subfile the first begins, how far apart they are, and how many."""
+        return self._run_bytes, self._low, self._step, self.run_count
+
+    @property
+    def cost_bytes(self) -> int:
+        """A listener takes no more runs in a message than could be listed in it."""
+        return STRIDED_COST_BYTES + max(self.size, RUN_COST_BYTES * self.run_count)
 
     @property
     def fragments(self) -> int:
@@ -269,19 +321,22 @@ class RegularPiece:
         return self._low + self._step * np.arange(self.run_count, dtype=np.int64)
 
     def fitting(self, room_bytes: int) -> int:
-        whole = min(self.run_count, room_bytes // (self._run_bytes + RUN_COST_BYTES))
-        return whole * self._run_bytes if whole > 0 else max(room_bytes - RUN_COST_BYTES, 0)
+        whole = (room_bytes - STRIDED_COST_BYTES) // max(self._run_bytes, RUN_COST_BYTES)
+        return max(0, min(self.run_count, whole)) * self._run_bytes
+
+    def grain(self, count: int) -> int:
+        return count // self._run_bytes * self._run_bytes if self._run_bytes <= PAGE_BYTES else count
 
     def part(self, start: int, end: int) -> Piece:
         first, inside = divmod(start, self._run_bytes)
         if inside or end % self._run_bytes:
-            return self._listed().part(start, end)
+            return self.listed().part(start, end)
         return RegularPiece(
             self.subfile, self._run_bytes, end // self._run_bytes - first, low=self._low + first * self._step,
             step=self._step, source=self._source + first * self._source_step, source_step=self._source_step,
         )  # fmt: skip
 
-    def _listed(self) -> ListedPiece:
+    def listed(self) -> ListedPiece:
         place = self._run_bytes * np.arange(self.run_count + 1, dtype=np.int64)
         source = self._source + self._source_step * np.arange(self.run_count, dtype=np.int64)
         return ListedPiece(self.subfile, self._offsets(), place, source, place)
@@ -315,7 +370,7 @@ def regular_pieces(requests: Requests, layout: Layout, subfile: int) -> Sequence
     period = round_bytes // gcd(distance, round_bytes)
     if period > min(MAX_PERIOD, len(requests)):
         return None
-    first = int(requests.offsets[0])
+    first, memory = requests.first
     places = [(first + number * distance) % round_bytes for number in range(period)]
     mine = [number for number, place in enumerate(places) if place // unit == subfile]
     step = distance * period // round_bytes * unit
@@ -325,7 +380,7 @@ def regular_pieces(requests: Requests, layout: Layout, subfile: int) -> Sequence
         RegularPiece(
             subfile, size, (len(requests) - 1 - number) // period + 1,
             low=layout.share(first + number * distance, subfile), step=step,
-            source=int(requests.memory[0]) + number * source_step, source_step=period * source_step,
+            source=memory + number * source_step, source_step=period * source_step,
         )
         for number in mine
     ]  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from sfio_emu.layout.striping import MAX_OFFSET
 from sfio_emu.settings import Settings
 
 Integers = npt.NDArray[np.int64]
+MAX_LISTED = 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,6 +31,16 @@ class Requests:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def first(self) -> tuple[int, int]:
+        """Where the first block begins in the file and in memory."""
+        return int(self.offsets[0]), int(self.memory[0])
+
+    @property
+    def memory_bounds(self) -> tuple[int, int]:
+        """From where to where in memory they reach; (0, 0) where there are none."""
+        return (int(self.memory.min()), int((self.memory + self.sizes).max())) if len(self) else (0, 0)
 
     @property
     def end(self) -> int:
@@ -61,6 +73,73 @@ class Requests:
         return Requests(offsets=self.offsets[which], memory=self.memory[which], sizes=self.sizes[which])
 
 
+class StridedBlocks(NamedTuple):
+    """`number` blocks of `size` bytes, the first at `offset` of the file and `place` of memory, each `distance` behind the one before in
+    the file and `place_distance` in memory: MPI's vector. Bytes all."""
+
+    offset: int
+    distance: int
+    place: int
+    place_distance: int
+    size: int
+    number: int
+
+    def arrays(self) -> tuple[Integers, Integers, Integers]:
+        """Offsets in the file, places in memory and sizes, each of shape (number,)."""
+        numbers = np.arange(self.number, dtype=np.int64)
+        sizes = np.full(self.number, self.size, dtype=np.int64)
+        return self.offset + numbers * self.distance, self.place + numbers * self.place_distance, sizes
+
+
+class StridedRequests(Requests):
+    """Blocks that are all alike and do not overlap in the file or in memory: known by their distance, listed only where somebody asks."""
+
+    def __init__(self, blocks: StridedBlocks) -> None:
+        object.__setattr__(self, "blocks", blocks)
+
+    blocks: StridedBlocks
+
+    @cached_property
+    def _arrays(self) -> tuple[Integers, Integers, Integers]:
+        return self.blocks.arrays()
+
+    @property
+    def offsets(self) -> Integers:  # type: ignore[override]
+        return self._arrays[0]
+
+    @property
+    def memory(self) -> Integers:  # type: ignore[override]
+        return self._arrays[1]
+
+    @property
+    def sizes(self) -> Integers:  # type: ignore[override]
+        return self._arrays[2]
+
+    def __len__(self) -> int:
+        return self.blocks.number
+
+    @property
+    def first(self) -> tuple[int, int]:
+        return self.blocks.offset, self.blocks.place
+
+    @property
+    def memory_bounds(self) -> tuple[int, int]:
+        blocks = self.blocks
+        return blocks.place, blocks.place + (blocks.number - 1) * blocks.place_distance + blocks.size
+
+    @property
+    def end(self) -> int:
+        return self.blocks.offset + (self.blocks.number - 1) * self.blocks.distance + self.blocks.size
+
+    @property
+    def total_bytes(self) -> int:
+        return self.blocks.size * self.blocks.number
+
+    @property
+    def regular(self) -> tuple[int, int, int]:  # type: ignore[override]
+        return self.blocks.distance, self.blocks.place_distance, self.blocks.size
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
     """What is transferred, and for reads what is copied in memory afterwards: (from, to, size) of blocks asked twice."""
@@ -90,6 +169,30 @@ def make_requests(offsets: npt.ArrayLike, memory: npt.ArrayLike, sizes: npt.Arra
     return requests
 
 
+def strided_requests(blocks: StridedBlocks) -> Requests:
+    """As `make_requests`, of blocks that are all alike."""
+    names = ("offset", "distance", "place", "distance in memory", "size", "number")
+    least = (0, 0, -MAX_OFFSET, -MAX_OFFSET, 0, 0)
+    whole = (
+        whole_number(value, f"{name} of the blocks", low) for value, name, low in zip(blocks, names, least, strict=True)
+    )
+    blocks = StridedBlocks(*whole)
+    if (
+        blocks.number < 3
+        or not 0 < blocks.size <= min(blocks.distance, blocks.place_distance)
+        or blocks.size == blocks.distance
+    ):
+        if blocks.number > MAX_LISTED:
+            raise UsageError(
+                f"{blocks.number} blocks that overlap, adjoin or are empty: give at most {MAX_LISTED} of them"
+            )
+        return make_requests(*blocks.arrays())
+    requests = StridedRequests(blocks)
+    if requests.end > MAX_OFFSET:
+        raise UsageError("a block ends beyond 2^62 bytes: no file is that large")
+    return requests
+
+
 def _whole_numbers(values: npt.ArrayLike, name: str, least: int) -> Integers:
     """The values as int64; raises `UsageError` for what is no whole number, and for one that no int64 holds."""
     try:
@@ -104,7 +207,7 @@ def _whole_numbers(values: npt.ArrayLike, name: str, least: int) -> Integers:
 
 def prepare(requests: Requests, settings: Settings, *, writing: bool) -> Prepared:
     """Sort, resolve overlaps (the later write of a call wins), merge what goes on in file and memory alike."""
-    if len(requests) < 2:
+    if len(requests) < 2 or isinstance(requests, StridedRequests):
         return Prepared(requests=requests)
     copies: tuple[tuple[int, int, int], ...] = ()
     if settings.sort:
@@ -166,4 +269,13 @@ def _without_overlaps(requests: Requests, *, writing: bool) -> tuple[Requests, t
     return Requests(offsets=columns[0].copy(), memory=columns[1].copy(), sizes=columns[2].copy()), tuple(copies)
 
 
-__all__ = ["Integers", "Prepared", "Requests", "make_requests", "prepare"]
+__all__ = [
+    "Integers",
+    "Prepared",
+    "Requests",
+    "StridedBlocks",
+    "StridedRequests",
+    "make_requests",
+    "prepare",
+    "strided_requests",
+]

@@ -4,8 +4,8 @@ Theory of operation. Each client has one `connection.ServerConnection`, and a me
 
 1. `reader` cuts the stream into requests. The head of a message (28 bytes) goes to memory of the connection; its length is
    compared with the limit before anything else is kept. For the rest a buffer is taken from the `pool`.
-2. `operations` carries a request out on the subfiles, the listener's port to the disk, and makes the answer. A request
-   is carried out when it has arrived whole, or (corrupted, malformed) not at all.
+2. `operations` carries a request out on the subfiles, the listener's port to the disk (`ports`), and makes the answer; what
+   reads and writes them is in `moves`. A request is carried out when it has arrived whole, or (corrupted, malformed) not at all.
 3. The connection queues the answer. While an answer waits to be sent nothing more is read from that client, so that one
    client can have no more than one message and one answer in the listener.
 

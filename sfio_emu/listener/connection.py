@@ -7,16 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sfio_emu import bodies, keys, wire
-from sfio_emu.listener.operations import (
-    Answer,
-    CallFailed,
-    FileSync,
-    Operations,
-    Rejections,
-    Subfiles,
-    failed,
-)
+from sfio_emu.listener.operations import Operations, Rejections
 from sfio_emu.listener.pool import BufferPool
+from sfio_emu.listener.ports import Answer, CallFailed, FileSync, Subfiles, failed
 from sfio_emu.listener.reader import LongWrite, Reader, Request
 from sfio_emu.wire import Kind, Malformed
 
@@ -98,10 +91,10 @@ class ServerConnection:
             if isinstance(part, Request):
                 self._answer(self._execute(part))
             elif isinstance(part, LongWrite):
-                self._operations.begin_long_write(part)
+                self._operations.moves.begin_long_write(part)
                 self._reader.release()
             else:
-                answer = self._operations.write_chunk(part)
+                answer = self._operations.moves.write_chunk(part)
                 self._reader.release()
                 if answer is not None:
                     self._answer(answer)

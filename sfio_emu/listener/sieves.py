@@ -3,14 +3,14 @@ Data sieving at the listener; being the only one that touches its files, it need
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from sfio_emu import wire
-from sfio_emu.wire import Malformed
+from sfio_emu.wire import Malformed, Strided
 
 MIN_RUNS = 16
 MAX_GAP_BYTES = 4096  # a call of the disk costs as much as copying this through
@@ -65,17 +65,14 @@ class Window:
 
 
 class RegularWindow:
-    """As `Window`, of `rows` runs of `run_bytes`, each `step` bytes behind the one before: nothing is kept run by run."""
+    """As `Window`, of `rows` runs of `run_bytes`, each `step` bytes behind the one before: nothing is kept, or told, run by run."""
 
     __slots__ = ("_item", "_rows", "_step", "high", "low", "size")
 
     def __init__(self, low: int, run_bytes: int, step: int, rows: int) -> None:
         self.low, self.high, self.size = low, low + (rows - 1) * step + run_bytes, rows * run_bytes
-        self._rows, self._step, self._item = (
-            rows,
-            step,
-            np.dtype((np.void, run_bytes)),
-        )  # copied whole, which is quicker
+        self._rows, self._step = rows, step
+        self._item = np.dtype((np.void, run_bytes))  # copied whole, which is quicker
 
     def _spread(self, span: memoryview) -> npt.NDArray[np.void]:
         return np.ndarray((self._rows,), self._item, span, 0, (self._step,))
@@ -92,11 +89,12 @@ class RegularWindow:
         self._dense(stream)[...] = self._spread(span)
 
     def counts(self, present_bytes: int) -> Integers:
-        """As of `Window`."""
-        run_bytes = self._item.itemsize
+        """How many bytes of all runs together there are where the subfile ends `present_bytes` behind `low`: shape (1,)."""
         if present_bytes >= self.high - self.low:
-            return np.full(self._rows, run_bytes, dtype=np.int64)
-        return np.clip(present_bytes - self._step * np.arange(self._rows, dtype=np.int64), 0, run_bytes)
+            return np.array([self.size], dtype=np.int64)
+        whole, inside = divmod(present_bytes, self._step)
+        run_bytes = self._item.itemsize
+        return np.array([min(whole * run_bytes + min(inside, run_bytes), self.size)], dtype=np.int64)
 
 
 Part = tuple[int, int, int, Window | RegularWindow | None]
@@ -109,9 +107,6 @@ def parts_of(body: memoryview, *, together: bool = True) -> list[Part]:
         return [(handle, size, offset, None) for handle, size, offset in wire.decode_runs(body)]
     if len(body) % wire.RUN_BYTES:
         raise Malformed(f"a list of runs of {len(body)} bytes", fatal=False)
-    regular = _regular_parts(body)
-    if regular is not None:
-        return regular
     table = np.frombuffer(bytes(body), dtype=wire.RUN_TYPE)
     if int(table["offset"].max()) > wire.MAX_OFFSET:
         raise Malformed("an offset beyond 2^62", fatal=False)
@@ -135,35 +130,22 @@ def parts_of(body: memoryview, *, together: bool = True) -> list[Part]:
     return parts
 
 
-def _regular_parts(body: memoryview) -> list[Part] | None:
-    """The parts of runs of which all but the first and the last have one size and one distance; None where they have not."""
-    words = np.frombuffer(body, dtype="<u8").reshape(-1, 2)  # of a run: size and handle, offset
-    if len(words) < MIN_RUNS + 2:
-        return None
-    (head, low), step = map(int, words[1]), int(words[2, 1]) - int(words[1, 1])
-    handle, size = head & 0xFFFFFFFF, head >> 32
-    rows = (WINDOW_BYTES - size) // step + 1 if step > size > 0 else 0
-    inner = words[1:-1]
-    if (
-        rows < MIN_RUNS
-        or step - size > MAX_GAP_BYTES
-        or bool((inner[:, 0] != inner[0, 0]).any())
-        or bool((inner[1:, 1] - inner[:-1, 1] != step).any())
-    ):
-        return None
-    if max(int(words[0, 1]), int(words[-2, 1]), int(words[-1, 1])) > wire.MAX_OFFSET:
-        raise Malformed("an offset beyond 2^62", fatal=False)
-    parts: list[Part] = [_single(words[0])]
-    for first in range(0, len(inner), rows):
-        window = RegularWindow(low + first * step, size, step, min(rows, len(inner) - first))
-        parts.append((handle, window.size, window.low, window))
-    parts.append(_single(words[-1]))
-    return parts
+def strided_parts(runs: Sequence[Strided], *, together: bool = True) -> tuple[list[Part], list[int]]:
+    """The parts of strided runs in the order of their data, and with which part each of the runs begins."""
+    parts: list[Part] = []
+    firsts: list[int] = []
+    for handle, size, offset, distance, count in runs:
+        firsts.append(len(parts))
+        rows = (WINDOW_BYTES - size) // distance + 1 if size < distance <= size + MAX_GAP_BYTES else 0
+        if count == 1 or size == distance:
+            parts.append((handle, size * count, offset, None))
+        elif together and min(rows, count) >= MIN_RUNS:
+            for first in range(0, count, rows):
+                window = RegularWindow(offset + first * distance, size, distance, min(rows, count - first))
+                parts.append((handle, window.size, window.low, window))
+        else:
+            parts += [(handle, size, offset + number * distance, None) for number in range(count)]
+    return parts, firsts
 
 
-def _single(words: npt.NDArray[np.uint64]) -> Part:
-    head, offset = map(int, words)
-    return head & 0xFFFFFFFF, head >> 32, offset, None
-
-
-__all__ = ["MAX_GAP_BYTES", "MIN_RUNS", "WINDOW_BYTES", "Part", "RegularWindow", "Window", "parts_of"]
+__all__ = ["MAX_GAP_BYTES", "MIN_RUNS", "WINDOW_BYTES", "Part", "RegularWindow", "Window", "parts_of", "strided_parts"]

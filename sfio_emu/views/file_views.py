@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from sfio_emu.errors import UsageError, whole_number
+from sfio_emu.layout.requests import StridedBlocks
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers, Runs, contiguous, joined_runs, require_datatype
 
-__all__ = ["PairedRuns", "View", "memory_runs", "pair_runs"]
+__all__ = ["PairedAccess", "PairedRuns", "View", "memory_runs", "pair_runs"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,10 +66,7 @@ class View:
         """The runs of the file that bytes `first_byte` to `first_byte + count_bytes` of the view's stream lie in."""
         if count_bytes == 0:
             return Runs(offsets=np.zeros(0, dtype=np.int64), lengths=np.zeros(0, dtype=np.int64))
-        if (
-            first_byte + count_bytes
-        ) // self.filetype.size_bytes * self.filetype.extent_bytes + self.displacement >= 1 << 62:
-            raise UsageError(f"access at byte {first_byte} of the view: offsets must stay below 2^62")
+        self._check_reach(first_byte, count_bytes)
         if self.filetype.dense:
             begin = self.displacement + int(self.filetype.runs.offsets[0]) + first_byte
             return Runs(offsets=np.array([begin], dtype=np.int64), lengths=np.array([count_bytes], dtype=np.int64))
@@ -81,6 +79,27 @@ class View:
         parts = [self._part(tile, first, self.filetype.size_bytes), self._whole(tile + 1, last_tile)]
         parts.append(self._part(last_tile, 0, end))
         return joined_runs(np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
+
+    def strided(self, first_byte: int, count_bytes: int, place: int) -> StridedBlocks | None:
+        """The same bytes, which lie at `place` of memory one behind the other, as blocks that are all alike; None where they are not."""
+        size = self.filetype.size_bytes
+        if (
+            len(self.filetype.runs) != 1
+            or self.filetype.dense
+            or not count_bytes
+            or first_byte % size
+            or count_bytes % size
+        ):
+            return None
+        self._check_reach(first_byte, count_bytes)
+        extent = self.filetype.extent_bytes
+        offset = self.displacement + int(self.filetype.runs.offsets[0]) + first_byte // size * extent
+        return StridedBlocks(offset, extent, place, size, size, count_bytes // size)
+
+    def _check_reach(self, first_byte: int, count_bytes: int) -> None:
+        tiles = (first_byte + count_bytes) // self.filetype.size_bytes
+        if tiles * self.filetype.extent_bytes + self.displacement >= 1 << 62:
+            raise UsageError(f"access at byte {first_byte} of the view: offsets must stay below 2^62")
 
     def file_offset(self, byte: int) -> int:
         """The byte of the file where byte `byte` of the view's stream lies."""
@@ -159,6 +178,27 @@ def pair_runs(memory: Runs, file: Runs) -> PairedRuns:
         run = np.searchsorted(run_ends, starts, side="right")
         places.append(runs.offsets[run] + (starts - (run_ends[run] - runs.lengths[run])))
     return PairedRuns(memory_offsets=places[0], file_offsets=places[1], lengths=ends - starts)
+
+
+class PairedAccess:
+    """One access: `wanted` bytes of a buffer (`octets`) at `places`, and of a view's stream from `first_byte` on; `there`: how many of
+    them the file can have."""
+
+    def __init__(self, octets: memoryview, places: Runs, view: View, first_byte: int, there: int) -> None:
+        self.octets, self.wanted, self.there = octets, places.size_bytes, there
+        self._places, self._view, self._first_byte = places, view, first_byte
+
+    @cached_property
+    def strided(self) -> StridedBlocks | None:
+        """The blocks where they are all alike; None where they are not."""
+        if len(self._places) != 1:
+            return None
+        return self._view.strided(self._first_byte, self.wanted, int(self._places.offsets[0]))
+
+    @cached_property
+    def blocks(self) -> PairedRuns:
+        """The blocks, listed."""
+        return pair_runs(self._places, self._view.runs(self._first_byte, self.wanted))
 
 
 def _overlaps(datatype: Datatype) -> bool:

@@ -7,7 +7,7 @@ import struct as binary
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from sfio_emu.client.buffers import as_bytes
 from sfio_emu.client.nonblocking import Request
@@ -18,7 +18,7 @@ from sfio_emu.ports import ProcessGroup, SoloGroup
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.collective_buffering import TwoPhase
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers
-from sfio_emu.views.file_views import PairedRuns, View, memory_runs, pair_runs
+from sfio_emu.views.file_views import PairedAccess, View, memory_runs
 from sfio_emu.views.hints import Hints
 from sfio_emu.views.shared_pointer import SharedPointer
 
@@ -28,15 +28,6 @@ Mode = Literal["r", "w", "rw", "r+", "x", "a"]
 Whence = Literal["set", "current", "end"]
 Verb = Literal["read", "write"]
 Result = TypeVar("Result")
-
-
-class _Access(NamedTuple):
-    """The blocks of one call; `there`: how many of the `wanted` bytes the file can have."""
-
-    octets: memoryview
-    blocks: PairedRuns
-    wanted: int
-    there: int
 
 
 class BlockFile(Protocol):
@@ -391,6 +382,10 @@ class MpiFile:
         access = self._blocks(verb, offset, buffer, memory, count, start_byte)
         if not access.wanted:
             return 0
+        file, strided = self._file, access.strided
+        if strided is not None and isinstance(file, StripedFile):
+            moved = (file.pread_strided if verb == "read" else file.pwrite_strided)(access.octets, strided)
+            return min(moved, access.there)
         move = self._file.pread_blocks if verb == "read" else self._file.pwrite_blocks
         blocks = access.blocks
         moved = move(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
@@ -431,7 +426,7 @@ class MpiFile:
 
     def _blocks(
         self, verb: Verb, offset: int, buffer: Any, memory: Datatype | None, count: int, start_byte: int
-    ) -> _Access:
+    ) -> PairedAccess:
         """What a call means in blocks of the file and of memory. Raises UsageError."""
         self._check_open()
         offset = _etypes(offset)
@@ -447,8 +442,7 @@ class MpiFile:
         if wanted and verb == "read" and self._view.overlapping:
             # bytes up to the end of the file are not what a sum of blocks says
             there = min(wanted, max(0, self._view.bytes_before(self._file.size()) - first_byte))
-        blocks = pair_runs(places, self._view.runs(first_byte, wanted))
-        return _Access(octets, blocks, wanted, there)
+        return PairedAccess(octets, places, self._view, first_byte, there)
 
     def _advance(self, moved_bytes: int) -> int:
         self._position += moved_bytes // self._view.etype.size_bytes

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Sequence
 
 from sfio_emu.bodies import NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
-from sfio_emu.listener.operations import CallFailed
+from sfio_emu.listener.ports import CallFailed
 from sfio_emu.settings import ALL_CALLS
 
 

@@ -30,7 +30,7 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
     paths = ("a", "b/c", "../outside", "/etc/passwd", "b/../../outside", "link/x", ".", "", "x" * 300, "a\0b", "b")
     path = draw.choice(paths).encode()
     handle = draw.choice((1, 1, 2, 3, 2**32 - 1))
-    runs = [
+    runs: list[tuple[int, ...]] = [
         (draw.choice((1, 1, 2)), draw.randrange(0, 3000), draw.choice((0, 7, 5000, 2**63 - 1)))
         for _ in range(draw.randrange(4))
     ]
@@ -39,7 +39,12 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
     handles, sizes, offsets = ([run[i] for run in runs] for i in range(3))
     data = b""
     streamed = kind in (Kind.READ, Kind.WRITE) and len(runs) == 1 and draw.random() < 0.5
-    if kind in (Kind.WRITE, Kind.READ):
+    if kind in (Kind.WRITE_STRIDED, Kind.READ_STRIDED):
+        runs = [strided_run(draw) for _ in range(draw.randrange(3))]
+        body = wire.encode_strided(wire.Strided(*run) for run in runs)
+        wanted = min(sum(size * count for _, size, _, _, count in runs), LIMIT_BYTES)
+        data = draw.randbytes(wanted) if kind == Kind.WRITE_STRIDED else b""
+    elif kind in (Kind.WRITE, Kind.READ):
         body = wire.encode_runs(handles, offsets, sizes) if runs else b""
         data = draw.randbytes(sum(sizes)) if kind == Kind.WRITE else b""
     else:
@@ -47,6 +52,14 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
     checked = draw.random() < 0.5
     message = wire.encode_header(kind, sequence, body, len(data), checked=checked, streamed=streamed)
     return message + (with_checksums(data, runs[0][2] if streamed else None) if checked else data)
+
+
+def strided_run(draw: random.Random) -> tuple[int, int, int, int, int]:
+    """Handle, size, offset, distance and count of strided runs, mostly as a client sends them."""
+    size = draw.choice((0, 1, 4, 75, 75, 3000, 2**32 - 1))
+    distance = draw.choice((0, 8, 300, 300, 5000, 2**62, 2**64 - 1))
+    count = draw.choice((0, 1, 2, 40, 100, 1024, 1025, 2**32 - 1))
+    return draw.choice((1, 1, 2)), size, draw.choice((0, 7, 5000, 2**63 - 1)), distance, count
 
 
 def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> bytes:

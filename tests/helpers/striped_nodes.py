@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.adapters.listener_disk import RootedSubfiles
-from sfio_emu.listener.operations import CallFailed
+from sfio_emu.listener.ports import CallFailed
 
 
 class Nodes:

@@ -4,6 +4,7 @@ SFIO_MODEL_STEPS=100000 runs the full size (`make soak`); by default it is some 
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sfio_emu import ListenerLost, RemoteFailure, Session, Settings, StripedFile, mrename, mstat, use, wait_all
 from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.layout.requests import StridedBlocks
 from tests.helpers.striped_nodes import Nodes
 
 STEPS = int(os.environ.get("SFIO_MODEL_STEPS", "400"))
@@ -21,9 +23,12 @@ STEPS_EACH = 50
 HOSTS = ("p1", "p2", "p3")
 NAME, OTHER = "p1/a;p2/a;p3/a;p1/b", "p1/x/a;p2/x/a;p3/x/a;p1/x/b"
 REACH = 700
+FURTHEST = 2000
 who = st.integers(0, 1)
 places = st.integers(0, REACH)
 blobs = st.binary(min_size=0, max_size=260)
+shapes = st.tuples(st.integers(1, 4), st.sampled_from([0, 1, 2, 3, 5]), st.integers(0, 2), st.integers(1, 70))
+"""Size, gap in the file, gap in memory, number of blocks."""
 full = st.binary(min_size=60, max_size=260)
 
 
@@ -69,6 +74,27 @@ class TwoSessions(RuleBasedStateMachine):
         wait_all([self.files[who].ipwrite(data, offset) for offset, data in blocks])
         for offset, data in blocks:
             self.note(offset, data)
+
+    @rule(who=who, offset=places, shape=shapes)
+    def write_strided(self, who: int, offset: int, shape: tuple[int, int, int, int]) -> None:
+        size, gap, more, count = shape
+        data = bytes(random.Random(count).randbytes((size + more) * count))
+        blocks = StridedBlocks(offset, size + gap, 0, size + more, size, count)
+        assert self.files[who].pwrite_strided(data, blocks) == size * count
+        for number in range(count):
+            start = number * (size + more)
+            self.note(offset + number * (size + gap), data[start : start + size])
+
+    @rule(who=who, offset=places, shape=shapes)
+    def read_strided(self, who: int, offset: int, shape: tuple[int, int, int, int]) -> None:
+        size, gap, more, count = shape
+        target, wanted, moved = bytearray((size + more) * count), bytearray((size + more) * count), 0
+        for number in range(count):
+            there = self.expected[offset + number * (size + gap) :][:size]
+            start, moved = number * (size + more), moved + len(there)
+            wanted[start : start + len(there)] = there
+        blocks = StridedBlocks(offset, size + gap, 0, size + more, size, count)
+        assert (self.files[who].pread_strided(target, blocks), target) == (moved, wanted)
 
     @rule(who=who, data=blobs)
     def append(self, who: int, data: bytes) -> None:
@@ -159,7 +185,7 @@ class TwoSessions(RuleBasedStateMachine):
         found = self.files[who].extent()
         assert len(before) <= max(found.end, len(before)) <= max(len(before), offset + len(data))
         self.files[who].truncate(max(found.end, len(before)))
-        there = self.files[who].pread(REACH * 2, 0)
+        there = self.files[who].pread(FURTHEST, 0)
         assert len(there) == max(found.end, len(before))
         for place, byte in enumerate(there):
             old = before[place] if place < len(before) else 0
@@ -178,7 +204,7 @@ class TwoSessions(RuleBasedStateMachine):
             return
         try:
             for file in self.files:
-                assert file.pread(REACH * 2, 0) == self.expected
+                assert file.pread(FURTHEST, 0) == self.expected
             parts = [(Path(self.folder.name) / part).read_bytes() for part in self.name.split(";")]
             wanted = [bytearray() for _ in parts]
             for piece in self.files[0].layout.fragments(0, len(self.expected)):

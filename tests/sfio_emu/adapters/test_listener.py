@@ -12,7 +12,7 @@ import pytest
 
 from sfio_emu import ListenerLost, RemoteFailure, StripedFile, bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
-from sfio_emu.listener.operations import CallFailed
+from sfio_emu.listener.ports import CallFailed
 from sfio_emu.wire import Kind
 from tests.helpers.listeners import listener, listening, session_of
 

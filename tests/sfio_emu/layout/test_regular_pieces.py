@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfio_emu.errors import UsageError
 from sfio_emu.layout.pieces import ListedPiece, Piece, RegularPiece, pieces_of, regular_pieces
-from sfio_emu.layout.requests import Requests, make_requests
+from sfio_emu.layout.requests import Requests, StridedBlocks, StridedRequests, make_requests, strided_requests
 from sfio_emu.layout.striping import Layout
 
 
@@ -80,10 +82,33 @@ def test_interleaved_stripe_units_are_regular_on_every_subfile_and_others_are_li
 
 
 def test_as_many_whole_runs_as_fit_a_message() -> None:
-    piece = RegularPiece(0, 75, 40, low=0, step=300, source=0, source_step=225)
-    for room in range(120, 5000, 37):
-        size = piece.fitting(room)
-        assert size % 75 == 0 and size + 16 * (size // 75) <= room
-    assert piece.fitting(10_000) == piece.size
-    assert piece.fitting(50) == 34 and piece.part(0, 34).runs() == ([0], [34])
-    assert piece.fitting(16) == 0
+    for run_bytes in (1, 75):
+        piece = RegularPiece(0, run_bytes, 40, low=0, step=300, source=0, source_step=225)
+        for room in range(120, 5000, 37):
+            size = piece.fitting(room)
+            assert size % run_bytes == 0 and piece.part(0, size).cost_bytes <= room
+            assert 16 * (size // run_bytes) <= room, "no more runs than a listener takes"
+        assert piece.fitting(10_000) == piece.size
+    assert piece.fitting(50) == 0 and piece.listed().fitting(50) == 34
+    assert piece.part(0, 34).runs() == ([0], [34])
+
+
+@given(st.integers(0, 60), st.integers(0, 9), st.integers(1, 9), st.integers(3, 40))
+def test_blocks_that_are_alike_are_the_same_requests_listed_or_not(gap: int, more: int, size: int, count: int) -> None:
+    blocks = StridedBlocks(7, size + gap, 3, size + more, size, count)
+    strided, each = strided_requests(blocks), make_requests(*blocks.arrays())
+    assert isinstance(strided, StridedRequests) == (gap > 0)
+    assert (strided.end, strided.total_bytes, len(strided)) == (each.end, each.total_bytes, len(each))
+    assert (strided.first, strided.memory_bounds, strided.regular) == (each.first, each.memory_bounds, each.regular)
+    for mine, other in zip((strided.offsets, strided.memory, strided.sizes), blocks.arrays(), strict=True):
+        assert mine.tolist() == other.tolist()
+
+
+def test_blocks_that_overlap_or_end_nowhere_are_no_strided_requests() -> None:
+    assert not isinstance(strided_requests(StridedBlocks(0, 3, 0, 5, 5, 10)), StridedRequests)
+    with pytest.raises(UsageError, match="ends beyond 2\\^62"):
+        strided_requests(StridedBlocks(2**62 - 100, 30, 0, 10, 10, 10))
+    with pytest.raises(UsageError, match="the distance of the blocks"):
+        strided_requests(StridedBlocks(0, 1.5, 0, 1, 1, 5))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="give at most"):
+        strided_requests(StridedBlocks(0, 1, 0, 1, 1, 2**40))

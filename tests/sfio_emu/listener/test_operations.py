@@ -9,8 +9,9 @@ import pytest
 
 from sfio_emu import bodies, wire
 from sfio_emu.bodies import OpenFlag
-from sfio_emu.listener.operations import Answer, CallFailed, Operations, Rejections
+from sfio_emu.listener.operations import Operations, Rejections
 from sfio_emu.listener.pool import BufferPool
+from sfio_emu.listener.ports import Answer, CallFailed
 from sfio_emu.listener.reader import Chunk, LongWrite, Request
 from sfio_emu.settings import CALLS
 from sfio_emu.wire import Header, Kind, Malformed
@@ -153,13 +154,13 @@ def test_requests_that_make_no_sense_are_refused_and_change_nothing(
 
 def test_chunks_of_a_long_write_are_written_and_answered_when_the_last_is_there() -> None:
     client = Client()
-    client.operations.begin_long_write(LongWrite(handle=1, ensured=[(1, 500)]))
-    assert client.operations.write_chunk(Chunk(data=memoryview(b"abc"), offset=4, last=False)) is None
-    answer = client.operations.write_chunk(Chunk(data=memoryview(b"de"), offset=7, last=True))
+    client.operations.moves.begin_long_write(LongWrite(handle=1, ensured=[(1, 500)]))
+    assert client.operations.moves.write_chunk(Chunk(data=memoryview(b"abc"), offset=4, last=False)) is None
+    answer = client.operations.moves.write_chunk(Chunk(data=memoryview(b"de"), offset=7, last=True))
     assert answer is not None and bodies.decode_written(memoryview(answer.body), 1) == (5, 3, False, (0,), (0,))
     assert client.content == bytes(4) + b"abcde" + bytes(491)
     with pytest.raises(Malformed, match="handle 9") as caught:
-        client.operations.begin_long_write(LongWrite(handle=9, ensured=[]))
+        client.operations.moves.begin_long_write(LongWrite(handle=9, ensured=[]))
     assert caught.value.fatal
 
 
@@ -169,10 +170,10 @@ def test_an_answer_to_a_write_tells_the_truncations_of_its_subfile() -> None:
     client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 3, 6))
     answer = client.ask(Kind.WRITE, runs((1, 3, 0)), b"abc")
     assert bodies.decode_written(memoryview(answer.body), 1) == (3, 1, False, (3,), (5 ^ 6,))
-    client.operations.begin_long_write(LongWrite(handle=1, ensured=[]))
-    client.operations.write_chunk(Chunk(data=memoryview(b"abc"), offset=0, last=False))
+    client.operations.moves.begin_long_write(LongWrite(handle=1, ensured=[]))
+    client.operations.moves.write_chunk(Chunk(data=memoryview(b"abc"), offset=0, last=False))
     client.ask(Kind.RESIZE, bodies.RESIZE.pack(1, 0, 7))
-    last = client.operations.write_chunk(Chunk(data=memoryview(b"de"), offset=3, last=True))
+    last = client.operations.moves.write_chunk(Chunk(data=memoryview(b"de"), offset=3, last=True))
     assert last is not None and bodies.decode_written(memoryview(last.body), 1) == (5, 2, True, (3,), (5 ^ 6,))
 
 

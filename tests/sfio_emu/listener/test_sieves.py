@@ -9,8 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfio_emu import bodies, wire
-from sfio_emu.listener.sieves import MAX_GAP_BYTES, MIN_RUNS, WINDOW_BYTES, RegularWindow, Window, parts_of
-from sfio_emu.wire import Malformed
+from sfio_emu.listener.sieves import (
+    MAX_GAP_BYTES,
+    MIN_RUNS,
+    WINDOW_BYTES,
+    RegularWindow,
+    Window,
+    parts_of,
+    strided_parts,
+)
+from sfio_emu.wire import Malformed, Strided
 
 Runs = list[tuple[int, int, int]]
 
@@ -76,7 +84,7 @@ def test_counts_end_where_the_subfile_ends(present: int) -> None:
     offsets, sizes = np.arange(20) * 10 + 1000, np.full(20, 4)
     expected = [min(4, max(0, present - 10 * i)) for i in range(20)]
     assert Window(offsets, sizes).counts(present).tolist() == expected
-    assert RegularWindow(1000, 4, 10, 20).counts(present).tolist() == expected
+    assert RegularWindow(1000, 4, 10, 20).counts(present).tolist() == [sum(expected)]
 
 
 def test_windows_are_bounded_and_far_runs_stay_alone() -> None:
@@ -90,11 +98,39 @@ def test_windows_are_bounded_and_far_runs_stay_alone() -> None:
     assert all(window is None for *_, window in parts_of(body_of(adjoining)))
 
 
-def test_regular_runs_are_kept_by_their_distance_alone() -> None:
-    kinds = {type(window) for *_, window in parts_of(body_of([(1, 75, 5 + 300 * i) for i in range(2000)]))}
-    assert kinds == {RegularWindow, type(None)}, "the first and the last, which may be cut, are runs of their own"
-    other = [(1, 75, 5 + 300 * i + (i == 900)) for i in range(2000)]
-    assert {type(window) for *_, window in parts_of(body_of(other))} == {Window}
+def test_strided_runs_are_kept_by_their_distance_and_go_in_windows() -> None:
+    alone, spread, other = Strided(1, 75, 9, 0, 1), Strided(1, 75, 5, 300, 2000), Strided(2, 4, 0, 4, 50)
+    parts, firsts = strided_parts([alone, spread, other])
+    assert firsts == [0, 1, len(parts) - 1]
+    assert parts[0] == (1, 75, 9, None) and parts[-1] == (2, 200, 0, None), "neighbours are one run"
+    windows = [window for *_, window in parts[1:-1]]
+    assert {type(window) for window in windows} == {RegularWindow}
+    assert sum(window.size for window in windows if window) == 150_000
+    assert all(window.high - window.low <= WINDOW_BYTES for window in windows if window)
+    far, _ = strided_parts([Strided(1, 4, 0, MAX_GAP_BYTES + 5, 30)])
+    assert far == [(1, 4, number * (MAX_GAP_BYTES + 5), None) for number in range(30)]
+    singly, _ = strided_parts([spread], together=False)
+    assert len(singly) == 2000 and all(window is None for *_, window in singly)
+    assert {type(window) for *_, window in parts_of(body_of([(1, 75, 5 + 300 * i) for i in range(2000)]))} == {Window}
+
+
+@pytest.mark.parametrize(
+    ("runs", "text"),
+    [
+        ([(1, 4, 0, 8, 0)], "0 strided runs of 4 bytes"),
+        ([(1, 0, 0, 8, 2)], "2 strided runs of 0 bytes"),
+        ([(1, 9, 0, 8, 2)], "2 strided runs of 9 bytes at a distance of 8"),
+        ([(1, 4, 2**62, 8, 2)], "an offset beyond"),
+        ([(1, 4, 0, 2**62, 3)], "an offset beyond"),
+        ([(1, 4, 0, 8, 2049), (1, 4, 0, 8, 2048)], "4097 strided runs where 4096 are allowed"),
+    ],
+)
+def test_malformed_strided_runs_are_rejected(runs: list[tuple[int, int, int, int, int]], text: str) -> None:
+    with pytest.raises(Malformed, match=text):
+        wire.decode_strided(memoryview(wire.encode_strided(Strided(*run) for run in runs)), 1 << 16)
+    for body in (b"", bytes(33)):
+        with pytest.raises(Malformed, match="a list of strided runs of"):
+            wire.decode_strided(memoryview(body), 1 << 16)
 
 
 def test_a_malformed_list_is_rejected() -> None:
@@ -148,5 +184,17 @@ def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path
     assert counts == (*[5] * 500, *[0] * 500)
     assert answer[wire.READ_DONE.size + 4000 :] == b"abcde" * 500
     assert calls < 10 if sieve else calls >= 500
+    strided = wire.encode_strided([wire.Strided(handle, 5, 3, 20, 400), wire.Strided(handle, 5, 8003, 20, 600)])
+    again = ask(wire.Kind.READ_STRIDED, strided)
+    calls, counts = wire.decode_counts(memoryview(again[: wire.READ_DONE.size + 8]), 2)
+    assert counts == (2000, 500) and again[wire.READ_DONE.size + 8 :] == b"abcde" * 500
+    assert calls < 10 if sieve else calls >= 500
+    written, _, _ = bodies.WRITE_ANSWER.unpack_from(ask(wire.Kind.WRITE_STRIDED, strided, b"vwxyz" * 1000))
+    for _, length, offset in runs:
+        expected[offset : offset + length] = b"vwxyz"
+    expected[10_000:10_003] = bytes(3)
+    for gap in range(10_000, len(expected)):  # cut off and written anew: zeros between the runs
+        expected[gap] = expected[gap] if (gap - 3) % 20 < 5 else 0
+    assert written == 5000 and (tmp_path / "f").read_bytes() == expected
     server.abandon()
     subfiles.dispose()

@@ -1,0 +1,82 @@
+"""What the listener's side of the protocol is given and gives back: the disk (a port, so that all of it runs on files in memory
+as well), the failure of one of its calls, and an answer that is still to be encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from sfio_emu import bodies
+from sfio_emu.bodies import Entry, OpenFlag, Stat, StoredLayout
+from sfio_emu.settings import ALL_CALLS
+from sfio_emu.wire import Kind
+
+
+class CallFailed(Exception):
+    """A call of the operating system failed (`done_bytes`: of its run, what was written before): which of `ALL_CALLS`, and its errno."""
+
+    def __init__(self, call: str, errno: int) -> None:
+        super().__init__(f"{call}: errno {errno}")
+        self.call = call
+        self.errno = errno
+        self.done_bytes = 0
+
+
+class FileSync(Protocol):
+    """A file that is to be brought to the medium, by any thread: `key` says which file it is; `close` it in any case."""
+
+    key: Hashable
+
+    def run(self) -> None:
+        """Raises `CallFailed`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Subfiles(Protocol):
+    """The files below the root of a listener; every method raises `CallFailed` (and counts it)."""
+
+    def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]: ...
+    def close(self, file: int) -> None: ...
+    def unmake(self, file: int) -> None: ...
+    def create(self, path: str, cut: int) -> None: ...
+    def unlink(self, path: str) -> None: ...
+    def rename(self, source: str, target: str, *, replace: bool) -> None: ...
+    def stat(self, path: str) -> Stat: ...
+    def list_folder(self, path: str, after: str, most: int) -> tuple[Sequence[Entry], bool]: ...
+    def describe(self, file: int) -> Stat: ...
+    def store_layout(self, file: int, layout: StoredLayout) -> None: ...
+    def truncate(self, file: int, size: int) -> None: ...
+    def note_cut(self, file: int, cut: int) -> None: ...
+    def cuts(self, file: int) -> int: ...
+    def size(self, file: int) -> int: ...
+    def sync(self, file: int) -> FileSync: ...
+    def write(self, file: int, piece: memoryview, offset: int) -> int: ...
+    def read(self, file: int, piece: memoryview, offset: int) -> int: ...
+    def take_errors(self) -> Sequence[int]: ...
+
+
+class Answer(NamedTuple):
+    """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if `checked`.
+
+    `parts`: what a streamed READ is answered with instead, each made when the one before has been sent: answers without their data, and
+    the data of the last of them in slices. `syncs`: files (by handle) to be synced elsewhere before there is an answer.
+    """
+
+    kind: Kind = Kind.DONE
+    body: bytes | memoryview = b""
+    data: Sequence[memoryview] = ()
+    data_bytes: int = 0
+    checked: bool = False
+    parts: Iterator[Answer | memoryview] | None = None
+    syncs: Sequence[tuple[int, FileSync]] = ()
+
+
+def failed(failure: CallFailed, handle: int = 0, done_bytes: int = 0) -> Answer:
+    """The answer that names a call that failed."""
+    body = bodies.FAILURE.pack(failure.errno, ALL_CALLS.index(failure.call), handle, done_bytes)
+    return Answer(kind=Kind.FAILED, body=body)
+
+
+__all__ = ["Answer", "CallFailed", "FileSync", "Subfiles", "failed"]

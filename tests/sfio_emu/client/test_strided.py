@@ -1,0 +1,81 @@
+"""Blocks that are all alike, against real listeners: the same bytes as a byte array has, however small messages are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfio_emu import Settings, StripedFile, UsageError
+from sfio_emu.layout.requests import StridedBlocks
+from tests.helpers.listeners import listening, session_of
+
+NAME = "p1/a;p1/b;p1/c"
+SHAPES = {
+    "interleaved as four processes do": (75, StridedBlocks(75, 300, 0, 75, 75, 2000)),
+    "single bytes, more than a message may mean": (8, StridedBlocks(3, 96, 1, 3, 1, 9000)),
+    "pieces of blocks in memory": (75, StridedBlocks(10, 450, 5, 90, 40, 900)),
+    "on two subfiles each": (75, StridedBlocks(60, 300, 0, 75, 75, 500)),
+    "longer than a message": (20_000, StridedBlocks(0, 240_000, 0, 20_000, 20_000, 40)),
+    "far apart": (75, StridedBlocks(0, 45_000, 0, 75, 75, 300)),
+    "without gaps": (75, StridedBlocks(0, 75, 0, 75, 75, 500)),
+    "neighbours in the file": (75, StridedBlocks(0, 75, 0, 100, 75, 500)),
+}
+
+
+@pytest.mark.parametrize("message_bytes", [None, 8192])
+@pytest.mark.parametrize("unit, blocks", SHAPES.values(), ids=SHAPES)
+def test_strided_blocks_are_written_and_read_as_a_byte_array_has_them(
+    tmp_path: Path, unit: int, blocks: StridedBlocks, message_bytes: int | None
+) -> None:
+    draw = np.random.default_rng(4)
+    offsets, places, sizes = blocks.arrays()
+    end = int(offsets[-1] + sizes[-1])
+    expected = bytearray(draw.integers(1, 256, end + 500, dtype=np.uint8).tobytes())
+    data = draw.integers(1, 256, int(places[-1] + sizes[-1]) + 9, dtype=np.uint8).tobytes()
+    settings = Settings() if message_bytes is None else Settings(message_bytes=message_bytes)
+    with listening(tmp_path) as addresses:
+        session = session_of(addresses, settings=settings)
+        file = StripedFile.open(NAME, unit, session=session)
+        file.pwrite(expected, 0)
+        assert file.pwrite_strided(data, blocks) == blocks.size * blocks.number
+        for offset, place in zip(offsets.tolist(), places.tolist(), strict=True):
+            expected[offset : offset + blocks.size] = data[place : place + blocks.size]
+        assert file.pread(len(expected), 0) == expected
+        for size in (end, end - blocks.size // 2 - 1, int(offsets[len(offsets) // 2]) + 1, 0):
+            file.truncate(size)
+            target, wanted, moved = bytearray(len(data)), bytearray(len(data)), 0
+            for offset, place in zip(offsets.tolist(), places.tolist(), strict=True):
+                there = expected[offset : min(offset + blocks.size, size)]
+                wanted[place : place + len(there)] = there
+                moved += len(there)
+            assert (file.pread_strided(target, blocks), target) == (moved, wanted)
+        assert file.pwrite_strided(data, blocks) == blocks.size * blocks.number, "beyond the end"
+        assert file.size() == end
+        again = file.pread(end, 0)
+        assert isinstance(again, bytes)
+        assert all(
+            again[offset : offset + blocks.size] == data[place : place + blocks.size]
+            for offset, place in zip(offsets.tolist(), places.tolist(), strict=True)
+        )
+        assert session.take_errors()["rejected"] == 0
+
+
+def test_what_tells_strided_blocks_does_not_grow_with_their_number(tmp_path: Path) -> None:
+    with listening(tmp_path) as addresses:
+        file = StripedFile.open(NAME, 75, session=session_of(addresses))
+        data = bytes(75 * 4000)
+        file.pwrite_strided(data, StridedBlocks(75, 300, 0, 75, 75, 4000))
+        counters = file.counters
+        assert (counters.messages, counters.requests, counters.copies["strided"]) == (1, 4000, 1)
+        assert counters.disk_calls < 20
+
+
+def test_strided_blocks_that_make_no_sense_are_refused_in_one_line(tmp_path: Path) -> None:
+    with listening(tmp_path) as addresses:
+        file = StripedFile.open(NAME, 75, session=session_of(addresses))
+        with pytest.raises(UsageError, match="a block lies outside the buffer of 100 bytes"):
+            file.pwrite_strided(bytes(100), StridedBlocks(0, 300, 0, 75, 75, 4))
+        with pytest.raises(UsageError, match="the offset of the blocks"):
+            file.pwrite_strided(bytes(1000), StridedBlocks(-1, 300, 0, 75, 75, 4))
