@@ -36,12 +36,7 @@ def add_routing_options(parser: argparse.ArgumentParser) -> None:
         "other name is that of a --method",
     )
     add = parser.add_argument_group("--routing ft-drb").add_argument
-    add(
-        "--notify",
-        choices=("both", "controller", "header"),
-        default=usual.notify,
-        help="who reports a failed link to the source",
-    )
+    add("--notify", choices=("both", "controller", "header"), default=usual.notify, help="who reports a failed link")
     add("--link-up", choices=("probe", "controller"), default=usual.link_up, help="how a repair is detected")
     add(
         "--paths",
@@ -80,12 +75,7 @@ def add_routing_options(parser: argparse.ArgumentParser) -> None:
         default=usual.threshold,
         help="target latency Thl, as a multiple of the latency without load (default %(default)g)",
     )
-    add(
-        "--tol",
-        type=numbers.share,
-        default=usual.tolerance,
-        help="tolerance Tol, as a fraction of Thl (default %(default)g)",
-    )
+    add("--tol", type=numbers.share, default=usual.tolerance, help="tolerance, a fraction of Thl (default %(default)g)")
     add("--metapaths-always", action="store_true", help="use metapaths also without failures, as DRB does")
 
 
