@@ -142,6 +142,10 @@ class StreamSender:
         self._reordering = ReorderingAllowance(most_s=parameters.playback_s / 2)
         self._ended = False
         self._last_report, self._last_report_s = 0, -math.inf
+        self.news_s = -math.inf
+        """When the newest packet that a report has told of was sent."""
+        self.on_judgement: Callable[[int, int, bool, float], None] | None = None
+        """Told of each packet (block, symbol) that is taken for lost (true), and of each of those that came after all (false), and when."""
 
     @property
     def path_reports(self) -> dict[int, tuple[int, int]]:
@@ -290,7 +294,7 @@ class StreamSender:
         self._forgive(arrived, now_s)
         self._reordering.pass_time(now_s)
         now_us = int(now_s * 1e6)
-        newest_s = (now_us - (now_us - report.newest_us) % _STAMPS) / 1e6
+        newest_s = self.news_s = (now_us - (now_us - report.newest_us) % _STAMPS) / 1e6
         fates: list[PacketFate] = []
         while self._unjudged and self._unjudged[0][0] <= newest_s - self._reordering.allowance_s:
             at_s, block, symbol = self._unjudged.popleft()
@@ -300,6 +304,8 @@ class StreamSender:
             fates.append(PacketFate(self._label_of(block.first_label + symbol), gone, at_s))
             block.judged += 1
             block.judged_lost |= gone << symbol
+            if gone and self.on_judgement is not None:
+                self.on_judgement(block.number, symbol, True, now_s)
         self.control.learn(fates, now_s)
         if self.control.late_parity:
             recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
@@ -315,8 +321,12 @@ class StreamSender:
         for number, bitmap in arrived.items():
             block = self._blocks.get(number)
             if block is not None and block.judged_lost & bitmap:
-                found += (block.judged_lost & bitmap).bit_count()
+                came = block.judged_lost & bitmap
+                found += came.bit_count()
                 block.judged_lost &= ~bitmap
+                if self.on_judgement is not None:
+                    for symbol in filter(lambda bit: came >> bit & 1, range(came.bit_length())):
+                        self.on_judgement(number, symbol, False, now_s)
         if found:
             self._counts["misjudged"] += found
             self._reordering.too_short(now_s)

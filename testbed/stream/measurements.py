@@ -54,6 +54,30 @@ class BlockOutcomes:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SenderNews:
+    """What loss reports told the sender, and when. Shape (reports,): ``told_s``, when it had each, and ``newest_s``, when the newest packet
+    that it knew of by then was sent. Shape (taken,): ``block`` and ``symbol`` of each packet that it took for lost, from ``lost_s`` until
+    ``came_s``, when a report told that it had come after all (inf: none ever did)."""
+
+    told_s: FloatArray
+    newest_s: FloatArray
+    block: IntArray
+    symbol: IntArray
+    lost_s: FloatArray
+    came_s: FloatArray
+
+
+NO_NEWS = SenderNews(
+    told_s=np.empty(0),
+    newest_s=np.empty(0),
+    block=np.empty(0, dtype=np.int64),
+    symbol=np.empty(0, dtype=np.int64),
+    lost_s=np.empty(0),
+    came_s=np.empty(0),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunHealth:
     """Whether the machine kept up: worst lag of the sender behind its schedule, packets lost in no fault, CPU share (0..1)."""
 
@@ -97,5 +121,6 @@ class StreamMeasurements:
     faults: tuple[FaultTimes, ...]
     changes: tuple[ChangeTimes, ...] = ()
     clocks: StreamClocks = ONE_CLOCK
+    news: SenderNews = NO_NEWS
     health: RunHealth
     counters: Mapping[str, Any] = field(default_factory=dict)

@@ -36,6 +36,7 @@ from testbed.emulation.network.cables import CablePlan, plan_cables
 from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, words_inside
 from testbed.emulation.network.kernel.packet_capture import Capture
+from testbed.emulation.network.kernel.packet_sockets import packet_socket_drops
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
@@ -332,6 +333,11 @@ class EmulatedNetwork:
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """Link -> (packets, bytes, drops): sent onto the cable in that direction; dropped by a full queue (what a fault takes is counted nowhere)."""
         return self._running_links.counters()
+
+    def switch_drops(self) -> int:
+        """Frames that found the socket of a user-space switch's port full, since the network was built: the switch waited for a processor.
+        Those of a recording (``start_capture``) count as well."""
+        return packet_socket_drops() if self.datapath == "user" else 0
 
     def link_meter(self) -> LinkMeter:
         """Reads the links' bytes and carriers without touching anything that the run uses, in a forked process too."""

@@ -27,8 +27,8 @@ from testbed.model.label_split import LabelSplit
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.rules import label_prefixes
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
-from testbed.stream.judgement.recording import ReceivedLog, SentLog
-from testbed.stream.measurements import ReceivedPackets, SentPackets
+from testbed.stream.judgement.recording import NewsLog, ReceivedLog, SentLog
+from testbed.stream.measurements import NO_NEWS, ReceivedPackets, SenderNews, SentPackets
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import RETURN_LABELS
 
@@ -42,6 +42,7 @@ _SPARED_S = 0.05
 class SenderResult:
     log: SentPackets
     worst_lag_s: float
+    news: SenderNews = NO_NEWS
     counters: dict[str, Any] = field(default_factory=dict)
 
 
@@ -239,7 +240,8 @@ def _prepare_sender(
     plan: StreamPlan, frames: FrameSender, reports: socket.socket, tick_s: float, gauge: memoryview[float]
 ) -> Run:
     """``gauge``: packets sent, and N of the last one."""
-    sender, log = build_sender(plan), SentLog()
+    sender, log, news = build_sender(plan), SentLog(), NewsLog()
+    sender.on_judgement = news.judgement
     source_ends = plan.duration_s - plan.stream.playback_s
 
     _warm_up(frames, warm_labels(plan.forward), HEADER_BYTES + plan.stream.symbol_bytes)
@@ -258,9 +260,11 @@ def _prepare_sender(
             wait = min(due, plan.duration_s, now + 0.05) - (time.monotonic() - start_s)
             if select.select((reports,), (), (), max(0.0, wait))[0]:
                 for data in waiting_datagrams(reports):
-                    sender.receive(data, time.monotonic() - start_s)
+                    at = time.monotonic() - start_s
+                    sender.receive(data, at)
+                    news.report(at, sender.news_s)
         counters = {**sender_counters(sender), "sent_refused": frames.refused}
-        return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, counters=counters)
+        return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, news=news.news(), counters=counters)
 
     return run
 

@@ -146,7 +146,7 @@ def streams_over(
 ) -> tuple[StreamMeasurements, ...]:
     """Run the plans' streams, their common faults and route changes on a network whose first rules are installed."""
     net, controller, wiring = network
-    before, plan = processor_times(), plans[0]
+    before, dropped, plan = processor_times(), net.switch_drops(), plans[0]
     net.prepare_impairments(plan.faults)
     with ExitStack() as stack:
         stack.enter_context(going_first(controller.pid))
@@ -174,7 +174,7 @@ def streams_over(
     faults = tuple(with_port_status(t, port_events, wiring, start) for t in schedule.times())
     changes = movement.times() if movement is not None else ()
     impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
-    conditions = _Conditions(faults, changes, busy, net.datapath, impaired)
+    conditions = _Conditions(faults, changes, busy, net.datapath, net.switch_drops() - dropped, impaired)
     return tuple(_measurements(one, *ends, conditions) for one, ends in zip(plans, results, strict=True))
 
 
@@ -185,6 +185,7 @@ class _Conditions(NamedTuple):
     changes: tuple[ChangeTimes, ...]
     busy: float
     datapath: str
+    switch_drops: int
     impaired: dict[str, dict[str, float]]
 
 
@@ -214,9 +215,10 @@ def _measurements(
         blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
         faults=conditions.faults,
         changes=conditions.changes,
+        news=sent.news,
         health=RunHealth(
             sender_lag_s=sent.worst_lag_s,
-            unplanned_drops=received.socket_drops,
+            unplanned_drops=received.socket_drops + conditions.switch_drops,
             cpu_fraction=conditions.busy,
         ),
         counters={

@@ -35,7 +35,7 @@ from testbed.stream.emulated.fabric import plan_rules, with_port_status
 from testbed.stream.emulated.machine_ends import RECEIVER, SENDER, begin_end, early_end, open_end, result_of
 from testbed.stream.emulated.mobile_routes import MobileRoutes
 from testbed.stream.judgement.recording import block_outcomes
-from testbed.stream.measurements import RunHealth, StreamClocks, StreamMeasurements
+from testbed.stream.measurements import RunHealth, SenderNews, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_together
 
@@ -207,6 +207,7 @@ class _Run:
                     blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
                     faults=told,
                     changes=movement.times() if movement is not None else (),
+                    news=self._news(source, sent.news),
                     clocks=StreamClocks(
                         sender_s=clocks[source].uncertainty_s,
                         receiver_s=clocks[sink].uncertainty_s,
@@ -226,6 +227,16 @@ class _Run:
             return times_s
         ours = self.machines.clock(machine).ours(times_s + self.starts[machine])
         return np.asarray(ours.middle_s - self.start_s)
+
+    def _news(self, machine: int, news: SenderNews) -> SenderNews:
+        """On our clock; what never came is never."""
+        names = ("told_s", "newest_s", "lost_s", "came_s")
+        times = {name: getattr(news, name) for name in names}
+        mapped = {
+            n: np.where(np.isfinite(t), self._ours(machine, np.nan_to_num(t, posinf=0, neginf=0)), t)
+            for n, t in times.items()
+        }
+        return replace(news, **mapped)
 
     def _clocks(self) -> tuple[ClockReport, ...]:
         """Of every machine, over the run. InvalidRunError where one is known too badly."""

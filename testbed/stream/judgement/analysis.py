@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fec.redundancy.block_size import fec_block_size
+from testbed.model.machine.lateness import Lateness
 from testbed.model.run_records import TimelineRecord
 from testbed.stream.judgement.fault_results import (
     FaultResult,
@@ -20,6 +21,7 @@ from testbed.stream.judgement.fault_results import (
     never_complete,
     sent_per_source,
 )
+from testbed.stream.judgement.lateness import latenesses, misled_blocks
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import recovery_s
@@ -37,7 +39,8 @@ START_UP_S = 0.4
 
 @dataclass(frozen=True, kw_only=True)
 class SessionAnalysis:
-    """All faults of one run and what happened outside them."""
+    """All faults of one run and what happened outside them. ``ror_misled``: what blocks that a misled sender began, which are left out of
+    ``ror_measured``, would add to it; ``lateness``: of the machine, beside what the checks bear."""
 
     policy: BlockSizePolicy
     faults: tuple[FaultResult, ...]
@@ -50,6 +53,8 @@ class SessionAnalysis:
     ror_measured: float
     ror_tolerance: float
     ror_error: float = 0.0
+    ror_misled: float = 0.0
+    lateness: tuple[Lateness, ...] = ()
     campaign: CampaignResult | None = None
     paths: tuple[PathResult, ...] = ()
 
@@ -64,15 +69,19 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     fates = run_fates(plan, run, lost)
     if is_campaign(plan):
         return _campaign(plan, run, policy, fates)
-    results = tuple(fault_result(plan, run, times, lost, policy) for times in run.faults)
+    misled = misled_blocks(plan, run)
+    results = tuple(fault_result(plan, run, times, lost, policy, misled) for times in run.faults)
     outside, block_outside = _outside_faults(plan, run)
     broken = never_complete(run)
     recovering = _in_recovery(plan, run)
     resting = first_of_block(run) & outside & ~recovering[np.searchsorted(run.blocks.block, run.sent.block)]
     base = float(np.median(run.sent.block_size[resting])) if resting.any() else float(policy.base)
-    ratio, error = sent_per_source(plan, run, block_outside & ~recovering & (run.blocks.started_s >= START_UP_S))
-    at_rest = _AtRest(ratio or base / plan.stream.source_packets, error)
+    calm = block_outside & ~recovering & (run.blocks.started_s >= START_UP_S)
+    at_rest = _at_rest(plan, run, calm & ~np.isin(run.blocks.block, misled), base)
     terms = _ror_terms(plan, results, policy.base, at_rest)
+    ror_misled = _ror_with_misled(results, _at_rest(plan, run, calm, base)) - terms.measured if len(misled) else 0.0
+    if len(misled) and (at_rest.blocks == 0 or any(_only_misled(result) for result in results)):
+        ror_misled = math.inf
     return SessionAnalysis(
         policy=policy,
         faults=results,
@@ -85,6 +94,8 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
         ror_measured=terms.measured,
         ror_tolerance=terms.tolerance,
         ror_error=terms.error,
+        ror_misled=ror_misled,
+        lateness=latenesses(plan, run, ror_misled, terms.tolerance if results else 0.0),
         paths=path_results(plan, run, fates),
     )
 
@@ -104,6 +115,7 @@ def _campaign(plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy
         ror_measured=result.redundancy_measured,
         ror_tolerance=result.redundancy_tolerance,
         campaign=result,
+        lateness=latenesses(plan, run, 0.0, 0.0),
         paths=path_results(plan, run, fates),
     )
 
@@ -128,10 +140,30 @@ def _in_recovery(plan: StreamPlan, run: StreamMeasurements) -> BoolArray:
 
 
 class _AtRest(NamedTuple):
-    """Packets sent per source packet outside faults, and the standard error of that mean."""
+    """Packets sent per source packet outside faults, the standard error of that mean, and of how many blocks it is one."""
 
     ratio: float
     error: float
+    blocks: int
+
+
+def _at_rest(plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray, base: float) -> _AtRest:
+    ratio, error = sent_per_source(plan, run, blocks)
+    return _AtRest(ratio or base / plan.stream.source_packets, error, int(blocks.sum()))
+
+
+def _only_misled(result: FaultResult) -> bool:
+    return result.sent_per_source is None and result.sent_per_source_misled is not None
+
+
+def _ror_with_misled(results: Sequence[FaultResult], at_rest: _AtRest) -> float:
+    """As the measured one of ``_ror_terms``, blocks that a misled sender began counted as well."""
+    ratios = [
+        result.sent_per_source_misled / at_rest.ratio
+        for result in results
+        if not result.impaired and result.predicted_block_size is not None and result.sent_per_source_misled is not None
+    ]
+    return sum(ratios) - len(ratios)
 
 
 class _RorTerms(NamedTuple):

@@ -18,7 +18,8 @@ from fec.redundancy.label_layout import block_size_bound
 from fec.redundancy.labels import LABELS
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
-from testbed.stream.measurements import BlockOutcomes, SentPackets, StreamMeasurements
+from testbed.stream.judgement.lateness import held_s
+from testbed.stream.measurements import BlockOutcomes, IntArray, SentPackets, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import REACTION_S, predicted_loss
 from testbed.stream.prediction.active_faults import fault_intervals
@@ -27,6 +28,8 @@ from testbed.stream.prediction.suspects import DIAGNOSES, cable_name, exact_bloc
 from topologies.network import label_of
 
 BoolArray = npt.NDArray[np.bool_]
+_HELD_BEFORE_S = 0.25
+"""So long before a repair packets may still lie in a switch at it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +56,8 @@ class FaultResult:
     ``measured_block_size`` is where N settled: the median over the blocks of the steady part (``mean_block_size``: their mean). ``size_range``: block sizes that the sender may settle at, given how well
     a loss can be told from a measurement.
     ``sent_per_source``: coded packets sent per source packet, counted over the whole blocks begun after the answer and sent before
-    the fault's end; ``sent_per_source_error``: the standard error of that mean. The transient's cost is beside it: packets sent
+    the fault's end, but for the ``misled_blocks`` among them (``lateness``); ``sent_per_source_error``: the standard error of that mean;
+    ``sent_per_source_misled``: those counted as well. The transient's cost is beside it: packets sent
     between failure and answer, and the late parity among them.
     ``undecided_packets``: sent so near to the fault's beginning or end that the clocks of several machines cannot tell on which side; those
     at its end are left out of the loss. ``reaction_uncertainty_s``: how far the clocks leave the reaction open (0: one clock).
@@ -90,6 +94,8 @@ class FaultResult:
     transient_late_parity: int
     reaction_uncertainty_s: float = 0.0
     undecided_packets: int = 0
+    misled_blocks: int = 0
+    sent_per_source_misled: float | None = None
 
     @property
     def impaired(self) -> bool:
@@ -125,9 +131,15 @@ def labels_decide(plan: StreamPlan, fault: Fault) -> bool:
 
 
 def fault_result(
-    plan: StreamPlan, run: StreamMeasurements, times: FaultTimes, lost: BoolArray, policy: BlockSizePolicy
+    plan: StreamPlan,
+    run: StreamMeasurements,
+    times: FaultTimes,
+    lost: BoolArray,
+    policy: BlockSizePolicy,
+    misled: IntArray,
 ) -> FaultResult:
-    """Everything about one fault of a run in which faults do not overlap. Cost: a few passes over the packets sent around it."""
+    """Everything about one fault of a run in which faults do not overlap; ``misled``: numbers of the blocks that a misled sender began.
+    Cost: a few passes over the packets sent around it."""
     fault = times.fault
     run, lost = around(run, times, lost)
     loss = predicted_loss(plan, fault)
@@ -141,14 +153,21 @@ def fault_result(
     answered = _answered_s(times, needs_more, reaction, diagnosis)
     block_s = plan.stream.source_packets / plan.stream.rate_pps
     apart_s = run.clocks.fault_to_sender_s
-    starts, last = run.blocks.started_s, times.stop_s - apart_s - 2 * block_s
-    mask = _packets_of_blocks_started(run, answered + apart_s, last) & (run.sent.time_s < times.stop_s - apart_s)
+    # What lay in a switch at the repair may have come through: blocks that could have had packets there are left out.
+    ends_s = (
+        times.stop_s
+        - apart_s
+        - (held_s(plan, run, times.stop_s - _HELD_BEFORE_S) if run.fabric == "emulation" else 0.0)
+    )
+    starts, last = run.blocks.started_s, ends_s - 2 * block_s
+    mask = _packets_of_blocks_started(run, answered + apart_s, last) & (run.sent.time_s < ends_s)
     packets = int(mask.sum())
     broken, late = never_complete(run), run.blocks.late_source_packets
     transient = (starts >= times.start_s - 2 * block_s) & (starts < answered)
     steady = (starts >= answered) & (starts < times.stop_s)
     sizes = run.sent.block_size[first_of_block(run) & mask]
-    ratio, error = sent_per_source(plan, run, (starts >= answered) & (starts < last))
+    counted, false_news = (starts >= answered) & (starts < last), np.isin(run.blocks.block, misled)
+    ratio, error = sent_per_source(plan, run, counted & ~false_news)
     return FaultResult(
         link=label_of(fault.link),
         kind=fault.words,
@@ -179,6 +198,8 @@ def fault_result(
         transient_late_parity=_late_parity(run, transient),
         reaction_uncertainty_s=apart_s,
         undecided_packets=undecided_packets(run, times),
+        misled_blocks=int((counted & false_news).sum()),
+        sent_per_source_misled=sent_per_source(plan, run, counted)[0],
     )
 
 

@@ -5,6 +5,7 @@ The receiver's own account (what it delivered) is kept as counters, so that the 
 
 from __future__ import annotations
 
+import math
 from array import array
 from dataclasses import dataclass, field
 
@@ -12,7 +13,14 @@ import numpy as np
 
 from fec.errors import MalformedPacket
 from fec.protocol.wire import decode_header
-from testbed.stream.measurements import BlockOutcomes, FloatArray, IntArray, ReceivedPackets, SentPackets
+from testbed.stream.measurements import (
+    BlockOutcomes,
+    FloatArray,
+    IntArray,
+    ReceivedPackets,
+    SenderNews,
+    SentPackets,
+)
 
 
 def _floats() -> array[float]:
@@ -49,6 +57,46 @@ class SentLog:
             symbol=_int_array(self.symbol),
             label=_int_array(self.label),
             block_size=_int_array(self.block_size),
+        )
+
+
+@dataclass
+class NewsLog:
+    """Grows by one entry a loss report, and by one a packet that the sender takes for lost."""
+
+    told_s: array[float] = field(default_factory=_floats)
+    newest_s: array[float] = field(default_factory=_floats)
+    block: array[int] = field(default_factory=_ints)
+    symbol: array[int] = field(default_factory=_ints)
+    lost_s: array[float] = field(default_factory=_floats)
+    came_s: array[float] = field(default_factory=_floats)
+    _taken: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def report(self, told_s: float, newest_s: float) -> None:
+        """A datagram of the return path has been read; ``newest_s``: of the newest packet that the sender now knows of."""
+        if not self.newest_s or newest_s != self.newest_s[-1]:
+            self.told_s.append(told_s)
+            self.newest_s.append(newest_s)
+
+    def judgement(self, block: int, symbol: int, lost: bool, at_s: float) -> None:
+        """``StreamSender.on_judgement``."""
+        if lost:
+            self._taken[block, symbol] = len(self.block)
+            self.block.append(block)
+            self.symbol.append(symbol)
+            self.lost_s.append(at_s)
+            self.came_s.append(math.inf)
+        elif (place := self._taken.pop((block, symbol), None)) is not None:
+            self.came_s[place] = at_s
+
+    def news(self) -> SenderNews:
+        return SenderNews(
+            told_s=_float_array(self.told_s),
+            newest_s=_float_array(self.newest_s),
+            block=_int_array(self.block),
+            symbol=_int_array(self.symbol),
+            lost_s=_float_array(self.lost_s),
+            came_s=_float_array(self.came_s),
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from fec.redundancy.label_layout import label_layout
 from testbed.model.json_values import json_ready
+from testbed.model.machine.lateness import as_figures
 from testbed.model.routes import SplitRoute
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict
@@ -111,6 +112,7 @@ def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: Session
         "blocks_undecodable_outside_faults": analysis.undecodable_outside,
         "sender_lag_s": run.health.sender_lag_s,
         "unplanned_drops": run.health.unplanned_drops,
+        "lateness": as_figures(analysis.lateness),
         "cpu_fraction": run.health.cpu_fraction,
         "loaded_links": len(plan.forward.loaded),
         **_clocks(plan, run),

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 
+from testbed.model.machine.lateness import first_not_borne
 from testbed.model.machine.strain import LOWER_PACKET_RATE, could_not_keep_up
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.campaign_verdict import MAX_WRONG, campaign_checks
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.impairment_checks import impairment_checks, unrest_s
+from testbed.stream.judgement.lateness import MAX_LAG
 from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.impaired_links import is_impaired
 from testbed.stream.prediction.policy import is_deterministic
 from topologies.network import label_of
-
-MAX_LAG = 0.25
-"""Of the playback buffer (100 ms of the usual 400): a sender this far behind its own schedule measured the machine, not the
-network."""
 
 COUNTED = "none: each is counted"
 MAX_HELD_S = 0.005
@@ -109,18 +107,11 @@ def _content_check(run: StreamMeasurements) -> Check:
 
 
 def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
-    """Why the run says nothing, or None: sender lag, packets lost in no fault, a fault that hardly was, nothing sent."""
+    """Why the run says nothing, or None: later than the checks bear, packets lost in no fault, a fault that hardly was, nothing sent."""
     if analysis.sent == 0:
         return "no packet was sent"
-    most = MAX_LAG * plan.stream.playback_s
-    if run.health.sender_lag_s > most:
-        busy = f", processors {run.health.cpu_fraction:.0%} busy" if run.health.cpu_fraction is not None else ""
-        lag = f"the sender lagged {run.health.sender_lag_s * 1000:.0f} ms behind its schedule (limit {most * 1000:.0f} ms{busy})"
-        return could_not_keep_up(lag, LOWER_PACKET_RATE)
-    waited = float(run.counters.get("worst_receive_lag_s", 0.0))
-    if waited > most:
-        late = f"packets lay {waited * 1000:.0f} ms at the receiver before it took them (limit {most * 1000:.0f} ms)"
-        return could_not_keep_up(late, LOWER_PACKET_RATE)
+    if (late := first_not_borne(analysis.lateness, LOWER_PACKET_RATE)) is not None:
+        return late
     clocks = clock_reason(plan, run, analysis)
     if clocks is not None:
         return clocks

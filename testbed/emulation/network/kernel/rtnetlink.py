@@ -118,7 +118,7 @@ class Netlink:
         """Interface name -> index, of this socket's namespace."""
         found = {}
         for _, body in self.dump(RTM_GETLINK, bytes(16)):
-            name = _attributes(body[16:]).get(3)
+            name = attributes_of(body[16:]).get(3)
             if name is not None:
                 found[name.rstrip(b"\0").decode()] = struct.unpack_from("=i", body, 4)[0]
         return found
@@ -130,7 +130,7 @@ class Netlink:
         self._sock.send(header + link_header(index))
         for kind, sequence, body in self._answers():
             if sequence == self._sequence:
-                return kind == RTM_NEWLINK and _attributes(body[16:]).get(16) == b"\x06"  # IFLA_OPERSTATE: IF_OPER_UP
+                return kind == RTM_NEWLINK and attributes_of(body[16:]).get(16) == b"\x06"  # IFLA_OPERSTATE: IF_OPER_UP
         return False
 
     def counters(self) -> dict[str, InterfaceCounters]:
@@ -138,12 +138,12 @@ class Netlink:
         drops: dict[int, int] = {}
         for _, body in self.dump(RTM_GETQDISC, bytes(20)):
             index, parent = struct.unpack_from("=i4xI", body, 4)
-            stats = _attributes(body[20:]).get(3)  # TCA_STATS: bytes u64, packets u32, drops u32
+            stats = attributes_of(body[20:]).get(3)  # TCA_STATS: bytes u64, packets u32, drops u32
             if stats is not None and (parent in (ROOT, CLSACT_PARENT)):
                 drops[index] = drops.get(index, 0) + struct.unpack_from("=I", stats, 12)[0]
         found = {}
         for _, body in self.dump(RTM_GETLINK, bytes(16)):
-            index, attributes = struct.unpack_from("=i", body, 4)[0], _attributes(body[16:])
+            index, attributes = struct.unpack_from("=i", body, 4)[0], attributes_of(body[16:])
             if 3 not in attributes or 23 not in attributes:
                 continue
             name = attributes[3].rstrip(b"\0").decode()
@@ -171,10 +171,11 @@ class Netlink:
 
 def _extended_text(body: bytes) -> str:
     """The kernel's own words on an error (NLMSGERR_ATTR_MSG); NETLINK_CAP_ACK leaves out the echo of the request."""
-    return _attributes(body[20:]).get(1, b"").rstrip(b"\0").decode(errors="replace")
+    return attributes_of(body[20:]).get(1, b"").rstrip(b"\0").decode(errors="replace")
 
 
-def _attributes(blob: bytes) -> dict[int, bytes]:
+def attributes_of(blob: bytes) -> dict[int, bytes]:
+    """Kind -> value of the attributes that follow a message's fixed part."""
     found, at = {}, 0
     while at + 4 <= len(blob):
         size, kind = struct.unpack_from("=HH", blob, at)
@@ -212,7 +213,7 @@ class VethEnd:
     mac: bytes | None = None
     namespace: int | None = None
 
-    def _attributes(self, mtu: int, group: int) -> bytes:
+    def attributes_of(self, mtu: int, group: int) -> bytes:
         parts = [text(3, self.name), number(4, mtu), number(31, 1), number(32, 1)]
         if self.mac is not None:
             parts.append(attribute(1, self.mac))
@@ -228,9 +229,9 @@ def make_veth(a: VethEnd, b: VethEnd, *, mtu: int, group: int = 0) -> Message:
 
     ``a`` is up at once; ``b`` cannot be (the kernel configures it before the two know of each other): ``set_up`` it.
     """
-    peer = link_header(b.index) + b._attributes(mtu, group)
+    peer = link_header(b.index) + b.attributes_of(mtu, group)
     kind = text(1, "veth") + attribute(2, attribute(1, peer))
-    body = link_header(a.index, up=True) + a._attributes(mtu, group) + attribute(18, kind)
+    body = link_header(a.index, up=True) + a.attributes_of(mtu, group) + attribute(18, kind)
     return RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body
 
 

@@ -1,0 +1,137 @@
+"""How late the machine was in a run of a stream, and how late the checks let it be; pure numpy.
+
+Theory of operation. In the network of theory a switch passes a packet on at once. On a machine that is busy with other things a switch
+waits for a processor, and packets lie in it; those of one path longer than those of another. Three things follow.
+
+- A packet that another one overtakes by more than the sender's allowance for reordering (5 ms at least) is *taken for lost*. Until a
+  report tells that it came, the sender is **misled**: it answers a failure that is none, begins blocks under a wrong N and sends late
+  parity. Equation 23 is about blocks that were begun upon true news. Those begun or helped while the sender was misled are left
+  out of ROR, and what they would have added or taken away is said. The check bears as much of that as its tolerance is: where the two
+  figures, with them and without them, are further apart, neither says anything.
+- A block has the playback buffer's time. A quarter of it each is given to a sender that is late, to packets that lie in switches, and to
+  a receiver that is late; the last quarter is the block's own (two blocks' time, 40 ms of the usual 400).
+- A fault's steady part begins after ``REACTION_S`` at the latest: a report interval, and what is left for the way of the news. A block that is
+  begun upon older news than that may have too small an N through no fault of the sender.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from testbed.model.machine.lateness import Lateness
+from testbed.stream.endpoints import SETTLE_S
+from testbed.stream.judgement.crossings import packet_fates
+from testbed.stream.measurements import FloatArray, IntArray, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import REACTION_S, longest_way_s
+from testbed.stream.prediction.impaired_links import is_impaired
+
+MAX_LAG = 0.25
+"""Of the playback buffer (100 ms of the usual 400): for each of the three that may be late."""
+
+
+def latenesses(
+    plan: StreamPlan, run: StreamMeasurements, misled_ror: float, ror_tolerance: float
+) -> tuple[Lateness, ...]:
+    """All of a run, in the order in which they are told. ``misled_ror``: by how much blocks that a misled sender began change ROR (0 where
+    none is judged), beside that check's tolerance. In virtual time there are no switches that could hold a packet."""
+    quarter_s = MAX_LAG * plan.stream.playback_s
+    busy = f" (processors {run.health.cpu_fraction:.0%} busy)" if run.health.cpu_fraction is not None else ""
+    found = [
+        Lateness(
+            name="sender",
+            words="the sender lagged {was} behind its schedule" + busy,
+            was=run.health.sender_lag_s,
+            bears=quarter_s,
+        ),
+        Lateness(
+            name="receiver",
+            words="packets lay {was} at the receiver before it took them",
+            was=float(run.counters.get("worst_receive_lag_s", 0.0)),
+            bears=quarter_s,
+        ),
+    ]
+    if _only_switches_hold(plan, run):
+        words = "packets lay {was} in the switches, which hold none in theory" + busy
+        found.append(Lateness(name="switches", words=words, was=held_s(plan, run), bears=quarter_s))
+        if plan.stream.block_size is None:
+            found += _of_the_answer(plan, run, misled_ror, ror_tolerance)
+    return tuple(found)
+
+
+def _of_the_answer(
+    plan: StreamPlan, run: StreamMeasurements, misled_ror: float, ror_tolerance: float
+) -> list[Lateness]:
+    """What an answer to a failure depends on: the age of the sender's news, and whether it was true."""
+    block_s = plan.stream.source_packets / plan.stream.rate_pps
+    news, way_s = run.news, 2 * longest_way_s(plan)
+    ages = news.told_s - news.newest_s
+    found = [
+        Lateness(
+            name="news",
+            words="a loss report told the sender of packets sent {was} before",
+            was=float(ages[np.isfinite(ages)].max(initial=0.0)) - way_s,
+            bears=max(
+                REACTION_S - plan.stream.report_interval_s - SETTLE_S - block_s, MAX_LAG * plan.stream.playback_s
+            ),
+        )
+    ]
+    if ror_tolerance > 0:
+        words = "blocks that the sender began or helped because of packets that lay in switches change ROR by {was}"
+        found.append(Lateness(name="misled", words=words, was=abs(misled_ror), bears=ror_tolerance, unit=""))
+    return found
+
+
+def _only_switches_hold(plan: StreamPlan, run: StreamMeasurements) -> bool:
+    """Whether nothing else keeps packets on their way: impairments do on purpose, and so do queues that TCP fills."""
+    return run.fabric == "emulation" and not is_impaired(plan) and "background_bps" not in run.counters
+
+
+def held_s(plan: StreamPlan, run: StreamMeasurements, from_s: float = -np.inf) -> float:
+    """How long a packet sent since ``from_s`` was under way at most, beyond the longest way's delay and what clocks leave open."""
+    transit_s = packet_fates(run).transit_s[run.sent.time_s >= from_s]
+    longest_s = float(transit_s[~np.isnan(transit_s)].max(initial=0.0))
+    return max(0.0, longest_s - longest_way_s(plan) - run.clocks.end_to_end_s)
+
+
+def misled_spans(plan: StreamPlan, run: StreamMeasurements) -> FloatArray:
+    """Shape (spans, 2): from when to when the sender took packets for lost that came after all, and one report more: with that one it
+    has judged the labels anew. One that it was never told of counts for the playback buffer's time."""
+    news = run.news
+    arrived = np.isin(news.block * 256 + news.symbol, run.received.block * 256 + run.received.symbol)
+    began = news.lost_s[arrived]
+    told = np.where(np.isfinite(news.came_s[arrived]), news.came_s[arrived], began + plan.stream.playback_s)
+    after = np.searchsorted(news.told_s, told, side="right")
+    later = np.append(news.told_s, np.inf)[after]
+    ended = np.where(np.isfinite(later), later, told + plan.stream.report_interval_s)
+    return _merged(np.stack([began, ended], axis=1))
+
+
+def _merged(spans: FloatArray) -> FloatArray:
+    found: list[list[float]] = []
+    for start, stop in spans[np.argsort(spans[:, 0])].tolist():
+        if found and start <= found[-1][1]:
+            found[-1][1] = max(found[-1][1], stop)
+        else:
+            found.append([start, stop])
+    return np.array(found).reshape(-1, 2)
+
+
+def misled_blocks(plan: StreamPlan, run: StreamMeasurements) -> IntArray:
+    """Numbers of the blocks that were begun while the sender was misled, or that got late parity then or within the playback buffer's time
+    after it, in which what was decided then is sent. None where the run kept no news."""
+    if not _only_switches_hold(plan, run) or not len(run.news.lost_s):
+        return np.empty(0, dtype=np.int64)
+    spans, blocks, sent = misled_spans(plan, run), run.blocks, run.sent
+    begun = _within(blocks.started_s, spans, 0.0)
+    first = np.unique(sent.block, return_index=True)[1]
+    sizes = sent.block_size[first][np.searchsorted(sent.block[first], sent.block)]
+    late = (sent.symbol >= sizes) & _within(sent.time_s, spans, plan.stream.playback_s)
+    return np.union1d(blocks.block[begun], sent.block[late])
+
+
+def _within(times_s: FloatArray, spans: FloatArray, longer_s: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    if not len(spans):
+        return np.zeros(len(times_s), dtype=np.bool_)
+    place = np.searchsorted(spans[:, 0], times_s, side="right") - 1
+    return np.asarray((place >= 0) & (times_s <= spans[place, 1] + longer_s))
