@@ -54,12 +54,14 @@ mutants:  ## set up, then mutation tests: does a mistake in the code break a tes
 	@vagrant/provision.sh --extras test,mutants
 	@$(PYTHON) -m tests.mutants $(ARGS)
 
-soak:  ## set up, then 1 000 drawn simulator runs; striped files by a model, by histories, and by an hour of mutated messages (SOAK_S=60: a minute)
+soak:  ## set up, then 1 000 drawn simulator runs; poor networks between machines; striped files by a model, by histories, and by an hour of mutated messages (SOAK_S=60: a minute)
 	@vagrant/provision.sh --extras test
 	@SIMULATOR_CONFIGURATIONS=$(or $(SOAK_RUNS),1000) SIMULATOR_MESSAGES=4000 $(PYTHON) -m pytest -n $(WORKERS) --timeout 0 \
 	    tests/testbed/interconnect/test_simulator_engines_agree.py tests/testbed/interconnect/test_engines_under_load.py
 	@SFIO_MODEL_STEPS=100000 SFIO_HISTORY_CALLS=20000 $(PYTHON) -m pytest --timeout 0 \
 	    tests/sfio_emu/test_model.py tests/sfio_emu/test_linearizability.py
+	@MACHINES_SOAK=1 $(PYTHON) -m pytest --timeout 0 \
+	    tests/testbed/bulk/test_bulk_on_two_machines.py tests/testbed/striping/test_sfio_on_two_machines.py
 	@SFIO_SOAK_S=$(or $(SOAK_S),3600) SFIO_FUZZ_MESSAGES=250000 $(PYTHON) -m pytest -s --timeout 0 \
 	    tests/sfio_emu/adapters/test_listener_soak.py tests/sfio_emu/listener/test_sfio_fuzz.py
 

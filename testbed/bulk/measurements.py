@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from testbed.bulk.plan import Path
+from testbed.machines.run_report import MachinesReport
 from testbed.model.machine.strain import Strain
 from topologies.network import LinkId
 
@@ -52,7 +53,7 @@ class BulkMeasurements:
     and left it by no link, although no queue refused them; ``injected``: packets that were sent without a circuit.
     ``retransmitted``: transfer -> (bytes, packets) that TCP sent again, as its sender's kernel counts them. ``changing_s``: spent in changing circuits,
     all changes together. ``strain``: of the
-    machine in an emulated run."""
+    machine in an emulated run. ``machines``: of a run over several; every ``done_s`` is then right to within its ``uncertainty_s``."""
 
     fabric: str
     seconds: float
@@ -71,6 +72,7 @@ class BulkMeasurements:
     changing_s: float = 0.0
     packet_payload_bytes: int = 1448
     strain: Strain | None = None
+    machines: MachinesReport | None = None
 
     @property
     def cpu_fraction(self) -> float:

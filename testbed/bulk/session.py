@@ -16,6 +16,7 @@ from testbed.bulk.planning import ROUNDS, BulkOptions, build_bulk_plan, frames_w
 from testbed.bulk.prediction import predicted_ratio
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.machines.asked import MachinesRequest
+from testbed.machines.run_report import MachinesReport
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 from topologies import load_network
@@ -80,7 +81,19 @@ class BulkSession:
             "link_loads": [
                 [label_of(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()
             ],
+            "several_machines": None if run.machines is None else self._of_machines(run.machines),
             "repeated": [plan.transfers[r.transfer].name for r in run.transfers if r.attempts > 1],
+        }
+
+    def _of_machines(self, report: MachinesReport) -> dict[str, Any]:
+        """``seconds`` is right to within ``seconds_uncertainty_s``; ``messages_undecided``: done so near to a fault's beginning or end
+        that the clocks cannot tell on which side."""
+        moments = [moment_s for fault in self.plan.faults for moment_s in (fault.start_s, fault.stop_s)]
+        done = [record.done_s for record in self.run.transfers if record.done_s is not None]
+        return {
+            **report.to_json(),
+            "seconds_uncertainty_s": report.uncertainty_s,
+            "messages_undecided": report.undecided(done, moments),
         }
 
 

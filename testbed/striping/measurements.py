@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from testbed.machines.run_report import MachinesReport
 from testbed.model.machine.strain import Strain
 
 Direction = Literal["write", "read"]
@@ -66,8 +67,9 @@ class OperationRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class StripingMeasurements:
-    """All operations in order. ``mtu_bytes``: of the network's packets."""
+    """All operations in order. ``mtu_bytes``: of the network's packets. ``machines``: of a run over several."""
 
     fabric: str
     operations: tuple[OperationRecord, ...]
     mtu_bytes: int
+    machines: MachinesReport | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 from testbed.errors import InputError
 from testbed.machines.asked import MachinesRequest
+from testbed.machines.run_report import MachinesReport
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 from testbed.striping.emulated.loopback import run_over_loopback
@@ -67,10 +68,22 @@ class StripingSession:
             "frames": len(plan.frames),
             "killed": [[killed.node, killed.at_s] for killed in options.killed],
             "cut": [[label_of(fault.link), fault.start_s, fault.stop_s] for fault in options.faults],
+            "several_machines": None if run.machines is None else _of_machines(run, run.machines),
             "typical_throughput_bps": typical_throughput(run),
             "operations": [record.to_json() for record in run.operations],
             "verdict": dict(self.verdict.to_json()),
         }  # fmt: skip
+
+
+def _of_machines(run: StripingMeasurements, report: MachinesReport) -> dict[str, Any]:
+    """An operation's ``seconds`` lie between the stamps of two machines and are right to within ``seconds_uncertainty_s``;
+    ``errors_undecided``: calls that failed so near to the beginning of a fault that the clocks cannot tell whether before it."""
+    failed = [error.since_fault_s for record in run.operations for error in record.errors]
+    return {
+        **report.to_json(),
+        "seconds_uncertainty_s": 2 * report.uncertainty_s,
+        "errors_undecided": report.undecided(failed, [0.0]),
+    }
 
 
 def plan_session(network: str, options: StripingOptions, *, now: Callable[[], float] | None = None) -> StripingPlan:

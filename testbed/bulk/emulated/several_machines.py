@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,14 +20,15 @@ from testbed.bulk.emulated.run import Reach, RunOptions
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.messages import MessageSet
 from testbed.bulk.plan import BulkPlan, Pair
-from testbed.errors import InvalidRunError
 from testbed.machines.adapters.cluster import Machines, machines_up
-from testbed.machines.adapters.spread import SpreadNetwork, lost_on_the_way, placed, spread_network
+from testbed.machines.adapters.spread import SpreadNetwork, named_when_lost, placed, report_of, spread_network
 from testbed.machines.adapters.streams import Streams
 from testbed.machines.asked import MachinesRequest
 from testbed.model.parts import VXLAN_BYTES
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
+
+_OFFSET_FOR_S = 1.0
 
 
 class SeveralMachinesBulk:
@@ -57,13 +60,35 @@ class SeveralMachinesBulk:
         report(Progress(done_s=0, total_s=1, doing="building the network"))
         placement = placed(machines, wiring, self._asked)
         with spread_network(machines, wiring, placement, mtu=mtu, controlled=False) as network:
-            links = MachineLinks(network)
-            measured = run_on(network, wiring, plan, report, self._options, links.reach())
-            lost = lost_on_the_way(network.counts(), network, plan.link_rate_bps / 8 / mtu)
-            poor = lost.reason() or machines.poor_links()
-            if poor is not None:
-                raise InvalidRunError(poor)
-            return measured
+            last = LastProgress(report)
+            start_s = time.monotonic()
+            with named_when_lost(machines, last.to_json):
+                links = MachineLinks(network)
+                measured = run_on(network, wiring, plan, last, self._options, links.reach())
+            found = report_of(network, start_s, plan.link_rate_bps / 8 / mtu)
+            found.require_for(measured.seconds)
+            return replace(measured, machines=found)
+
+
+class LastProgress:
+    """Passes progress on and keeps what was said last: what a machine that dies leaves to tell."""
+
+    def __init__(self, report_progress: ReportProgress) -> None:
+        self._report_progress = report_progress
+        self._last: Progress | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.total_s:
+            self._last = progress
+        self._report_progress(progress)
+
+    def to_json(self) -> dict[str, object]:
+        """What was going on; messages that were whole by then."""
+        last = self._last
+        if last is None:
+            return {"doing": "connecting", "messages": 0}
+        whole = last.done_s if last.reading is not None else 0
+        return {"doing": last.doing, "messages": int(whole)}
 
 
 class MachineLinks:
@@ -124,13 +149,20 @@ class _RemoteAgent(PipeEnd):
     ) -> None:
         super().__init__(role, nodes, pipe)
         self._machines, self._machine, self._name = machines, machine, name
-        self._offset_s = machines.theirs_s(machine, 0.0)
+        self._ahead_s, self._told_s = 0.0, -math.inf
 
     def receive(self, timeout_s: float = ANSWER_S) -> Report:
         report = super().receive(timeout_s)
         if isinstance(report, MessageDone):
-            return replace(report, at_s=report.at_s - self._offset_s)
+            return replace(report, at_s=report.at_s - self._offset_s())
         return report
+
+    def _offset_s(self) -> float:
+        """By how much the machine's clock is ahead: known anew each second, for a clock drifts, and not for each message."""
+        now_s = time.monotonic()
+        if now_s - self._told_s > _OFFSET_FOR_S:
+            self._ahead_s, self._told_s = self._machines.theirs_s(self._machine, now_s) - now_s, now_s
+        return self._ahead_s
 
     def order(self, order: Order) -> None:
         self._machines.check()

@@ -201,13 +201,25 @@ def machines_up(asked: MachinesRequest) -> Iterator[Machines]:
             client.submit(MachineActor, name, actor=True, workers=[address], allow_other_workers=False, pure=False)
             for name, address in workers.items()
         ]
-        held = [actor.result(asked.start_s) for actor in actors]
+        held = _in_time(actors, names, asked.start_s)
         machines = Machines(client, held, addresses, names)
         stack.callback(machines.close)
-        for starting in [actor.start() for actor in held]:
-            starting.result(asked.start_s)
+        _in_time([actor.start() for actor in held], names, asked.start_s)
         machines.introduce(asked.underlay, stack)
         yield machines
+
+
+def _in_time(pending: Sequence[Any], names: Sequence[str], limit_s: float) -> list[Any]:
+    """The results of all within the limit. CapabilityError names the machines whose did not come."""
+    until, found, late = time.monotonic() + limit_s, [], []
+    for one, name in zip(pending, names, strict=True):
+        try:
+            found.append(one.result(max(0.001, until - time.monotonic())))
+        except TimeoutError:
+            late.append(name)
+    if late:
+        raise CapabilityError(f"{', '.join(late)} did not come up within {limit_s:g} s")
+    return found
 
 
 def _await_workers(client: Client, asked: MachinesRequest, expected: Sequence[str] | None) -> dict[str, str]:

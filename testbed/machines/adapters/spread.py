@@ -14,14 +14,16 @@ from typing import Any
 
 from testbed.emulation.control.controller_link import PortEvent
 from testbed.emulation.network.links import LinkMeter
-from testbed.errors import CapabilityError, InvalidRunError
+from testbed.errors import CapabilityError, InvalidRunError, MachineLostError, TestbedError
 from testbed.faults.fault import Direction, Fault
 from testbed.machines.adapters import on_machine
 from testbed.machines.adapters.cluster import Machines
 from testbed.machines.adapters.on_machine import LANE_COUNTS, LANE_FAULTS, LANE_RULES, Counts, PartSpec
 from testbed.machines.asked import MachinesRequest
+from testbed.machines.clocks.report import ClockReport, clock_report
 from testbed.machines.partition import parse_placement, partition
 from testbed.machines.placement import Placement
+from testbed.machines.run_report import MachinesReport
 from testbed.machines.tunnel_plan import plan_parts, require_room
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
@@ -33,6 +35,8 @@ ACT_AHEAD_S = 0.03
 LOST_ON_THE_WAY = 1e-3
 """Share of a crossing cable's packets that the underlay may lose: a tenth of what a verdict tells from none."""
 MIN_LOST_ON_THE_WAY = 3
+_NOTICED_S = 2.0
+"""A machine that has died is known by then; what failed meanwhile failed because of it."""
 UNDER_WAY_S = 0.002
 """Of a packet, from being counted at one end to being counted at the other: two bridges of this machine, when it is busy."""
 
@@ -191,6 +195,50 @@ def lost_on_the_way(counts: Counts, network: SpreadNetwork, most_pps: float) -> 
     worst = max(lost, key=lambda link: lost[link], default=None)
     allowed = sum(math.ceil((gap_s + UNDER_WAY_S) * most_pps) for gap_s in network.gaps_s)
     return LostOnTheWay(sent=sent, lost=sum(lost.values()), worst=label_of(worst) if worst else "none", allowed=allowed)
+
+
+def report_of(network: SpreadNetwork, start_s: float, most_pps: float) -> MachinesReport:
+    """Of a run that began at ``start_s`` on our clock and is over; ``most_pps`` as of ``lost_on_the_way``.
+
+    InvalidRunError where the network between the machines lost packets or was slow.
+    """
+    machines = network.machines
+    lost = lost_on_the_way(network.counts(), network, most_pps)
+    poor = lost.reason() or machines.poor_links()
+    if poor is not None:
+        raise InvalidRunError(poor)
+    return MachinesReport(
+        clocks=tuple(_clock_report(machines, number, start_s) for number in range(len(machines))),
+        crossing_links=len(network.crossing),
+        sent=lost.sent,
+        lost=lost.lost,
+        cut_gaps_s=tuple(network.gaps_s),
+    )
+
+
+def _clock_report(machines: Machines, number: int, start_s: float) -> ClockReport:
+    clock = machines.clock(number)
+    from_s, to_s = machines.theirs_s(number, start_s), clock.exchanges[-1].answered_ns / 1e9
+    return clock_report(clock, asked=machines.clocks[number].asked, from_s=from_s, to_s=to_s)
+
+
+@contextmanager
+def named_when_lost(machines: Machines, measured: Callable[[], Mapping[str, object]]) -> Iterator[None]:
+    """Whatever goes wrong inside because a machine has died is a MachineLostError with its name, when (seconds after the block began)
+    and ``measured()``."""
+    began_s = time.monotonic()
+    try:
+        try:
+            yield
+            machines.check()
+        except (OSError, EOFError, TestbedError) as error:
+            if not isinstance(error, MachineLostError):
+                machines.check(after_s=_NOTICED_S)
+            raise
+    except MachineLostError as error:
+        at_s = None if error.at_s is None else round(error.at_s - began_s, 3)
+        error.measured = {"machine": machines.names[error.number], "at_s": at_s, **measured()}
+        raise
 
 
 def placed(machines: Machines, wiring: Wiring, asked: MachinesRequest) -> Placement:

@@ -24,10 +24,10 @@ from testbed.emulation.control.fault_injection import CableBreaker, FaultSchedul
 from testbed.errors import InvalidRunError, MachineLostError
 from testbed.faults.fault_times import FaultTimes
 from testbed.machines.adapters.cluster import Machines, machines_up
-from testbed.machines.adapters.spread import LostOnTheWay, SpreadNetwork, lost_on_the_way, placed, spread_network
+from testbed.machines.adapters.spread import SpreadNetwork, placed, report_of, spread_network
 from testbed.machines.asked import MachinesRequest
 from testbed.machines.clocks.foreign_clock import FloatArray
-from testbed.machines.clocks.report import ClockReport, clock_report, require_clock
+from testbed.machines.clocks.report import require_clock
 from testbed.machines.partition import parse_placement
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
@@ -183,14 +183,12 @@ class _Run:
     def _measurements(
         self, results: Mapping[tuple[int, str, int], Any], faults: Sequence[FaultTimes], movement: MobileRoutes | None
     ) -> tuple[StreamMeasurements, ...]:
-        clocks = self._clocks()
         events, busy = self.network.port_events(), self.network.busy()
         told = tuple(with_port_status(t, events, self.network.wiring, self.start_s) for t in faults)
-        most_pps = sum(2 * one.stream.rate_pps for one in self.plans)
-        lost = lost_on_the_way(self.network.counts(), self.network, most_pps)
-        poor = lost.reason() or self.machines.poor_links()
-        if poor is not None:
-            raise InvalidRunError(poor)
+        report = report_of(self.network, self.start_s, sum(2 * one.stream.rate_pps for one in self.plans))
+        clocks = report.clocks
+        for clock in clocks:
+            require_clock(clock, CLOCKS_WITHIN_S, "the stream's faults and playback")
         found = []
         for k, plan in enumerate(self.plans):
             sent = next(r for (_, role, n), r in results.items() if role == SENDER and n == k)
@@ -198,7 +196,6 @@ class _Run:
             source, sink = self.network.machine_of(plan.source), self.network.machine_of(plan.sink)
             packets = replace(sent.log, time_s=self._ours(source, sent.log.time_s))
             arrivals = replace(received.log, time_s=self._ours(sink, received.log.time_s))
-            about = _about(clocks, lost, self.network)
             found.append(
                 StreamMeasurements(
                     fabric="emulation",
@@ -211,12 +208,12 @@ class _Run:
                     clocks=StreamClocks(
                         sender_s=clocks[source].uncertainty_s,
                         receiver_s=clocks[sink].uncertainty_s,
-                        faults_s=max(one.uncertainty_s for one in clocks),
+                        faults_s=report.uncertainty_s,
                     ),
                     health=RunHealth(
                         sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops, cpu_fraction=busy
                     ),
-                    counters={**sent.counters, **received.counters, **about},
+                    counters={**sent.counters, **received.counters, **report.to_json()},
                 )
             )
         return tuple(found)
@@ -237,26 +234,3 @@ class _Run:
             for n, t in times.items()
         }
         return replace(news, **mapped)
-
-    def _clocks(self) -> tuple[ClockReport, ...]:
-        """Of every machine, over the run. InvalidRunError where one is known too badly."""
-        reports = []
-        for number in range(len(self.machines)):
-            clock = self.machines.clock(number)
-            from_s = self.machines.theirs_s(number, self.start_s)
-            to_s = clock.exchanges[-1].answered_ns / 1e9
-            reports.append(clock_report(clock, asked=self.machines.clocks[number].asked, from_s=from_s, to_s=to_s))
-            require_clock(reports[-1], CLOCKS_WITHIN_S, "the stream's faults and playback")
-        return tuple(reports)
-
-
-def _about(clocks: Sequence[ClockReport], lost: LostOnTheWay, network: SpreadNetwork) -> dict[str, Any]:
-    """What a run says of its machines, in its counters."""
-    return {
-        "machines": [one.to_json() for one in clocks],
-        "clock_uncertainty_s": max(one.uncertainty_s for one in clocks),
-        "crossing_links": len(network.crossing),
-        "crossing_sent": lost.sent,
-        "crossing_lost_on_the_way": lost.lost,
-        "crossing_cut_gaps_s": [round(gap_s, 6) for gap_s in network.gaps_s],
-    }

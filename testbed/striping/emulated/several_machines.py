@@ -15,9 +15,9 @@ from testbed.bulk.emulated.several_machines import MachineLinks
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.machine_strain import StrainGauge
-from testbed.errors import InputError, InvalidRunError
+from testbed.errors import InputError
 from testbed.machines.adapters.cluster import Pending, machines_up
-from testbed.machines.adapters.spread import SpreadNetwork, lost_on_the_way, placed, spread_network
+from testbed.machines.adapters.spread import SpreadNetwork, named_when_lost, placed, report_of, spread_network
 from testbed.machines.asked import MachinesRequest
 from testbed.model.machine.strain import Strain
 from testbed.model.parts import VXLAN_BYTES
@@ -69,14 +69,29 @@ def run_over_machines(
         report(Progress(done_s=0, total_s=1, doing="building the network"))
         placement = placed(machines, wiring, asked)
         with spread_network(machines, wiring, placement, mtu=mtu, controlled=False) as network:
-            with closing(_SpreadRun(network, plan, timeout_s)) as run:
-                operations = run.carry_out(report)
-            time.sleep(_QUIET_S)
-            lost = lost_on_the_way(network.counts(), network, plan.options.link_rate_bps / 8 / mtu)
-            poor = lost.reason() or machines.poor_links()
-            if poor is not None:
-                raise InvalidRunError(poor)
-    return StripingMeasurements(fabric="emulation", operations=tuple(operations), mtu_bytes=mtu)
+            start_s, operations, now = time.monotonic(), list[OperationRecord](), ["opening the file"]
+
+            def told(progress: Progress) -> None:
+                now[0] = progress.doing
+                report(progress)
+
+            with named_when_lost(machines, lambda: _until_now(now[0], operations)):
+                with closing(_SpreadRun(network, plan, timeout_s)) as run:
+                    run.carry_out(told, operations)
+                time.sleep(_QUIET_S)
+            found = report_of(network, start_s, plan.options.link_rate_bps / 8 / mtu)
+            for record in operations:
+                found.require_for(record.seconds)
+    return StripingMeasurements(fabric="emulation", operations=tuple(operations), mtu_bytes=mtu, machines=found)
+
+
+def _until_now(doing: str, operations: Sequence[OperationRecord]) -> dict[str, object]:
+    """What was going on when a machine died, and the operations that were over."""
+    over = [
+        {"direction": one.direction, "seconds": one.seconds, "bytes": one.bytes, "verified": one.verified}
+        for one in operations
+    ]
+    return {"doing": doing, "operations": over}
 
 
 class _SpreadRun:
@@ -104,9 +119,9 @@ class _SpreadRun:
     def _on(self, machine: int, nodes: Sequence[str]) -> tuple[str, ...]:
         return tuple(node for node in nodes if self._network.machine_of(node) == machine)
 
-    def carry_out(self, report: ReportProgress) -> list[OperationRecord]:
-        """All operations of the plan; those that a fault broke once more, when it is mended."""
-        options, operations = self._plan.options, list[OperationRecord]()
+    def carry_out(self, report: ReportProgress, operations: list[OperationRecord]) -> None:
+        """All operations of the plan into ``operations``; those that a fault broke once more, when it is mended."""
+        options = self._plan.options
         with ExitStack() as stack:
             stack.enter_context(self._clients())
             if "write" not in options.directions:
@@ -121,7 +136,6 @@ class _SpreadRun:
                     operations.append(self._operate(direction, attempt=2, faulty=False))
                 if operations[-1].errors:
                     break
-        return operations
 
     @contextmanager
     def _clients(self) -> Iterator[None]:

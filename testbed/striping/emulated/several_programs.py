@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -13,12 +12,11 @@ from sfio_emu.adapters.process_group import GroupServer
 from testbed.bulk.emulated.several_machines import MachineLinks
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.held.program_group import ProgramGroup
-from testbed.errors import MachineLostError
 from testbed.machines.adapters.cluster import machines_up
 from testbed.machines.adapters.held_network import reachable_over_machines
 from testbed.machines.adapters.programs_on_machine import let_all_talk
 from testbed.machines.adapters.remote_program import programs_in_hosts
-from testbed.machines.adapters.spread import SpreadNetwork, placed, spread_network
+from testbed.machines.adapters.spread import SpreadNetwork, named_when_lost, placed, spread_network
 from testbed.machines.asked import MachinesRequest
 from testbed.model.parts import VXLAN_BYTES
 from testbed.model.wiring import wire
@@ -56,6 +54,8 @@ def run_over_machines(
         network = stack.enter_context(
             spread_network(machines, wiring, where, mtu=mtu, shape=options.shape, controlled=False)
         )
+        groups: list[ProgramGroup] = []
+        stack.enter_context(named_when_lost(machines, lambda: _until_now(groups)))
         links = MachineLinks(network)
         machines.all(let_all_talk)
         reach = links.reach()
@@ -65,13 +65,9 @@ def run_over_machines(
         shares = _shares(network, placement, root, group.address)
         around = [one.result() for one in [machines.call(k, start_program_share, s) for k, s in enumerate(shares)]]
         stack.enter_context(reachable_over_machines(network, links.streams))
-        began_s = time.monotonic()
         ranks = stack.enter_context(_ranks(network, links, placement, command, options, around))
-        try:
-            return end_of(ranks, group, options.time_limit_s)
-        except MachineLostError as error:
-            error.measured = _until_now(error, network, ranks, began_s)
-            raise
+        groups.append(ranks)
+        return end_of(ranks, group, options.time_limit_s)
 
 
 def _group(towards: str, placement: Placement) -> GroupServer:
@@ -115,13 +111,7 @@ def _ranks(
     return ProgramGroup(programs_in_hosts(network, links.streams, asked), prefixed=options.prefixed, check=check)
 
 
-def _until_now(
-    error: MachineLostError, network: SpreadNetwork, ranks: ProgramGroup, began_s: float
-) -> dict[str, object]:
-    """Which machine, when, and the ranks that had ended by then."""
-    return {
-        "machine": network.machines.names[error.number],
-        "at_s": None if error.at_s is None else round(error.at_s - began_s, 3),
-        "ranks_ended": {str(rank): code for rank, code in sorted(ranks.ended.items())},
-        "ranks": len(ranks.programs),
-    }
+def _until_now(groups: Sequence[ProgramGroup]) -> dict[str, object]:
+    """The ranks that had begun when a machine died, and those that had ended, with their exit codes."""
+    ended = {str(rank): code for group in groups for rank, code in sorted(group.ended.items())}
+    return {"ranks": sum(len(group.programs) for group in groups), "ranks_ended": ended}

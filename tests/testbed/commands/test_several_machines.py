@@ -20,6 +20,48 @@ OBSTACLE = time_namespace_obstacle()
 STREAM = ("stream", "torus:3x3", "--from", "s0_0", "--to", "s2_1", "--faults", "none")
 
 
+SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
+KILLED = {
+    "bulk": ("bulk", SWISS, "--alone", "--message-size", "1MB", "--link-rate", "5Mbps", "--json"),
+    "sfio": ("sfio", SWISS, "--compute-nodes", "4", "--io-nodes", "4", "--file-size", "20MB", "--link-rate", "5Mbps", "--json"),
+    "run": ("run", SWISS, "--compute-nodes", "3", "--io-nodes", "4"),
+}  # fmt: skip
+"""Commands that take far longer than until a machine is killed."""
+PROGRAM = ("--", "sh", "-c", 'test "$SFIO_RANK" = 0 || sleep 60')
+MEASURED = {"bulk": "messages", "sfio": "operations", "run": "ranks"}
+
+
+@pytest.mark.emulation
+@pytest.mark.unclocked
+@pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
+@pytest.mark.parametrize("command", sorted(KILLED))
+def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(command: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "testbed.cli", *KILLED[command], "--machines", "2", "--results", str(tmp_path)]
+    words += PROGRAM if command == "run" else ()
+    run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    there = {run.pid: ""}
+    while (
+        sum("machine_process" in words for words in there.values()) < 4
+    ):  # each machine's process has begun another for its hosts
+        assert run.poll() is None and time.monotonic() < until, run.communicate()
+        time.sleep(0.2)
+        there = descendants(run.pid)
+    time.sleep(1.5)
+    there = descendants(run.pid)
+    os.kill(machine_worker(there, "machine-1"), signal.SIGKILL)
+    out, err = run.communicate(timeout=30)
+    assert run.returncode == 4 and "machine-1 has died" in err.splitlines()[-1], err
+    assert 'until then: machine: "machine-1"' in err and f"until then: {MEASURED[command]}: " in err
+    if "--json" in KILLED[command]:
+        lost = json.loads(out)["lost"]
+        assert lost["machine"] == "machine-1" and 0 < lost["at_s"] < 60
+    else:
+        assert 'until then: ranks_ended: {"0": 0}' in err
+    time.sleep(0.5)
+    assert left_of(there, set(), os.getpid())[0] == []
+
+
 @pytest.mark.emulation
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path) -> None:

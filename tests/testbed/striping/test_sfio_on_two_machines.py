@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,15 +37,16 @@ def subfiles() -> dict[str, dict[int, Path]]:
 
 def striped(how: str) -> dict[str, Any]:
     """A file written and read; ``how``: "cut" (a crossing cable, in the write), or spoilt before it is read: "byte" (one of a subfile, on
-    the disk of the machine that holds it), "loss" (5 % between the machines)."""
+    the disk of the machine that holds it), "loss" (5 % between the machines), "delay" (30 ms more)."""
     from testbed.errors import InvalidRunError
     from testbed.faults.fault import Fault
-    from testbed.machines.adapters.poor_underlay import lose_towards
+    from testbed.machines.adapters.poor_underlay import delay, lose_towards
     from testbed.machines.asked import MachinesRequest
     from testbed.striping.plan import StripingOptions
     from testbed.striping.session import plan_session, run_session
 
     devices: dict[str, list[int]] = {}
+    programs: list[Any] = []
 
     def before_reading(progress: Any) -> None:
         if progress.doing != "read":
@@ -53,6 +55,8 @@ def striped(how: str) -> dict[str, Any]:
         devices.update({node: list(files) for node, files in there.items()})
         if how == "loss":
             lose_towards(1, 0.05)
+        if how == "delay":
+            programs.append(delay(1, 0.03))
         if how == "byte":
             (file,) = there["r8"].values()
             with file.open("r+b") as subfile:
@@ -70,14 +74,24 @@ def striped(how: str) -> dict[str, Any]:
             plan_session(NETWORK, options), Path("unused"), machines=asked, report_progress=before_reading
         )
     except InvalidRunError as error:
-        if how != "loss":
+        if how not in ("loss", "delay"):
             raise
         return {"reason": str(error)}
+    finally:
+        for program in programs:
+            program.kill()
+            program.communicate()
     if session.verdict.invalid is not None:
         raise InvalidRunError(session.verdict.invalid)
     failed = [check.name for check in session.verdict.checks if not check.passed]
     errors = [len(record.errors) for record in session.run.operations]
-    return {"code": session.verdict.exit_code, "failed": failed, "devices": devices, "errors": errors}
+    return {
+        "code": session.verdict.exit_code,
+        "failed": failed,
+        "devices": devices,
+        "errors": errors,
+        "spread": session.document()["several_machines"],
+    }
 
 
 def test_a_cut_crossing_cable_breaks_processes_and_the_file_is_whole_when_it_is_mended(
@@ -86,6 +100,8 @@ def test_a_cut_crossing_cable_breaks_processes_and_the_file_is_whole_when_it_is_
     found = sandboxed(striped, "cut")
     assert found["code"] == 0 and found["failed"] == [], found["failed"]
     assert found["errors"][0] > 0 and found["errors"][1:] == [0, 0]
+    spread = found["spread"]
+    assert 0 < spread["seconds_uncertainty_s"] < 0.01 and spread["errors_undecided"] == 0
     where = {node: one for node, (one,) in found["devices"].items()}
     assert where["r0"] == where["r12"] != where["r4"] == where["r8"], "a disk of its own on each machine"
 
@@ -96,5 +112,10 @@ def test_a_byte_changed_on_a_machines_disk_fails_the_verdict(sandboxed: Callable
     assert found["failed"] == ["read: every process read exactly what they must"]
 
 
-def test_loss_between_the_machines_makes_a_run_invalid(sandboxed: Callable[..., Any]) -> None:
+def test_loss_between_the_machines_from_the_middle_on_makes_a_run_invalid(sandboxed: Callable[..., Any]) -> None:
     assert "the network between the machines lost" in sandboxed(striped, "loss").get("reason", "")
+
+
+@pytest.mark.skipif("MACHINES_SOAK" not in os.environ, reason="`make soak` runs it")
+def test_delay_between_the_machines_from_the_middle_on_makes_a_run_invalid(sandboxed: Callable[..., Any]) -> None:
+    assert "slower for a second" in sandboxed(striped, "delay").get("reason", "")

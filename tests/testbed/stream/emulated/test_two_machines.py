@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -87,24 +88,26 @@ def test_crossing_cables_fail_as_they_do_on_one_machine(sandboxed: Callable[...,
 
 
 def starved(how: str) -> dict[str, Any]:
-    """Why runs are invalid in which the network between the machines loses 5 % of the packets, or takes 30 ms longer, from their beginning or soon after."""
+    """Why runs are invalid in which the network between the machines loses 5 % of the packets, or takes 30 ms longer, from the middle on."""
     from testbed.errors import InvalidRunError
     from testbed.machines.adapters.poor_underlay import delay, lose_towards
 
     programs = []
 
-    def spoil(_: Any) -> None:
+    def spoil() -> None:
         if how == "loss":
             lose_towards(1, 0.05)
         else:
             programs.append(delay(1, 0.03))
 
-    plan, _ = plan_and_route(3.0)
+    plan, _ = plan_and_route(4.0)
+    middle = threading.Timer(2.0, spoil)
     try:
-        fabric(spoil).run(plan)
+        fabric(lambda _: middle.start()).run(plan)
     except InvalidRunError as error:
         return {"reason": str(error)}
     finally:
+        middle.join()
         for program in programs:
             program.kill()
             program.communicate()

@@ -1,0 +1,83 @@
+"""A bulk exchange over two machines: every message whole, its seconds with what the clocks leave open, and runs that were spoilt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+
+OBSTACLE = time_namespace_obstacle()
+pytestmark = [pytest.mark.emulation, pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))]
+NETWORK = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
+PLACE = {"machines": [["s1", "s4", "s5", "s6"], ["s2", "s3", "s7", "s8"]]}
+
+
+def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
+    """All to all over both machines; ``how``: "whole", or what the network between them does from the middle on: "loss" (5 %), "delay"
+    (30 ms)."""
+    from contextlib import ExitStack
+
+    from testbed.bulk.planning import BulkOptions
+    from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
+    from testbed.errors import InvalidRunError
+    from testbed.machines.adapters.poor_underlay import delay, lose_towards
+    from testbed.machines.asked import MachinesRequest
+
+    programs = []
+
+    def in_the_middle(progress: Any) -> None:
+        if how != "whole" and progress.reading is not None and progress.done_s >= progress.total_s / 2 and not programs:
+            programs.append(delay(1, 0.03) if how == "delay" else lose_towards(1, 0.05))
+
+    options = BulkOptions(message_bytes=message_bytes, link_rate_bps=10e6)
+    (plan,) = plan_sides(NETWORK, options, ("circuit",))
+    with ExitStack() as stack:
+        asked = MachinesRequest(count=2, place=PLACE)
+        fabric = open_bulk_fabric("emulation", stack, calibrate=how == "whole", machines=asked)
+        try:
+            session = run_side(fabric, plan, in_the_middle)
+        except InvalidRunError as error:
+            if how == "whole":
+                raise
+            return {"reason": str(error), "spoilt": len(programs)}
+        finally:
+            for program in programs:
+                if program is not None:
+                    program.kill()
+                    program.communicate()
+    if session.verdict.invalid is not None:
+        raise InvalidRunError(session.verdict.invalid)
+    failed = [check.name for check in session.verdict.checks if not check.passed]
+    return {"code": session.verdict.exit_code, "failed": failed, "row": session.row(), "reason": ""}
+
+
+def test_messages_over_two_machines_are_whole_and_timed_within_the_clocks(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(exchanged, "whole", 1_000_000)
+    assert found["code"] == 0 and found["failed"] == [], found["failed"]
+    row = found["row"]
+    assert row["messages_verified"] == row["transfers"] == 16
+    spread = row["several_machines"]
+    assert spread["crossing_sent"] > 8 * 1_000_000 / 9000 and spread["messages_undecided"] == 0
+    assert 0 < spread["seconds_uncertainty_s"] < 0.01 * row["seconds"]
+    for number, clock in enumerate(spread["machines"]):
+        assert abs(clock["offset_s"] - 4321.0 * (number + 1)) <= clock["uncertainty_s"]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("delay", "slower"),
+        pytest.param(
+            "loss", "lost", marks=pytest.mark.skipif("MACHINES_SOAK" not in os.environ, reason="`make soak` runs it")
+        ),
+    ],
+)
+def test_a_poor_network_from_the_middle_on_makes_a_bulk_run_invalid(
+    how: str, words: str, sandboxed: Callable[..., Any]
+) -> None:
+    found = sandboxed(exchanged, how, 1_000_000)
+    assert found.get("spoilt") == 1 and words in found["reason"], found
