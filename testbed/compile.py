@@ -30,6 +30,7 @@ def compiled_entry(entry: Step, steps: Iterable[Step], *, inline: Iterable[Step]
     from numba.extending import register_jitable
 
     register_references()
+    register_prefetch()
     inline, steps = tuple(inline), tuple(steps)
     for step in (*inline, *steps):
         if step not in _registered:  # without an entry for C, which only Python would call
@@ -59,6 +60,10 @@ def fingerprint(steps: Iterable[Step]) -> str:
 def by_reference(tables: Table) -> Table:
     """The same named tuple (or None). In compiled code a pointer to a copy in the frame of the caller, which must outlive it."""
     return tables
+
+
+def prefetch(records: Any, place: int) -> None:
+    """Fetch a record of an array into the processor's cache, since it is needed soon. In Python nothing happens."""
 
 
 @functools.cache
@@ -117,3 +122,27 @@ def register_references() -> None:
         for i in range(len(kind)):
             whole = builder.insert_value(whole, read_parts(builder, cgutils.gep_inbounds(builder, pointer, 0, i)), i)
         return whole
+
+
+@functools.cache
+def register_prefetch() -> None:
+    """Teach numba ``prefetch``."""
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.extending import lower_builtin, type_callable
+
+    @type_callable(prefetch)  # type: ignore[untyped-decorator]
+    def type_prefetch(context: Any) -> Any:
+        return lambda records, place: types.none
+
+    @lower_builtin(prefetch, types.Array, types.Integer)  # type: ignore[untyped-decorator]
+    def make_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind, array = signature.args[0], context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        record = cgutils.get_item_pointer(context, builder, kind, array, [place])
+        address = builder.bitcast(record, cgutils.voidptr_t)
+        word = ir.IntType(32)
+        fetch = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, word, word, word])
+        called = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], fetch)
+        builder.call(called, [address, word(0), word(3), word(1)])
+        return context.get_dummy_value()

@@ -59,10 +59,10 @@ def build_routes(
     network: Network, parameters: SimulationParameters, paths: Paths
 ) -> tuple[RouteTable, NDArray[np.int32]]:
     """The routing tables, and the target in them that stands for each host."""
-    if parameters.routing == "dor" and is_grid(network):
+    if parameters.routing in ("dor", "ft-drb") and is_grid(network):
         plus = np.ascontiguousarray(paths.next_link[:, : paths.routers])
         tables = plus[None, :, :]
-        if parameters.hop.ties == "random" and network.attributes["wraps"]:
+        if parameters.routing == "dor" and parameters.hop.ties == "random" and network.attributes["wraps"]:
             minus = grid_table(network, paths.link_source, paths.link_target, ties_to_plus=False)
             tables = np.stack([plus, minus])
         target = np.asarray(paths.host_router, dtype=np.int32)

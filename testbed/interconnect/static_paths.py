@@ -56,6 +56,8 @@ class Paths(NamedTuple):
     """Switches on a level of a k-ary n-tree; 0: no tree."""
     diameter: int
     """The longest static path between routers, in links."""
+    length: Any
+    """R x (R + H): links between routers on the static path from router r to target t."""
 
 
 def build_paths(network: Network) -> Paths:
@@ -94,6 +96,9 @@ def build_paths(network: Network) -> Paths:
         radix=radix,
         width=radix ** (int(network.attributes["n"]) - 1) if is_tree else 0,
         diameter=_diameter(network, table, target),
+        length=_grid_lengths(network)[:, np.concatenate([np.arange(len(routers)), host_router])]
+        if is_grid(network)
+        else _lengths(table, target),
     )
 
 
@@ -191,6 +196,32 @@ def _supernodes(
         hops += [1] * len(ones) + [2] * len(others)
         first.append(len(near))
     return np.array(first, dtype=np.int32), np.array(near, dtype=np.int32), np.array(hops, dtype=np.int32)
+
+
+def _grid_lengths(network: Network) -> NDArray[np.int16]:
+    """R x R: links of the dimension-order paths, the shorter way round each ring."""
+    shape, wraps = list(network.attributes["shape"]), bool(network.attributes["wraps"])
+    place = np.array(np.unravel_index(np.arange(int(np.prod(shape))), shape)).astype(np.int16)
+    length = np.zeros((place.shape[1], place.shape[1]), dtype=np.int16)
+    for along, size in zip(place, shape, strict=True):
+        ahead = np.abs(along[None, :] - along[:, None])
+        length += np.minimum(ahead, size - ahead) if wraps else ahead
+    return length
+
+
+def _lengths(table: NDArray[np.int32], target: NDArray[np.int32]) -> NDArray[np.int16]:
+    """By router and target: links until the table names none; all paths are followed at once."""
+    length = np.zeros(table.shape, dtype=np.int16)
+    router, goal = np.nonzero(table != NONE)
+    at: Any = router
+    for _ in range(len(table)):
+        if not len(at):
+            break
+        length[router, goal] += 1
+        at = target[table[at, goal]]
+        on = table[at, goal] != NONE
+        router, goal, at = router[on], goal[on], at[on]
+    return length
 
 
 def _diameter(network: Network, table: NDArray[np.int32], target: NDArray[np.int32]) -> int:

@@ -8,7 +8,7 @@ buffer behind the channel, ACKs go first, then NAC's avoidance buffers, then rou
 asked longest. The one chosen is granted (``grant``): channel and reader are busy until its tail has left, its slot frees, and
 its head arrives at the next queue after the channel's delay, while its tail follows (virtual cut-through).
 
-Time is in whole ticks, and everything that happens is an event of a tick, a kind and a number, kept in a heap in that order
+Time is in whole ticks, and everything that happens is an event of a tick, a kind and a number, kept so that they come in that order
 (``kernel_events.py``, ``kernel_loop.run_events``): no order is left to chance. One rule keeps the engines comparable: what could
 move never waits. Whatever makes a move possible, a channel, reader or slot that frees or an arrival, has an event that
 arbitrates at that very tick; how many events too many there are does not matter, and engines may differ in it.
@@ -18,7 +18,7 @@ the time to drain is over.
 
 Where to find what
 ------------------
-``kernel_state.py`` the tables · ``kernel_events.py`` heap and queues · ``engine_steps.py`` cut-through · ``nac/`` deadlock
+``kernel_records.py``, ``kernel_state.py`` the tables · ``kernel_events.py`` events and queues · ``engine_steps.py`` cut-through · ``nac/`` deadlock
 avoidance · ``ft_drb_hooks.py`` FT-DRB's packets (``testbed/interconnect/ft_drb`` decides) · ``kernel_loop.py`` the loop ·
 ``compiled_kernel.py`` compilation · ``compiled_run.py`` a run from its inputs to its outcome.
 

@@ -16,6 +16,7 @@ from testbed.interconnect.ft_drb import escape_steps, source_steps
 
 IN_CALLERS = (kernel_events, relation_steps, throttle, detection, identification, engine_steps, kernel_loop)
 CALLED = (
+    kernel_events,
     relation_steps,
     engine_steps,
     escape_steps,

@@ -7,33 +7,26 @@ from typing import Any
 import numpy as np
 
 from testbed.interconnect.compiled.compiled_kernel import compiled_loop
-from testbed.interconnect.compiled.kernel_state import (
-    DATA,
-    FINISHED,
-    HEAP_FULL,
-    NO_PROGRESS,
-    OUT_OF_TIME,
-    POOL_FULL,
-    FtDrbHook,
-    State,
-    build_state,
-    build_tables,
-)
+from testbed.interconnect.compiled.kernel_records import DATA, FINISHED, HEAP_FULL, NO_PROGRESS, OUT_OF_TIME, POOL_FULL
+from testbed.interconnect.compiled.kernel_state import FtDrbHook, Scratch, State, build_state, build_tables
 from testbed.interconnect.engine_inputs import EngineInputs
 from testbed.interconnect.ft_drb.source_state import SourceState, count_events
 from testbed.interconnect.ft_drb.source_state import build_state as build_sources
 from testbed.interconnect.results import Outcome, Stuck
 
 MAX_POOL = 1 << 22
+_SCRATCHES: list[Scratch] = []
+"""Of runs that have ended, for the next; a run that is going on has taken its own out."""
 REASONS = {FINISHED: "finished", NO_PROGRESS: "no-progress", OUT_OF_TIME: "out-of-time", POOL_FULL: "too many ACKs"}
 
 
 def run_compiled(inputs: EngineInputs) -> Outcome:
     """The run's outcome. The pool of ACKs and the heap of events grow fourfold, and the run begins anew, until they suffice."""
     loop, tables = compiled_loop(), build_tables(inputs.model)
+    scratch = _SCRATCHES.pop() if _SCRATCHES else Scratch()
     pool, heap = (0 if inputs.drb is None else 4096), 1 << 14
     while True:
-        state = build_state(inputs, ack_pool=pool, heap=heap)
+        state = build_state(inputs, ack_pool=pool, heap=heap, scratch=scratch)
         hook = None
         if inputs.drb is not None:
             hook = FtDrbHook(inputs.model.paths, build_sources(inputs.model.paths, inputs.drb), inputs.drb)
@@ -44,7 +37,9 @@ def run_compiled(inputs: EngineInputs) -> Outcome:
         elif status == HEAP_FULL and heap < MAX_POOL * 8:
             heap *= 4
         else:
-            return read_outcome(inputs, state, None if hook is None else hook.state)
+            outcome = read_outcome(inputs, state, None if hook is None else hook.state)
+            _SCRATCHES.append(scratch)
+            return outcome
 
 
 def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None) -> Outcome:

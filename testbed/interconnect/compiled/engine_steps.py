@@ -12,15 +12,17 @@ from testbed.interconnect.compiled.ft_drb_hooks import route_packet, target_of
 from testbed.interconnect.compiled.kernel_events import (
     append,
     drop_packet,
+    first_of_reader,
     leave_slot,
     push,
+    queues_of_reader,
     record_delivery,
     slot_after,
     take_head,
     take_slot,
     wake,
 )
-from testbed.interconnect.compiled.kernel_state import (
+from testbed.interconnect.compiled.kernel_records import (
     ARRIVAL,
     DATA,
     DELIVERY,
@@ -57,28 +59,29 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
         channel = net.link[link].entry
     s.queues[queue].want = channel
     s.queues[queue].since = now
-    s.waiting[s.channels[channel].wait_first + s.channels[channel].waits] = queue
-    s.channels[channel].waits += 1
+    s.queues[queue].next_asker = s.channels[channel].first_asker
+    s.channels[channel].first_asker = queue
     if s.channels[channel].busy > now:
         wake(s, channel, s.channels[channel].busy)
-    readers = s.readers[s.queues[queue].reader].busy
-    if readers > now:
-        wake(s, channel, readers)
-    wake_for_slots(net, o, s, channel, now)
+    read_until = s.queues[first_of_reader(net, queue)].read_until
+    if read_until > now:
+        wake(s, channel, read_until)
+    lanes = net.lanes if hook is None or s.packets[packet].kind != DATA else net.data_lanes
+    wake_for_slots(net, o, s, channel, lanes, now)
     if o.nac.enabled and channel >= net.links:
-        wake_for_slots(net, o, s, channel - net.links, now)
-    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and s.queues[queue].lane < net.data_lanes:
+        wake_for_slots(net, o, s, channel - net.links, lanes, now)
+    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and queue % net.lanes < net.data_lanes:
         push(s, now + o.timeout, TIMEOUT, queue)
     if o.bubble:
         wake_for_bubble(net, s, channel, now)
 
 
-def wake_for_slots(net: Any, o: Any, s: Any, channel: int, now: int) -> None:
-    """Let the channel be arbitrated at the ticks, already known, at which the buffers behind it have room.
+def wake_for_slots(net: Any, o: Any, s: Any, channel: int, lanes: int, now: int) -> None:
+    """Let the channel be arbitrated at the ticks, already known, at which the buffers behind it have room, on the first lanes.
 
     NAC also looks at the slots after the first that is free: one may be reserved, and its slack counts them.
     """
-    for lane in range(net.lanes):
+    for lane in range(lanes):
         behind = channel * net.lanes + lane
         slots = s.queues[behind].slots
         if slots > 0:
@@ -101,13 +104,13 @@ def wake_for_bubble(net: Any, s: Any, channel: int, now: int) -> None:
 def withdraw_request(net: Any, s: Any, queue: int) -> None:
     """The head of the queue asks no more."""
     channel = s.queues[queue].want
-    first = s.channels[channel].wait_first
-    last = first + s.channels[channel].waits - 1
-    for i in range(first, last + 1):
-        if s.waiting[i] == queue:
-            s.waiting[i] = s.waiting[last]
-            s.channels[channel].waits -= 1
-            break
+    before, at = NONE, s.channels[channel].first_asker
+    while at != queue:
+        before, at = at, s.queues[at].next_asker
+    if before < 0:
+        s.channels[channel].first_asker = s.queues[queue].next_asker
+    else:
+        s.queues[before].next_asker = s.queues[queue].next_asker
     s.queues[queue].want = NONE
 
 
@@ -115,10 +118,10 @@ def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now
     """The first lane behind the channel that the queue's head may use and that has room; NONE: there is none."""
     packet = s.queues[queue].head
     low, high = 0, net.data_lanes
-    if s.packets[packet].kind != DATA and net.lanes > net.data_lanes:
+    if hook is not None and s.packets[packet].kind != DATA and net.lanes > net.data_lanes:
         low, high = net.data_lanes, net.data_lanes + 1
     elif channel < net.links and net.output_buffers and s.queues[queue].router >= 0:
-        low = s.queues[queue].lane
+        low = queue % net.lanes
         high = low + 1
     elif net.adaptive:
         if s.queues[queue].router >= 0 and s.queues[queue].lane_wanted >= 0:
@@ -149,17 +152,16 @@ def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now
 
 def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
     """Give an idle channel to one of the queues that ask: ACKs first, then avoidance buffers, then round robin or FIFO."""
-    if s.channels[channel].busy > now or s.channels[channel].waits == 0:
+    behind = s.channels[channel].first_asker
+    if behind < 0 or s.channels[channel].busy > now:
         return
-    if channel < net.links:
-        cable = net.link[channel].cable
-        if cable >= 0 and s.down[cable] != 0:
-            return
-    first = s.channels[channel].wait_first
+    cable = s.channels[channel].cable
+    if cable >= 0 and s.down[cable] != 0:
+        return
     best, chosen, chosen_lane = NEVER, NONE, NONE
-    for i in range(first, first + s.channels[channel].waits):
-        queue = s.waiting[i]
-        if s.readers[s.queues[queue].reader].busy > now:
+    while behind >= 0:
+        queue, behind = behind, s.queues[behind].next_asker
+        if s.queues[first_of_reader(net, queue)].read_until > now:
             continue
         if o.nac.enabled and not may_request(net, o, s, channel, queue, now):
             continue
@@ -172,7 +174,7 @@ def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> No
             place = int(s.queues[queue].rank) - int(s.channels[channel].last) - 1
             if place < 0:
                 place += int(s.channels[channel].ranks)
-        if s.packets[s.queues[queue].head].kind == DATA:
+        if hook is None or s.packets[s.queues[queue].head].kind == DATA:
             place += AVOIDANCE_GRADE if queue >= net.avoidance_queue else DATA_GRADE
         if place < best:
             best, chosen, chosen_lane = place, queue, lane
@@ -198,14 +200,14 @@ def grant(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, lane: i
         s.trace[at, 0], s.trace[at, 1], s.trace[at, 2] = now, channel, s.packets[packet].number
         s.run[0].traced = at + 1
     send_over(net, o, s, hook, channel, packet, lane, now)
-    s.readers[s.queues[queue].reader].busy = done
-    reader = s.queues[queue].reader
-    for other in range(s.readers[reader].first, s.readers[reader].first + s.readers[reader].count):
+    first = first_of_reader(net, queue)
+    s.queues[first].read_until = done
+    for other in range(first, first + queues_of_reader(net, queue)):
         if s.queues[other].want >= 0:
             wake(s, s.queues[other].want, done)
-    if s.channels[channel].waits > 0:
+    if s.channels[channel].first_asker >= 0:
         wake(s, channel, done)
-        wake_for_slots(net, o, s, channel, now)
+        wake_for_slots(net, o, s, channel, net.lanes, now)
     if s.queues[queue].arrived > 0:
         request_channel(net, o, s, hook, queue, now)
     if o.nac.enabled:
@@ -270,13 +272,13 @@ def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int) -> None:
     slots = s.queues[queue].slots
     if slots == 0:
         return
-    feeder = s.queues[queue].reader
+    feeder = queue // net.lanes
     free = gone if feeder >= net.links else gone + o.credit_delay
     s.release[leave_slot(s, queue)] = free
-    asked = s.channels[feeder].waits
-    if o.nac.enabled and feeder < net.links:
-        asked += s.channels[net.link[feeder].entry].waits
-    if asked > 0:
+    asked = s.channels[feeder].first_asker >= 0
+    if o.nac.enabled and feeder < net.links and not asked:
+        asked = s.channels[net.link[feeder].entry].first_asker >= 0
+    if asked:
         wake(s, feeder, free)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.interconnect.compiled.kernel_events import drop_packet, new_packet, push, record_delivery
-from testbed.interconnect.compiled.kernel_state import (
+from testbed.interconnect.compiled.kernel_records import (
     DATA,
     FAILURE_ACK,
     ID_MASK,

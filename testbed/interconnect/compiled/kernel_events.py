@@ -1,15 +1,20 @@
 """The events and the queues' linked lists: what every other step stands on.
 
-An event's key holds tick, kind and number, so that no two orders are possible. Three places hold what is to come, and the smallest
-key of all is next: a small heap of events of this very tick, which are half of all; a heap of later ones; and identification
-packets, which all take as long and so arrive in the order in which they were sent.
+An event's key holds tick, kind and number, so that no two orders are possible, and the smallest key of all is next. Time is cut into
+buckets of equally many ticks. Events of the bucket that the run has come to are in a small heap, ``soon``; those of later ones in a
+wheel of lists, a list a bucket (Brown's calendar queue, with buckets of fixed width); those beyond its reach in another heap. Where few
+events are to come, all are in the first heap. Identification packets all take as long, and so arrive in the order in which they
+were sent: they have a ring of their own.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_state import (
+from testbed.compile import prefetch
+from testbed.interconnect.compiled.kernel_records import (
+    ARRIVAL,
+    FEW,
     HEAP_FULL,
     ID_BITS,
     ID_MASK,
@@ -26,15 +31,104 @@ from testbed.interconnect.static_paths import NONE
 def push(s: Any, tick: int, kind: int, number: int) -> None:
     """Let an event happen at the tick."""
     key = (tick << KEY_SHIFT) | (kind << ID_BITS) | number
-    if tick == s.run[0].now and s.run[0].soon_size < len(s.soon):
-        rise(s.soon, s.run[0].soon_size, key)
-        s.run[0].soon_size += 1
+    run = s.run[0]
+    bucket = tick >> run.wheel_shift
+    few = run.soon_size < FEW and run.wheel_size == 0 and run.heap_size == 0
+    if few and bucket > run.bucket:
+        run.bucket = bucket
+    if bucket <= run.bucket:
+        if run.soon_size >= len(s.soon):
+            run.status = HEAP_FULL
+            return
+        rise(s.soon, run.soon_size, key)
+        run.soon_size += 1
+    elif bucket - run.bucket < len(s.wheel):
+        into_wheel(s, bucket & (len(s.wheel) - 1), key)
+    elif run.heap_size >= len(s.heap):
+        run.status = HEAP_FULL
+    else:
+        rise(s.heap, run.heap_size, key)
+        run.heap_size += 1
+
+
+def into_wheel(s: Any, place: int, key: int) -> None:
+    """Keep the key in that bucket of the wheel."""
+    run = s.run[0]
+    node = run.free_node
+    if node >= 0:
+        run.free_node = s.nodes[node].next
+    elif run.used_nodes < len(s.nodes):
+        node = run.used_nodes
+        run.used_nodes += 1
+    else:
+        run.status = HEAP_FULL
         return
-    if s.run[0].heap_size >= len(s.heap):
-        s.run[0].status = HEAP_FULL
-        return
-    rise(s.heap, s.run[0].heap_size, key)
-    s.run[0].heap_size += 1
+    first = s.wheel[place]
+    if first == 0:
+        s.occupied[place >> 5] |= 1 << (place & 31)
+    s.nodes[node].key = key
+    s.nodes[node].next = first - 1
+    s.wheel[place] = node + 1
+    run.wheel_size += 1
+
+
+def turn_wheel(s: Any) -> None:
+    """The wheel goes on to the next bucket that holds an event, or that the heap has one for: they are ``soon``."""
+    run = s.run[0]
+    upto = NO_EVENT
+    if run.wheel_size > 0:
+        upto = run.bucket + distance_to_events(s, (run.bucket + 1) & (len(s.wheel) - 1)) + 1
+    if run.heap_size > 0:
+        upto = min(upto, s.heap[0] >> (KEY_SHIFT + run.wheel_shift))
+    run.bucket = upto
+    place = upto & (len(s.wheel) - 1)
+    node = s.wheel[place] - 1
+    s.wheel[place] = 0
+    s.occupied[place >> 5] &= ~(1 << (place & 31))
+    while node >= 0:
+        if run.soon_size >= len(s.soon):
+            run.status = HEAP_FULL
+            return
+        key = s.nodes[node].key
+        if (key >> ID_BITS) & 15 == ARRIVAL:
+            prefetch(s.queues, key & ID_MASK)
+        elif (key >> ID_BITS) & 15 == WAKE:
+            prefetch(s.channels, key & ID_MASK)
+        rise(s.soon, run.soon_size, key)
+        run.soon_size += 1
+        run.wheel_size -= 1
+        behind = s.nodes[node].next
+        s.nodes[node].next = run.free_node
+        run.free_node = node
+        node = behind
+    while run.heap_size > 0 and s.heap[0] >> (KEY_SHIFT + run.wheel_shift) <= upto:
+        if run.soon_size >= len(s.soon):
+            run.status = HEAP_FULL
+            return
+        rise(s.soon, run.soon_size, s.heap[0])
+        run.soon_size += 1
+        run.heap_size -= 1
+        sink(s.heap, run.heap_size)
+
+
+def distance_to_events(s: Any, place: int) -> int:
+    """How many buckets of the wheel, which holds events, are empty from this one on."""
+    word = place >> 5
+    bits = int(s.occupied[word]) >> (place & 31)
+    skipped = 0
+    if bits == 0:
+        skipped = 32 - (place & 31)
+        word = (word + 1) & (len(s.occupied) - 1)
+        bits = int(s.occupied[word])
+        while bits == 0:
+            skipped += 32
+            word = (word + 1) & (len(s.occupied) - 1)
+            bits = int(s.occupied[word])
+    for half in (16, 8, 4, 2, 1):
+        if bits & ((1 << half) - 1) == 0:
+            bits >>= half
+            skipped += half
+    return skipped
 
 
 def rise(heap: Any, at: int, key: int) -> None:
@@ -75,22 +169,23 @@ def next_identification(s: Any) -> int:
 
 def next_event(s: Any) -> int:
     """The key of the event that happens next, identification packets aside; NO_EVENT: there is none."""
-    key = NO_EVENT
-    if s.run[0].heap_size > 0:
-        key = s.heap[0]
+    if s.run[0].soon_size == 0:
+        if s.run[0].wheel_size == 0 and s.run[0].heap_size == 0:
+            return NO_EVENT
+        turn_wheel(s)
+    return int(s.soon[0])
+
+
+def take_event(s: Any) -> None:
+    """Take the next event out of where it is kept; what the one after it needs is fetched into the cache meanwhile."""
+    s.run[0].soon_size -= 1
+    sink(s.soon, s.run[0].soon_size)
     if s.run[0].soon_size > 0:
-        key = min(key, s.soon[0])
-    return key
-
-
-def take_event(s: Any, key: int) -> None:
-    """Take the next event, whose key this is, out of where it is kept."""
-    if s.run[0].soon_size > 0 and s.soon[0] == key:
-        s.run[0].soon_size -= 1
-        sink(s.soon, s.run[0].soon_size)
-    else:
-        s.run[0].heap_size -= 1
-        sink(s.heap, s.run[0].heap_size)
+        kind, number = (s.soon[0] >> ID_BITS) & 15, s.soon[0] & ID_MASK
+        if kind == ARRIVAL and s.queues[number].head >= 0:
+            prefetch(s.packets, s.queues[number].head)
+        elif kind == WAKE and s.channels[number].first_asker >= 0:
+            prefetch(s.queues, s.channels[number].first_asker)
 
 
 def wake(s: Any, channel: int, tick: int) -> None:
@@ -168,6 +263,22 @@ def leave_slot(s: Any, queue: int) -> int:
     return int(place)
 
 
+def first_of_reader(net: Any, queue: int) -> int:
+    """The first queue of what takes packets out of this one: all lanes of a buffer, both queues of a host, or it alone."""
+    if queue < net.source_queue:
+        return queue if net.lanes == 1 else int(queue - queue % net.lanes)
+    if queue < net.notice_queue:
+        return int(queue - ((queue - net.source_queue) & 1))
+    return queue
+
+
+def queues_of_reader(net: Any, queue: int) -> int:
+    """How many they are."""
+    if queue < net.source_queue:
+        return int(net.lanes)
+    return 2 if queue < net.notice_queue else 1
+
+
 def slot_after(s: Any, queue: int, place: int) -> int:
     """The slot that is used after this one."""
     first = s.queues[queue].slot_first
@@ -175,10 +286,12 @@ def slot_after(s: Any, queue: int, place: int) -> int:
 
 
 INLINE = (
+    distance_to_events,
+    first_of_reader,
+    queues_of_reader,
     slot_after,
     rise,
     sink,
-    push,
     next_identification,
     next_event,
     take_event,
@@ -192,3 +305,4 @@ INLINE = (
     leave_slot,
 )
 """For the compiled engine to register, put into their callers."""
+STEPS = (into_wheel, push, turn_wheel)

@@ -26,7 +26,7 @@ from testbed.interconnect.compiled.kernel_events import (
     take_head,
     wake,
 )
-from testbed.interconnect.compiled.kernel_state import (
+from testbed.interconnect.compiled.kernel_records import (
     ARRIVAL,
     CABLE_EVENT,
     DATA,
@@ -80,7 +80,7 @@ def run_events(tables: Any, options: Any, state: Any, sources: Any, born: Any, c
             elif key == made:
                 queue = make_message(net, s, hook, message, born[message])
             else:
-                take_event(s, key)
+                take_event(s)
                 queue, channel, router = happen(net, o, s, hook, messages, cables, key)
         serve(net, o, s, hook, queue, channel, router, s.run[0].now)
 
@@ -93,7 +93,7 @@ def happen(net: Any, o: Any, s: Any, hook: Any, messages: int, cables: Any, key:
         queue, router = arrive(net, o, s, hook, number, now)
     elif kind == WAKE:
         channel = number
-        router = int(net.link[number if number < net.links else number - net.links].start)
+        router = int(s.channels[number].router)
         if s.channels[number].woken == now:
             s.channels[number].woken = -1
     elif kind == TIMEOUT:
@@ -227,16 +227,14 @@ def change_cable(net: Any, o: Any, s: Any, hook: Any, cables: Any, event: int, n
 
 def reroute_waiting(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
     """Heads that ask for a channel that leads nowhere are routed anew, in the order of their ranks."""
-    first = s.channels[channel].wait_first
-    count = s.channels[channel].waits
     for place in range(s.channels[channel].ranks):
-        for i in range(count):
-            queue = s.waiting[first + i]
-            if i < s.channels[channel].waits and s.queues[queue].rank == place and s.queues[queue].since <= now:
-                withdraw_request(net, s, queue)
-                request_channel(net, o, s, hook, queue, now)
-                wake(s, s.queues[queue].want, now)
-                break
+        queue = s.channels[channel].first_asker
+        while queue >= 0 and (s.queues[queue].rank != place or s.queues[queue].since > now):
+            queue = s.queues[queue].next_asker
+        if queue >= 0:
+            withdraw_request(net, s, queue)
+            request_channel(net, o, s, hook, queue, now)
+            wake(s, s.queues[queue].want, now)
 
 
 def return_to_link(net: Any, o: Any, s: Any, hook: Any, link: int, now: int) -> None:

@@ -1,8 +1,7 @@
 """The tables that the compiled engine's steps read and write: packets, queues, channels, what NAC remembers, the history.
 
 They are arrays of records, few in number, because compiled code is handed each of them in every call. ``Tables`` does not
-change in a run, ``State`` does. A comment behind a field says what it holds; NONE (-1) is no packet, queue, channel, link or
-router. Fields called ``filler`` only keep records to whole words.
+change in a run, ``State`` does. ``kernel_records.py`` has the records.
 """
 
 from __future__ import annotations
@@ -11,197 +10,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from testbed.errors import InputError
+from testbed.interconnect.compiled.kernel_records import (
+    CHANNEL,
+    HOST,
+    IDENTIFICATION_PACKET,
+    IDENTIFICATIONS,
+    LINK,
+    MAX_RANK,
+    NAC_COUNTERS,
+    NAC_LINK,
+    NAC_ROUTER,
+    NODE,
+    PACKET,
+    QUEUE,
+    RECOVERY_SIGNAL,
+    REPORT,
+    ROUTER,
+    RUN,
+    SIGNALS,
+)
 from testbed.interconnect.engine_inputs import EngineInputs, Messages
 from testbed.interconnect.ft_drb.source_state import SourceState
 from testbed.interconnect.network_model import NetworkModel
 from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.static_paths import NONE, Paths
 
-NEVER = 1 << 62
-"""The release of a slot that a packet still holds."""
-
-KIND_BITS, ID_BITS = 4, 18
-KEY_SHIFT = KIND_BITS + ID_BITS
-ID_MASK = (1 << ID_BITS) - 1
-"""An event's key is its tick, its kind and the number of what it concerns, in so many bits."""
-NO_EVENT = (1 << 63) - 1
-"""A key behind those of all events."""
-
-CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, DETECTION, IDENTIFICATION, RECOVERY, RETRY, TIMEOUT = range(11)
-"""Kinds of events; at one tick they happen in this order, and of one kind by number."""
-
-DATA, LATENCY_ACK, FAILURE_ACK, LINK_UP_ACK, PROBE = range(5)
-"""Kinds of packets."""
-
-RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL = range(6)
-"""Why an engine stopped."""
-
-IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED = range(6)
-"""Events of NAC's timeline, numbered as ``results.NAC_EVENTS``."""
-
 CACHE_LINE = 64
 """Bytes."""
-THE_CYCLE = -2
-"""Holder of a freed slot while the router finds out which of its inputs is on the cycle."""
-SIGNALS = 4096
-"""Recovery signals under way at once."""
-SOON = 1024
-"""Events of this tick that have a heap of their own."""
-IDENTIFICATIONS = 1 << ID_BITS
-"""Identification packets, or notices, under way at once."""
-
-RUN = np.dtype(
-    [
-        ("now", "i8"),  # tick
-        ("last_move", "i8"),  # tick of the last grant
-        ("status", "i8"),  # RUNNING, or why it stopped
-        ("next_message", "i8"),  # the message to be made next
-        ("heap_size", "i8"),  # events in the heap
-        ("soon_size", "i8"),  # events in the heap of this tick
-        ("arrived_identifications", "i8"),  # identification packets that have arrived
-        ("used_packets", "i8"),  # packets of the pool that have ever been in use
-        ("free_packets", "i8"),  # those of them that are free
-        ("acks", "i8"),  # ACKs and notices made
-        ("identifications", "i8"),  # identification packets made
-        ("signals", "i8"),  # cycles that recovery signals were made for
-        ("deliveries", "i8"),  # of messages
-        ("packet_hops", "i8"),  # routers crossed by messages
-        ("livelocked", "i8"),  # messages beyond the hop cap
-        ("digest", "i8"),  # of all grants, in order
-        ("logged", "i8"),  # rows of NAC's timeline
-        ("traced", "i8"),  # rows of the trace of grants
-        ("token", "i8"),  # the packet that recovers; NONE: none
-    ]
-)
-"""Where the run stands, and its sums."""
-
-NAC_COUNTERS = np.dtype(
-    [
-        ("blocked", "i8"),  # inputs that met the triggering conditions
-        ("identification_packets", "i8"),  # sent or repeated
-        ("identified", "i8"),  # cycles
-        ("moved", "i8"),  # packets, by routers that identified a cycle
-        ("recovery_moved", "i8"),  # packets, by recovery signals
-        ("reserved", "i8"),  # freed slots kept for the cycle
-        ("normal", "i8"),  # recovery signals that met normal work
-        ("retries", "i8"),  # of identification
-        ("signals", "i8"),  # recovery signals
-    ]
-)
-"""What NAC did; the names are those of results."""
-
-PACKET = np.dtype(
-    [
-        ("ticks", "i8"),  # from head to tail
-        ("tail", "i8"),  # tick at which its tail is where its head is
-        ("number", "i8"),  # of the message or ACK
-        ("next", "i4"),  # behind it in its queue
-        ("source", "i4"),  # host; of a notice: router
-        ("destination", "i4"),  # host
-        ("hops", "i4"),  # routers crossed
-        ("first", "i4"),  # first intermediate router of its multistep path
-        ("second", "i4"),  # second intermediate router
-        ("came_over", "i4"),  # the cable of its last link
-        ("escapes", "i4"),  # escape paths that it was given
-        ("failed_cable", "i4"),  # the cable that a notification names; of a message: its error flag
-        ("kind", "u1"),  # DATA, ...
-        ("variant", "u1"),  # of the routing tables
-        ("header", "u1"),  # header id: bound for the first intermediate (0), the second (1), its destination (2)
-        ("escaped", "u1"),  # escape bit
-    ]
-)
-"""A message or an ACK that is somewhere: one line of the processor's cache, used again when it is nowhere any more."""
-
-REPORT = np.dtype(
-    [
-        ("latency", "i8"),  # what a latency ACK reports, ticks
-        ("sent_first", "i4"),  # the intermediates that its source chose; of an ACK: those that it answers
-        ("sent_second", "i4"),
-        ("notified", "i4"),  # the cable of which a router last notified its source
-        ("filler", "i4"),
-    ]
-)
-"""The rest of a packet, for FT-DRB."""
-
-QUEUE = np.dtype(
-    [
-        ("since", "i8"),  # tick from which the head asks for its channel
-        ("head", "i4"),  # the first packet
-        ("tail", "i4"),  # the last packet
-        ("arrived", "i4"),  # packets whose heads have arrived
-        ("held", "i4"),  # packets, those under way to it included
-        ("want", "i4"),  # the channel that the head asks for
-        ("slots", "i4"),  # the rest as in network_model.QueueTable; slots are used in turn:
-        ("slot_first", "i4"),
-        ("fill_at", "i4"),  # the slot to fill next
-        ("leave_at", "i4"),  # the slot to be left next
-        ("router", "i4"),
-        ("reader", "i4"),  # of a buffer it has the number of the channel that fills it
-        ("rank", "i4"),
-        ("lane", "i4"),
-        ("lane_wanted", "i4"),  # behind the channel that the head asks for, under a relation; NONE: any
-    ]
-)
-"""A linked list of packets; one line of the processor's cache."""
-
-CHANNEL = np.dtype(
-    [
-        ("busy", "i8"),  # until this tick
-        ("woken", "i8"),  # tick of the last arbitration that was asked for
-        ("delay", "i8"),  # as in network_model.ChannelTable
-        ("carried", "i8"),  # packets
-        ("last", "i4"),  # rank of the queue served last
-        ("waits", "i4"),  # how many queues ask: waiting[wait_first:][:waits]
-        ("ranks", "i4"),
-        ("wait_first", "i4"),
-    ]
-)
-READER = np.dtype([("busy", "i8"), ("first", "i4"), ("count", "i4")])
-"""``busy``: until this tick; its queues are ``count`` from ``first`` on."""
-LINK = np.dtype([("entry", "i4"), ("start", "i4"), ("end", "i4"), ("host", "i4"), ("cable", "i4"), ("filler", "i4")])
-"""As network_model.LinkTable."""
-HOST = np.dtype([("uplink", "i4"), ("downlink", "i4"), ("target", "i4"), ("filler", "i4")])
-"""As network_model.HostTable."""
-ROUTER = np.dtype([("input_first", "i4"), ("host_first", "i4")])
-"""As network_model.RouterTable."""
-
-NAC_LINK = np.dtype(
-    [
-        ("waits_for", "i4"),  # the output that its input asks for while it meets the triggering conditions, else NONE
-        ("retry_pending", "i4"),  # 1: its input's retry timer runs
-        ("reserved_for", "i4"),  # the input that slots behind it are reserved for, or THE_CYCLE (being identified)
-        ("reserved", "i4"),  # how many slots are reserved
-        ("first_asker", "i4"),  # the first blocked input that asks for this output
-        ("next_asker", "i4"),  # the next input, by number, that asks for what this input asks for
-        ("changed_at", "i8"),  # tick at which waits_for last changed
-    ]
-)
-"""NAC by link: as a router's input, and as an output."""
-NAC_ROUTER = np.dtype(
-    [
-        ("detection_at", "i8"),  # tick of the detection that is due
-        ("throttled", "i4"),  # reasons to throttle injection from the router's own hosts
-        ("watched", "i4"),  # inputs that are full, and inputs that were blocked when last looked at
-    ]
-)
-IDENTIFICATION_PACKET = np.dtype(
-    [
-        ("tick", "i8"),  # at which it arrives
-        ("origin", "i4"),  # the blocked input that it is about
-        ("out", "i4"),  # the output that this input asks for
-        ("parent", "i4"),  # the packet that it repeats
-        ("at", "i4"),  # the input that it was sent from
-        ("length", "i4"),  # inputs that it has been at
-        ("recovery", "i4"),  # 1: of a router that a recovery signal has reached
-    ]
-)
-RECOVERY_SIGNAL = np.dtype(
-    [
-        ("slot", "i8"),  # the slot that the move freed
-        ("length", "i4"),  # inputs on the cycle
-        ("place", "i4"),  # the next of them
-    ]
-)
 
 
 class Tables(NamedTuple):
@@ -241,9 +77,15 @@ class State(NamedTuple):
     counters: Any
     """One NAC_COUNTERS record."""
     heap: Any
-    """Keys of events to come."""
+    """Keys of events beyond the wheel's reach."""
     soon: Any
-    """Keys of events of this tick, as many as have room; ``heap`` has the rest."""
+    """Keys of events that come first."""
+    wheel: Any
+    """By bucket, modulo their number: the first of its nodes plus 1; 0: none."""
+    occupied: Any
+    """A bit a bucket: 1 where it has nodes; 32 a word."""
+    nodes: Any
+    """NODE records."""
     packets: Any
     """The pool of packets: as many as ever are somewhere at once. Where a message goes, few are, which stay in the cache."""
     reports: Any
@@ -262,7 +104,6 @@ class State(NamedTuple):
     """By message: 1 where its source sent it over intermediate routers."""
     queues: Any
     channels: Any
-    readers: Any
     links: Any
     """NAC_LINK records."""
     routers: Any
@@ -273,8 +114,6 @@ class State(NamedTuple):
     """By signal: the inputs on its cycle."""
     release: Any
     """By slot: from when it is free."""
-    waiting: Any
-    """Queues that ask, by channel."""
     down: Any
     """By cable: 1 while it has failed."""
     free: Any
@@ -341,22 +180,41 @@ def build_tables(model: NetworkModel) -> Tables:
     )
 
 
-def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int) -> State:
+class Scratch:
+    """Large tables that need no first values: a process keeps those of its last run, since fresh memory costs time."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Any] = {}
+
+    def records(self, name: str, kind: Any, count: int) -> Any:
+        """At least so many records of a kind, whatever is in them."""
+        if name not in self._kept or len(self._kept[name]) < count:
+            self._kept[name] = records(np.dtype(kind), count)
+        return self._kept[name]
+
+
+def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scratch | None = None) -> State:
     """All tables at their first values, for so many ACKs and events at once."""
+    scratch = scratch or Scratch()
     model, nac, drb = inputs.model, inputs.options.nac.enabled, inputs.drb
-    layout, channels = model.layout, model.channels
+    layout = model.layout
     messages = len(inputs.messages.born)
     signals = SIGNALS if nac else 1
-    run = records(RUN, 1, token=NONE)
+    buckets = 1 << min(max((layout.channels * 4).bit_length(), 10), 16)
+    reach = max(int(inputs.messages.ticks.max()) if messages else 1, inputs.options.nac.retry if nac else 1)
+    run = records(RUN, 1, token=NONE, free_node=NONE, wheel_shift=max((2 * reach // buckets).bit_length() - 1, 0))
     log = inputs.recording.nac_events if nac else 0
     notified = (layout.links, layout.hosts) if drb is not None and drb.link_up_by_router else (1, 1)
     return State(
         run=run,
         counters=records(NAC_COUNTERS, 1),
-        heap=np.zeros(heap, dtype=np.int64),
-        soon=np.zeros(SOON, dtype=np.int64),
-        packets=records(PACKET, messages + ack_pool),
-        reports=records(REPORT, messages + ack_pool if drb is not None else 1),
+        heap=scratch.records("heap", np.int64, heap),
+        soon=scratch.records("soon", np.int64, heap),
+        wheel=np.zeros(buckets, dtype=np.int32),
+        occupied=np.zeros(buckets // 32, dtype=np.int64),
+        nodes=scratch.records("nodes", NODE, heap),
+        packets=scratch.records("packets", PACKET, messages + ack_pool),
+        reports=scratch.records("reports", REPORT, messages + ack_pool if drb is not None else 1),
         messages=_same_types(inputs.messages),
         entered=np.full(messages, -1, dtype=np.int64),
         delivered=np.full(messages, -1, dtype=np.int64),
@@ -364,21 +222,16 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int) -> State:
         escapes=np.zeros(messages, dtype=np.int32),
         diverted=np.zeros(messages, dtype=np.uint8),
         queues=_queues(model),
-        channels=records(
-            CHANNEL, layout.channels, woken=-1, last=-1, delay=channels.delay, ranks=channels.ranks,
-            wait_first=channels.wait_first[:-1],
-        ),
-        readers=records(READER, len(model.readers.first), first=model.readers.first, count=model.readers.count),
+        channels=_channels(model),
         links=records(NAC_LINK, layout.links, waits_for=NONE, reserved_for=NONE, first_asker=NONE, next_asker=NONE),
         routers=records(NAC_ROUTER, layout.routers, detection_at=-1),
-        identifications=records(IDENTIFICATION_PACKET, IDENTIFICATIONS if nac else 1),
-        signals=records(RECOVERY_SIGNAL, signals),
-        path=np.zeros((signals, MAX_CYCLE if nac else 1), dtype=np.int32),
+        identifications=scratch.records("identifications", IDENTIFICATION_PACKET, IDENTIFICATIONS if nac else 1),
+        signals=scratch.records("signals", RECOVERY_SIGNAL, signals),
+        path=scratch.records("path", np.int32, signals * MAX_CYCLE).reshape(-1, MAX_CYCLE),
         release=np.zeros(max(int(model.queues.slot_first[-1]), 1), dtype=np.int64),
-        waiting=np.zeros(int(channels.wait_first[-1]), dtype=np.int32),
         down=np.zeros(max(model.cables, 1), dtype=np.uint8),
-        free=np.zeros(messages + ack_pool, dtype=np.int32),
-        notices=np.zeros(IDENTIFICATIONS if drb is not None else 1, dtype=np.int32),
+        free=scratch.records("free", np.int32, messages + ack_pool),
+        notices=scratch.records("notices", np.int32, IDENTIFICATIONS if drb is not None else 1),
         notified_host=np.zeros(notified, dtype=np.uint8),
         log=np.zeros((max(log, 1), 4), dtype=np.int64),
         trace=np.zeros((max(inputs.recording.grants, 1), 3), dtype=np.int64),
@@ -391,10 +244,22 @@ def _same_types(messages: Messages) -> Messages:
     return Messages(*columns)
 
 
+def _channels(model: NetworkModel) -> Any:
+    layout, links, ways = model.layout, model.links, model.channels
+    none = np.full(layout.channels - layout.links, NONE)
+    router = np.concatenate([links.start, links.start[: layout.channels - layout.links]])
+    return records(
+        CHANNEL, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=ways.delay, ranks=ways.ranks, router=router,
+        cable=np.concatenate([links.cable, none]),
+    )  # fmt: skip
+
+
 def _queues(model: NetworkModel) -> Any:
     table, count = model.queues, model.layout.queues
     first = table.slot_first[:-1]
+    if int(np.max(table.rank, initial=0)) > MAX_RANK:
+        raise InputError(f"{model.network.name}: a switch with more than {MAX_RANK} buffers; take a smaller one")
     return records(
-        QUEUE, count, head=NONE, tail=NONE, want=NONE, lane_wanted=NONE, slots=table.slots, slot_first=first,
-        fill_at=first, leave_at=first, router=table.router, reader=table.reader, rank=table.rank, lane=table.lane,
+        QUEUE, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_wanted=NONE, slots=table.slots, slot_first=first,
+        fill_at=first, leave_at=first, router=table.router, rank=table.rank,
     )  # fmt: skip

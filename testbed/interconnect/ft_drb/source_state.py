@@ -79,6 +79,8 @@ class SourceState(NamedTuple):
     configured keeps that of its minimal path at 0."""
     measured: Any
     """(pair): bit k is 1 where an ACK has told the latency of path k."""
+    signature: Any
+    """(path): what tells apart the paths of the metapath that is being configured."""
     fresh: Any
     """(pair): bit k is 1 where one has since the metapath last changed its size."""
     counters: Any
@@ -108,6 +110,7 @@ def build_state(paths: Paths, settings: FtDrbSettings) -> SourceState:
         second_middle=np.zeros((pairs, settings.paths), dtype=np.int32),
         latency=np.zeros((pairs, settings.paths), dtype=np.int64),
         measured=np.zeros(pairs, dtype=np.int64),
+        signature=np.zeros(settings.paths, dtype=np.int64),
         fresh=np.zeros(pairs, dtype=np.int64),
         counters=np.zeros(len(COUNTER_NAMES), dtype=np.int64),
     )

@@ -251,19 +251,20 @@ def size_metapath(paths: Any, state: Any, settings: Any, source: int, destinatio
 
 def threshold_ticks(paths: Any, settings: Any, source: int, destination: int) -> float:
     """Thl: so many times the zero-load latency of the pair's minimal path."""
-    links = links_to(paths, paths.host_router[source], paths.routers + destination)
+    links = paths.length[paths.host_router[source], paths.routers + destination]
     return float(settings.threshold * zero_load(paths, settings, links))
 
 
-def links_to(paths: Any, router: int, target: int) -> int:
-    """Links between routers on the minimal path."""
-    at, length = router, 0
-    link = paths.next_link[at, target]
-    while link != NONE:
-        at = paths.link_target[link]
-        length += 1
-        link = paths.next_link[at, target]
-    return length
+def links_over(paths: Any, start: int, first: int, second: int, target: int) -> int:
+    """Links between routers on a multistep path, whether it can be taken or not."""
+    links, at = 0, start
+    if first != NONE:
+        links += paths.length[at, first]
+        at = first
+    if second != NONE:
+        links += paths.length[at, second]
+        at = second
+    return int(links + paths.length[at, target])
 
 
 def zero_load(paths: Any, settings: Any, links: int) -> int:
@@ -274,7 +275,7 @@ def zero_load(paths: Any, settings: Any, links: int) -> int:
 def configure_metapath(paths: Any, state: Any, settings: Any, source: int, destination: int) -> None:
     """Choose the pair's alternative paths: none over a listed cable; by distance of the intermediates, then length."""
     pair = source * len(paths.host_router) + destination
-    start, end = paths.host_router[source], paths.host_router[destination]
+    start, end = int(paths.host_router[source]), int(paths.host_router[destination])
     state.configured[pair] = state.version[source] + 1
     state.known[pair] = 0
     state.measured[pair] = 0
@@ -313,37 +314,30 @@ def add_supernodes(paths: Any, state: Any, settings: Any, source: int, destinati
         for i in range(first_low - 1, first_high):
             if i >= first_low and paths.near_hops[i] > hops:
                 break
-            first = NONE if i < first_low else paths.near[i]
+            first = NONE if i < first_low else int(paths.near[i])
             for j in range(second_low - 1, second_high):
                 if j >= second_low and paths.near_hops[j] > hops:
                     break
-                second = NONE if j < second_low else paths.near[j]
+                second = NONE if j < second_low else int(paths.near[j])
                 add_path(paths, state, settings, source, destination, first, second)
 
 
 def add_path(paths: Any, state: Any, settings: Any, source: int, destination: int, first: int, second: int) -> None:
     """Keep the path among the pair's best where it is whole, new, and short enough (sorted by length, first come first)."""
-    start, target = paths.host_router[source], paths.routers + destination
+    start, target = int(paths.host_router[source]), int(paths.routers + destination)
+    pair = source * len(paths.host_router) + destination
+    known = state.known[pair]
+    if known == settings.paths:
+        best = zero_load(paths, settings, links_over(paths, start, first, second, target))
+        if state.latency[pair, known - 1] <= best:
+            return
     length, signature = measure_path(paths, state.notified[source], NONE, start, NONE, first, second, target)
     if length == TOO_LONG:
         return
-    pair = source * len(paths.host_router) + destination
-    known = state.known[pair]
     estimate = zero_load(paths, settings, length)
     for k in range(known):
-        if state.latency[pair, k] == estimate:
-            same = measure_path(
-                paths,
-                state.notified[source],
-                NONE,
-                start,
-                NONE,
-                state.first_middle[pair, k],
-                state.second_middle[pair, k],
-                target,
-            )
-            if same[1] == signature:
-                return
+        if state.latency[pair, k] == estimate and state.signature[k] == signature:
+            return
     k = known
     if known == settings.paths:
         k = known - 1
@@ -355,10 +349,12 @@ def add_path(paths: Any, state: Any, settings: Any, source: int, destination: in
         state.first_middle[pair, k] = state.first_middle[pair, k - 1]
         state.second_middle[pair, k] = state.second_middle[pair, k - 1]
         state.latency[pair, k] = state.latency[pair, k - 1]
+        state.signature[k] = state.signature[k - 1]
         k -= 1
     state.first_middle[pair, k] = first
     state.second_middle[pair, k] = second
     state.latency[pair, k] = estimate
+    state.signature[k] = signature
 
 
 STEPS: tuple[Callable[..., Any], ...] = (
@@ -370,7 +366,7 @@ STEPS: tuple[Callable[..., Any], ...] = (
     record_failure,
     clear_failure,
     clear_along,
-    links_to,
+    links_over,
     zero_load,
     threshold_ticks,
     average_latency,

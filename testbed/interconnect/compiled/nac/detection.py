@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.interconnect.compiled.kernel_events import push, wake
-from testbed.interconnect.compiled.kernel_state import BLOCKED, ID_MASK, RETRY
+from testbed.interconnect.compiled.kernel_records import BLOCKED, ID_MASK, RETRY
 from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
 from testbed.interconnect.static_paths import NONE
 
@@ -41,7 +41,7 @@ def is_full(net: Any, s: Any, link: int, now: int) -> bool:
     queue = link * net.lanes
     if s.queues[queue].arrived != s.queues[queue].slots:
         return False
-    return bool(s.readers[s.queues[queue].reader].busy <= now)
+    return bool(s.queues[queue].read_until <= now)
 
 
 def is_blocked(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
@@ -64,9 +64,10 @@ def send_identification(net: Any, o: Any, s: Any, origin: int, out: int, parent:
     sent.out = out
     sent.parent = parent
     sent.at = at
-    sent.length, sent.recovery = 1, parent == RECOVERING
+    sent.length, sent.recovery, sent.seen = 1, parent == RECOVERING, 1 << (at % 31)
     if parent >= 0:
-        sent.length, sent.recovery = s.identifications[parent].length + 1, s.identifications[parent].recovery
+        known = s.identifications[parent]
+        sent.length, sent.recovery, sent.seen = known.length + 1, known.recovery, known.seen | sent.seen
     s.counters[0].identification_packets += 1
 
 

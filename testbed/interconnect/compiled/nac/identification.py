@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.compile import prefetch
 from testbed.interconnect.compiled.kernel_events import next_identification
-from testbed.interconnect.compiled.kernel_state import ID_MASK, IDENTIFIED, KEY_SHIFT, MOVED, SIGNALS
+from testbed.interconnect.compiled.kernel_records import ID_MASK, IDENTIFIED, KEY_SHIFT, MOVED, SIGNALS
 from testbed.interconnect.compiled.nac.detection import log_event, send_identification
 from testbed.interconnect.compiled.nac.recovery import may_recover, move_to_avoidance_buffer, recover_input, recovers
 from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
 from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.static_paths import NONE
+
+AHEAD = 4
+"""So many identification packets ahead, what is needed is fetched into the cache."""
 
 
 def pass_identifications(net: Any, o: Any, s: Any, hook: Any, limit: int) -> int:
@@ -25,6 +29,9 @@ def pass_identifications(net: Any, o: Any, s: Any, hook: Any, limit: int) -> int
         if key >= limit:
             return NONE
         s.run[0].arrived_identifications += 1
+        ahead = s.run[0].arrived_identifications + AHEAD
+        if ahead < s.run[0].identifications:
+            prefetch(s.links, s.identifications[ahead & ID_MASK].at)
         s.run[0].now = key >> KEY_SHIFT
         router = receive_identification(net, o, s, hook, key & ID_MASK, key >> KEY_SHIFT)
         if router >= 0:
@@ -78,6 +85,8 @@ def was_at(o: Any, s: Any, packet: int, link: int, now: int) -> bool:
     length = s.identifications[packet].length
     if length >= MAX_CYCLE - 1:
         return True
+    if s.identifications[packet].seen & (1 << (link % 31)) == 0:
+        return False
     if not o.nac.identify_anew and s.links[link].changed_at < now - length * o.nac.control:
         return False
     while packet >= 0:

@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.interconnect.compiled.engine_steps import request_channel, withdraw_request
 from testbed.interconnect.compiled.kernel_events import append, leave_slot, push, take_head, wake
-from testbed.interconnect.compiled.kernel_state import (
+from testbed.interconnect.compiled.kernel_records import (
     ENDED,
     IDENTIFIED,
     NEVER,

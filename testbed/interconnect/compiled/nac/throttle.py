@@ -66,8 +66,8 @@ def holds_slot(net: Any, s: Any, out: int, queue: int) -> bool:
 def watch_if_full(net: Any, s: Any, queue: int, change: int) -> None:
     """Where the queue is the full input after a link between routers, its router has so many more inputs to watch."""
     if s.queues[queue].arrived == s.queues[queue].slots and queue < net.links * net.lanes:
-        link = s.queues[queue].reader
-        if s.queues[queue].lane == 0 and net.link[link].start >= 0 and net.link[link].end >= 0:
+        link = queue // net.lanes
+        if queue % net.lanes == 0 and net.link[link].start >= 0 and net.link[link].end >= 0:
             s.routers[net.link[link].end].watched += change
 
 
@@ -76,7 +76,7 @@ def avoidance_buffer_is_free(net: Any, o: Any, s: Any, link: int, now: int) -> b
     avoidance = net.avoidance_queue + link
     if s.queues[avoidance].held > 0:
         return False
-    return not o.nac.strict_slot or bool(s.readers[s.queues[avoidance].reader].busy <= now)
+    return not o.nac.strict_slot or bool(s.queues[avoidance].read_until <= now)
 
 
 def throttle_injection(s: Any, router: int) -> None:
