@@ -39,8 +39,8 @@ CASES = (
 ROUNDS = 3
 
 
-def measured() -> Iterator[tuple[str, int, float]]:
-    """Name, packet-hops and seconds of this process (median of three) of each case, as it ends."""
+def measured(rounds: int) -> Iterator[tuple[str, int, float]]:
+    """Name, packet-hops and seconds of this process (median of the rounds) of each case, as it ends."""
     for name, engine, network_name, parameters, rate, duration in CASES:
         model = build_model(load_network(network_name), parameters)
         shape = model.network.attributes.get("shape")
@@ -49,7 +49,7 @@ def measured() -> Iterator[tuple[str, int, float]]:
         simulate(model, build_injections(pattern, process, duration_s=0.0002, seed=1), parameters, engine=engine)
         injections = build_injections(pattern, process, duration_s=duration, seed=1)
         times = []
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             began = time.process_time()
             run = simulate(model, injections, parameters, engine=engine)
             times.append(time.process_time() - began)
@@ -57,7 +57,7 @@ def measured() -> Iterator[tuple[str, int, float]]:
 
 
 def measured_in(directory: Path) -> dict[str, float]:
-    """Packet-hops a second of each case, by the engines of another checkout."""
+    """M packet-hops a second of each case, once, by the engines of a checkout."""
     done = subprocess.run(
         [sys.executable, str(Path(__file__).resolve()), "--json"],
         cwd=directory, env={**os.environ, "PYTHONPATH": str(directory.resolve())}, stdout=subprocess.PIPE, check=True,
@@ -66,26 +66,35 @@ def measured_in(directory: Path) -> dict[str, float]:
     return rows
 
 
+def compare(before: Path) -> None:
+    """Prints a table: M hops a second before and now (medians), and the median of the ratios of runs that followed each other."""
+    pairs = [(measured_in(before), measured_in(Path.cwd())) for _ in range(ROUNDS)]
+    print("{:38} {:>10} {:>10} {:>10} {:>16}".format("run", "M before", "M now", "x before", "least to most"))
+    for name in pairs[0][0]:
+        ratios = sorted(now[name] / then[name] for then, now in pairs)
+        medians = [statistics.median(side[name] for side in sides) for sides in zip(*pairs, strict=True)]
+        line = f"{name:38} {medians[0]:>10.2f} {medians[1]:>10.2f} {statistics.median(ratios):>10.2f}"
+        print(f"{line} {ratios[0]:>7.2f} to {ratios[-1]:.2f}")
+
+
 def main() -> None:
-    """Prints a table: packet-hops, seconds of this process, hops a second, over the reference, and over those before."""
+    """Prints a table: packet-hops, seconds of this process, hops a second, over the reference; or ``compare``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--before", type=Path, metavar="DIR", help="another checkout, measured first")
-    parser.add_argument("--json", action="store_true", help="hops a second by case, as JSON")
+    parser.add_argument("--before", type=Path, metavar="DIR", help="another checkout, run in turn with this one")
+    parser.add_argument("--json", action="store_true", help="M hops a second by case, each run once, as JSON")
     args = parser.parse_args()
     if args.json:
-        print(json.dumps({name: hops / seconds for name, hops, seconds in measured()}))
+        print(json.dumps({name: hops / seconds / 1e6 for name, hops, seconds in measured(1)}))
         return
-    before = measured_in(args.before) if args.before else {}
-    columns = ("run", "hops", "seconds", "M hops/s", "x reference", "M before", "x before")
-    print("{:38} {:>10} {:>8} {:>9} {:>12} {:>9} {:>9}".format(*columns))
+    if args.before:
+        compare(args.before)
+        return
+    print("{:38} {:>10} {:>8} {:>9} {:>12}".format("run", "hops", "seconds", "M hops/s", "x reference"))
     base = 0.0
-    for name, hops, seconds in measured():
+    for name, hops, seconds in measured(ROUNDS):
         speed = hops / seconds
         base = base or speed
-        line = f"{name:38} {hops:>10} {seconds:>8.2f} {speed / 1e6:>9.2f} {speed / base:>12.1f}"
-        if name in before:
-            line += f" {before[name] / 1e6:>9.2f} {speed / before[name]:>9.2f}"
-        print(line, flush=True)
+        print(f"{name:38} {hops:>10} {seconds:>8.2f} {speed / 1e6:>9.2f} {speed / base:>12.1f}", flush=True)
 
 
 if __name__ == "__main__":
