@@ -22,8 +22,10 @@ WAYS = {
     "direct": ("every process to every I/O node (views)", BLUE),
     "liquid": ("by a liquid schedule over circuits", GREEN),
 }
-CROSSED_TOLERANCE = 0.12
-"""Headers of packets, acknowledgements and the lists of blocks: at most 6 % of either way's bytes."""
+LISTED_BYTES = 16
+"""Offset and length of a block, 8 bytes each, for the process that gathers it."""
+PAYLOAD_TOLERANCE = 0.02
+"""Heads, answers and agreements of some hundred bytes for megabytes of data."""
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -82,6 +84,8 @@ def measure(point: Row) -> dict[str, Any]:
     return {
         "throughput_bps": size * 8 / statistics.median(found["seconds"]),
         "crossed_per_byte": found["crossed"] / size,
+        "payload_per_byte": found["payload"] / size,
+        "resent_per_byte": found["resent"] / size,
         "cpu_fraction": found["cpu_fraction"],
         "verified": found["verified"],
         "invalid": found["invalid"],
@@ -97,15 +101,17 @@ def judge(rows: Sequence[Row]) -> Verdict:
             continue
         direct = found[operation, nodes, "direct"]
         again = (nodes - 1) / nodes  # of what is accessed another process gathers so much
+        lists = again * LISTED_BYTES * nodes / (row["side"] * 8)  # a row of the matrix is one block of each process
         checks.append(
             Check.equal(
-                f"{operation}, {nodes} nodes: bytes over the compute nodes' links for a byte of the file, in two phases",
-                1 + again,
-                row["crossed_per_byte"],
-                tolerance=CROSSED_TOLERANCE,
-                rival=direct["crossed_per_byte"],
+                f"{operation}, {nodes} nodes: bytes to and from the compute nodes for a byte of the file, each counted once, in two phases",
+                1 + again + lists,
+                row["payload_per_byte"],
+                tolerance=PAYLOAD_TOLERANCE,
+                rival=direct["payload_per_byte"],
                 rival_is="what the direct way sends",
-                stated="every byte but the own share goes to the process that gathers it first",
+                stated="every byte but the own share goes to the process that gathers it first, with a list of blocks",
+                detail=f"with headers and what was sent again {row['crossed_per_byte']:.3f} crossed the links",
             )
         )
         checks.append(
@@ -148,6 +154,9 @@ STUDY = Study.of_module(
     deviations=(
         "The document compares with no collective buffering: two phases are ROMIO's, on SFIO's own listeners.",
         "The liquid schedule's processes are threads of one program, the other ways' are processes.",
+        "Until 23 November 2026 all bytes on the links were held to 1 + (n - 1)/n within 0.12, which failed at 8 nodes (2.02): that"
+        " left out the lists of blocks, and what TCP sends again where 8 nodes send to one is no part of the claim. Since then the"
+        " bytes that connections carry are counted, each once, and held to the claim with its lists within 0.02.",
     ),
     does="writes and reads the columns of a matrix in two phases, directly, and by a liquid schedule",
     answers="Gabrielyan 2007, section 2.8, against collective buffering as ROMIO does it",

@@ -1,10 +1,12 @@
 """One rank of a collective access by MPI-I/O views, timed: `python -m testbed.striping.emulated.collective_rank JSON`.
-Rank 0 leaves in a file the seconds of every repetition, the bytes that crossed all ranks' links, whether all read
-what they should, and what share of the processors the run's own threads had meanwhile, or waited for."""
+Rank 0 leaves in a file the seconds of every repetition, the bytes that crossed all ranks' links (all frames; the bytes that
+connections carried, each once; those sent again), whether all read what they should, and what share of the processors the run's own threads had meanwhile, or waited for."""
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -33,7 +35,7 @@ def main(argument: str) -> None:
         file.read_at_all(0, got[:1])  # streams between ranks, and what is compiled, are there when the clock starts
         file.write_at_all(0, mine[:1])
         group.barrier()
-        before, counts = _crossed(writing), read_counts()
+        before, payload, counts = _crossed(writing), _payload(writing), read_counts()
         for _ in range(asked["repeat"]):
             group.barrier()
             start_s = time.monotonic()
@@ -43,11 +45,13 @@ def main(argument: str) -> None:
                 file.read_at_all(0, got)
             group.barrier()
             times.append(time.monotonic() - start_s)
+        once, again = (after - first for first, after in zip(payload, _payload(writing), strict=True))
         crossed, busy = _crossed(writing) - before, strain_between(counts, read_counts(), ()).cpu_fraction
     right = writing or bool(np.array_equal(got, mine))
-    every = [json.loads(item) for item in group.all_gather(json.dumps([crossed, right]).encode())]
+    every = [json.loads(item) for item in group.all_gather(json.dumps([crossed, once, again, right]).encode())]
     if group.rank == 0:
-        told = {"seconds": times, "crossed": sum(item[0] for item in every), "right": all(item[1] for item in every)}
+        sums = dict(zip(("crossed", "payload", "resent"), map(sum, zip(*(item[:3] for item in every))), strict=True))
+        told = {"seconds": times, "right": all(item[3] for item in every)} | sums
         Path(asked["told"]).write_text(json.dumps(told | {"cpu_fraction": busy}))
 
 
@@ -59,6 +63,13 @@ def _crossed(sent: bool) -> int:
         if name.strip() != "lo":
             total += int(figures.split()[8 if sent else 0])
     return total
+
+
+def _payload(sent: bool) -> tuple[int, int]:
+    """Bytes that the connections of this host have sent, or received, so far, each counted once, and those that they sent again."""
+    said = subprocess.run(["ss", "-tinH"], capture_output=True, text=True, check=True).stdout
+    once = re.findall(rf"\b{'bytes_acked' if sent else 'bytes_received'}:(\d+)", said)
+    return sum(map(int, once)), sum(map(int, re.findall(r"\bbytes_retrans:(\d+)", said)))
 
 
 if __name__ == "__main__":
