@@ -30,9 +30,12 @@ PIECE_BYTES = 256 << 10
 FRAGMENTS_BYTES = 300_000
 
 
-def start_listeners(root: Path, message_bytes: int) -> tuple[subprocess.Popen[str], dict[str, tuple[str, int]]]:
+def start_listeners(
+    root: Path, message_bytes: int, *options: str
+) -> tuple[subprocess.Popen[str], dict[str, tuple[str, int]]]:
     """Three listeners in one process; their addresses by host."""
     command = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(root), "--message", str(message_bytes)]
+    command += options
     for host in HOSTS:
         command += ["--listen", f"{host}@127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -5,7 +5,8 @@ medians of rounds in which every way has its turn in random order.
 
 - calls of 1000 bytes over three nodes, microseconds each: within the file, and beyond its end;
 - a share of a file by stripes, and by a view whose blocks interleave with those of three other processes, nanoseconds a byte;
-- long writes and reads with checksums, and without.
+- long writes and reads with checksums, and without;
+- a connection, and a call of 100 bytes, with the key of a run and without.
 
 PYTHONPATH of another version compares the two.
 """
@@ -31,6 +32,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.bench_sfio import HOSTS, start_listeners
 from sfio_emu import Session, Settings, StripedFile
+from sfio_emu.adapters.key_files import new_key, write_key
 from sfio_emu.adapters.listener import DEFAULT_MESSAGE_BYTES
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client.current_session import use
@@ -39,6 +41,7 @@ from sfio_emu.views.datatypes import BYTE, contiguous, resized
 from sfio_emu.views.mpi_file import MpiFile
 
 BLOCKS, UNITS = (75, 200, 1005), (75, 5000, 65536)
+PARTS = ("calls", "views", "checksums", "keys")
 RANKS, CALLS, CALL_BYTES = 4, 200, 1000
 Way = Callable[[], object]
 Found = dict[str, list[tuple[float, float]]]
@@ -51,14 +54,15 @@ def processor_s(process: int) -> float:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
-def measured(ways: Mapping[str, Way], server: int, rounds: int) -> Found:
-    """Every way `rounds` times in random order, after once without being counted."""
+def measured(ways: Mapping[str, Way], server: int | Sequence[int], rounds: int) -> Found:
+    """Every way `rounds` times in random order, after once without being counted; `server`: the process, or processes, of listeners."""
+    servers = [server] if isinstance(server, int) else server
     draw, found = random.Random(1), Found()
     for number in range(rounds + 1):
         for name in draw.sample(list(ways), len(ways)):
-            theirs_s, mine_s = processor_s(server), process_time()
+            theirs_s, mine_s = sum(map(processor_s, servers)), process_time()
             ways[name]()
-            spent = process_time() - mine_s, processor_s(server) - theirs_s
+            spent = process_time() - mine_s, sum(map(processor_s, servers)) - theirs_s
             if number:
                 found.setdefault(name, []).append(spent)
     return found
@@ -156,18 +160,53 @@ def checksums(addresses: Mapping[str, tuple[str, int]], server: int, rounds: int
         )
 
 
+def keys(root: Path, rounds: int) -> None:
+    """With and without."""
+    write_key(root / "key-file", key := new_key())
+    with ExitStack() as stack:
+        ways: dict[str, Way] = {}
+        processes = []
+        for name, given in (("key", key), ("none", None)):
+            folder = root / name
+            folder.mkdir()
+            options = ("--key-file", str(root / "key-file")) if given else ()
+            process, addresses = start_listeners(folder, DEFAULT_MESSAGE_BYTES, *options)
+            stack.callback(_end, process)
+            processes.append(process.pid)
+            connections = TcpConnections(addresses, key=given)
+            file = StripedFile.open("p1/small", 75, session=Session(connections))
+
+            def connect(connections: TcpConnections = connections) -> None:
+                for _ in range(CALLS):
+                    session = Session(connections)
+                    session.link(HOSTS[0])
+                    session.close()
+
+            def call(file: StripedFile = file, data: bytes = bytes(100)) -> None:
+                for _ in range(CALLS):
+                    file.pwrite(data, 0)
+
+            ways |= {f"connection {name}": connect, f"call {name}": call}
+        found = measured(ways, processes, rounds)
+    for what in ("connection", "call"):
+        with_key, without = (cost(found, f"{what} {name}", CALLS * 1000) for name in ("key", "none"))
+        print(
+            f"{what}: with a key {with_key} us, {ratio(found, f'{what} key', f'{what} none'):.2f} times that without ({without} us)"
+        )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three rounds of 8 MB instead of nine of 32 and 60")
-    parser.add_argument("--part", choices=("calls", "views", "checksums"), help="this part alone")
+    parser.add_argument("--part", choices=PARTS, help="this part alone")
     parser.add_argument("--folder", help="where the subfiles lie (default: /dev/shm)")
     options = parser.parse_args(arguments)
     rounds = 3 if options.quick else 9
     assert kernels.deal is not None  # loaded from the beginning: long blocks are parted by it where it is there
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     base = options.folder or ("/dev/shm" if Path("/dev/shm").is_dir() else None)
-    wanted = (options.part,) if options.part else ("calls", "views", "checksums")
+    wanted = (options.part,) if options.part else PARTS
     with tempfile.TemporaryDirectory(dir=base) as root, ExitStack() as stack:
         process, addresses = start_listeners(Path(root), DEFAULT_MESSAGE_BYTES)
         stack.callback(_end, process)
@@ -179,6 +218,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 views(session, process.pid, rounds, (8 if options.quick else 32) << 20, files)
         if "checksums" in wanted:
             checksums(addresses, process.pid, rounds, 8_000_000 if options.quick else 60_000_000)
+        if "keys" in wanted:
+            keys(Path(root), rounds)
     return 0
 
 

@@ -85,7 +85,6 @@ def measure(point: Row) -> dict[str, Any]:
         "throughput_bps": size * 8 / statistics.median(found["seconds"]),
         "crossed_per_byte": found["crossed"] / size,
         "payload_per_byte": found["payload"] / size,
-        "resent_per_byte": found["resent"] / size,
         "cpu_fraction": found["cpu_fraction"],
         "verified": found["verified"],
         "invalid": found["invalid"],
@@ -111,7 +110,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 rival=direct["payload_per_byte"],
                 rival_is="what the direct way sends",
                 stated="every byte but the own share goes to the process that gathers it first, with a list of blocks",
-                detail=f"with headers and what was sent again {row['crossed_per_byte']:.3f} crossed the links",
+                detail=f"with headers and what TCP sent again {row['crossed_per_byte']:.3f} crossed the links",
             )
         )
         checks.append(

@@ -1,6 +1,6 @@
 """One rank of a collective access by MPI-I/O views, timed: `python -m testbed.striping.emulated.collective_rank JSON`.
-Rank 0 leaves in a file the seconds of every repetition, the bytes that crossed all ranks' links (all frames; the bytes that
-connections carried, each once; those sent again), whether all read what they should, and what share of the processors the run's own threads had meanwhile, or waited for."""
+Rank 0 leaves in a file the seconds of every repetition, the bytes that crossed all ranks' links (all frames, and the
+bytes that connections carried, each once), whether all read what they should, and what share of the processors the run's own threads had meanwhile, or waited for."""
 
 from __future__ import annotations
 
@@ -45,13 +45,17 @@ def main(argument: str) -> None:
                 file.read_at_all(0, got)
             group.barrier()
             times.append(time.monotonic() - start_s)
-        once, again = (after - first for first, after in zip(payload, _payload(writing), strict=True))
+        payload = _payload(writing) - payload
         crossed, busy = _crossed(writing) - before, strain_between(counts, read_counts(), ()).cpu_fraction
     right = writing or bool(np.array_equal(got, mine))
-    every = [json.loads(item) for item in group.all_gather(json.dumps([crossed, once, again, right]).encode())]
+    every = [json.loads(item) for item in group.all_gather(json.dumps([crossed, payload, right]).encode())]
     if group.rank == 0:
-        sums = dict(zip(("crossed", "payload", "resent"), map(sum, zip(*(item[:3] for item in every))), strict=True))
-        told = {"seconds": times, "right": all(item[3] for item in every)} | sums
+        crossed, payload, right = (
+            sum(item[0] for item in every),
+            sum(item[1] for item in every),
+            all(item[2] for item in every),
+        )
+        told = {"seconds": times, "crossed": crossed, "payload": payload, "right": right}
         Path(asked["told"]).write_text(json.dumps(told | {"cpu_fraction": busy}))
 
 
@@ -65,11 +69,10 @@ def _crossed(sent: bool) -> int:
     return total
 
 
-def _payload(sent: bool) -> tuple[int, int]:
-    """Bytes that the connections of this host have sent, or received, so far, each counted once, and those that they sent again."""
+def _payload(sent: bool) -> int:
+    """Bytes that the connections of this host have sent, or received, so far, each counted once however often it was sent."""
     said = subprocess.run(["ss", "-tinH"], capture_output=True, text=True, check=True).stdout
-    once = re.findall(rf"\b{'bytes_acked' if sent else 'bytes_received'}:(\d+)", said)
-    return sum(map(int, once)), sum(map(int, re.findall(r"\bbytes_retrans:(\d+)", said)))
+    return sum(map(int, re.findall(rf"\b{'bytes_acked' if sent else 'bytes_received'}:(\d+)", said)))
 
 
 if __name__ == "__main__":

@@ -42,8 +42,7 @@ class CollectiveAccess:
 
 def run_collective(placement: Placement, access: CollectiveAccess) -> dict[str, Any]:
     """Inside the sandbox: `seconds` of every repetition, `verified`, `crossed`: bytes over the links of the compute nodes, in
-    the direction of the data, for one repetition, all frames; `payload`: what connections carried of it, each byte once; `resent`:
-    what the compute nodes sent again; `invalid`: why the run says nothing, or None.
+    the direction of the data, for one repetition, all frames; `payload`: what connections carried of it, each byte once; `invalid`: why the run says nothing, or None.
 
     Raises TestbedError where the program fails.
     """
@@ -63,7 +62,6 @@ def run_collective(placement: Placement, access: CollectiveAccess) -> dict[str, 
         "verified": bool(told["right"] and verified),
         "crossed": told["crossed"] / access.repeat,
         "payload": told["payload"] / access.repeat,
-        "resent": told["resent"] / access.repeat,
         "cpu_fraction": told["cpu_fraction"],
         "invalid": could_not_keep_up(busy) if told["cpu_fraction"] >= limit else None,
     }

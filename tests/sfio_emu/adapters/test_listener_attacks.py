@@ -68,6 +68,22 @@ def test_half_messages_delay_nobody(tmp_path: Path) -> None:
         assert it.memory() - before < 40 << 20
 
 
+@pytest.mark.parametrize("size", [66_000, 100_000, 140_000])
+def test_half_messages_delay_no_message_a_little_longer_than_the_window_of_a_new_connection(
+    tmp_path: Path, size: int
+) -> None:
+    with attacked(
+        tmp_path
+    ) as it:  # the kernel grants what it is asked for, rounded down: the last bytes would never come
+        for _ in range(40):
+            it.knock().sendall(MESSAGE[: wire.HEADER_BYTES + 16])
+        time.sleep(0.3)
+        file = StripedFile.open("p1/another", 75, session=session_of(it.addresses, timeout_s=10))
+        began_s = time.monotonic()
+        file.pwrite(bytes(size), 0)
+        assert time.monotonic() - began_s < 5.0
+
+
 def test_reads_of_many_runs_that_nobody_takes_stay_within_the_memory(tmp_path: Path) -> None:
     memory = 8 << 20
     with attacked(tmp_path, "--memory", str(memory)) as it:
