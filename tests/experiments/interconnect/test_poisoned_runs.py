@@ -165,6 +165,8 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("nac_times", "two virtual channels", lambda row: {"deadlocked": row["deadlock"] == "virtual-channels"}),
     ("nac_times", "failed links less none", lambda row: {"deadlocked": False} if row["part"] == "torus" else {}),
     ("nac_times", "undelivered", lambda row: {"received": row["sent"] - 1}),
+    ("random_starts", "performance at 10 %", slower(1.25)),
+    ("random_starts", "loss with 4 failed links", slower(1.25, lambda row: row["faults"] == 4)),
     ("deviations", "undelivered", lambda row: {"received": row["received"] - 1}),
     (
         "deviations",
