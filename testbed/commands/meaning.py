@@ -136,14 +136,14 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "campaign": (
         Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="a local cluster, without --scheduler"),
         Rule(
-            options=("campaign", "workers", "scheduler", "resume", "results"),
+            options=("campaign", "workers", "scheduler", "resume", "results", "live"),
             when=lambda a: not a.list,
             needs="a campaign that is run, without --list",
         ),
     ),
     "replicate": (
         Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="local workers, without --scheduler"),
-        Rule(options=("hours", "workers", "scheduler"), when=lambda a: not a.book, needs="studies that are run, without --book"),
+        Rule(options=("hours", "workers", "scheduler", "live"), when=lambda a: not a.book, needs="studies that are run, without --book"),
     ),
     "wavelengths": (Rule(options=("packets", "wrong"), when=lambda a: a.fabric != "none", needs="--fabric simulator or emulation"),),
     "simulate": (
@@ -157,8 +157,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=("burst",), when=lambda a: a.injection == "burst", needs="--injection burst"),
         Rule(options=("in_phase",), when=lambda a: a.injection != "poisson", needs="--injection periodic or burst"),
     ),
-    "up": (_ALONE, Rule(options=("pcap",), when=lambda a: not _spread(a), needs="a network on one machine, without --machines")),
+    "up": (_ALONE, _TOLD, Rule(options=("pcap",), when=lambda a: not _spread(a), needs="a network on one machine, without --machines")),
     "run": (
+        _TOLD,
         _ALONE,
         Rule(options=("mpi",), when=lambda a: not _spread(a), needs="a program on one machine, without --machines"),
         Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),

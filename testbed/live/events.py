@@ -24,7 +24,7 @@ Share = Literal["stream", "capacity"]
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What is drawn. ``network``: node-link document; ``links``: those that are planned to carry, with their planned loads;
+    """What is drawn. ``network``: node-link document (empty: there is none to draw); ``links``: those that are planned to carry, with their planned loads;
     ``source``, ``sink``: of a stream, else empty; ``source_packets``: M of its code; ``stores``: I/O nodes whose bytes are shown."""
 
     title: str
@@ -52,6 +52,15 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What the points of a study say so far. ``outcomes``: ("holds", "fails", "cannot-tell" or a run's state, what it is of) one by one;
+    ``figures``: name -> SVG document."""
+
+    outcomes: tuple[tuple[str, str], ...] = ()
+    figures: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ended:
     """The run is over: how, and where its own page lies (empty: nothing was stored)."""
 
@@ -59,7 +68,7 @@ class Ended:
     page: str = ""
 
 
-Event = Scene | Sample | Ended
+Event = Scene | Sample | Findings | Ended
 
 
 def encode(event: Event) -> bytes:
@@ -79,6 +88,8 @@ def decode(message: bytes) -> Event:
         kind = told.pop("event")
         if kind == "ended":
             return Ended(**told)
+        if kind == "findings":
+            return Findings(outcomes=tuple((a, b) for a, b in told["outcomes"]), figures=told["figures"])
         if kind == "sample":
             return Sample(**told | {"reading": _reading(told["reading"])})
         if kind == "scene":
@@ -94,6 +105,8 @@ def _plain(event: Event) -> dict[str, Any]:
     """The event's fields as JSON takes them."""
     if isinstance(event, Ended):
         return {"outcome": event.outcome, "page": event.page}
+    if isinstance(event, Findings):
+        return {"outcomes": event.outcomes, "figures": event.figures}
     if isinstance(event, Sample):
         return vars(event) | {"reading": _plain_reading(event.reading)}
     links = [vars(li) | {"load": str(li.load)} for li in event.links]

@@ -46,6 +46,7 @@
   };
 
   const state = (now) => {
+    part("faults").hidden = !now.network;
     part("doing").textContent = now.at_s > 0 ? `${now.doing}, ${now.at_s.toFixed(1)} s` : now.doing;
     part("done").style.width = `${100 * Math.min(1, now.done)}%`;
     part("faults").textContent = now.faults.length ? `In force: ${now.faults.join(", ")}` : "No fault is in force.";
@@ -83,6 +84,7 @@
   const on = (name, act) => source.addEventListener(name, (event) => act(JSON.parse(event.data)));
   on("scene", scene);
   on("state", state);
+  on("findings", ({ html }) => { part("findings").innerHTML = html; });
   on("curves", ({ html }) => { part("curves").innerHTML = html; });
   on("ended", ended);
   source.addEventListener("error", () => {

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 from testbed.model.run_records import SessionRun
 from testbed.report.drawing.network_svg import hidden_hosts, lay_out, network_figure
+from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.drawing.timeline_svg import timeline_figure
 from testbed.report.markup import Markup, join, tag
-from testbed.report.page import page_style
+from testbed.report.page import page_style, picture
 from testbed.report.sections import NARROW, WIDE
 from testbed.report.wording import counted
+
+SAID = {"holds": "holds", "fails": "does not hold", "cannot-tell": "cannot tell"}
+"""How a check stands with the points that there are; other outcomes are told as they are."""
 
 
 def _resource(name: str) -> str:
@@ -55,13 +60,12 @@ def live_page(title: str) -> str:
             tag("dl", class_="tiles", id="tiles"),
             tag("div", id="curves"),
             tag("div", id="stores"),
+            tag("div", id="findings"),
             tag("div", id="scene"),
         ),
         tag(
             "footer",
-            tag(
-                "p", "Read from the run's counters a few times a second. The run's own page has the figures that count."
-            ),
+            tag("p", "Told by the run while it goes on. The run's own page has the figures that count."),
         ),
         tag("script", Markup(_resource("live.js"))),
     )
@@ -70,6 +74,8 @@ def live_page(title: str) -> str:
 
 def scene_markup(run: SessionRun) -> Markup:
     """The network's drawing, in both widths."""
+    if not run.session.network:
+        return tag("div", data_title=run.session.title)
     layout, session = lay_out(run), run.session
     high = 660 if len(session.network.get("nodes", ())) > 12 else 560
     of = "share of the stream on the link, now" if session.source else "share of the link's capacity in use, now"
@@ -101,3 +107,11 @@ def curves_markup(run: SessionRun) -> Markup:
     return tag(
         "figure", tag("h3", "Loss and redundancy over time"), join(shown), tag("figcaption", caption), class_="across"
     )
+
+
+def findings_markup(outcomes: Sequence[tuple[str, str]], figures: Mapping[str, str]) -> Markup:
+    """What a study's points say so far: each check or study with its outcome, and the figures as they would be now."""
+    rows = [tag("tr", tag("td", SAID.get(outcome, outcome)), tag("td", words)) for outcome, words in outcomes]
+    listed = tag("div", tag("h3", "Verdicts so far"), tag("table", *rows), class_="across") if rows else None
+    drawn = [picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()]
+    return join([part for part in (listed, *drawn) if part is not None])

@@ -16,7 +16,7 @@ def network_scene(
     title: str, network: Network, loads: Mapping[LinkId, Fraction | int], faults: Sequence[Fault] = (), **more: Any
 ) -> Scene:
     """The network with the given links loaded, relative to the busiest one; ``more``: further fields of the scene."""
-    most = max(loads.values(), default=1) or 1
+    most = max(loads.values(), default=1) or 1  # nothing is loaded: all are 0 of 1
     links = tuple(
         LinkLoad(source=a, target=b, key=key, load=Fraction(load) / Fraction(most))
         for (a, b, key), load in loads.items()
@@ -24,6 +24,11 @@ def network_scene(
     end_s = float(more.get("duration_s", 0.0))
     records = tuple(planned_fault(fault, 0.0, end_s) for fault in faults)
     return Scene(title=title, network=network_document(network), links=links, faults=records, **more)
+
+
+def idle_scene(title: str, network: Network) -> Scene:
+    """The network with all its links and no loads: what is about to run is not known."""
+    return network_scene(title, network, {link.id: 0 for link in network.links})
 
 
 def planned_fault(fault: Fault, loss: float, end_s: float) -> FaultRecord:

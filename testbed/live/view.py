@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.live.events import Ended, Event, Sample, Scene
-from testbed.live.page import curves_markup, scene_markup
+from testbed.live.events import Ended, Event, Findings, Sample, Scene
+from testbed.live.page import curves_markup, findings_markup, scene_markup
 from testbed.model.progress import Reading
 from testbed.model.run_records import SessionRecord, SessionRun, TimelineRecord
 from testbed.report.drawing.network_svg import line_width
@@ -50,6 +50,7 @@ class LiveView:
 
     scene: Scene | None = None
     ended: Ended | None = None
+    findings: Findings | None = None
     done: float = 0.0
     doing: str = ""
     at_s: float = 0.0
@@ -70,6 +71,9 @@ class LiveView:
         if isinstance(event, Ended):
             self.ended = event
             return (self._end(),)
+        if isinstance(event, Findings):
+            self.findings = event
+            return (self._found(),)
         self._note(event)
         return (self.state(),) if self.scene is not None else ()
 
@@ -78,7 +82,8 @@ class LiveView:
         if self.scene is None:
             return () if self.ended is None else (self._end(),)
         shown = Message(name="scene", data={"html": str(scene_markup(self.session()))})
-        return (shown, self.state(), self.curves(), *(() if self.ended is None else (self._end(),)))
+        found = () if self.findings is None else (self._found(),)
+        return (shown, self.state(), self.curves(), *found, *(() if self.ended is None else (self._end(),)))
 
     def session(self) -> SessionRun:
         """The scene with its curves so far, as what the final page's drawings are made from."""
@@ -116,6 +121,7 @@ class LiveView:
         return Message(
             name="state",
             data={
+                "network": bool(scene.network),
                 "done": self.done,
                 "doing": self.doing,
                 "at_s": round(self.at_s, 2),
@@ -145,7 +151,8 @@ class LiveView:
         if scene.share == "stream":
             of = sum(rate for link, rate in self.rates_bps.items() if link[0] == scene.source)
             return {link: self.rates_bps.get(link, 0.0) / max(of, MIN_RATE_BPS) for link in drawn}
-        capacity = {(li["source"], li["target"], li.get("key", 0)): li["capacity_bps"] for li in scene.network["links"]}
+        links = scene.network.get("links", ())
+        capacity = {(li["source"], li["target"], li.get("key", 0)): li["capacity_bps"] for li in links}
         return {link: self.rates_bps.get(link, 0.0) / capacity[link] for link in drawn if capacity.get(link)}
 
     def figures(self) -> list[list[str]]:
@@ -182,6 +189,12 @@ class LiveView:
             [node, round(sum(n - self._first.get(k, 0) for k, n in counted.items() if node in k[:2]) / 1e6, 3)]
             for node in scene.stores
         ]
+
+    def _found(self) -> Message:
+        assert self.findings is not None
+        return Message(
+            name="findings", data={"html": str(findings_markup(self.findings.outcomes, self.findings.figures))}
+        )
 
     def _end(self) -> Message:
         assert self.ended is not None

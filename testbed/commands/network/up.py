@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.live import add_live, start_live
 from testbed.commands.network.up_over_machines import hold_over_machines
 from testbed.commands.parsing import parse_captures
 from testbed.commands.several_machines import (
@@ -48,6 +49,7 @@ def add_parser(subparsers: Any) -> None:
     add("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
     add("--no-shape", action="store_true", help="do not hold links to their capacity and delay")
     add_machine_options(parser)
+    add_live(parser)
     parser.set_defaults(run=run)
 
 
@@ -63,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
     obstacle = emulation_obstacle()
     if obstacle is not None:
         raise CapabilityError(f"emulation is not possible here: {obstacle}")
+    start_live(args)
     enter_unless_elsewhere(machines, name=args.name or f"up-{os.getpid()}")
     if machines is None:
         return _inside(args, network, ends, captures)
@@ -86,6 +89,9 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
     from testbed.emulation.control.ground_rules import install_shortest_paths
     from testbed.emulation.held.service import reachable
     from testbed.emulation.network.emulated_network import EmulatedNetwork
+    from testbed.emulation.network.links import look_at
+    from testbed.live.adapters.feed import watched
+    from testbed.live.scenes import idle_scene
     from testbed.model.wiring import wire
 
     wiring = wire(network, ends)
@@ -111,7 +117,9 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
                 net.start_capture(link, path)
         name = stack.enter_context(reachable(net))
         _introduce(net, time.monotonic() - began, name)
-        return _prompt(net)
+        scene = partial(idle_scene, f"{network.name}, {name or 'up'}", network)
+        with watched(scene, "the network is up", partial(look_at, net.link_meter())):
+            return _prompt(net)
 
 
 def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> tuple[FlowRule, ...]:

@@ -8,11 +8,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.live import add_live, start_live
 from testbed.commands.several_machines import (
     add_machine_options,
     enter_unless_elsewhere,
@@ -60,6 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add_machine_options(parser)
     add("--name", help="by which testbed exec and attach reach the network (default run-PROCESS)")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
+    add_live(parser)
     parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
     parser.set_defaults(run=run, command_words=None)
     known = parser.parse_known_args
@@ -92,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
         _require_mpi()
     if not in_sandbox() and (obstacle := emulation_obstacle()) is not None:
         raise CapabilityError(f"emulation is not possible here: {obstacle}")
+    start_live(args)
     enter_unless_elsewhere(machines, name=args.name or f"run-{os.getpid()}")
     root = args.root if args.root is not None else _new_root(args.results)
     if machines is None:
@@ -124,10 +128,17 @@ def _over_machines(
 
 def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Placement, root: Path) -> ProgramEnd:
     from testbed.emulation.held.service import reachable
+    from testbed.emulation.network.links import look_at
+    from testbed.live.adapters.feed import watched
+    from testbed.live.scenes import idle_scene
     from testbed.striping.emulated.program_run import ProgramNetwork
 
     network = ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout)
-    with network, reachable(network.net):
+    scene = partial(idle_scene, f"{shlex.join(command)} on {placement.network.name}", placement.network)
+    with ExitStack() as stack:
+        stack.enter_context(network)
+        stack.enter_context(reachable(network.net))
+        stack.enter_context(watched(scene, "the program runs", partial(look_at, network.net.link_meter())))
         start = partial(_mpi_runner(), network) if args.mpi else network.run
         return start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.live import add_live, start_live
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
     from testbed.campaigns.description import Campaign
+    from testbed.live.events import Findings
     from testbed.model.verdict import Verdict
     from testbed.results.study_store import StudyRun
 
@@ -45,6 +47,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    add_live(parser)
     parser.set_defaults(run=run)
 
 
@@ -62,10 +65,12 @@ def run(args: argparse.Namespace) -> int:
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
     from testbed.campaigns.figures import campaign_figures
     from testbed.campaigns.summary import judge_claims, summarise
+    from testbed.live.adapters.feed import note_page
+    from testbed.live.adapters.studies import points_shown
     from testbed.report.drawing.svg_figures import rendered
-    from testbed.report.progress_bar import points_bar
 
-    with _open(args, campaign) as store, points_bar(campaign.name) as show_points:
+    start_live(args)
+    with _open(args, campaign) as store, points_shown(campaign.name, lambda: _found(campaign, store)) as show_points:
         rows = run_campaign(
             campaign, store, workers=args.workers, scheduler=args.scheduler, report_progress=show_points
         )
@@ -73,8 +78,22 @@ def run(args: argparse.Namespace) -> int:
         write_rows(rows, store.draft / RESULTS)
         figures = rendered(store.manifest.name, lambda: campaign_figures(summary))
         directory = store.finish(summary, verdict, figures)
+        note_page(directory / "page.html")
     _show(args, campaign, summary, len(rows), verdict, directory)
     return verdict.exit_code
+
+
+def _found(campaign: Campaign, store: StudyRun) -> Findings:
+    """What the units that are stored say, for the live page."""
+    from testbed.campaigns.figures import campaign_figures
+    from testbed.campaigns.summary import judge_claims, summarise
+    from testbed.live.events import Findings
+    from testbed.report.drawing.svg_figures import rendered
+
+    rows = [row for entry in store.rows for row in entry.get("rows", ())]
+    outcomes = tuple((check.outcome, check.name) for check in judge_claims(campaign, rows).checks)
+    summary = summarise(rows)
+    return Findings(outcomes=outcomes, figures=rendered(store.manifest.name, lambda: campaign_figures(summary)))
 
 
 def _list(args: argparse.Namespace) -> int:

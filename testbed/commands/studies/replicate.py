@@ -16,9 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from testbed.commands import numbers
+from testbed.commands.live import add_live, start_live
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
 from testbed.emulation.sandbox.process_life import die_with_parent
 from testbed.errors import InputError
+from testbed.live.adapters.feed import live_feed
+from testbed.live.adapters.studies import PointsPage
+from testbed.live.events import Findings
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, spokesman
 from testbed.report.drawing.axes import seconds_in_words
@@ -96,6 +100,7 @@ def add_parser(subparsers: Any) -> None:
         help="with --book: keep points and drawings of whole runs compressed, but what DIR's pages show",
     )
     add("--json", action="store_true", help="print one JSON object on stdout")
+    add_live(parser)
     parser.set_defaults(run=_run)
 
 
@@ -106,6 +111,7 @@ def _run(args: argparse.Namespace) -> int:
         raise InputError("--pack compresses what is stored, and runs nothing; give --book with it")
     root = args.results or Path("results/replication" if args.quick else "replication")
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
+    start_live(args)
     if not args.book:
         deadline = None if args.hours is None else time.monotonic() + 3600 * args.hours
         _run_all(replication, deadline, quiet=args.json)
@@ -136,16 +142,27 @@ def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> N
     total = len(replication.studies)
     if not quiet:
         print(_estimate(replication), flush=True)
+    feed = live_feed()
+    page = None if feed is None else PointsPage(feed, "Replication", lambda: _found(replication))
     with progress_bar("replicate") as show:
         for name in _in_turn(replication):
             remaining = None if deadline is None else deadline - time.monotonic()
             if remaining is not None and remaining <= 0:
                 return
+            done = total - len(replication.left())
             if show is not None:
-                show(Progress(done_s=total - len(replication.left()), total_s=total, doing=name))
+                show(Progress(done_s=done, total_s=total, doing=name))
+            if page is not None:
+                page.show(done, total, f"{done} of {total} studies; now {name}")
             line = _run_one(replication, name, remaining)
             if not quiet:
                 print(line, flush=True)
+
+
+def _found(replication: Replication) -> Findings:
+    """How every study stands, for the live page."""
+    states = {name: _state(replication, name, replication.runs(name)) for name in replication.studies}
+    return Findings(outcomes=tuple((state.replace("-", " "), name) for name, state in states.items()))
 
 
 def _in_turn(replication: Replication) -> Iterator[str]:

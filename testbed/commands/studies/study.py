@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import Any, Self
 
 from testbed.commands import numbers
+from testbed.commands.live import add_live, start_live
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.runs import show_verdict
 from testbed.errors import InputError
+from testbed.live.adapters.feed import note_page
+from testbed.live.adapters.studies import points_shown
+from testbed.live.events import Findings
 from testbed.model.json_values import json_ready
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import rendered
-from testbed.report.progress_bar import points_bar
 from testbed.results.study_store import Row, StudyRun, load_study
 
 Points = Sequence[Mapping[str, Any]]
@@ -93,6 +96,7 @@ class Study:
             help="begin no point after so many hours; go on later with --resume",
         )
         add("--json", action="store_true", help="print one JSON object on stdout")
+        add_live(parser)
         if self.shared:
             add("--workers", type=numbers.processes, default=1, help="processes that share the points (default 1)")
             add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share the points instead")
@@ -104,6 +108,7 @@ class Study:
     def _run(self, args: argparse.Namespace, words: list[str]) -> int:
         if self.configure is not None:
             self.configure(args)
+        start_live(args)
         if self.emulation:
             self._enter_sandbox(words)
         points = [dict(json_ready(point)) for point in self.points(args.quick, args.seed)]
@@ -115,6 +120,7 @@ class Study:
                 return _stopped(run, len(rows), len(points))
             verdict = self.judge(rows)
             directory = run.finish(rows, verdict, drawn(self, rows))
+            note_page(directory / "page.html")
         self._show(args, rows, verdict, directory)
         return verdict.exit_code
 
@@ -141,7 +147,7 @@ class Study:
     def _command(self, words: Sequence[str]) -> str:
         """What was asked for, as a run's manifest tells it: without the place where it is kept, and when to stop."""
         said = " ".join(["testbed experiment run", self.name, *words])
-        return re.sub(r" --(results|hours)[ =]\S+", "", said)
+        return re.sub(r" --(results|hours)[ =]\S+| --live\b", "", said)
 
     def _size(self, args: argparse.Namespace) -> str:
         """``quick``, ``full``, or ``own options`` where one of the study's own was given."""
@@ -177,7 +183,7 @@ class Study:
         until = float("inf") if args.hours is None else time.monotonic() + 3600 * args.hours
         known = _by_point(run.rows, points)
         missing = [point for point in points if _key(point) not in known]
-        with points_bar(self.name) as show_points:
+        with points_shown(self.title or self.name, lambda: self._found(list(known.values()))) as show_points:
             show_points(len(points) - len(missing), len(points))
             measured = _shared(self.measure, missing, args) if self.shared else _one_by_one(self.measure, missing)
             for count, (point, results) in enumerate(measured, start=1):
@@ -188,6 +194,11 @@ class Study:
                 if time.monotonic() >= until:
                     break
         return [known[_key(point)] for point in points if _key(point) in known]
+
+    def _found(self, rows: Sequence[Row]) -> Findings:
+        """What the points that are there say, for the live page."""
+        outcomes = tuple((check.outcome, check.name) for check in self.judge(rows).checks)
+        return Findings(outcomes=outcomes, figures=drawn(self, rows))
 
     def _show(self, args: argparse.Namespace, rows: Sequence[Row], verdict: Verdict, directory: Path) -> None:
         if args.json:

@@ -39,6 +39,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
 )
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
+from testbed.model.progress import Reading
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of
 
@@ -367,3 +368,8 @@ def _shaping_refused(error: NetlinkError, delays: bool) -> CapabilityError:
     if error.errno == _MISSING:
         return CapabilityError("this kernel cannot shape links: it has no tbf queue; sudo modprobe sch_tbf")
     return CapabilityError(f"the kernel refused to shape a link: {error.strerror}")
+
+
+def look_at(meter: LinkMeter) -> Reading:
+    """What the links' counters say now, for whoever watches a network and knows nothing of what runs on it."""
+    return Reading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())

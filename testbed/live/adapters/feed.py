@@ -137,6 +137,19 @@ def shown(title: str, scene: Callable[[], Scene]) -> Iterator[ReportProgress | N
             yield report
 
 
+@contextmanager
+def watched(scene: Callable[[], Scene], doing: str, look: Look) -> Iterator[None]:
+    """The live page, where there is one, of something that goes on until its user ends it; nothing on the terminal, which is the user's."""
+    feed = live_feed()
+    if feed is None:
+        yield
+        return
+    feed.open(scene())
+    with LiveReport(feed, None) as report:
+        report(Progress(done_s=0.0, total_s=1.0, doing=doing, look=look))
+        yield
+
+
 class LiveReport:
     """Passes a run's reports on: to the bar all of them, to the page a few a second and whenever another fault is in force."""
 

@@ -21,7 +21,7 @@ from aiohttp import web
 
 from testbed.emulation.sandbox.process_life import die_with_parent
 from testbed.errors import UsageError
-from testbed.live.events import Ended, Scene, decode
+from testbed.live.events import Ended, Findings, Scene, decode
 from testbed.live.metrics import exposition
 from testbed.live.page import live_page, policy
 from testbed.live.view import LiveView, Message
@@ -103,7 +103,7 @@ class LiveServer:
             return
         told = self._view.take(event)
         self._changed = True
-        if isinstance(event, Scene | Ended):
+        if isinstance(event, Scene | Findings | Ended):
             self._tell(told)
         if isinstance(event, Ended):
             asyncio.get_running_loop().create_task(self._answer())

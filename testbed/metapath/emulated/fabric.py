@@ -15,7 +15,7 @@ from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.control.port_watch import PortWatch
 from testbed.emulation.machine.processor_load import busy_share, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.links import LinkMeter
+from testbed.emulation.network.links import look_at
 from testbed.errors import InvalidRunError
 from testbed.faults.fault_times import FaultTimes
 from testbed.faults.schedules import overlapping
@@ -161,7 +161,7 @@ def _stream(running: _Running) -> MetapathRun:
         watch = PortWatch(running.controller, _port_listener(running, notify))
         stack.callback(watch.stop)
         watch.start()
-        look = partial(_look, net.link_meter())
+        look = partial(look_at, net.link_meter())
         running.report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="streaming", look=look))
         start = time.monotonic() + _LEAD_S
         for end in (sink, source):
@@ -192,10 +192,6 @@ def _port_listener(running: _Running, notify: Callable[[dict[str, Any]], None]) 
             notify({"cable": cable_number(running.wiring.network, changed.links[0]), "up": changed.up})
 
     return on_port
-
-
-def _look(meter: LinkMeter) -> Reading:
-    return Reading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())
 
 
 def _while_it_runs(

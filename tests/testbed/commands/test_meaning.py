@@ -61,6 +61,8 @@ REFUSED = [
     (("simulate", "torus:4x4", "--traffic", "FILE", "--rate", "0.1"), "--rate"),
     (("simulate", "torus:4x4", "--burst", "1"), "--burst"),
     (("simulate", "torus:4x4", "--in-phase"), "--in-phase"),
+    (("up", "ring:4", "--live", "--machines", "2"), "--live"),
+    (("run", *SFIO, "--live", "--machines", "2", "--", "true"), "--live"),
     (("run", *SFIO, "--root", "DIR", "--results", "DIR", "--", "true"), "--results"),
 ]
 """Contradictions, and the option that each names; values are often the default, which is no excuse."""

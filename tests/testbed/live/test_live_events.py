@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from fractions import Fraction
 
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 
 from testbed.errors import UsageError
 from testbed.faults.fault import Fault
-from testbed.live.events import Ended, Sample, Scene, decode, encode
+from testbed.live.adapters.feed import Feed
+from testbed.live.adapters.studies import PointsPage
+from testbed.live.events import Ended, Findings, Sample, Scene, decode, encode
 from testbed.live.metrics import exposition
-from testbed.live.scenes import loss_of, network_scene
+from testbed.live.scenes import idle_scene, loss_of, network_scene
 from testbed.live.view import LiveView
 from testbed.model.progress import Reading
 from topologies import load_network
@@ -56,9 +59,52 @@ def test_a_sample_comes_back_as_it_went(reading: Reading, clock_s: float, done: 
     assert decode(encode(sample)) == sample
 
 
-def test_a_scene_and_an_end_come_back_as_they_went() -> None:
-    for event in (_scene(), Ended(outcome="passed", page="/somewhere/page.html")):
+FOUND = Findings(outcomes=(("holds", "bytes"), ("fails", "ROR")), figures={"load": "<svg/>"})
+
+
+def test_scenes_findings_and_ends_come_back_as_they_went() -> None:
+    for event in (_scene(), FOUND, Ended(outcome="passed", page="/somewhere/page.html")):
         assert decode(encode(event)) == event
+
+
+def test_a_study_has_no_network_and_shows_what_its_points_say_so_far_also_to_who_comes_late() -> None:
+    view = LiveView()
+    view.take(Scene(title="a study", network={}))
+    (message,) = view.take(FOUND)
+    assert message.name == "findings" and "does not hold" in message.data["html"] and "ROR" in message.data["html"]
+    view.take(Sample(clock_s=1.0, done=0.5, doing="1 of 2 points"))
+    told = {m.name: m.data for m in view.replay()}
+    assert told["findings"] == message.data and told["state"]["network"] is False and told["state"]["done"] == 0.5
+    assert "svg" not in told["scene"]["html"] and b"testbed_run_done_ratio 0.5" in exposition(view)
+
+
+def test_verdicts_and_figures_take_little_of_the_time_and_may_fail_until_the_last_point() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    calls = []
+
+    def find() -> Findings:
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyError("a point that is still to come")
+        return FOUND
+
+    page = PointsPage(Feed(ours), "a study", find)
+    for done in range(6):
+        page.show(done, 5)
+    theirs.setblocking(False)
+    told = [decode(theirs.recv(1 << 20)) for _ in range(8)]
+    ours.close(), theirs.close()
+    assert len(calls) == 2  # after the first point, and at the end
+    assert [type(one) for one in told] == [Scene, *[Sample] * 6, Findings] and told[-1] == FOUND
+
+
+def test_a_network_that_is_up_is_drawn_with_all_its_links() -> None:
+    network = load_network("ring:4")
+    view = LiveView()
+    view.take(decode(encode(idle_scene("ring", network))))
+    view.take(Sample(clock_s=1.0, reading=Reading(link_bytes={AB: 0})))
+    view.take(Sample(clock_s=2.0, reading=Reading(link_bytes={AB: 125_000})))
+    assert view.loads()[AB] == pytest.approx(0.1) and len(view.loads()) == len(network.links)
 
 
 @given(st.binary(max_size=40))
