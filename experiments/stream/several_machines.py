@@ -104,7 +104,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     for row in rows:
         if row["machines"] > 1:
             checks += _against_one(row, alone[row["case"]])
-            checks.append(_clock_check(row))
+            checks.append(clock_check(row))
     return Verdict(checks=tuple(checks), invalid=invalid)
 
 
@@ -147,7 +147,8 @@ def _against_one(row: Row, one: Row) -> list[Check]:
     ]
 
 
-def _clock_check(row: Row) -> Check:
+def clock_check(row: Row) -> Check:
+    """Each machine's offset against the truth, by what it claims."""
     errors = [abs(c["offset_s"] - CLOCK_STEP_S * (k + 1)) for k, c in enumerate(row["clocks"])]
     claims = [c["uncertainty_s"] for c in row["clocks"]]
     outside = sum(error > claim for error, claim in zip(errors, claims, strict=True))

@@ -1,0 +1,219 @@
+"""A bulk exchange and striped files on one, two and four machines with clocks of their own: what arrived, how fast, what the clocks claim."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.stream.several_machines import MACHINES, TRIES, clock_check
+from testbed.bulk.planning import BulkOptions
+from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
+from testbed.commands.studies.study import Study
+from testbed.emulation.sandbox.sandbox import require_sandbox
+from testbed.errors import InvalidRunError
+from testbed.faults.fault import Fault
+from testbed.machines.asked import MachinesRequest
+from testbed.model.verdict import Check, Verdict
+from testbed.striping.plan import StripingOptions
+from testbed.striping.session import plan_session, run_session
+
+Row = Mapping[str, Any]
+NETWORK = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
+PLACES = {
+    2: [["s1", "s4", "s5", "s6"], ["s2", "s3", "s7", "s8"]],
+    4: [["s1", "s5"], ["s2", "s6"], ["s3", "s7"], ["s4", "s8"]],
+}
+"""Switch by switch, so that every machine has senders and receivers."""
+CUT = Fault(link=("s1", "s2", 0), start_s=0.2, stop_s=5.0)
+"""Its cable lies between two machines, on two and on four."""
+CASES = ("bulk exchange", "striped file", "striped file, cut")
+MESSAGE_BYTES, FILE_BYTES = 1_000_000, 2_400_000
+RATE_BPS = 10e6
+THROUGHPUT_TOLERANCE = 0.1
+"""The check of a bulk exchange alone lets 5 % go on each side of the comparison."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    verdict: Verdict
+    shares: list[float]
+    """Measured throughput over the predicted one, of each part."""
+    arrived: tuple[int, int]
+    broken: int
+    machines: Mapping[str, Any]
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """Every case on one, two and four machines; quick: the bulk exchange on one and two."""
+    cases = CASES[:1] if quick else CASES
+    return [
+        {"case": case, "machines": n, "seed": seed} for case in cases for n in (MACHINES[:2] if quick else MACHINES)
+    ]
+
+
+def measure(point: Row) -> dict[str, Any]:
+    """One valid run on switches, out of three at most."""
+    asked = None
+    if point["machines"] > 1:
+        asked = MachinesRequest(count=point["machines"], place={"machines": PLACES[point["machines"]]})
+    tried, run = 0, None
+    while run is None or (run.verdict.invalid is not None and tried < TRIES):
+        tried += 1
+        try:
+            run = (_bulk if point["case"] == CASES[0] else _striped)(point, asked)
+        except InvalidRunError:
+            if tried == TRIES:
+                raise
+    return {
+        "tried": tried,
+        "invalid": run.verdict.invalid,
+        "failed": [check.name for check in run.verdict.checks if not check.passed],
+        "checks": len(run.verdict.checks),
+        "shares": run.shares,
+        "arrived": list(run.arrived),
+        "broken": run.broken,
+        "crossing_sent": run.machines.get("crossing_sent", 0),
+        "crossing_lost_on_the_way": run.machines.get("crossing_lost_on_the_way", 0),
+        "seconds_uncertainty_s": run.machines.get("seconds_uncertainty_s", 0.0),
+        "clocks": run.machines.get("machines", []),
+    }
+
+
+def _bulk(point: Row, asked: MachinesRequest | None) -> _Run:
+    options = BulkOptions(message_bytes=MESSAGE_BYTES, link_rate_bps=RATE_BPS, seed=point["seed"])
+    (plan,) = plan_sides(NETWORK, options, ("circuit",))
+    with ExitStack() as stack:
+        session = run_side(open_bulk_fabric("emulation", stack, machines=asked), plan)
+    row = session.row()
+    return _Run(
+        verdict=session.verdict,
+        shares=[row["ratio"]],
+        arrived=(row["messages_verified"], row["transfers"]),
+        broken=0,
+        machines=row["several_machines"] or {},
+    )
+
+
+def _striped(point: Row, asked: MachinesRequest | None) -> _Run:
+    options = StripingOptions(
+        compute_nodes=4,
+        io_nodes=4,
+        file_bytes=FILE_BYTES,
+        operation="both",
+        link_rate_bps=RATE_BPS,
+        faults=(CUT,) if "cut" in point["case"] else (),
+        seed=point["seed"],
+    )
+    with tempfile.TemporaryDirectory(dir=require_sandbox() / "tmp") as root:
+        session = run_session(plan_session(NETWORK, options), Path(root), machines=asked)
+    document = session.document()
+    whole = [record for record in session.run.operations if not record.errors]
+    predicted = document["liquid_throughput_bps"]
+    return _Run(
+        verdict=session.verdict,
+        shares=[record.throughput_bps / predicted for record in whole],
+        arrived=(sum(record.bytes for record in whole if record.verified), 2 * FILE_BYTES),
+        broken=sum(len(record.errors) for record in session.run.operations),
+        machines=document["several_machines"] or {},
+    )
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Each run on several machines against the one on one machine; the clocks' claims against the truth."""
+    invalid = next((f"{r['case']}, {r['machines']} machines: {r['invalid']}" for r in rows if r["invalid"]), None)
+    alone = {row["case"]: row for row in rows if row["machines"] == 1}
+    checks: list[Check] = []
+    for row in rows:
+        if row["machines"] > 1:
+            checks += _against_one(row, alone[row["case"]])
+            checks.append(clock_check(row))
+    return Verdict(checks=tuple(checks), invalid=invalid)
+
+
+def _against_one(row: Row, one: Row) -> list[Check]:
+    name = f"{row['case']}, {row['machines']} machines"
+    other = len(set(row["failed"]) ^ set(one["failed"]))
+    missing = [total - whole for whole, total in (row["arrived"], one["arrived"])]
+    found = [
+        Check(
+            name=f"{name}: checks of the run itself that fare otherwise than on one machine",
+            predicted=0,
+            measured=other,
+            tolerance=0,
+            passed=other == 0,
+            rival=1,
+            rival_note="one packet that crosses is enough: a message that is not whole, or comes twice",
+        ),
+        Check(
+            name=f"{name}: messages or bytes that did not arrive whole, beyond those on one machine",
+            predicted=0,
+            measured=missing[0] - missing[1],
+            tolerance=0,
+            passed=missing[0] == missing[1],
+            rival=row["arrived"][1] / 4,
+            rival_note="a quarter: what goes from one half of the machines to the other",
+        ),
+    ]
+    if "cut" in row["case"]:
+        return [*found, _broken_check(name, row, one)]
+    apart = max(abs(a / b - 1) for a, b in zip(row["shares"], one["shares"], strict=True))
+    return [
+        *found,
+        Check(
+            name=f"{name}: share of the predicted throughput, apart from that on one machine",
+            predicted=0.0,
+            measured=apart,
+            tolerance=THROUGHPUT_TOLERANCE,
+            passed=apart <= THROUGHPUT_TOLERANCE,
+            rival=0.5,
+            rival_note="a crossing cable is held to half of its capacity, or shared by both ways",
+        ),
+    ]
+
+
+def _broken_check(name: str, row: Row, one: Row) -> Check:
+    both = (row["broken"], one["broken"])
+    return Check(
+        name=f"{name}: processes that the cut breaks, against none at all",
+        predicted=one["broken"],
+        measured=row["broken"],
+        tolerance=one["broken"] - 1 if one["broken"] else 0,
+        passed=min(both) > 0,
+        rival=0,
+        rival_note="the cable is cut at no end, or mended at once",
+        detail="which processes use it at that moment differs from run to run",
+    )
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Share of the predicted throughput over the number of machines."""
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4))
+    for marker, case in zip("os^", CASES, strict=True):
+        own = [row for row in rows if row["case"] == case and row["shares"]]
+        axes.plot([row["machines"] for row in own], [row["shares"][0] for row in own], marker=marker, label=case)
+    axes.set(xlabel="machines", ylabel="measured over liquid throughput", xticks=list(MACHINES))
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    figure.tight_layout()
+    return {"throughput": figure}
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="machine_transfers",
+    title="The same bulk exchange and striped files on one, two and four machines",
+    does="all-to-all messages and striped files over Swiss-T1, cut over machines with clocks thousands of seconds apart",
+    answers="ours: what is exchanged on several machines arrives as on one; rival: what crosses between machines fares otherwise",
+    deviations=(
+        "All machines are namespaces of one: its processors are shared, and the network between them is a bridge.",
+        "Four hosts that send and four that receive, on four of the eight switches; one run a case, invalid ones again, three at most.",
+    ),
+    emulation=True,
+)
