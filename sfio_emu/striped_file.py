@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,12 +23,13 @@ from sfio_emu.client.session import Session
 from sfio_emu.client.sizes import least_size, new_cut
 from sfio_emu.client.subfile_requests import store_layout, sync_subfiles, unmake_subfile
 from sfio_emu.errors import SfioError, UsageError, whole_number
-from sfio_emu.layout.pieces import Bytes
+from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.requests import Requests, StridedBlocks, make_requests, strided_requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.opening import Opening, parse_mode
 from sfio_emu.ports import Direction
+from sfio_emu.positioned_file import PositionedFile
 from sfio_emu.settings import Counters, Settings
 from sfio_emu.wire import Kind
 
@@ -52,7 +52,7 @@ class Extent(NamedTuple):
         return self.size == self.readable == self.end
 
 
-class StripedFile(io.RawIOBase):
+class StripedFile(PositionedFile):
     """An open striped file. `counters` say what its calls have done, `layout` how it lies, `subfiles` where.
 
     It is a raw file of Python: `io.BufferedReader`, `BufferedWriter` and `BufferedRandom` take it, and all that take a file.
@@ -413,67 +413,6 @@ class StripedFile(io.RawIOBase):
         sizes = self._access.ask_sizes()
         readable = min(self.layout.logical_offset(number, size) for number, size in enumerate(sizes))
         return Extent(size=sum(sizes), readable=readable, end=least_size(self.layout, dict(enumerate(sizes))))
-
-    # --- like a file ---------------------------------------------------------------------------------------------
-
-    def readable(self) -> bool:
-        """Whether it was opened for reading."""
-        return self._opening.reads
-
-    def writable(self) -> bool:
-        """Whether it was opened for writing."""
-        return self._opening.writes
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def readall(self) -> bytes:
-        """All from the position."""
-        return self.read()
-
-    def tell(self) -> int:
-        """The position of `read` and `write` of this process."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Set the position: from the start (0), from where it is (1), from the end (2)."""
-        if whence not in (0, 1, 2):
-            raise UsageError(f"whence is {whence!r}: give 0, 1 or 2")
-        offset = whole_number(offset, "offset to seek", -(2**62))
-        with self.session.guard:
-            position = offset + (0, self._position, self.size() if whence == 2 else 0)[whence]
-            if position < 0:
-                raise UsageError(f"a position of {position}: it must be at least 0")
-            self._position = position
-        return position
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Up to `size` bytes from the position (all the rest if negative or None), which goes on by them."""
-        size = whole_number(-1 if size is None else size, "number of bytes to read", -(2**62))
-        with self.session.guard:
-            if size < 0:
-                size = max(self.size() - self._position, 0)
-            result = self.pread(size, self._position)
-            self._position += len(result)
-        return result
-
-    def readinto(self, buffer: Buffer) -> int:
-        """Read into a buffer from the position, which goes on."""
-        with self.session.guard:
-            count = self.pread(buffer, self._position)
-            assert isinstance(count, int)
-            self._position += count
-        return count
-
-    def write(self, data: Buffer) -> int:
-        """Write at the position (at the end, where the file was opened to append), which goes on."""
-        with self.session.guard:
-            if self._opening.append:
-                self._position = self.size()
-            count = self.pwrite(data, self._position)
-            self._position += count
-        return count
 
     def _require_open(self, *, writing: bool | None = None) -> None:
         if self._closed:

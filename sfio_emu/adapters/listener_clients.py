@@ -155,7 +155,7 @@ class Client:
     def _set_lowat(self, count: int) -> None:
         """Let the kernel say that there is something to read from so many bytes on."""
         if self._lowat != count:
-            if count > 1:  # the kernel grants no wider window than this asks for, and rounds it down: ask for more first
+            if count > 1:  # the kernel grants no wider a window than is asked for, rounded down: ask for more first
                 self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2 * count)
             self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
             self._lowat = count

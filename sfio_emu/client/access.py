@@ -19,7 +19,9 @@ from sfio_emu.client.small_calls import Part, parts_of_block
 from sfio_emu.client.transfer import HostTransfer, pack
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.block_stage import MIN_BLOCK_BYTES, BlockStage, room_bytes
-from sfio_emu.layout.pieces import Bytes, Piece, StripedPiece, pieces_of, regular_pieces
+from sfio_emu.layout.piece import Bytes, Piece, StripedPiece
+from sfio_emu.layout.pieces import pieces_of
+from sfio_emu.layout.regular_piece import regular_pieces
 from sfio_emu.layout.requests import Prepared, Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.names import SubfileName

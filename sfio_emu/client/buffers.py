@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfio_emu.errors import UsageError, whole_number
-from sfio_emu.layout.pieces import Bytes
+from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.requests import Requests
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from sfio_emu import wire
-from sfio_emu.layout.pieces import Piece, RegularPiece
+from sfio_emu.layout.piece import Piece
+from sfio_emu.layout.regular_piece import RegularPiece
 from sfio_emu.layout.requests import Integers
 from sfio_emu.wire import Kind, Malformed, Strided
 

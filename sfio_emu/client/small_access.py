@@ -17,7 +17,7 @@ from sfio_emu.client.small_calls import (
     scatter,
     write_message,
 )
-from sfio_emu.layout.pieces import Bytes
+from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.striping import MAX_OFFSET, Layout
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import FreeTurns

@@ -15,7 +15,7 @@ from xxhash import xxh3_64_intdigest
 from sfio_emu import wire
 from sfio_emu.client.connection import check_sequence, failure_of, refusal_of
 from sfio_emu.errors import PeerError, ProtocolError
-from sfio_emu.layout.pieces import Bytes, StripedPiece
+from sfio_emu.layout.piece import Bytes, StripedPiece
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import Counters
 from sfio_emu.wire import Kind, Malformed

@@ -13,7 +13,7 @@ from sfio_emu.client.connection import Message, Slice
 from sfio_emu.client.run_lists import Runs, runs_of
 from sfio_emu.client.sizes import WrittenSizes
 from sfio_emu.layout.block_stage import BlockStage
-from sfio_emu.layout.pieces import VECTOR_BYTES, Bytes, Piece
+from sfio_emu.layout.piece import VECTOR_BYTES, Bytes, Piece
 from sfio_emu.layout.requests import Integers
 from sfio_emu.settings import Counters
 

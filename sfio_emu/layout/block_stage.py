@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sfio_emu.layout.pieces import Bytes, StripedPiece
+from sfio_emu.layout.piece import Bytes, StripedPiece
 from sfio_emu.layout.striping import Layout
 
-MAX_WINDOW_BYTES = 512 << 10  # a divisor of pieces.ALIGNED_BYTES
+MAX_WINDOW_BYTES = 512 << 10  # a divisor of piece.ALIGNED_BYTES
 MIN_WINDOW_BYTES = 64 << 10
 STAGES_BYTES = 2 << 20
 MIN_BLOCK_BYTES = 1 << 20

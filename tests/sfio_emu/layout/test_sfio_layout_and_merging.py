@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sfio_emu.client.transfer import pack, slices
 from sfio_emu.errors import UsageError
 from sfio_emu.layout import pieces
-from sfio_emu.layout.pieces import ListedPiece, Piece, pieces_of
+from sfio_emu.layout.piece import ListedPiece, Piece
+from sfio_emu.layout.pieces import pieces_of
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 
 from sfio_emu import bodies, wire
 from sfio_emu.client.transfer import pack
-from sfio_emu.layout.pieces import StripedPiece
+from sfio_emu.layout.piece import StripedPiece
 from sfio_emu.layout.striping import Layout
 from sfio_emu.listener.connection import ServerConnection
 from sfio_emu.listener.operations import Rejections

@@ -1,0 +1,95 @@
+"""A raw file of Python over reads and writes at offsets: a position of its own, and what `io.RawIOBase` promises."""
+
+from __future__ import annotations
+
+import io
+from abc import abstractmethod
+from typing import TYPE_CHECKING, overload
+
+from sfio_emu.client.session import Session
+from sfio_emu.errors import UsageError, whole_number
+from sfio_emu.opening import Opening
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class PositionedFile(io.RawIOBase):
+    """What `read`, `write` and `seek` make of `pread`, `pwrite` and `size`; one thread of a session at a time moves the position."""
+
+    session: Session
+    _opening: Opening
+    _position: int
+
+    @overload
+    def pread(self, target: int, offset: int) -> bytes: ...
+    @overload
+    def pread(self, target: Buffer, offset: int) -> int: ...
+    @abstractmethod
+    def pread(self, target: int | Buffer, offset: int) -> bytes | int: ...
+    @abstractmethod
+    def pwrite(self, data: Buffer, offset: int) -> int: ...
+    @abstractmethod
+    def size(self) -> int: ...
+
+    def readable(self) -> bool:
+        """Whether it was opened for reading."""
+        return self._opening.reads
+
+    def writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self._opening.writes
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def readall(self) -> bytes:
+        """All from the position."""
+        return self.read()
+
+    def tell(self) -> int:
+        """The position of `read` and `write` of this process."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Set the position: from the start (0), from where it is (1), from the end (2)."""
+        if whence not in (0, 1, 2):
+            raise UsageError(f"whence is {whence!r}: give 0, 1 or 2")
+        offset = whole_number(offset, "offset to seek", -(2**62))
+        with self.session.guard:
+            position = offset + (0, self._position, self.size() if whence == 2 else 0)[whence]
+            if position < 0:
+                raise UsageError(f"a position of {position}: it must be at least 0")
+            self._position = position
+        return position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Up to `size` bytes from the position (all the rest if negative or None), which goes on by them."""
+        size = whole_number(-1 if size is None else size, "number of bytes to read", -(2**62))
+        with self.session.guard:
+            if size < 0:
+                size = max(self.size() - self._position, 0)
+            result = self.pread(size, self._position)
+            self._position += len(result)
+        return result
+
+    def readinto(self, buffer: Buffer) -> int:
+        """Read into a buffer from the position, which goes on."""
+        with self.session.guard:
+            count = self.pread(buffer, self._position)
+            assert isinstance(count, int)
+            self._position += count
+        return count
+
+    def write(self, data: Buffer) -> int:
+        """Write at the position (at the end, where the file was opened to append), which goes on."""
+        with self.session.guard:
+            if self._opening.append:
+                self._position = self.size()
+            count = self.pwrite(data, self._position)
+            self._position += count
+        return count
+
+
+__all__ = ["PositionedFile"]
