@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+# isort: off
+from testbed.commands.early_interrupt import end_at_once  # before everything that takes time
+
+# isort: on
 import argparse
 import atexit
 import importlib
@@ -113,7 +117,7 @@ _INTERRUPTED_AT = [-CLEAN_UP_S]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (0 passed, 1 failed, 2 bad input, 3 machine lacks something, 4 run invalid)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if argv is None and signal.getsignal(signal.SIGINT) in (signal.default_int_handler, end_at_once):
         signal.signal(signal.SIGINT, _interrupt_once)
     code = reported(lambda: _run(words))
     if "--live" in words:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.commands.studies.study import Study
+from testbed.commands.studies.timed_routings import timed_routings
 from testbed.model.code_words import code_words
 from testbed.model.verdict import Check, Verdict
 
@@ -51,12 +52,10 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     matrix = _matrix(point)
     best = route_demands(matrix, "optimum")
     forced = forced_links(route_demands(matrix, "capillary"))
-    rated = {}
-    for method in METHODS:
-        began = time.process_time()
-        routed = route_demands(matrix, method, point["seed"])
-        seconds = time.process_time() - began
-        rated[method] = _rated(routed, best.greatest_utilisation, forced) | {"seconds": seconds}
+    rated = {
+        method: _rated(routed, best.greatest_utilisation, forced) | {"seconds": seconds}
+        for method, routed, seconds in timed_routings(matrix, METHODS, point["seed"])
+    }
     return {
         "pairs": len(matrix.pairs),
         "links": len(matrix.network.links),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.commands.studies.study import Study
+from testbed.commands.studies.timed_routings import timed_routings
 from testbed.model.code_words import SHORT_AND_LARGE
 from testbed.model.verdict import Check, Verdict
 
@@ -58,12 +59,10 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     small = point["network"].rpartition("/")[2] in SMALL
     best = route_demands(matrix, "optimum")
     forced = forced_links(route_demands(matrix, "capillary"))
-    rated = {}
-    for method in METHODS:
-        began = time.perf_counter()
-        routed = route_demands(matrix, method, point["seed"])
-        seconds = time.perf_counter() - began
-        rated[method] = _rated(routed, best.greatest_utilisation, forced, stratified=small) | {"seconds": seconds}
+    rated = {
+        method: _rated(routed, best.greatest_utilisation, forced, stratified=small) | {"seconds": seconds}
+        for method, routed, seconds in timed_routings(matrix, METHODS, point["seed"])
+    }
     return {
         "nodes": len(network.nodes),
         "links": len(network.links),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from testbed.errors import InputError
@@ -40,14 +40,3 @@ class Placement:
 def nodes_of_devices(wiring: Wiring) -> dict[str, str]:
     """Device (``s1``, ``h0``) -> the node that it is or stands for."""
     return {s.name: s.node for s in wiring.switches} | {h.name: h.node for h in wiring.hosts}
-
-
-def in_turn(nodes: Sequence[str], machines: int) -> Placement:
-    """Runs of equal length in the order given: what is left where nobody cut the network.
-
-    >>> in_turn(["s1", "s2", "s3"], 2).machine_of
-    {'s1': 0, 's2': 0, 's3': 1}
-    """
-    if not 1 <= machines <= len(nodes):
-        raise InputError(f"{machines} machines for {len(nodes)} nodes; give 1 to {len(nodes)}")
-    return Placement(machines=machines, machine_of={node: i * machines // len(nodes) for i, node in enumerate(nodes)})

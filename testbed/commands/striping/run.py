@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
@@ -134,7 +135,11 @@ def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Pla
     from testbed.striping.emulated.program_run import ProgramNetwork
 
     network = ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout)
-    scene = partial(idle_scene, f"{shlex.join(command)} on {placement.network.name}", placement.network)
+    scene = partial(
+        idle_scene,
+        f"{shorten(shlex.join([Path(command[0]).name, *command[1:]]), 60)} on {placement.network.name}",
+        placement.network,
+    )
     with ExitStack() as stack:
         stack.enter_context(network)
         stack.enter_context(reachable(network.net))

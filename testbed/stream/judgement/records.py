@@ -18,6 +18,7 @@ from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.recording import undecided_arrivals
 from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.impaired_links import is_impaired
 from testbed.stream.prediction.loss_by_path import REPORTS
 from testbed.stream.prediction.policy import is_deterministic
 from testbed.stream.prediction.suspects import DIAGNOSES
@@ -83,10 +84,7 @@ def stream_document(
         "per_fault": [fault.to_json() for fault in analysis.faults],
         "per_path": _per_path(analysis),
         "ror": {
-            "predicted": analysis.ror_predicted,
-            "measured": analysis.ror_measured,
-            "tolerance": analysis.ror_tolerance,
-            "error": analysis.ror_error,
+            **_ror(plan, analysis),
             "links": len(analysis.faults),
             "whole_route": None if math.isinf(whole) else whole,
             "labels": plan.stream.labels,
@@ -98,6 +96,16 @@ def stream_document(
         "figures": summary_figures(plan, run, analysis),
         "verdict": verdict.to_json(),
     }
+
+
+def _ror(plan: StreamPlan, analysis: SessionAnalysis) -> dict[str, float | None]:
+    """Null where theory predicts none: without a fault that a block size answers, and with impairments."""
+    names = ("predicted", "measured", "tolerance", "error")
+    answered = any(fault.predicted_block_size is not None for fault in analysis.faults)
+    failures = analysis.campaign.faults if analysis.campaign is not None else 0
+    if is_impaired(plan) or not (answered or failures):
+        return dict.fromkeys(names)
+    return {name: getattr(analysis, f"ror_{name}") for name in names}
 
 
 def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> dict[str, Any]:

@@ -91,6 +91,32 @@ def test_an_interrupt_in_the_middle_is_one_line_and_leaves_nothing(tmp_path: Pat
     assert found == dict.fromkeys(LONG, (130, "testbed: interrupted\n", []))
 
 
+INTERRUPTED_WHILE = """
+import os, signal, sys
+
+class AtImport:
+    def find_spec(self, name, path=None, target=None):
+        if name == moment:
+            os.kill(os.getpid(), signal.SIGINT)
+
+moment, sys.argv = sys.argv[1], ["testbed", "--version"]
+sys.meta_path.insert(0, AtImport())
+for name in [name for name in sys.modules if name == moment]:
+    del sys.modules[name]
+from testbed.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "moment", ["argparse", "importlib.metadata", "testbed.commands.meaning", "testbed.commands.parsing"]
+)
+def test_an_interrupt_while_the_command_itself_is_imported_is_one_line(moment: str) -> None:
+    words = [sys.executable, "-c", INTERRUPTED_WHILE, moment]
+    done = subprocess.run(words, capture_output=True, text=True, preexec_fn=heed_signals, cwd=Path(__file__).parents[3])
+    assert (done.returncode, done.stderr, done.stdout) == (130, "testbed: interrupted\n", "")
+
+
 @pytest.mark.emulation
 def test_an_interrupted_stream_on_switches_says_so_in_one_line(tmp_path: Path) -> None:
     code, said, left = interrupted(("stream", *SWISS, "--fabric", "emulation"), tmp_path, 8.0)

@@ -115,6 +115,12 @@ def test_faults_that_overlap_are_predicted_from_the_union_of_their_labels(
     assert campaign["wrongly_lost"] == campaign["wrongly_arrived"] == 0
 
 
+def test_a_ror_that_nothing_predicts_is_null(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ror = streamed(capsys, tmp_path, "--faults", "none", "--duration", "2")["ror"]
+    assert {ror[name] for name in ("predicted", "measured", "tolerance", "error")} == {None}
+    assert ror["whole_route"] > 0
+
+
 def test_json_has_the_keys_that_others_rely_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     document = streamed(capsys, tmp_path, "--links", "2")
     assert document["fabric"] == "simulator" and document["verdict"]["passed"]
