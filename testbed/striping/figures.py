@@ -12,7 +12,7 @@ def striping_figures(found: Row) -> dict[str, Any]:
     """Figure name -> matplotlib figure."""
     ended = [record for record in found["operations"] if not record["errors"]]
     drawn = {"throughput": _throughput(found, ended)} if ended else {}
-    if found.get("killed") or found.get("cut"):
+    if found.get("killed") or found.get("cut") or found.get("impaired"):
         drawn["faults-over-time"] = _faults(found)
     return drawn
 
@@ -32,6 +32,7 @@ def _faults(found: Row) -> Any:
     ]
     lanes += [(f"{node} killed", at_s, max(record["seconds"], at_s), "no listener") for node, at_s in found["killed"]]
     lanes += [(f"{link} cut", start_s, stop_s, "cut") for link, start_s, stop_s in found["cut"]]
+    lanes += [(words, start_s, stop_s, "impaired") for words, start_s, stop_s in found.get("impaired", ())]
     figure, axes = plt.subplots(figsize=(7, 1.3 + 0.5 * len(lanes)), layout="constrained")
     for place, (_, start_s, stop_s, words) in enumerate(lanes):
         axes.barh(place, stop_s - start_s, left=start_s, height=0.5, color="#3b6ea5" if not place else "#b3261e")
@@ -52,7 +53,7 @@ def _faults(found: Row) -> Any:
     axes.set(xlabel="seconds since the operation began", xlim=(0, None))
     figure.set_label(
         "The operation under faults (blue) and what happened to the network meanwhile (red): a cross marks the moment at which a listener "
-        "was killed or a cable cut. Dotted: the end of the operation."
+        "was killed, or a cable cut or impaired. Dotted: the end of the operation."
     )
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.faults.fault import in_words
 from testbed.machines.asked import MachinesRequest
 from testbed.machines.run_report import MachinesReport
 from testbed.model.progress import ReportProgress
@@ -67,7 +68,8 @@ class StripingSession:
             "predicted": None if prediction is None else {"throughput_bps": prediction.throughput_bps, "seconds": prediction.seconds},
             "frames": len(plan.frames),
             "killed": [[killed.node, killed.at_s] for killed in options.killed],
-            "cut": [[label_of(fault.link), fault.start_s, fault.stop_s] for fault in options.faults],
+            "cut": [[label_of(fault.link), fault.start_s, fault.stop_s] for fault in options.faults if fault.kind == "down"],
+            "impaired": [[in_words(fault), fault.start_s, fault.stop_s] for fault in options.faults if fault.kind != "down"],
             "several_machines": None if run.machines is None else _of_machines(run, run.machines),
             "typical_throughput_bps": typical_throughput(run),
             "operations": [record.to_json() for record in run.operations],

@@ -260,8 +260,10 @@ def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
     network = load_network(args.network)
     faults = tuple(fault for word in args.faults for fault in read_faults(word, network))
     for fault in faults:
+        if fault.kind == "impaired" and args.machines is None:
+            continue
         if fault.kind != "down" or fault.direction != "both":
             raise InputError(
-                "--faults: a striped file's links are cut both ways; give LINK@START-STOP, as in s1->s2@0.2-3"
+                "--faults: a striped file's links are cut both ways or, on one machine, impaired; give LINK@START-STOP, as in s1->s2@0.2-3"
             )
     return faults

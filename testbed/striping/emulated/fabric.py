@@ -230,6 +230,7 @@ class EmulatedStriping:
         if not faulty:
             yield
             return
+        self._net.prepare_impairments(self._plan.options.faults)
         start = time.monotonic()
         faults = FaultSchedule(self._net, self._plan.options.faults, start)
         names = self._plan.placement.names

@@ -34,6 +34,8 @@ def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]
     from testbed.striping.session import plan_session, run_session
 
     faults = tuple(Fault(link=tuple(link), start_s=a, stop_s=b) for link, a, b in options.pop("cut", []))
+    for link, a, b, words in options.pop("impaired", []):
+        faults += (Fault(link=tuple(link), kind="impaired", start_s=a, stop_s=b, impairments=words),)
     killed = tuple(KilledProcess(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
     plan = plan_session(network, StripingOptions(faults=faults, killed=killed, **options), now=time.monotonic)
     return run_session(plan, Path(root)).document()
@@ -136,6 +138,21 @@ def test_a_link_cut_in_a_write_is_told_in_time_and_the_next_write_succeeds(
 def told_late(broken: dict[str, Any], limit_s: float) -> str | None:
     slowest = max(e["since_fault_s"] for e in broken["errors"])
     return None if slowest <= limit_s else f"told {slowest:.2f} s after the fault, limit {limit_s:g} s"
+
+
+@pytest.mark.unclocked
+def test_a_file_over_an_impaired_cable_is_written_whole_and_later_than_over_a_whole_one(
+    sandboxed: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Every packet to and from one I/O node waits 40 ms and is sent twice in a while; the rival is a fault that never came."""
+    options = {"compute_nodes": 2, "io_nodes": 2, "file_bytes": 400_000, "operation": "write"}
+    whole = sandboxed(accessed, "crossbar:4", str(tmp_path / "whole"), dict(options))["operations"]
+    slow = {"impaired": [[["t0", "s1", 0], 0.0, 20.0, "delay:0.04 duplicate:0.1"]]}
+    found = sandboxed(accessed, "crossbar:4", str(tmp_path / "slow"), options | slow)
+    assert found["cut"] == [] and found["impaired"][0][0].startswith("t0->s1 ")
+    (record, *_) = found["operations"]
+    assert record["faulty"] and record["verified"] and not record["errors"]
+    assert record["seconds"] > whole[0]["seconds"] + 0.04
 
 
 def test_a_listener_that_is_killed_is_named_at_once_and_the_next_write_succeeds(
