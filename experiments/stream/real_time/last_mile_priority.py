@@ -14,7 +14,7 @@ from testbed.emulation.network.links import queue_bytes
 from testbed.faults.fault import Fault
 from testbed.model import samples
 from testbed.model.verdict import Check, Verdict
-from testbed.stream.judgement.verdict import MAX_LAG
+from testbed.stream.judgement.lateness import MAX_LAG
 from testbed.stream.measurements import FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import HEADERS_BYTES, PlanOptions, build_plan
