@@ -32,8 +32,7 @@ test:  ## set up, then all tests (ARGS='-k capillary' for some)
 
 bench:  ## set up, then every benchmark, one table each
 	@vagrant/provision.sh --extras bench,mpi
-	@for benchmark in benchmarks/bench_*.py; do \
-	    [ -e "$$benchmark" ] || { echo "no benchmark yet"; break; }; \
+	@for benchmark in $(sort $(wildcard benchmarks/bench_*.py benchmarks/*/bench_*.py)); do \
 	    echo "== $$benchmark"; $(PYTHON) "$$benchmark" $(ARGS) || exit 1; \
 	done
 

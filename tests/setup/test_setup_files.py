@@ -277,7 +277,8 @@ def project(machine: Machine, tmp_path: Path) -> Path:
     (root / ".ci").mkdir()
     (root / ".ci" / "run").write_text(f"#!{BASH}\ntrue\n")
     shutil.copy2(ROOT / "Makefile", root / "Makefile")
-    for name in ("bench_one.py", "bench_two.py"):
+    (root / "benchmarks" / "group").mkdir()
+    for name in ("bench_one.py", "group/bench_two.py"):
         (root / "benchmarks" / name).touch()
     script = root / "vagrant" / "provision.sh"
     script.write_text(f'#!{BASH}\necho "provision $*" >>"$CALLS"\n')
@@ -335,7 +336,7 @@ def test_make_demo_bench_and_mutants_pass_their_arguments_on(machine: Machine, p
     assert machine.calls("testbed") == ["testbed demo --quick"]
     assert machine.calls("python") == [
         "python benchmarks/bench_one.py --quick",
-        "python benchmarks/bench_two.py --quick",
+        "python benchmarks/group/bench_two.py --quick",
         "python -m tests.mutants --quick",
     ]
     extras = [call.split()[1:] for call in machine.calls("provision")]

@@ -1,6 +1,6 @@
 """What striped calls cost in processor time of both sides, which other programs on the machine change little.
 
-``python benchmarks/bench_sfio_processor.py [--quick] [--part PART] [--folder DIR]``: one client and three listeners in one process, on one core, over loopback,
+``python benchmarks/striping/bench_sfio_processor.py [--quick] [--part PART] [--folder DIR]``: one client and three listeners in one process, on one core, over loopback,
 medians of rounds in which every way has its turn in random order.
 
 - calls of 1000 bytes over three nodes, microseconds each: within the file, and beyond its end;
@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.bench_sfio import HOSTS, start_listeners
+from benchmarks.striping.bench_sfio import HOSTS, start_listeners
 from sfio_emu import Session, Settings, StripedFile
 from sfio_emu.adapters.key_files import new_key, write_key
 from sfio_emu.adapters.listener import DEFAULT_MESSAGE_BYTES

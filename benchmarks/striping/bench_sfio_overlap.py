@@ -1,6 +1,6 @@
 """How far a listener overlaps disk and network: a write over a slow way to a slow disk, beside each of the two alone.
 
-    python benchmarks/bench_sfio_overlap.py [--megabytes 8] [--rate 16]
+    python benchmarks/striping/bench_sfio_overlap.py [--megabytes 8] [--rate 16]
 
 Both are slowed down by sleeping, each to the same rate: the way by a relay that passes bytes on at that rate, the disk inside
 the listener's calls. `overlapped` is the share of the shorter part that cost no time: 0 one after the other, 1 all at once.
