@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, hstack
+from scipy.sparse.csgraph import shortest_path
 
 from testbed.errors import InputError
 from testbed.routing.baselines import drop_circulations
@@ -117,15 +118,27 @@ class DemandProgramme:
         return np.asarray(prices / float(prices @ self.graph.capacity))
 
     def shares(self, flow: Floats) -> object:
-        """The shares of every pair that the flows of their sources come to."""
+        """The shares of every pair that the flows of their sources come to. A pair of so small a demand that its flow cannot be told from
+        the solver's rounding takes a shortest path, which loads no link by more than that rounding."""
         rows: list[Floats] = [np.zeros(0)] * len(self.matrix.pairs)
         for one in self.commodities:
             amounts = flow[one.first : one.first + len(one.links)]
             amounts = np.where(amounts > NOTHING * sum(one.amounts), amounts, 0.0)
             found = sink_shares(self.graph, one, amounts)
-            for pair, row in zip(one.pairs, found, strict=True):
-                rows[pair] = row
+            for pair, sink, row in zip(one.pairs, one.sinks, found, strict=True):
+                rows[pair] = row if row.any() else self._shortest(one, sink)
         return sparse_shares(rows)
+
+    def _shortest(self, one: Commodity, sink: int) -> Floats:
+        """1 on each link of a path of fewest links, 0 on all others."""
+        tails, heads, nodes = self.graph.tail[one.links], self.graph.head[one.links], self.graph.nodes
+        arcs = csr_array((np.ones(len(one.links)), (tails, heads)), shape=(nodes, nodes))
+        _, before = shortest_path(arcs, unweighted=True, indices=one.source, return_predecessors=True)
+        row, node = np.zeros(len(self.graph.tail)), sink
+        while node != one.source:
+            row[one.links[np.flatnonzero((tails == before[node]) & (heads == node))[0]]] = 1.0
+            node = int(before[node])
+        return row
 
     def _commodities(self) -> list[Commodity]:
         index, hops = self.matrix.network.node_index, self.graph.hops()

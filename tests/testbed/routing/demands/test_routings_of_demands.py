@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from testbed.errors import InputError
 from testbed.routing.capillary.float_route import capillary_loads
 from testbed.routing.demands.checker import DemandCheck, check_demands
-from testbed.routing.demands.matrix import DemandMatrix, gravity_matrix, uniform_matrix
+from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_matrix, uniform_matrix
 from testbed.routing.demands.methods import check_method, route_demands
 from testbed.routing.demands.per_pair import mirror_links
 from testbed.routing.demands.splits import RoutedDemands
@@ -99,6 +99,17 @@ def test_mirrored_capillary_routes_are_those_that_are_computed() -> None:
 def test_no_mirror_where_the_two_ways_of_a_cable_differ() -> None:
     one_way = random_matrix(3).network
     assert mirror_links(type(one_way)(name="cut", nodes=one_way.nodes, links=one_way.links[1:])) is None
+
+
+@pytest.mark.parametrize("method", ["optimum", "fair"])
+def test_a_demand_as_small_as_the_solvers_rounding_has_a_path_too(method: str) -> None:
+    network = load_network("fat-tree:4,2")
+    matrix = given_matrix(network, "two", {("h0", "h15"): 1e7, ("h0", "h3"): 1.0})
+    routed = route_demands(matrix, method)
+    assert all(float(routed.pair_shares(pair).sum()) >= 2 for pair in range(2))
+    assert not checked(routed).violations
+    alone = route_demands(given_matrix(network, "one", {("h0", "h15"): 1e7}), method)
+    assert routed.greatest_utilisation == pytest.approx(alone.greatest_utilisation, rel=1e-6)
 
 
 def test_fair_rates_fill_links_in_turn() -> None:
