@@ -58,7 +58,7 @@ PACKAGES = (
     "pymetis",
     "aiohttp",
 )
-UPLINKS = ("pasta", "slirp4netns")
+UPLINKS = ("pasta",)
 """Programs that give a sandbox a way to other machines without root."""
 NEEDED = ("namespaces", "openvswitch", "mnexec", "mininet", "datapath", "shaping", "packet_loss")
 """Without one of these there is no emulation here."""
@@ -133,7 +133,7 @@ def several_machines() -> dict[str, Capability]:
     uplink = Capability(
         available=bool(ways),
         detail=", ".join(ways) or f"none of {', '.join(UPLINKS)} is installed",
-        mend="" if ways else _APT + "passt (or slirp4netns); or an administrator makes one veth pair",
+        mend="" if ways else _APT + "passt; or run the worker in a network namespace that has an interface",
     )
     refused = time_namespace_obstacle()
     clock = Capability(

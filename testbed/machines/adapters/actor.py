@@ -10,6 +10,7 @@ import sys
 
 from testbed.emulation.sandbox.sandbox import in_sandbox, sandbox_command
 from testbed.machines.adapters.machine_process import FRAME
+from testbed.machines.adapters.uplink import start_uplink
 
 
 class MachineActor:
@@ -20,16 +21,21 @@ class MachineActor:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._process: subprocess.Popen[bytes] | None = None
+        self._uplink: subprocess.Popen[bytes] | None = None
 
-    async def start(self) -> int:
-        """Start the process, in a sandbox of its own where the worker is in none; its process id."""
+    async def start(self, port: int) -> int:
+        """Start the process, in a sandbox of its own where the worker is in none, with an uplink by ``port`` and the next; its process
+        id."""
         ours, theirs = socket.socketpair()
         with theirs:
             number = str(theirs.fileno())
             words = [sys.executable, "-P", "-m", "testbed.machines.adapters.machine_process", number, self._name]
-            if not in_sandbox():
+            apart = not in_sandbox()
+            if apart:
                 words = sandbox_command(words, die_with_parent=True)
             self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        if apart:
+            self._uplink = await asyncio.to_thread(start_uplink, self._process.pid, port)
         reader, self._writer = await asyncio.open_connection(sock=ours)
         self._task = asyncio.get_running_loop().create_task(self._read(reader))
         return self._process.pid
@@ -44,9 +50,10 @@ class MachineActor:
 
     async def stop(self) -> None:
         """End the process, whatever it is doing."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        for process in (self._uplink, self._process):
+            if process is not None:
+                process.kill()
+                process.wait()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:

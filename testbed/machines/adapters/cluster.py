@@ -15,6 +15,7 @@ from testbed.errors import CapabilityError, InvalidRunError, MachineLostError
 from testbed.machines.adapters import on_machine
 from testbed.machines.adapters.actor import MachineActor
 from testbed.machines.adapters.local_machines import address_of, local_machines, make_bridge
+from testbed.machines.adapters.relays import own_address
 from testbed.machines.asked import MachinesRequest
 from testbed.machines.clocks.adapters.datagram_clock import ClockQuestions
 from testbed.machines.clocks.exchange import KEY_BYTES
@@ -129,7 +130,10 @@ class Machines:
         """Learn who they are, and begin to compare clocks."""
         self.facts = tuple(self.all(on_machine.introduce, underlay))
         key, port = secrets.token_bytes(KEY_BYTES), tunnel_port(self.run) + 1
-        asked = [self.call(k, on_machine.answer_clocks, f.address, port, key) for k, f in enumerate(self.facts)]
+        asked = [
+            self.call(k, on_machine.answer_clocks, f.address, port, key, own_address(f.address))
+            for k, f in enumerate(self.facts)
+        ]
         for one in asked:
             one.result()
         questions = []
@@ -204,7 +208,7 @@ def machines_up(asked: MachinesRequest) -> Iterator[Machines]:
         held = _in_time(actors, names, asked.start_s)
         machines = Machines(client, held, addresses, names)
         stack.callback(machines.close)
-        _in_time([actor.start() for actor in held], names, asked.start_s)
+        _in_time([actor.start(tunnel_port(machines.run)) for actor in held], names, asked.start_s)
         machines.introduce(asked.underlay, stack)
         yield machines
 

@@ -32,6 +32,7 @@ from topologies.network import LinkId
 
 LANE_FAULTS, LANE_RULES, LANE_COUNTS = "faults", "rules", "counts"
 _FIRST = -10
+_DISCARD = 9
 _SIOCGIFADDR, _SIOCGIFMTU = 0x8915, 0x8921
 
 
@@ -69,10 +70,15 @@ def introduce(machine: Machine, underlay: str) -> Facts:
     )
 
 
-def answer_clocks(machine: Machine, address: str, port: int, key: bytes) -> None:
-    """Answer questions for this machine's clock from now on."""
+def answer_clocks(machine: Machine, address: str, port: int, key: bytes, asker: str) -> None:
+    """Answer questions for this machine's clock from now on. ``asker``: the address that they come from.
+
+    We speak first: an uplink by pasta delivers nothing to a network that it has not heard of yet.
+    """
     sock = machine.stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     sock.bind((address, port))
+    with suppress(OSError):
+        sock.sendto(b"", (asker, _DISCARD))
     answers = ClockAnswers(sock, key)
     machine.stack.callback(answers.close)
 

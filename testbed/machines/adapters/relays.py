@@ -24,11 +24,10 @@ Opened = tuple[int, int]
 """Descriptors to read from and to write to, which the relay closes."""
 
 
-def serve_relays(machine: Machine, address: str, key: bytes) -> int:
-    """Accept connections from now on; the TCP port. Streams are those of ``offer``."""
-    listening = machine.kept["built"].enter_context(socket.create_server((address, 0)))
+def serve_relays(machine: Machine, address: str, port: int, key: bytes) -> None:
+    """Accept connections from now on. Streams are those of ``offer``."""
+    listening = machine.kept["built"].enter_context(socket.create_server((address, port)))
     threading.Thread(target=_accept, args=(machine, listening, key), name="relays", daemon=True).start()
-    return int(listening.getsockname()[1])
 
 
 def offer(machine: Machine, name: str, open_stream: Callable[[], Opened]) -> None:
@@ -46,6 +45,13 @@ def connect_relay(address: str, port: int, key: bytes, name: str) -> socket.sock
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.sendall(key + name.encode().ljust(_NAME_BYTES, b"\0"))
     return sock
+
+
+def own_address(towards: str) -> str:
+    """The address that packets to that one leave from."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect((towards, 9))
+        return str(sock.getsockname()[0])
 
 
 def _accept(machine: Machine, listening: socket.socket, key: bytes) -> None:

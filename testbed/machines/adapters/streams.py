@@ -7,6 +7,7 @@ import socket
 
 from testbed.machines.adapters.cluster import Machines
 from testbed.machines.adapters.relays import KEY_BYTES, connect_relay, serve_relays
+from testbed.machines.tunnel_plan import tunnel_port
 
 
 class Streams:
@@ -14,9 +15,10 @@ class Streams:
 
     def __init__(self, machines: Machines) -> None:
         self._key = secrets.token_bytes(KEY_BYTES)
-        addresses = [facts.address for facts in machines.facts]
-        asked = [machines.call(k, serve_relays, address, self._key) for k, address in enumerate(addresses)]
-        self._places = [(address, int(one.result(30))) for address, one in zip(addresses, asked, strict=True)]
+        port = tunnel_port(machines.run)
+        self._places = [(facts.address, port) for facts in machines.facts]
+        for one in [machines.call(k, serve_relays, *place, self._key) for k, place in enumerate(self._places)]:
+            one.result(30)
 
     def open(self, machine: int, name: str) -> socket.socket:
         """Connected to the machine's stream of that name. CapabilityError where the machine does not answer."""

@@ -173,13 +173,6 @@ def _join(member: socket.socket, towards: tuple[str, int]) -> None:
         splice(sock, member.fileno(), member.fileno())
 
 
-def own_address(towards: str) -> str:
-    """The address that packets to that one leave from."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.connect((towards, 9))
-        return str(sock.getsockname()[0])
-
-
 class _SpreadGroup:
     """The compute processes of all machines as a group; those here are threads, each with a connection to the coordinator."""
 

@@ -17,6 +17,7 @@ from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.machine_strain import StrainGauge
 from testbed.errors import InputError
 from testbed.machines.adapters.cluster import Pending, machines_up
+from testbed.machines.adapters.relays import own_address
 from testbed.machines.adapters.spread import SpreadNetwork, named_when_lost, placed, report_of, spread_network
 from testbed.machines.asked import MachinesRequest
 from testbed.model.machine.strain import Strain
@@ -29,7 +30,6 @@ from testbed.striping.emulated.machine_ends import (
     Share,
     close_clients,
     operate_clients,
-    own_address,
     start_clients,
     start_listeners,
     subfiles,

@@ -15,12 +15,13 @@ from testbed.emulation.held.program_group import ProgramGroup
 from testbed.machines.adapters.cluster import machines_up
 from testbed.machines.adapters.held_network import reachable_over_machines
 from testbed.machines.adapters.programs_on_machine import let_all_talk
+from testbed.machines.adapters.relays import own_address
 from testbed.machines.adapters.remote_program import programs_in_hosts
 from testbed.machines.adapters.spread import SpreadNetwork, named_when_lost, placed, spread_network
 from testbed.machines.asked import MachinesRequest
 from testbed.model.parts import VXLAN_BYTES
 from testbed.model.wiring import wire
-from testbed.striping.emulated.machine_ends import ProgramShare, own_address, start_program_share
+from testbed.striping.emulated.machine_ends import ProgramShare, start_program_share
 from testbed.striping.emulated.program_run import ProgramEnd, end_of, file_rules, make_directories, places_of
 from testbed.striping.placement import Placement
 
