@@ -11,7 +11,7 @@ from testbed.download.figures import arrival_rates
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadPlan
 from testbed.download.prediction import Prediction, Rivals, loss_at, predict, rivals, symbols_needed
 from testbed.faults.coming import came_check, fault_moments
-from testbed.model.machine.strain import could_not_keep_up
+from testbed.model.machine.lateness import Lateness, first_not_borne
 from testbed.model.verdict import Check, Verdict
 from topologies.network import label_of
 
@@ -75,12 +75,9 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
     checks += came_check(
         fault_moments(plan.faults), plan.limit_s if run.seconds is None else run.seconds, "the download"
     )
-    late = run.sender_lag_s > MAX_LAG_S
-    why = could_not_keep_up(
-        f"the sender was {run.sender_lag_s:.2f} s late (limit {MAX_LAG_S:g} s)",
-        mend="lower --last-rate, or leave the machine to this run",
-    )
-    return Verdict(checks=tuple(checks), invalid=why if late else None)
+    lag = Lateness(name="sender", words="the sender was {was} late", was=run.sender_lag_s, bears=MAX_LAG_S)
+    mend = "lower --last-rate, or leave the machine to this run"
+    return Verdict(checks=tuple(checks), invalid=first_not_borne((lag,), mend))
 
 
 def tolerances(plan: DownloadPlan) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis
 from testbed.metapath.known_paths import cable_number
 from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.model.machine.lateness import Lateness, first_not_borne
 from testbed.model.machine.strain import LOWER_PACKET_RATE, could_not_keep_up
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.mobility import Movement, splits_of
@@ -160,10 +161,10 @@ def _link_of(plan: MetapathPlan, outcome: FaultOutcome) -> LinkId:
 def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> str | None:
     if not analysis.messages:
         return "no packet was sent"
-    if run.health.sender_lag_s > MAX_LAG_S:
-        lag_ms = run.health.sender_lag_s * 1e3
-        lag = f"the sender lagged {lag_ms:.0f} ms behind its schedule (limit {MAX_LAG_S * 1e3:.0f} ms)"
-        return could_not_keep_up(lag, LOWER_PACKET_RATE)
+    words = "the sender lagged {was} behind its schedule"
+    lag = Lateness(name="sender", words=words, was=run.health.sender_lag_s, bears=MAX_LAG_S)
+    if (late := first_not_borne((lag,), LOWER_PACKET_RATE)) is not None:
+        return late
     if not plan.background_bps and analysis.lost_outside > MAX_UNPLANNED * analysis.messages:
         return f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
     if run.health.unplanned_drops:
