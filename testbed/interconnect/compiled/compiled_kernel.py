@@ -32,7 +32,7 @@ CALLED = (
 
 @cache
 def compiled_loop() -> Callable[..., None]:
-    """``kernel_loop.run_events`` compiled: read from the cache, or made now (half a minute or more) and kept there.
+    """``kernel_loop.run_events`` compiled: read from the cache, or made now (a quarter of a minute or more) and kept there.
 
     Nothing is allocated, so arrays need no counting of references (``_nrt``; it would cost most of the time); nothing
     divides by zero. It leaves the interpreter to others: a command's sign of life is drawn meanwhile.

@@ -283,16 +283,13 @@ def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int) -> None:
 
 
 INLINE = (
-    wake_for_slots,
-    wake_for_bubble,
     withdraw_request,
     open_lane,
     free_slot,
     send_over,
-    request_channel,
     grant,
     arbitrate,
 )
-"""For the compiled engine to put into their callers, since the tables cost much to hand over."""
-STEPS = (recover,)
-"""Called rarely: compiled as functions of their own."""
+"""For the compiled engine to put into their callers."""
+STEPS = (wake_for_slots, wake_for_bubble, request_channel, recover)
+"""Called from many places, or rarely: compiled as functions of their own."""
