@@ -59,6 +59,15 @@ def _obstacle() -> str | None:
     return emulation_obstacle()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is marked ``soak`` to `make soak`, which sets TESTBED_SOAK."""
+    if os.environ.get("TESTBED_SOAK") == "1":
+        return
+    long = [item for item in items if item.get_closest_marker("soak")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if item not in long]
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test marked ``emulation`` where there is no emulation."""
     if item.get_closest_marker("emulation") is not None and (obstacle := _obstacle()) is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -67,15 +66,8 @@ def test_messages_over_two_machines_are_whole_and_timed_within_the_clocks(sandbo
         assert abs(clock["offset_s"] - 4321.0 * (number + 1)) <= clock["uncertainty_s"]
 
 
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ("delay", "slower"),
-        pytest.param(
-            "loss", "lost", marks=pytest.mark.skipif("MACHINES_SOAK" not in os.environ, reason="`make soak` runs it")
-        ),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("how", "words"), [("delay", "slower"), ("loss", "lost")])
 def test_a_poor_network_from_the_middle_on_makes_a_bulk_run_invalid(
     how: str, words: str, sandboxed: Callable[..., Any]
 ) -> None:

@@ -71,7 +71,7 @@ def networks() -> Iterator[dict[int, list[str]]]:
 
 
 @pytest.mark.emulation
-@pytest.mark.skipif("MACHINES_SOAK" not in os.environ, reason="`make soak` runs it")
+@pytest.mark.soak
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("pasta") is None, reason="needs root, to be nobody, and pasta")
 def test_an_ordinary_user_streams_over_workers_whose_sandboxes_have_an_uplink_by_pasta() -> None:
     def started(inside: list[str], *words: str) -> subprocess.Popen[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,10 +111,11 @@ def test_a_byte_changed_on_a_machines_disk_fails_the_verdict(sandboxed: Callable
     assert found["failed"] == ["read: every process read exactly what they must"]
 
 
+@pytest.mark.soak
 def test_loss_between_the_machines_from_the_middle_on_makes_a_run_invalid(sandboxed: Callable[..., Any]) -> None:
     assert "the network between the machines lost" in sandboxed(striped, "loss").get("reason", "")
 
 
-@pytest.mark.skipif("MACHINES_SOAK" not in os.environ, reason="`make soak` runs it")
+@pytest.mark.soak
 def test_delay_between_the_machines_from_the_middle_on_makes_a_run_invalid(sandboxed: Callable[..., Any]) -> None:
     assert "slower for a second" in sandboxed(striped, "delay").get("reason", "")
