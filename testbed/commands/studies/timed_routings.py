@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from testbed.routing.demands.splits import RoutedDemands
 
 
-def timed_routings(matrix: DemandMatrix, methods: Sequence[str], seed: int) -> Iterator[tuple[str, RoutedDemands, float]]:
+def timed_routings(
+    matrix: DemandMatrix, methods: Sequence[str], seed: int
+) -> Iterator[tuple[str, RoutedDemands, float]]:
     """Method, its routing of the matrix and the processor time that it took, in seconds."""
     from testbed.routing.demands.methods import route_demands
 
