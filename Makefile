@@ -60,7 +60,8 @@ soak:  ## set up, then 1 000 drawn simulator runs; poor networks between machine
 	@SFIO_MODEL_STEPS=100000 SFIO_HISTORY_CALLS=20000 $(PYTHON) -m pytest --timeout 0 \
 	    tests/sfio_emu/test_model.py tests/sfio_emu/test_linearizability.py
 	@TESTBED_SOAK=1 $(PYTHON) -m pytest --timeout 0 \
-	    tests/testbed/bulk/test_bulk_on_two_machines.py tests/testbed/striping/test_sfio_on_two_machines.py tests/testbed/machines/test_uplink.py
+	    tests/testbed/bulk/test_bulk_on_two_machines.py tests/testbed/striping/test_sfio_on_two_machines.py tests/testbed/machines/test_uplink.py \
+	    tests/testbed/stream/emulated/test_two_machines.py tests/testbed/stream/emulated/test_stream_as_ordinary_user.py
 	@SFIO_SOAK_S=$(or $(SOAK_S),3600) SFIO_FUZZ_MESSAGES=250000 $(PYTHON) -m pytest -s --timeout 0 \
 	    tests/sfio_emu/adapters/test_listener_soak.py tests/sfio_emu/listener/test_sfio_fuzz.py
 

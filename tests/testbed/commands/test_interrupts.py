@@ -118,6 +118,7 @@ def test_an_interrupt_while_the_command_itself_is_imported_is_one_line(moment: s
 
 
 @pytest.mark.emulation
+@pytest.mark.unclocked
 def test_an_interrupted_stream_on_switches_says_so_in_one_line(tmp_path: Path) -> None:
     code, said, left = interrupted(("stream", *SWISS, "--fabric", "emulation"), tmp_path, 8.0)
     assert (code, left) == (130, []) and said.splitlines()[-1] == "testbed: interrupted"

@@ -63,6 +63,7 @@ def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(comm
 
 
 @pytest.mark.emulation
+@pytest.mark.unclocked
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "testbed.cli", *STREAM, "--duration", "20", "--machines", "2", "--json"]

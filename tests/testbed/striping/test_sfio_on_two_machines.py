@@ -93,6 +93,7 @@ def striped(how: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.soak
 def test_a_cut_crossing_cable_breaks_processes_and_the_file_is_whole_when_it_is_mended(
     sandboxed: Callable[..., Any],
 ) -> None:

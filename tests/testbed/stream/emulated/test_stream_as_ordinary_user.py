@@ -65,6 +65,7 @@ def test_an_ordinary_user_streams_over_switches_with_a_verdict(tmp_path: Path, v
     assert sum(path["arrived"] for path in document["per_path"]) == document["figures"]["packets_received"]
 
 
+@pytest.mark.soak
 @pytest.mark.emulation
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 def test_an_ordinary_user_streams_over_two_machines(tmp_path: Path, valid_run: Callable[..., Any]) -> None:

@@ -114,7 +114,7 @@ def starved(how: str) -> dict[str, Any]:
     return {"reason": None}
 
 
-@pytest.mark.parametrize(("how", "words"), [("loss", "lost"), ("delay", "slower")])
+@pytest.mark.parametrize(("how", "words"), [("loss", "lost"), pytest.param("delay", "slower", marks=pytest.mark.soak)])
 def test_a_poor_network_between_machines_makes_a_run_invalid(
     how: str, words: str, sandboxed: Callable[..., Any]
 ) -> None:
