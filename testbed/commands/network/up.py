@@ -87,6 +87,7 @@ def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
 
 def _inside(args: argparse.Namespace, network: Network, ends: list[str], captures: dict[LinkId, Path]) -> int:
     from testbed.emulation.control.ground_rules import install_shortest_paths
+    from testbed.emulation.control.prompt import Prompt
     from testbed.emulation.held.service import reachable
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.emulation.network.links import look_at
@@ -116,10 +117,17 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
             for link, path in captures.items():
                 net.start_capture(link, path)
         name = stack.enter_context(reachable(net))
-        _introduce(net, time.monotonic() - began, name)
+        introduction = _introduction(net, time.monotonic() - began, name)
         scene = partial(idle_scene, f"{network.name}, {name or 'up'}", network)
         with watched(scene, "the network is up", partial(look_at, net.link_meter())):
-            return _prompt(net)
+            signal.signal(
+                signal.SIGINT, signal.default_int_handler
+            )  # at the prompt Ctrl-C ends a node's command, not ours
+            print(
+                introduction, flush=True
+            )  # last: whoever reads it may interrupt at once, and imports can drop an interrupt
+            prompt = Prompt(net)
+    return 2 if prompt.wrong and not sys.stdin.isatty() else 0
 
 
 def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> tuple[FlowRule, ...]:
@@ -147,21 +155,11 @@ def _controller(stack: contextlib.ExitStack) -> ControllerLink:
     return controller
 
 
-def _introduce(net: EmulatedNetwork, seconds: float, name: str | None) -> None:
+def _introduction(net: EmulatedNetwork, seconds: float, name: str | None) -> str:
     wiring = net.wiring
     kind = "in the kernel" if net.datapath == "kernel" else "in user space"
-    print(
+    return (
         f"{wiring.network.name}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches ({kind}), "
         f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes"
-        + (f"; testbed attach {name} reaches it too" if name else ""),
-        flush=True,
+        + (f"; testbed attach {name} reaches it too" if name else "")
     )
-
-
-def _prompt(net: EmulatedNetwork) -> int:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # at the prompt Ctrl-C ends a node's command, not ours
-    from testbed.emulation.control.prompt import Prompt
-
-    typed = sys.stdin.isatty()
-    prompt = Prompt(net)
-    return 2 if prompt.wrong and not typed else 0
