@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.stream.several_machines import MACHINES, TRIES, clock_check
+from experiments.stream.several_machines import MACHINES, TRIES, judged_beside_one
 from testbed.bulk.planning import BulkOptions
 from testbed.bulk.session import open_bulk_fabric, plan_sides, run_side
 from testbed.commands.studies.study import Study
@@ -124,14 +124,7 @@ def _striped(point: Row, asked: MachinesRequest | None) -> _Run:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Each run on several machines against the one on one machine; the clocks' claims against the truth."""
-    invalid = next((f"{r['case']}, {r['machines']} machines: {r['invalid']}" for r in rows if r["invalid"]), None)
-    alone = {row["case"]: row for row in rows if row["machines"] == 1}
-    checks: list[Check] = []
-    for row in rows:
-        if row["machines"] > 1:
-            checks += _against_one(row, alone[row["case"]])
-            checks.append(clock_check(row))
-    return Verdict(checks=tuple(checks), invalid=invalid)
+    return judged_beside_one(rows, _against_one)
 
 
 def _against_one(row: Row, one: Row) -> list[Check]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.studies.study import Study
@@ -98,12 +98,17 @@ def fabric_of(machines: int) -> StreamFabric:
 
 def judge(rows: Sequence[Row]) -> Verdict:
     """Each run on several machines against the one on one machine; the clocks' claims against the truth."""
+    return judged_beside_one(rows, _against_one)
+
+
+def judged_beside_one(rows: Sequence[Row], against_one: Callable[[Row, Row], list[Check]]) -> Verdict:
+    """The verdict of runs on several machines, each held by ``against_one`` to its case's run on one machine, and its clocks to the truth."""
     invalid = next((f"{r['case']}, {r['machines']} machines: {r['invalid']}" for r in rows if r["invalid"]), None)
     alone = {row["case"]: row for row in rows if row["machines"] == 1}
-    checks = []
+    checks: list[Check] = []
     for row in rows:
         if row["machines"] > 1:
-            checks += _against_one(row, alone[row["case"]])
+            checks += against_one(row, alone[row["case"]])
             checks.append(clock_check(row))
     return Verdict(checks=tuple(checks), invalid=invalid)
 
