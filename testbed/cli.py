@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 # isort: off
-from testbed.commands.early_interrupt import end_at_once  # before everything that takes time
+from testbed.commands import early_interrupt  # noqa: F401 - before everything that takes time
 
 # isort: on
 import argparse
-import atexit
 import importlib
-import os
-import signal
 import sys
-import time
 from collections.abc import Sequence
-from typing import NoReturn
 
 from testbed.api.compile_notice import announce_compilation
 from testbed.commands.heartbeat import heartbeat
+from testbed.commands.interrupts import end_now, hear_interrupts
 from testbed.commands.live import end_live
 from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.parsing import INTERRUPTED, OneLineParser, reported
@@ -109,40 +105,17 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
     return parser, subparsers
 
 
-CLEAN_UP_S = 8.0
-"""For so long after a Ctrl-C another one is ignored."""
-_INTERRUPTED_AT = [-CLEAN_UP_S]
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (0 passed, 1 failed, 2 bad input, 3 machine lacks something, 4 run invalid)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if argv is None and signal.getsignal(signal.SIGINT) in (signal.default_int_handler, end_at_once):
-        signal.signal(signal.SIGINT, _interrupt_once)
+    if argv is None:
+        hear_interrupts()
     code = reported(lambda: _run(words))
     if "--live" in words:
         end_live(code)
     if argv is None and code == INTERRUPTED:
-        _end_now(code)
+        end_now(code)
     return code
-
-
-def _end_now(code: int) -> NoReturn:
-    """End with the code: Python itself would kill the process by SIGINT where that once came while code in a text ran (an import
-    of named tuples), although it was handled. What libraries cannot put in order at such an end is not worth a word."""
-    sys.unraisablehook = lambda _: None
-    atexit._run_exitfuncs()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _interrupt_once(_number: int, _frame: object) -> None:
-    """Ctrl-C ends the command; one soon after it must not cut short the clean-up that the first one began. A later one counts
-    again: Python drops an exception that comes up inside a finalizer, and the command would go on for ever."""
-    now = time.monotonic()
-    if now - _INTERRUPTED_AT[-1] > CLEAN_UP_S:
-        _INTERRUPTED_AT.append(now)
-        raise KeyboardInterrupt
 
 
 def _run(words: list[str]) -> int:

@@ -54,7 +54,6 @@ def _spread(args: Args) -> bool:
     return args.machines is not None
 
 
-_TOLD = Rule(options=("live",), when=lambda a: not _spread(a), needs="a run on one machine, without --machines")
 _ALONE = Rule(options=_SPREAD, when=_spread, needs="a run over several machines, with --machines")
 _FAULTS = ("faults", "fault_kind", "links", "one_way", "precision")
 RULES: dict[str, tuple[Rule, ...]] = {
@@ -77,7 +76,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=_CODING, when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)"),
         Rule(options=_FT_DRB, when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),
         _ALONE,
-        _TOLD,
         Rule(options=("machines",), when=lambda a: _coded(a) and not _probing(a), needs="a coded stream without --probe-block-size"),
         Rule(options=("pcap", "background_mbps"), when=lambda a: not _spread(a), needs="a stream on one machine, without --machines"),
         Rule(options=("blocks", "probe_link"), when=_probing, needs="--probe-block-size"),
@@ -99,7 +97,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "mobility": (
         _ALONE,
-        _TOLD,
         Rule(options=("frames",), when=lambda a: len(a.network) == 1, needs="one mobile network, not one file a frame"),
         Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
     ),
@@ -113,7 +110,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "bulk": (
         _ALONE,
-        _TOLD,
         Rule(options=("store",), when=lambda a: not _spread(a), needs="a run on one machine, without --machines"),
         Rule(options=("method", "pattern", "time_limit"), when=lambda a: a.schedule is None, needs="a run without --schedule"),
         Rule(options=("inject",), when=lambda a: not (a.alone and a.switching == "packet"), needs="circuit switching"),
@@ -125,7 +121,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "sfio": (
         _ALONE,
-        _TOLD,
         Rule(
             options=("schedule", "switching", "kill", "root", "time_limit"),
             when=lambda a: not _spread(a),
@@ -157,11 +152,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=("burst",), when=lambda a: a.injection == "burst", needs="--injection burst"),
         Rule(options=("in_phase",), when=lambda a: a.injection != "poisson", needs="--injection periodic or burst"),
     ),
-    "up": (_ALONE, _TOLD, Rule(options=("pcap",), when=lambda a: not _spread(a), needs="a network on one machine, without --machines")),
+    "up": (_ALONE,),
     "run": (
-        _TOLD,
         _ALONE,
-        Rule(options=("mpi",), when=lambda a: not _spread(a), needs="a program on one machine, without --machines"),
+        Rule(options=("mpi",), when=lambda a: not _spread(a), needs="a program on one machine, without --machines (its launcher starts ranks in hosts of its own machine only)"),
         Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),
     ),
 }  # fmt: skip

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from testbed.emulation.sandbox.process_life import children_without_interrupts
+from testbed.emulation.sandbox.process_life import children_without_interrupts, interrupts_after
 from testbed.interconnect.experiment import Experiment, run_seed
 
 FEW_MESSAGES = 200_000
@@ -22,5 +23,7 @@ def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int) -
     if processes < 2 or sum(row["packet_hops"] for row in rows) * len(rest) < 10 * FEW_MESSAGES:
         return rows + [run_seed(experiment, seed) for seed in rest]
     context = multiprocessing.get_context("spawn")
-    with children_without_interrupts(), context.Pool(min(processes, len(rest))) as pool:
+    with children_without_interrupts(), ExitStack() as until_done:
+        with interrupts_after():
+            pool = until_done.enter_context(context.Pool(min(processes, len(rest))))
         return rows + pool.map(partial(run_seed, experiment), rest, chunksize=1)

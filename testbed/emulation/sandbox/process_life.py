@@ -6,6 +6,7 @@ import ctypes
 import os
 import shlex
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import spawn
@@ -35,6 +36,27 @@ def children_without_interrupts() -> Iterator[None]:
             yield
         finally:
             spawn.set_executable(python)
+
+
+@contextmanager
+def interrupts_after() -> Iterator[None]:
+    """Ctrl-C is heeded after the block. A Python that multiprocessing spawns inside is told all that it needs before its parent can be
+    interrupted; otherwise it would say at length that it was told nothing.
+
+    The kernel gives Ctrl-C to any thread that does not block it, and Python raises it in the main one: blocked there alone it would
+    still come, so it is noted and raised again.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def die_with_parent() -> None:

@@ -117,6 +117,36 @@ def test_an_interrupt_while_the_command_itself_is_imported_is_one_line(moment: s
     assert (done.returncode, done.stderr, done.stdout) == (130, "testbed: interrupted\n", "")
 
 
+DROPPED = """
+import os, signal, sys, time
+import testbed.cli
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+def command():
+    Finalized()
+    time.sleep(60)
+
+testbed.cli.announce_compilation = command
+sys.argv = ["testbed", "topology", "show", "swiss-t1"]
+sys.exit(testbed.cli.main())
+"""
+
+
+def test_an_interrupt_that_python_drops_in_a_finalizer_comes_again() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DROPPED],
+        capture_output=True,
+        text=True,
+        preexec_fn=heed_signals,
+        cwd=Path(__file__).parents[3],
+        timeout=50,
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (130, "testbed: interrupted\n", "")
+
+
 @pytest.mark.emulation
 @pytest.mark.unclocked
 def test_an_interrupted_stream_on_switches_says_so_in_one_line(tmp_path: Path) -> None:

@@ -48,7 +48,6 @@ REFUSED = [
         ("run", "crossbar:4", "--compute-nodes", "2", "--io-nodes", "2", "--machines", "2", "--mpi", "--", "true"),
         "--mpi",
     ),
-    (("up", "ring:3", "--machines", "2", "--pcap", "s0->s1=x"), "--pcap"),
     (("up", "ring:3", "--place", "x.json"), "--place"),
     (("sfio", *SFIO, "--machines", "2", "--kill", "r2@1"), "--kill"),
     (("sfio", *SFIO, "--machines", "2", "--schedule", "liquid"), "--schedule"),
@@ -61,8 +60,6 @@ REFUSED = [
     (("simulate", "torus:4x4", "--traffic", "FILE", "--rate", "0.1"), "--rate"),
     (("simulate", "torus:4x4", "--burst", "1"), "--burst"),
     (("simulate", "torus:4x4", "--in-phase"), "--in-phase"),
-    (("up", "ring:4", "--live", "--machines", "2"), "--live"),
-    (("run", *SFIO, "--live", "--machines", "2", "--", "true"), "--live"),
     (("run", *SFIO, "--root", "DIR", "--results", "DIR", "--", "true"), "--results"),
 ]
 """Contradictions, and the option that each names; values are often the default, which is no excuse."""
@@ -84,9 +81,9 @@ ALWAYS = {
     "route": {"network", "source", "sink", "pair", "also", "floats", "method", "certify", "json"},
     "ror": {"network", "source", "sink", "method", "tolerance", "large_blocks", "labels", "code", "failed", "failure_s", "between_s", "json"},
     "demands": {"network", "matrix", "total", "method", "tolerance", "large_blocks", "labels", "seed", "links", "json"},
-    "stream": {"network", "source", "sink", "rate_pps", "symbol_bytes", "routing", "fabric", "seed", "results", "json"},
+    "stream": {"network", "source", "sink", "rate_pps", "symbol_bytes", "routing", "fabric", "seed", "results", "json", "live"},
     "mobility": {
-        "machines",
+        "machines", "live",
         "network", "source", "sink", "frame_s", "method", "handover", "faults", "profile", "rate_pps", "m", "tolerance", "der", "labels",
         "symbol_bytes", "playback", "most_overhead", "hold", "repeats", "fabric", "seed", "results", "json",
     },
@@ -97,7 +94,7 @@ ALWAYS = {
     "schedule": {"network", "traffic", "check", "seed", "unequal", "wormhole", "remedy", "draw", "output", "json"},
     "bulk": {
         "network", "schedule", "message_size", "link_rate", "repeats", "switching", "barrier", "routing", "faults", "kill", "deadlock", "machines",
-        "fabric", "seed", "results", "json",
+        "fabric", "seed", "results", "json", "live",
     },
     "demo": {"quick", "fabric", "seed", "results", "json", "live"},
     "experiment": set(),
@@ -106,13 +103,13 @@ ALWAYS = {
     "report": {"directory", "figures", "json"},
     "allocate": {"network", "nodes", "count", "occupied", "link_rate", "json"},
     "wavelengths": {"network", "pattern", "wavelengths", "switching", "method", "time_limit", "fabric", "seed", "json"},
-    "up": {"network", "route", "source", "sink", "mtu", "no_shape", "machines"},
+    "up": {"network", "route", "source", "sink", "mtu", "no_shape", "machines", "live", "pcap"},
     "run": {
-        "network", "compute_nodes", "io_nodes", "root", "routing", "link_rate", "mtu", "no_shape", "timeout", "time_limit", "machines",
+        "network", "compute_nodes", "io_nodes", "root", "routing", "link_rate", "mtu", "no_shape", "timeout", "time_limit", "machines", "live",
     },
     "sfio": {
         "network", "compute_nodes", "io_nodes", "stripe_unit", "file_size", "operation", "access", "optimise",
-        "without", "save_pattern", "machines",
+        "without", "save_pattern", "machines", "live",
         "repeat", "repeats", "link_rate", "routing", "placement", "faults", "fabric", "seed", "results", "json",
     },
     "schema": {"kind", "json"},
