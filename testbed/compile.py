@@ -4,7 +4,8 @@ Steps are plain functions that tests can run as they are. An entry, and the step
 together when the entry is first called, which takes seconds; the result is kept (see fec.compile) until one of them changes.
 
 A step that is handed a named tuple of arrays is handed seven words an array in every call, and its code would have to be put into
-its callers. ``by_reference(tables)`` in the entry hands tables on as one pointer.
+its callers. ``by_reference(tables)`` in the entry hands tables on as one pointer. Where an array lies never changes, which the
+compiler is told, and indices into arrays of a reference are taken as they are: they must not be negative.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -31,6 +33,7 @@ def compiled_entry(entry: Step, steps: Iterable[Step], *, inline: Iterable[Step]
 
     register_references()
     register_prefetch()
+    register_first_bit()
     inline, steps = tuple(inline), tuple(steps)
     for step in (*inline, *steps):
         if step not in _registered:  # without an entry for C, which only Python would call
@@ -42,11 +45,11 @@ def compiled_entry(entry: Step, steps: Iterable[Step], *, inline: Iterable[Step]
 
 
 def fingerprint(steps: Iterable[Step]) -> str:
-    """Changes with the code of any step, and with the numbers and the fields of named tuples that one refers to.
+    """Changes with the code of any step, with the numbers and the fields of named tuples that one refers to, and with this module.
 
     numba itself looks at the file of the entry alone, so the entry is kept under a name with this in it.
     """
-    seen = hashlib.sha256()
+    seen = hashlib.sha256(Path(__file__).read_bytes())
     for step in steps:
         code, outside = step.__code__, step.__globals__
         names = [*code.co_names, *map(str, step.__annotations__.values())]
@@ -66,6 +69,15 @@ def prefetch(records: Any, place: int) -> None:
     """Fetch a record of an array into the processor's cache, since it is needed soon. In Python nothing happens."""
 
 
+def first_bit(word: int) -> int:
+    """Place of the lowest bit that is 1 in a word of 64 bits, of which one must be.
+
+    >>> first_bit(0b101000)
+    3
+    """
+    return (int(word) & -int(word)).bit_length() - 1
+
+
 @functools.cache
 def register_references() -> None:
     """Teach numba ``by_reference``: its type, its fields (of which named tuples are references, too), and how to make one."""
@@ -73,6 +85,8 @@ def register_references() -> None:
     from numba.core.datamodel import models
     from numba.core.typing.templates import AttributeTemplate
     from numba.extending import infer_getattr, lower_builtin, lower_getattr_generic, register_model, type_callable
+
+    rows_of = register_rows()
 
     class Reference(types.Type):  # type: ignore[misc]
         """A pointer to a named tuple; its name is short, since the names of compiled steps contain it."""
@@ -95,7 +109,7 @@ def register_references() -> None:
     def make_reference(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if signature.return_type == types.none:
             return context.get_dummy_value()
-        return cgutils.alloca_once_value(builder, arguments[0])
+        return opaque(builder, cgutils.alloca_once_value(builder, arguments[0]))
 
     @infer_getattr
     class ReferenceFields(AttributeTemplate):  # type: ignore[misc]
@@ -105,23 +119,156 @@ def register_references() -> None:
             if name not in kind.to.fields:
                 return None
             field = kind.to.types[kind.to.fields.index(name)]
+            if is_whole(field):
+                return rows_of(field)
             return Reference(field) if hasattr(field, "fields") else field
 
     @lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
     def read_field(context: Any, builder: Any, kind: Any, pointer: Any, name: str) -> Any:
         place = kind.to.fields.index(name)
         field = cgutils.gep_inbounds(builder, pointer, 0, place)
-        return field if hasattr(kind.to.types[place], "fields") else read_parts(builder, field)
+        whole = kind.to.types[place]
+        return field if hasattr(whole, "fields") or is_whole(whole) else read_parts(builder, field)
 
-    def read_parts(builder: Any, pointer: Any) -> Any:
-        """What lies there, part by part: parts that nobody looks at are not read in the end."""
-        kind = pointer.type.pointee
-        if not hasattr(kind, "elements") and not hasattr(kind, "count"):
-            return builder.load(pointer)
-        whole = cgutils.get_null_value(kind)
-        for i in range(len(kind)):
-            whole = builder.insert_value(whole, read_parts(builder, cgutils.gep_inbounds(builder, pointer, 0, i)), i)
-        return whole
+    def is_whole(field: Any) -> bool:
+        return isinstance(field, types.Array) and field.layout == "C"
+
+
+def opaque(builder: Any, pointer: Any) -> Any:
+    """The same pointer; the compiler does not know what it points to, so what is read through it cannot be read before."""
+    from llvmlite import ir
+
+    kind = ir.FunctionType(pointer.type, [pointer.type])
+    return builder.asm(kind, "", "=r,0,~{memory}", [pointer], True)
+
+
+def constant(builder: Any, loaded: Any) -> Any:
+    """What was read through a reference never changes: it need not be read again after code has written elsewhere."""
+    loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return loaded
+
+
+def read_parts(builder: Any, pointer: Any) -> Any:
+    """What lies there, part by part: parts that nobody looks at are not read in the end."""
+    from numba.core import cgutils
+
+    kind = pointer.type.pointee
+    if not hasattr(kind, "elements") and not hasattr(kind, "count"):
+        return constant(builder, builder.load(pointer))
+    whole = cgutils.get_null_value(kind)
+    for i in range(len(kind)):
+        whole = builder.insert_value(whole, read_parts(builder, cgutils.gep_inbounds(builder, pointer, 0, i)), i)
+    return whole
+
+
+@functools.cache
+def register_rows() -> Any:
+    """Teach numba the arrays that a reference names: a pointer to what numba knows of the array. Indices are not looked at: they
+    must not be negative. Returns the type's class.
+    """
+    import operator
+
+    from numba.core import cgutils, types
+    from numba.core.datamodel import models
+    from numba.core.types.containers import BaseTuple, UniTuple
+    from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global, signature
+    from numba.extending import infer_getattr, lower_builtin, lower_getattr, register_model
+    from numba.np.arrayobj import load_item, store_item
+
+    class Rows(types.Type):  # type: ignore[misc]
+        def __init__(self, of: Any) -> None:
+            self.of = of
+            super().__init__(name=f"Rows_{hashlib.sha256(repr(of).encode()).hexdigest()[:16]}")
+
+        def at(self, place: Any) -> Any:
+            """The type of what is there, None: that is no place."""
+            count = 1 if isinstance(place, types.Integer) else getattr(place, "count", 0)
+            if count == self.of.ndim:
+                return self.of.dtype
+            return types.Array(self.of.dtype, 1, "C") if count == 1 and self.of.ndim == 2 else None
+
+    @register_model(Rows)
+    class RowsModel(models.PrimitiveModel):  # type: ignore[misc]
+        def __init__(self, manager: Any, kind: Any) -> None:
+            super().__init__(manager, kind, manager.lookup(kind.of).get_value_type().as_pointer())
+
+    @infer_global(operator.getitem)
+    class GetRow(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, arguments: Any, keywords: Any) -> Any:
+            found = arguments[0].at(arguments[1]) if isinstance(arguments[0], Rows) else None
+            return None if found is None else signature(found, *arguments)
+
+    @infer_global(operator.setitem)
+    class SetRow(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, arguments: Any, keywords: Any) -> Any:
+            rows, place, _ = arguments
+            if isinstance(rows, Rows) and rows.at(place) is rows.of.dtype:
+                return signature(types.none, rows, place, rows.of.dtype)
+            return None
+
+    @infer_global(len)
+    class CountRows(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, arguments: Any, keywords: Any) -> Any:
+            return signature(types.intp, *arguments) if isinstance(arguments[0], Rows) else None
+
+    @infer_getattr
+    class RowsFields(AttributeTemplate):  # type: ignore[misc]
+        key = Rows
+
+        def resolve_shape(self, rows: Any) -> Any:
+            return UniTuple(types.intp, rows.of.ndim)
+
+    @lower_getattr(Rows, "shape")  # type: ignore[untyped-decorator]
+    def read_shape(context: Any, builder: Any, kind: Any, rows: Any) -> Any:
+        return read_parts(builder, cgutils.gep_inbounds(builder, rows, 0, SHAPE))
+
+    @lower_builtin(len, Rows)  # type: ignore[untyped-decorator]
+    def count_rows(context: Any, builder: Any, signed: Any, arguments: Any) -> Any:
+        return array_field(builder, arguments[0], SHAPE, 0)
+
+    @lower_builtin(operator.getitem, Rows, types.Integer)  # type: ignore[untyped-decorator]
+    @lower_builtin(operator.getitem, Rows, BaseTuple)  # type: ignore[untyped-decorator]
+    def get_row(context: Any, builder: Any, signed: Any, arguments: Any) -> Any:
+        rows = signed.args[0].of
+        if signed.return_type != rows.dtype:
+            of_array = context.get_function(operator.getitem, signature(signed.return_type, rows, signed.args[1]))
+            return of_array(builder, [read_parts(builder, arguments[0]), arguments[1]])
+        return load_item(context, builder, rows, row_pointer(context, builder, signed, arguments))
+
+    @lower_builtin(operator.setitem, Rows, types.Integer, types.Any)  # type: ignore[untyped-decorator]
+    @lower_builtin(operator.setitem, Rows, BaseTuple, types.Any)  # type: ignore[untyped-decorator]
+    def set_row(context: Any, builder: Any, signed: Any, arguments: Any) -> Any:
+        row = row_pointer(context, builder, signed, arguments)
+        store_item(context, builder, signed.args[0].of, arguments[2], row)
+        return context.get_dummy_value()
+
+    return Rows
+
+
+DATA, SHAPE = 4, 5
+"""Fields of what numba knows of an array."""
+
+
+def array_field(builder: Any, array: Any, *place: int) -> Any:
+    """A field of what a pointer to an array points to."""
+    from numba.core import cgutils
+
+    return constant(builder, builder.load(cgutils.gep_inbounds(builder, array, 0, *place)))
+
+
+def row_pointer(context: Any, builder: Any, signed: Any, arguments: Any) -> Any:
+    """Where that is which code asks for: (rows, its place, ...)."""
+    from numba.core import cgutils, types
+
+    kind, row = signed.args[1], arguments[1]
+    kinds, places = (
+        ([kind], [row]) if isinstance(kind, types.Integer) else (list(kind), cgutils.unpack_tuple(builder, row))
+    )
+    at = None
+    for k, (of, place) in enumerate(zip(kinds, places, strict=True)):
+        place = context.cast(builder, place, of, types.intp)
+        at = place if at is None else builder.add(builder.mul(at, array_field(builder, arguments[0], SHAPE, k)), place)
+    return builder.gep(array_field(builder, arguments[0], DATA), [at], inbounds=True)
 
 
 @functools.cache
@@ -135,14 +282,28 @@ def register_prefetch() -> None:
     def type_prefetch(context: Any) -> Any:
         return lambda records, place: types.none
 
-    @lower_builtin(prefetch, types.Array, types.Integer)  # type: ignore[untyped-decorator]
+    @lower_builtin(prefetch, register_rows(), types.Integer)  # type: ignore[untyped-decorator]
     def make_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind, array = signature.args[0], context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        record = cgutils.get_item_pointer(context, builder, kind, array, [place])
-        address = builder.bitcast(record, cgutils.voidptr_t)
+        address = builder.bitcast(row_pointer(context, builder, signature, arguments), cgutils.voidptr_t)
         word = ir.IntType(32)
         fetch = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, word, word, word])
         called = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], fetch)
         builder.call(called, [address, word(0), word(3), word(1)])
         return context.get_dummy_value()
+
+
+@functools.cache
+def register_first_bit() -> None:
+    """Teach numba ``first_bit``: one instruction."""
+    from llvmlite import ir
+    from numba.core import types
+    from numba.extending import lower_builtin, type_callable
+
+    @type_callable(first_bit)  # type: ignore[untyped-decorator]
+    def type_first_bit(context: Any) -> Any:
+        return lambda word: types.int64
+
+    @lower_builtin(first_bit, types.Integer)  # type: ignore[untyped-decorator]
+    def make_first_bit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = context.cast(builder, arguments[0], signature.args[0], types.int64)
+        return builder.cttz(word, ir.IntType(1)(1))
