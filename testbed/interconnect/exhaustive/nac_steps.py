@@ -18,6 +18,9 @@ from testbed.errors import InputError
 from testbed.interconnect.exhaustive.small_networks import SmallNetwork
 from testbed.interconnect.static_paths import NONE
 
+LAGGING = ("throttle", "priority", "identification", "signal")
+"""What ``Rules.late`` lets lag: a host that is to be throttled still sends; an input goes before an avoidance buffer that could have
+the output; an input that is no part of a closed cycle (any more) is identified; a signal finds other than is."""
 HERE = 255
 """What the head asks for whose destination this router is."""
 MOST_LINKS = 250
@@ -28,9 +31,11 @@ class Rules:
     """Slots of each input and output buffer (0: no output buffers), and NAC with or without one of its parts.
 
     ``late``: knowledge may be old. Credits, identification packets and the throttle may lag by any time: an input that is full and
-    asks for an output on a circle of links may be taken for part of a deadlock at any moment. All that an identification packet
-    under way could do is among that. Without it, conditions are judged by the state as it is.
-    ``recall``: heads in the output buffer of a cable that works again ask anew. ``check_output``: condition 4.5.
+    asks for an output on a cycle of links may be taken for part of a deadlock at any moment. All that an identification packet
+    under way could do is among that. Without it, conditions are judged by the state as it is. ``prompt``: what of ``LAGGING`` does
+    not lag even so.
+    ``recall``: heads in the output buffer of a cable that works again ask anew. ``ask_anew``: heads of inputs do, too, whenever a
+    cable fails or works again, whatever they asked for, and slots kept for what they asked for are kept no more. ``check_output``: condition 4.5.
     ``keep_output``: a packet that is moved aside asks for the same output as before, even if routes have changed since.
     """
 
@@ -38,6 +43,7 @@ class Rules:
     output_slots: int = 0
     nac: bool = True
     late: bool = False
+    prompt: tuple[str, ...] = ()
     slack: int = 0
     reserve: bool = True
     stop_local: bool = True
@@ -47,10 +53,17 @@ class Rules:
     check_output: bool = True
     recall: bool = True
     keep_output: bool = True
+    ask_anew: bool = False
 
     def __post_init__(self) -> None:
         if not (1 <= self.input_slots <= 4 and 0 <= self.output_slots <= 4):
             raise InputError("buffers to explore: give 1 to 4 slots an input and 0 to 4 an output")
+        if unknown := [part for part in self.prompt if part not in LAGGING]:
+            raise InputError(f"knowledge to explore: {unknown[0]!r} does not lag; give some of {', '.join(LAGGING)}")
+
+    def lags(self, part: str) -> bool:
+        """Whether that (of ``LAGGING``) may be by old knowledge."""
+        return self.late and part not in self.prompt
 
 
 class Step(NamedTuple):
@@ -93,7 +106,7 @@ class NacSteps:
         return not any(state[: self.reserved_at])
 
     @cached_property
-    def circles(self) -> list[tuple[int, ...]]:
+    def cycles(self) -> list[tuple[int, ...]]:
         """The ways that an identification packet can go and come back by: its input, then inputs against the traffic (7).
 
         The last of them is the link that the first one asks for.
@@ -113,14 +126,14 @@ class NacSteps:
             for out in sorted(wants[origin]):
                 walk((origin,), out)
         if len(found) > 255:
-            raise InputError(f"{self.network.name}: {len(found)} circles of links; explore fewer flows (255 at most)")
+            raise InputError(f"{self.network.name}: {len(found)} cycles of links; explore fewer flows (255 at most)")
         return found
 
     @cached_property
-    def circles_of(self) -> dict[tuple[int, int], list[int]]:
-        """(input, output) -> numbers of the circles that both are on."""
+    def cycles_of(self) -> dict[tuple[int, int], list[int]]:
+        """(input, output) -> numbers of the cycles that both are on."""
         found: dict[tuple[int, int], list[int]] = {}
-        for number, path in enumerate(self.circles):
+        for number, path in enumerate(self.cycles):
             found.setdefault((path[0], path[-1]), []).append(number)
         return found
 
@@ -144,7 +157,7 @@ class NacSteps:
         """Slots of the input after the link that its feeder may use: those whose credit a signal still carries count as taken."""
         taken = self.count(s, self.inputs_at + link * self.a, self.a)
         for i in range(self.signals_at, len(s), 2):
-            taken += self.circles[s[i]][s[i + 1] - 1] == link
+            taken += self.cycles[s[i]][s[i + 1] - 1] == link
         return self.a - taken
 
     def room_behind(self, s: bytes | bytearray, link: int) -> int:
@@ -170,7 +183,7 @@ class NacSteps:
         if not self.rules.stop_local:
             return False
         held = any(s[self.avoidance_at + link] for link in self.into[router])
-        return held or (not self.rules.late and any(self.is_blocked(s, link) for link in self.into[router]))
+        return held or (not self.rules.lags("throttle") and any(self.is_blocked(s, link) for link in self.into[router]))
 
     def may_enter(self, s: bytes | bytearray, out: int, holder: int) -> bool:
         """Whether the output takes a packet from that input (NONE: from elsewhere): it has room, not kept for another (6)."""
@@ -252,7 +265,7 @@ class NacSteps:
             if out == NONE or not self.may_enter(state, out, NONE):
                 continue
             if self.rules.nac and (
-                self.is_throttled(state, source) or (not self.rules.late and self.goes_first(state, out))
+                self.is_throttled(state, source) or (not self.rules.lags("priority") and self.goes_first(state, out))
             ):
                 continue
             s = bytearray(state)
@@ -270,7 +283,7 @@ class NacSteps:
             if asked != HERE:
                 if not self.may_enter(state, asked - 1, link):
                     continue
-                if which == "input" and not self.rules.late and self.goes_first(state, asked - 1):
+                if which == "input" and not self.rules.lags("priority") and self.goes_first(state, asked - 1):
                     continue
             s = bytearray(state)
             packet = self.take(s, link, which)
@@ -297,21 +310,21 @@ class NacSteps:
         yield Step("over the link" if own else f"rerouted to link {asked - 1}", link, bytes(s), True)
 
     def _closings(self, state: bytes) -> Iterator[Step]:
-        """An input finds itself on a circle: move(a, d), and the signal sets off against the traffic."""
+        """An input finds itself on a cycle: move(a, d), and the signal sets off against the traffic."""
         for link in range(self.links):
             out = self.wanted(state, link)
             if out == NONE or not self.is_full(state, link) or state[self.avoidance_at + link]:
                 continue
             blocked = self.is_blocked(state, link)
-            for number in self.circles_of.get((link, out), ()):
-                real = blocked and self._is_closed(state, self.circles[number])
-                if real or self.rules.late:
+            for number in self.cycles_of.get((link, out), ()):
+                real = blocked and self._is_closed(state, self.cycles[number])
+                if real or self.rules.lags("identification"):
                     s = bytearray(state)
                     self._move(s, number, 0)
-                    yield Step(f"circle {self.circles[number]} identified", link, bytes(s), real)
+                    yield Step(f"cycle {self.cycles[number]} identified", link, bytes(s), real)
 
     def _is_closed(self, state: bytes, path: tuple[int, ...]) -> bool:
-        """Whether every input of the circle is blocked now and asks for the one before it."""
+        """Whether every input of the cycle is blocked now and asks for the one before it."""
         return all(
             self.wanted(state, other) == before
             and self.is_blocked(state, other)
@@ -320,8 +333,8 @@ class NacSteps:
         )
 
     def _move(self, s: bytearray, number: int, place: int) -> None:
-        """move(a, d) at that place of the circle; the freed slot's credit goes with the signal (10)."""
-        link = self.circles[number][place]
+        """move(a, d) at that place of the cycle; the freed slot's credit goes with the signal (10)."""
+        link = self.cycles[number][place]
         asked = s[self.input_asks_at + link]
         packet = self.take(s, link, "input")
         s[self.avoidance_at + link] = packet
@@ -338,7 +351,7 @@ class NacSteps:
             if i > self.signals_at and state[i : i + 2] == state[i - 2 : i]:
                 continue
             number, place = state[i], state[i + 1]
-            path = self.circles[number]
+            path = self.cycles[number]
             out, link = path[place - 1], path[place % len(path)]
             left = state[:i] + state[i + 2 :]
             asks = self.wanted(left, link) == out or not (
@@ -348,7 +361,7 @@ class NacSteps:
             wants = full and self.room_behind(left, out) <= 1
             goes_on = place < len(path) and self.rules.recovery_run and not left[self.avoidance_at + link]
             outcomes = {(wants, wants and goes_on): True}
-            if self.rules.late and full:  # credits under way, a head or tail that is still arriving
+            if self.rules.lags("signal") and full:  # credits under way, a head or tail that is still arriving
                 for outcome in ((True, goes_on), (True, False), (False, False)):
                     outcomes.setdefault(outcome, False)
             for (wanting, moving), sure in outcomes.items():
@@ -376,7 +389,18 @@ class NacSteps:
             elif self.rules.recall:
                 for link in links:
                     self.ask(s, link, "output") if self.o else None
+            if self.rules.ask_anew:
+                self.ask_all_anew(s)
             yield Step(f"cable {cable} {'works again' if down & bit else 'fails'}", links[0], bytes(s), False)
+
+    def ask_all_anew(self, s: bytearray) -> None:
+        """Heads of inputs ask for what is routed now, and slots kept for heads that ask for another output are kept no more."""
+        for link in range(self.links):
+            self.ask(s, link, "input")
+        for out in range(self.links):
+            holder = s[self.reserved_at + out] - 1
+            if holder >= 0 and out + 1 not in (s[self.input_asks_at + holder], s[self.avoidance_asks_at + holder]):
+                s[self.reserved_at + out] = 0
 
     def _leave(self, s: bytearray, dead: tuple[int, ...]) -> None:
         """Heads that ask for a dead link ask anew."""

@@ -109,7 +109,7 @@ def one_way_ring(routers: int, hops: Sequence[int]) -> SmallNetwork:
 def two_rings() -> SmallNetwork:
     """A ring of three (0, 1, 2) and a ring of four (0, 1, 3, 4), one way, that share the link from 0 to 1; all hosts send two ahead.
 
-    Two inputs of router 0 want the link that they share, and an input of router 1 is on two circles.
+    Two inputs of router 0 want the link that they share, and an input of router 1 is on two cycles.
     """
     links = ((0, 1), (1, 2), (2, 0), (1, 3), (3, 4), (4, 0))
     flows = ((0, 2), (1, 0), (2, 1), (0, 3), (1, 4), (3, 0), (4, 1))

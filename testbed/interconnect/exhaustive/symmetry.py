@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import itemgetter
 
 from testbed.interconnect.exhaustive.nac_steps import HERE, NacSteps
 from testbed.interconnect.exhaustive.small_networks import SmallNetwork
@@ -16,10 +15,15 @@ MOST_ROUTERS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Representatives:
-    """``canonical``: a state to the least of those symmetric to it; ``count``: of the symmetries, the network itself among them."""
+    """``canonical``: a state to the least of those symmetric to it; ``images``: the symmetries, the first of which moves nothing."""
 
     canonical: Callable[[bytes], bytes]
-    count: int
+    images: list[Image]
+
+    @property
+    def count(self) -> int:
+        """Of the symmetries, the network itself among them."""
+        return len(self.images)
 
 
 def representatives(model: NacSteps) -> Representatives:
@@ -28,9 +32,9 @@ def representatives(model: NacSteps) -> Representatives:
     others = images[1:]
 
     def canonical(state: bytes) -> bytes:
-        return min(state, *[image(state) for image in others]) if others else state
+        return min(state, *[image.of(state) for image in others]) if others else state
 
-    return Representatives(canonical=canonical, count=len(images))
+    return Representatives(canonical=canonical, images=images)
 
 
 def symmetries(network: SmallNetwork) -> list[tuple[int, ...]]:
@@ -71,7 +75,36 @@ def _mask(down: int, cables: list[int]) -> int:
     return sum(1 << new for old, new in enumerate(cables) if down >> old & 1)
 
 
-def _image(model: NacSteps, order: tuple[int, ...]) -> Callable[[bytes], bytes]:
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """What a state becomes with the routers in another order: from which ``places`` its bytes come, and what each value becomes.
+
+    ``packets``, ``outs``, ``masks``: by value, for buffers, for what heads ask for, for the failed cables; ``cycles``: by number.
+    """
+
+    places: tuple[int, ...]
+    packets: bytes
+    outs: bytes
+    masks: bytes
+    cycles: tuple[int, ...]
+    middle: int
+
+    def of(self, state: bytes) -> bytes:
+        """The state with the routers in that order; ``middle`` is where buffers end and what is asked for begins."""
+        down_at, signals_at = len(self.places) - 1, len(self.places)
+        moved = bytes(map(state.__getitem__, self.places))
+        found = (
+            moved[: self.middle].translate(self.packets)
+            + moved[self.middle : down_at].translate(self.outs)
+            + bytes([self.masks[moved[down_at]]])
+        )
+        if len(state) > signals_at:
+            pairs = sorted((self.cycles[state[i]], state[i + 1]) for i in range(signals_at, len(state), 2))
+            found += bytes(v for pair in pairs for v in pair)
+        return found
+
+
+def _image(model: NacSteps, order: tuple[int, ...]) -> Image:
     """A state to what it is with the routers in another order."""
     links = _link_order(model.network, order)
     assert links is not None
@@ -94,19 +127,9 @@ def _image(model: NacSteps, order: tuple[int, ...]) -> Callable[[bytes], bytes]:
     outs[HERE] = HERE
     for down in model.network.tables:
         masks[down] = _mask(down, cables)
-    numbers = {path: i for i, path in enumerate(model.circles)}
-    circles = [numbers.get(tuple(links[i] for i in path), 0) for path in model.circles]
-    pick = itemgetter(*places)
-    middle, down_at, signals_at = model.reserved_at, model.down_at, model.signals_at
-
-    def image(state: bytes) -> bytes:
-        moved = bytes(pick(state))
-        found = (
-            moved[:middle].translate(packets) + moved[middle:down_at].translate(outs) + bytes([masks[moved[down_at]]])
-        )
-        if len(state) > signals_at:
-            pairs = sorted((circles[state[i]], state[i + 1]) for i in range(signals_at, len(state), 2))
-            found += bytes(v for pair in pairs for v in pair)
-        return found
-
-    return image
+    numbers = {path: i for i, path in enumerate(model.cycles)}
+    cycles = tuple(numbers.get(tuple(links[i] for i in path), 0) for path in model.cycles)
+    return Image(
+        places=tuple(places), packets=bytes(packets), outs=bytes(outs), masks=bytes(masks), cycles=cycles,
+        middle=model.reserved_at,
+    )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,22 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.interconnect.engine_inputs import Recording, build_inputs
-from testbed.interconnect.exhaustive.exploration import explore
-from testbed.interconnect.exhaustive.nac_steps import NacSteps, Rules
+from testbed.interconnect.exhaustive.compiled.breadth_first import CompiledSearch
+from testbed.interconnect.exhaustive.compiled.model_tables import MOST_SIGNALS
+from testbed.interconnect.exhaustive.compiled.state_steps import add_signal, drop_signal
+from testbed.interconnect.exhaustive.exploration import Search, explore
+from testbed.interconnect.exhaustive.nac_steps import LAGGING, NacSteps, Rules
 from testbed.interconnect.exhaustive.small_networks import one_way_ring, small_network, two_rings
-from testbed.interconnect.exhaustive.symmetry import symmetries
-from testbed.interconnect.injection import Injections
+from testbed.interconnect.exhaustive.symmetry import representatives, symmetries
+from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
+from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.reference.nac import Nac
 from testbed.interconnect.reference.reference_engine import ReferenceEngine
 from testbed.interconnect.reference.reference_parts import Buffer, Channel
+from testbed.interconnect.simulation import simulate
+from tests.helpers.study_rows import published
 from topologies import load_network
 
 
@@ -81,6 +88,80 @@ def test_heads_that_keep_asking_after_a_repair_deadlock_and_asking_anew_cures_th
     assert not _cannot_drain(cured, _after(cured, found.trace))
 
 
+def test_routers_whose_knowledge_is_old_can_deadlock_where_a_cable_of_a_mesh_fails_again_and_again() -> None:
+    """Two routers put a packet aside each without need, and then packets turn round between them for which no slot is left.
+
+    Where conditions are judged in the present state this does not happen on the same network.
+    """
+    mesh = small_network("mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2)
+    old, prompt = NacSteps(mesh, Rules(late=True)), NacSteps(mesh, Rules())
+    found = explore(old, compiled=True)
+    assert found.whole and found.stuck == 640 and _cannot_drain(old, found.stuck_state)
+    held = [mesh.links[i] for i in range(len(mesh.links)) if found.stuck_state[old.avoidance_at + i]]
+    assert held == [(1, 4), (4, 1)]
+    judged = explore(prompt, compiled=True)
+    assert judged.whole and judged.stuck == 0
+
+
+MESH = small_network("mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2)
+TORUS = small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2)
+
+
+def test_it_is_the_priority_of_avoidance_buffers_that_old_knowledge_must_not_touch() -> None:
+    """By the throttle, identifications and signals of any age, together, nothing is stuck on the mesh; by the priority alone all 640 states are."""
+    others = tuple(part for part in LAGGING if part != "priority")
+    alone = explore(NacSteps(MESH, Rules(late=True, prompt=others)), compiled=True)
+    rest = explore(NacSteps(MESH, Rules(late=True, prompt=("priority",))), compiled=True)
+    assert (alone.whole, alone.stuck, rest.whole, rest.stuck) == (True, 640, True, 0)
+    assert rest.states > alone.states
+    with pytest.raises(InputError, match="'credits' does not lag"):
+        Rules(late=True, prompt=("credits",))
+
+
+def test_no_input_goes_before_an_avoidance_buffer_that_can_have_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the exploration calls the priority is prompt in the reference engine: in its runs, an input's message is never granted an output
+    while a packet put aside at the same router asks for it, is ready and could have it."""
+    met: list[bool] = []
+    grant = ReferenceEngine.grant
+
+    def watched(engine: ReferenceEngine, channel: Channel, buffer: Buffer, there: Buffer) -> None:
+        first, data = engine.layout.avoidance_queue, buffer.here[0].is_data
+        for other in channel.askers:
+            if data and other.number >= first and max(engine.read_until[other.reader], other.ready) <= engine.now:
+                could = engine.avoidance.may_request(other) and engine.open_lane(other) is not None
+                met.append(could and buffer.number < first)
+        grant(engine, channel, buffer, there)
+
+    monkeypatch.setattr(ReferenceEngine, "grant", watched)
+    parameters = SimulationParameters(model="thesis", deadlock="nac", packet_bytes=2048, buffer_bytes=4096, seed=1)
+    network = load_network("ring:8")
+    process = InjectionProcess(rate_per_s=parameters.packets_per_s(0.9))
+    sent = build_injections(build_pattern("tornado", 8), process, duration_s=0.001, seed=1)
+    run = simulate(network, sent, parameters, engine="reference")
+    assert run.nac_counters["moved"] > 50 and len(met) > 50
+    assert not any(met)
+
+
+def test_nac_deadlocks_where_two_cables_of_a_torus_fail_again_and_again_whatever_routers_know() -> None:
+    """The stored trace of 72 steps, every one of them by the present state: two routers' avoidance buffers hold packets for outputs on
+    which the inputs wait that these buffers are to free. The whole exploration takes 45 million states and is the study's."""
+    row = next(row for row in published("interconnect_nac_exhaustive") if row.get("most_states"))
+    assert row["whole"] and row["stuck"] == 257_956 and row["states"] == 44_767_896
+    model = NacSteps(TORUS, Rules())
+    state = model.empty
+    for name, link in row["trace"]:
+        state = next(step.state for step in model.following(state) if [step.name, step.link] == [name, link])
+    assert _cannot_drain(model, state)
+    aside = [TORUS.links[i] for i in range(model.links) if state[model.avoidance_at + i]]
+    assert aside == [(0, 3), (2, 0), (0, 2)]
+
+
+@pytest.mark.parametrize(("network", "late"), [(TORUS, False), (MESH, False), (MESH, True)])
+def test_nothing_is_stuck_where_heads_ask_anew_after_each_failure_and_repair(network: Any, late: bool) -> None:
+    found = explore(NacSteps(network, Rules(late=late, ask_anew=True)), compiled=True)
+    assert found.whole and found.stuck == 0 and found.states > 2000
+
+
 def _after(model: NacSteps, trace: Any) -> bytes:
     """The same steps as far as they can be taken (heads that were asked anew go elsewhere)."""
     state = model.empty
@@ -97,6 +178,54 @@ def test_symmetric_states_are_counted_once_and_nothing_is_lost_by_it(monkeypatch
     whole = explore(NacSteps(ring, Rules()))
     assert reduced.stuck == whole.stuck == 0 and reduced.deepest == whole.deepest
     assert whole.states / 4 <= reduced.states < whole.states / 3
+
+
+COMPARED = (
+    (one_way_ring(3, (1, 2)), Rules(output_slots=1)),
+    (one_way_ring(3, (1, 2)), Rules(late=True)),
+    (one_way_ring(3, (1, 2)), Rules(input_slots=2, own_request=False)),
+    (one_way_ring(3, (1, 2)), Rules(input_slots=2, repeat_when_full=False)),
+    (one_way_ring(4, (2,)), Rules(nac=False)),
+    (two_rings(), Rules(slack=1, recovery_run=False)),
+    (small_network("ring:4", [(2, 0), (3, 1)], [(0, 1)], 1), Rules(keep_output=False, check_output=False, late=True)),
+    (small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1), Rules(output_slots=1, recall=False, reserve=False)),
+    (small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2), Rules()),
+    (small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2), Rules(late=True, ask_anew=True)),
+    *(
+        (small_network("mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2), Rules(late=True, prompt=(part,)))
+        for part in LAGGING
+    ),
+)
+"""Every rule at both its values somewhere; rings, symmetric ones and others, cables that fail, one and two at once."""
+
+
+@pytest.mark.parametrize("case", range(len(COMPARED)))
+def test_compiled_steps_find_the_same_states_in_the_same_order(case: int) -> None:
+    """Counts, the depth, how many are stuck, the trace to the first of them, and what is left out where it stops early."""
+    model = NacSteps(*COMPARED[case])
+    compiled = explore(model, most_states=1500, compiled=True)
+    assert compiled == explore(model, most_states=1500)
+    assert compiled.states > 10
+
+
+def test_compiled_steps_lead_from_the_same_states_to_the_same_and_are_as_sure() -> None:
+    model = NacSteps(small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1), Rules())
+    symmetries = representatives(model)
+    compiled = CompiledSearch(model, symmetries.images, 10_000)
+    reference = Search(model, symmetries.canonical, 10_000)
+    assert reference.order == [compiled.way_to(i)[-1] for i in range(compiled.known)]
+    assert list(reference.edges_to) == compiled.sure_targets.tolist()
+
+
+def test_signals_are_kept_in_order_and_too_many_are_told() -> None:
+    """The rival: the ninth signal of a row would be left out, and with it all that could follow from it."""
+    tables, row = SimpleNamespace(signals_at=3), np.zeros(3 + 2 * MOST_SIGNALS + 5, np.uint8)
+    for number, place in ((5, 1), (2, 7), (5, 1), (0, 3), (2, 6), (9, 1), (1, 1), (3, 2)):
+        assert add_signal(tables, row, number, place)
+    assert row[3:19].tolist() == [0, 3, 1, 1, 2, 6, 2, 7, 3, 2, 5, 1, 5, 1, 9, 1]
+    assert not add_signal(tables, row, 4, 4)
+    drop_signal(tables, row, 2)
+    assert row[3:19].tolist() == [0, 3, 1, 1, 2, 7, 3, 2, 5, 1, 5, 1, 9, 1, 0, 0]
 
 
 def test_too_many_states_are_said_and_nothing_is_concluded_of_those_left_out() -> None:
@@ -143,7 +272,7 @@ class Watched:
             model_put(model, s, new, nac.avoidance_of(old), model.avoidance_at + new, "avoidance")
             s[model.reserved_at + new] = self.new.get(nac.reserved.get(old, -1), -1) + 1
         pairs = sorted(
-            (model.circles.index(tuple(self.new[link] for link in signal.path)), signal.place)
+            (model.cycles.index(tuple(self.new[link] for link in signal.path)), signal.place)
             for signal in nac.signals.values()
         )
         return bytes(s) + bytes(v for pair in pairs for v in pair)
@@ -214,7 +343,7 @@ def test_every_change_of_the_reference_engine_is_an_explored_step(
 ) -> None:
     watched, delivered = watched_run(hop_model, slots, routers, apart_ps)
     assert delivered == 600 and watched.nac.counters["moved"] > 0
-    assert {"host", "input", "avoidance", "circle", "signal:"} <= watched.kinds
+    assert {"host", "input", "avoidance", "cycle", "signal:"} <= watched.kinds
     assert watched.changes > 2000
 
 

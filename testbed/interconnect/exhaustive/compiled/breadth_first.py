@@ -1,0 +1,134 @@
+"""Breadth first in compiled code, some thousand states at a time, and from which states sure steps lead to a drained one."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.compile import by_reference, compiled_entry
+from testbed.errors import InputError
+from testbed.interconnect.exhaustive.compiled import following as following_steps
+from testbed.interconnect.exhaustive.compiled import state_steps, visited
+from testbed.interconnect.exhaustive.compiled.following import FoundSteps, following
+from testbed.interconnect.exhaustive.compiled.model_tables import (
+    MOST_SIGNALS,
+    model_tables,
+    most_steps,
+    row_bytes,
+    state_of,
+)
+from testbed.interconnect.exhaustive.compiled.visited import Visited, canonical, number_of, visited_states
+from testbed.interconnect.exhaustive.nac_steps import NacSteps
+from testbed.interconnect.exhaustive.symmetry import Image
+
+BATCH = 4096
+"""States looked at in one call: between two the interpreter has its turn."""
+
+
+class CompiledSearch:
+    """All states from the empty network on, as ``exploration.explore`` numbers them; ``known``: how many, ``looked_at``: of those.
+
+    ``sure_targets``: where sure steps lead, of one state after another.
+    """
+
+    def __init__(self, model: NacSteps, images: list[Image], most_states: int) -> None:
+        self.model = model
+        tables, width, most = model_tables(model, images), row_bytes(model), most_steps(model)
+        self.seen: Visited = visited_states(most_states + most + 1, width)
+        found = FoundSteps(np.zeros((most, width), np.uint8), np.zeros(most, np.bool_), np.zeros(1, np.bool_))
+        work = np.zeros((2, width), np.uint8)
+        sure, targets = np.zeros(BATCH, np.int16), np.zeros(BATCH * most, np.int32)
+        sure_parts, target_parts = [], []
+        look = _compiled(look_at)
+        while not self.known or (self.looked_at < self.known <= most_states):
+            before = self.looked_at
+            ended = look(tables, self.seen, found, work, (sure, targets, most_states))
+            if found.overflow[0]:
+                raise InputError(
+                    f"{model.network.name}: more than {MOST_SIGNALS} recovery signals at once; explore fewer flows or slots"
+                )
+            sure_parts.append(sure[: self.looked_at - before].copy())
+            target_parts.append(targets[:ended].copy())
+        self._sure, self.sure_targets = np.concatenate(sure_parts), np.concatenate(target_parts)
+
+    @property
+    def known(self) -> int:
+        """States reached."""
+        return int(self.seen.count[0])
+
+    @property
+    def looked_at(self) -> int:
+        """States of which all that may follow was found."""
+        return int(self.seen.count[1])
+
+    @property
+    def steps(self) -> int:
+        """Steps found."""
+        return int(self.seen.count[2])
+
+    def way_to(self, number: int) -> list[bytes]:
+        """The states by which it was reached first, from the empty network on."""
+        way = []
+        while number >= 0:
+            way.append(state_of(self.model, self.seen.rows[number]))
+            number = int(self.seen.parents[number])
+        return way[::-1]
+
+    def stuck(self) -> NDArray[np.intp]:
+        """States from which no sure steps lead to a drained state, or to one not looked at."""
+        drains = ~self.seen.rows[: self.known, : self.model.reserved_at].any(axis=1)
+        drains[self.looked_at :] = True
+        first = np.concatenate([[0], np.cumsum(self._sure, dtype=np.int64)])
+        sweep = _compiled(mark_drained)
+        while sweep(first, self.sure_targets, drains):
+            pass
+        return np.nonzero(~drains)[0]
+
+
+def look_at(tables: Any, seen: Any, found: Any, work: Any, edges: Any) -> int:
+    """Look at the next ``BATCH`` states (at first at the empty network); the sure steps of each, counted and by their targets. How many of these there are."""
+    sure, targets, most_states = edges
+    t, ended = by_reference(tables), 0
+    work_words = work.view(np.int64)
+    if seen.count[0] == 0:
+        number_of(seen, work_words[1], -1)  # the empty network: all 0, as the rows to work in still are
+    for k in range(len(sure)):
+        at = seen.count[1]
+        if at >= seen.count[0] or seen.count[0] > most_states:
+            break
+        n, before = following(t, seen.rows[at], found), ended
+        for i in range(n):
+            canonical(t, found.rows[i], work[0], work[1])
+            number = number_of(seen, work_words[1], at)
+            if found.sure[i]:
+                targets[ended] = number
+                ended += 1
+        sure[k] = ended - before
+        seen.count[1] += 1
+        seen.count[2] += n
+    return ended
+
+
+def mark_drained(first: Any, targets: Any, drains: Any) -> bool:
+    """Mark states with a sure step to a marked one, once upwards and once downwards; whether any was new."""
+    new = False
+    looked = len(first) - 1
+    for k in range(2 * looked):
+        at = k if k < looked else 2 * looked - 1 - k
+        if drains[at]:
+            continue
+        for i in range(first[at], first[at + 1]):
+            if drains[targets[i]]:
+                drains[at] = new = True
+                break
+    return new
+
+
+@cache
+def _compiled(entry: Any) -> Any:
+    """An entry with the steps that it calls; nothing is allocated, so arrays need no counting of references."""
+    steps = (*state_steps.STEPS, *following_steps.STEPS, *visited.STEPS)
+    return compiled_entry(entry, steps, _nrt=False, error_model="numpy", nogil=True)
