@@ -20,6 +20,9 @@ from testbed.interconnect.parameters import MAX_S, PS_PER_TICK, SimulationParame
 from testbed.interconnect.relation_tables import FIRST, NO_DETOUR, UNDECIDED, VALIANT
 from testbed.interconnect.static_paths import NONE
 
+FORGOTTEN_S = 20.0
+"""Failures and repairs later than this that come after the end of the run are left out."""
+
 
 class NacSettings(NamedTuple):
     """NAC's options, named as in ``NacOptions``, times in ticks."""
@@ -39,6 +42,7 @@ class NacSettings(NamedTuple):
     strict_slot: bool
     stop_output: bool
     identify_anew: bool
+    ask_anew: bool
 
 
 class EngineOptions(NamedTuple):
@@ -50,6 +54,12 @@ class EngineOptions(NamedTuple):
     """A slot is free when the head of its packet has left, else when the tail has."""
     credit_delay: int
     """Until the credit of a freed slot is back."""
+    turnaround: int
+    """From the tail of a packet to the next head out of a router's same queue, or into the same lane behind a router."""
+    lanes_in_turn: bool
+    """Of several lanes with room a packet takes the one after that which the last out of its queue took, else the first."""
+    keep_class: bool
+    """A packet keeps its half of the lanes while it is in a ring, else until it has crossed the dateline."""
     end: int
     """The run is over: what has not arrived is undelivered."""
     watchdog: int
@@ -151,12 +161,13 @@ def build_inputs(
     recording: Recording,
 ) -> EngineInputs:
     """A run in ticks. ``faults`` must be of the model's network (``check_faults``)."""
+    options = _options(model, parameters, injections)
     return EngineInputs(
         model=model,
-        options=_options(model, parameters, injections),
+        options=options,
         drb=build_settings(parameters) if parameters.routing == "ft-drb" else None,
         messages=_messages(model, parameters, injections),
-        cables=_cable_events(model, faults),
+        cables=_cable_events(model, faults, options.end),
         recording=recording,
     )
 
@@ -171,6 +182,9 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
         fifo=parameters.arbitration == "fifo",
         head_release=parameters.hop.release == "head",
         credit_delay=ticks(parameters.hop.credit_delay_s),
+        turnaround=ticks(parameters.hop.turnaround_s),
+        lanes_in_turn=parameters.hop.lanes == "in-turn",
+        keep_class=parameters.hop.dateline == "ring" and parameters.routing != "ft-drb",
         end=last + ticks(parameters.drain_s),
         watchdog=ticks(parameters.watchdog_s),
         timeout=ticks(parameters.timeout_s) if parameters.deadlock == "disha" else 0,
@@ -189,6 +203,7 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
             strict_slot=nac.strict_slot,
             stop_output=nac.stop_output,
             identify_anew=nac.identify_anew,
+            ask_anew=nac.ask_anew,
         ),
     )
 
@@ -253,9 +268,10 @@ def _messages(model: NetworkModel, parameters: SimulationParameters, injections:
     )
 
 
-def _cable_events(model: NetworkModel, faults: Sequence[Fault]) -> CableEvents:
+def _cable_events(model: NetworkModel, faults: Sequence[Fault], end: int) -> CableEvents:
     index = {switch.id: i for i, switch in enumerate(model.network.switches)}
     cable = model.links.cable
+    latest = max(end, ticks(FORGOTTEN_S))
     between = {
         frozenset((int(a), int(b))): int(c)
         for a, b, c in zip(model.links.start, model.links.end, cable, strict=True)
@@ -267,7 +283,7 @@ def _cable_events(model: NetworkModel, faults: Sequence[Fault]) -> CableEvents:
         events.append((ticks(fault.start_s), number, 1))
         if fault.stop_s < MAX_S:
             events.append((max(ticks(fault.stop_s), ticks(fault.start_s) + 1), number, 0))
-    events.sort()
+    events = sorted(event for event in events if event[0] <= latest)
     columns: list[Any] = [list(column) for column in zip(*events, strict=True)] if events else [[], [], []]
     order = [link for link in np.argsort(cable, kind="stable").tolist() if cable[link] >= 0]
     counts = np.bincount(cable[cable >= 0], minlength=model.cables)

@@ -17,7 +17,7 @@ from testbed.faults.cable_faults import check_faults, faults_from_trace
 from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_cable_faults
-from testbed.interconnect.deadlock import deadlock_circle
+from testbed.interconnect.deadlock import deadlock_cycle
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.network_model import zero_load_ticks
@@ -79,7 +79,7 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
         experiment.network, injections, parameters, faults, engine=experiment.engine,
         recording=Recording(nac_events=experiment.timeline or (NAC_DRAWN if parameters.deadlock == "nac" else 0)),
     )  # fmt: skip
-    circle = deadlock_circle(experiment.network, run) if run.deadlocked else []
+    cycle = deadlock_cycle(experiment.network, run) if run.deadlocked else []
     end = experiment.duration_s * 0.95
     if experiment.traffic is None:
         summary = summarize(run, start_s=experiment.warm_up_s, end_s=max(end, experiment.warm_up_s))
@@ -107,7 +107,7 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
         "nac": dict(run.nac_counters),
         "ft_drb": dict(run.drb_counters),
         "faults": len(faults),
-        "circle": circle,
+        "circle": cycle,
         "over_time": over_time(run),
         **({"nac_timeline": timeline_rows(experiment.network, run)} if experiment.timeline else {}),
         "latency_at_no_load_of_one_router_s": zero_load_ticks(parameters, 1, parameters.packet_bytes) / TICKS_PER_S,

@@ -1,5 +1,5 @@
 """Figures of ``testbed simulate``, drawn from its rows alone: latency and throughput over load, what lies in buffers over time, NAC's
-moves, and a deadlock as the circle that it is.
+moves, and a deadlock as the cycle that it is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def simulation_figures(rows: Sequence[Row]) -> dict[str, Any]:
         drawn["nac-moves"] = _moves(rows)
     stuck = next((row for row in rows if row["circle"]), None)
     if stuck is not None:
-        drawn["deadlock"] = _circle(stuck)
+        drawn["deadlock"] = _cycle(stuck)
     return drawn
 
 
@@ -148,7 +148,7 @@ def _first_of_each_load(rows: Sequence[Row]) -> list[Row]:
     return [first[load] for load in sorted(first)]
 
 
-def _circle(row: Row) -> Any:
+def _cycle(row: Row) -> Any:
     """Routers on a ring; an arrow is a link on which packets wait for the next arrow's."""
     from matplotlib import pyplot as plt
 
@@ -165,7 +165,7 @@ def _circle(row: Row) -> Any:
     at = "" if row["deadlocked_at_s"] is None else f" since {1e3 * row['deadlocked_at_s']:.3f} ms"
     axes.set_title(f"Deadlock at load {row['load']:g}, seed {row['seed']}: {len(links)} links wait for each other{at}")
     figure.set_label(
-        f"The circle of a deadlock at load {row['load']:g}: packets on each of these {len(links)} links, drawn as arrows between routers, "
+        f"The cycle of a deadlock at load {row['load']:g}: packets on each of these {len(links)} links, drawn as arrows between routers, "
         "wait for the next link, so that none can ever go on."
     )
     axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")

@@ -197,7 +197,7 @@ def build_model(
         check_routing(network, parameters)
     check_rings(network, parameters)
     data_lanes = relation.all_lanes if relation is not None and relation.all_lanes > 1 else parameters.channels
-    if relation is not None or parameters.routing in ("ft-drb", "dor", "d-mod-k"):
+    if relation is not None or parameters.routing in ("ft-drb", "dor", "d-mod-k", "nca"):
         paths = build_paths(network)
     else:
         paths = searched_paths(network, parameters.routing)

@@ -16,13 +16,15 @@ from topologies.routing_tables import STATIC_ROUTINGS
 TICKS_PER_S = 10**11
 """A tick is 10 ps. Times are whole ticks, so both engines order events alike."""
 PS_PER_TICK = 10
-MAX_S = 20.0
-"""Event keys hold 41 bits of ticks: 21.9 s."""
+MAX_S = 1000.0
+"""Of a run. Some 50 bytes of memory a message are needed."""
+MAX_TIMER_S = 10.0
+"""Of a timer of routers: the compiled engine's event keys have room for 21.9 s (``compiled/stretches.py``)."""
 
 FLIT_BYTES = 64
 """Packets are serialized in whole flits of so many bytes."""
 
-ROUTINGS = ("dor", "d-mod-k", "table", "shortest-path", "ft-drb")
+ROUTINGS = ("dor", "d-mod-k", "nca", "table", "shortest-path", "ft-drb")
 DEADLOCKS = ("none", "nac", "virtual-channels", "bubble", "disha")
 ARBITRATIONS = ("round-robin", "fifo")
 ENGINES = ("compiled", "reference")
@@ -35,7 +37,11 @@ class HopModel:
     ``output_buffers``: routers have buffers at their outputs too, as large as those at their inputs. ``release``: a slot is
     free again when the "tail" of its packet has left it, or already when the "head" has (credits of flits); its credit then
     takes ``credit_delay_s``. ``to_itself``: nodes may send to themselves. ``ties``: which way dimension order takes where
-    both ways round a ring are as long: "plus", or either by chance ("random").
+    both ways round a ring are as long: "plus", or either by chance ("random"), drawn for each dimension. ``turnaround_s``: from the tail
+    of a packet to the next head out of the same queue of a router, or into the same lane behind one (a virtual channel is given anew
+    only when the tail has left). ``lanes``: of several with room a packet takes the "first", or the one after that which the last out of
+    its queue took ("in-turn"). ``dateline``: a packet that has to cross that of its ring keeps to the upper half of the lanes until
+    "crossing" it, or while it is in the "ring" (FT-DRB, which may go round by other rings: until crossing it).
     """
 
     injection_delay_s: float
@@ -46,6 +52,9 @@ class HopModel:
     release: str
     to_itself: bool
     ties: str
+    turnaround_s: float
+    lanes: str
+    dateline: str
 
 
 FLIT_CYCLE_S = 256e-9
@@ -61,6 +70,9 @@ HOP_MODELS = {
         release="head",
         to_itself=True,
         ties="random",
+        turnaround_s=FLIT_CYCLE_S,
+        lanes="in-turn",
+        dateline="ring",
     ),
     "thesis": HopModel(
         injection_delay_s=0.0,
@@ -71,6 +83,9 @@ HOP_MODELS = {
         release="tail",
         to_itself=False,
         ties="plus",
+        turnaround_s=0.0,
+        lanes="first",
+        dateline="crossing",
     ),
 }
 
@@ -94,7 +109,8 @@ class NacOptions:
     use until the tail of its packet has left (17); without it the next packet may move in behind the head. ``stop_output``: an
     output that a blocked input asks for is closed to every input until that input is blocked no more (stop_st at detection, 4.2.1; 21).
     ``identify_anew``: a router that the recovery signal reaches identifies its input on the cycle by packets of its own (4.2.3; 22);
-    without it the signal follows the path that the first identification recorded. Raises InputError for values out of range.
+    without it the signal follows the path that the first identification recorded. ``ask_anew``: when a cable fails or works again, escaped
+    messages at the heads of inputs leave out what is left of their escape paths (not in the document; 23). Raises InputError for values out of range.
     """
 
     control_s: float = 0.3975e-6
@@ -108,6 +124,7 @@ class NacOptions:
     strict_slot: bool = False
     stop_output: bool = False
     identify_anew: bool = False
+    ask_anew: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.control_s < 1:
@@ -244,9 +261,9 @@ class SimulationParameters:
             raise InputError(f"simulation: routing {self.routing!r}; give one of {', '.join(known)}")
         self._check_sizes()
         self._check_channels()
-        for name in ("watchdog_s", "drain_s", "timeout_s"):
-            if not 0 < getattr(self, name) <= MAX_S:
-                raise InputError(f"simulation: {name} {getattr(self, name)}; give seconds above 0, at most {MAX_S:g}")
+        for name, most in (("watchdog_s", MAX_S), ("drain_s", MAX_S), ("timeout_s", MAX_TIMER_S)):
+            if not 0 < getattr(self, name) <= most:
+                raise InputError(f"simulation: {name} {getattr(self, name)}; give seconds above 0, at most {most:g}")
 
     def _check_sizes(self) -> None:
         if not 1e3 <= self.link_bps <= 1e13:

@@ -6,6 +6,7 @@ between its last and first switch) is of class 1, every other of class 0; each c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,17 +14,33 @@ from numpy.typing import NDArray
 
 from testbed.errors import InputError
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.static_paths import Paths, build_paths, grid_table, is_grid
+from testbed.interconnect.static_paths import (
+    NONE,
+    CompactRoutes,
+    Paths,
+    build_paths,
+    compact_routes,
+    grid_table,
+    is_grid,
+)
 from topologies import Network, TopologyError
 from topologies.routing_tables import static_routing
+
+MOST_ENTRIES = 1 << 26
+"""Of the tables of either way round together: 256 MB."""
+MAX_WAYS = 256
+"""Ways up a fat tree: a packet keeps the number of its own in a byte."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RouteTable:
-    """Where packets go. Variant v of the tables is 0, or 1 for those that take the other way where both are as long."""
+    """Where packets go. Each packet draws one of the variants v: of both ways round a ring where they are as long, or of the
+    ways up a fat tree."""
 
     next_link: NDArray[np.int32]
     """(v, router, target): the link that leaves the router; NONE at the target's own router."""
+    compact: CompactRoutes
+    """The same for compiled steps."""
     lane_class: NDArray[np.uint8]
     """(v, router, target): 1 where the packet has still to cross a dateline; 1 x 1 x 1 where there are no classes."""
 
@@ -41,18 +58,28 @@ def searched_paths(network: Network, routing: str) -> Paths:
 
 def check_routing(network: Network, parameters: SimulationParameters) -> None:
     """Raise InputError where the network has no such routing, or no dateline for the virtual channels that are asked for."""
-    method = {"dor": "dimension-order", "ft-drb": None}.get(parameters.routing, parameters.routing)
+    method = {"dor": "dimension-order", "ft-drb": None, "nca": "d-mod-k"}.get(parameters.routing, parameters.routing)
     try:
         if method is not None:
             static_routing(network, method)
     except TopologyError as error:
         wanted = "dimension order" if parameters.routing == "dor" else parameters.routing
         raise InputError(f"--routing {parameters.routing}: {network.name} has no {wanted}: {error}") from None
+    if parameters.routing == "nca":
+        _check_ways_up(network)
     is_tree = network.attributes.get("family") in ("fat-tree", "clos")
     if parameters.deadlock == "virtual-channels" and not (is_grid(network) or is_tree):
         raise InputError(
             f"--deadlock virtual-channels: {network.name} has no dateline (it is no torus, mesh, ring or fat tree); use nac"
         )
+
+
+def _check_ways_up(network: Network) -> None:
+    if network.attributes.get("family") != "fat-tree":
+        raise InputError(f"--routing nca: {network.name} is no fat-tree:k,n; use d-mod-k or shortest-path")
+    ways = int(network.attributes["k"]) ** (int(network.attributes["n"]) - 1)
+    if ways > MAX_WAYS:
+        raise InputError(f"--routing nca: {network.name} has {ways} ways up; {MAX_WAYS} are the most: use d-mod-k")
 
 
 def build_routes(
@@ -63,16 +90,54 @@ def build_routes(
         plus = np.ascontiguousarray(paths.next_link[:, : paths.routers])
         tables = plus[None, :, :]
         if parameters.routing == "dor" and parameters.hop.ties == "random" and network.attributes["wraps"]:
-            minus = grid_table(network, paths.link_source, paths.link_target, ties_to_plus=False)
-            tables = np.stack([plus, minus])
+            tables = either_way_round(network, plus, paths)
         target = np.asarray(paths.host_router, dtype=np.int32)
     else:
         tables = np.ascontiguousarray(paths.next_link)[None, :, :]
+        if parameters.routing == "nca":
+            tables = ways_up(paths)
         target = np.arange(paths.routers, paths.routers + len(paths.host_router), dtype=np.int32)
     classes = np.zeros((1, 1, 1), dtype=np.uint8)
     if parameters.deadlock == "virtual-channels" and is_grid(network) and network.attributes["wraps"]:
         classes = dateline_classes(network, tables, paths)
-    return RouteTable(next_link=tables, lane_class=classes), target
+    shape = network.attributes["shape"] if is_grid(network) and tables.shape[2] == paths.routers else None
+    compact = compact_routes(tables, None, np.arange(tables.shape[2], dtype=np.int32), shape)
+    return RouteTable(next_link=tables, compact=compact, lane_class=classes), target
+
+
+def either_way_round(network: Network, plus: NDArray[np.int32], paths: Paths) -> NDArray[np.int32]:
+    """V x R x R: dimension order, where bit k of the variant's number says which way is taken round a ring of the k-th even side, if
+    both are as long; a packet draws each by itself. In large networks several sides share a bit (``MOST_ENTRIES``).
+    """
+    minus = grid_table(network, paths.link_source, paths.link_target, ties_to_plus=False)
+    shape = [int(size) for size in network.attributes["shape"]]
+    even = [dimension for dimension, size in enumerate(shape) if size % 2 == 0 and size > 2]
+    bits = max(1, min(len(even), int(math.log2(MOST_ENTRIES // plus.size or 1))))
+    bit_of = np.zeros(len(shape), dtype=np.int64)
+    bit_of[even] = np.arange(len(even)) % bits
+    place = np.array(np.unravel_index(np.arange(paths.routers), shape))
+    first = np.argmax(place[:, :, None] != place[:, None, :], axis=0)
+    towards_minus = np.arange(1 << bits)[:, None, None] >> bit_of[first] & 1
+    return np.where(towards_minus == 1, minus, plus).astype(np.int32)
+
+
+def ways_up(paths: Paths) -> NDArray[np.int32]:
+    """k^(n-1) x R x (R + H): d-mod-k's tables, but up by the ports that are the digits of the variant's number.
+
+    So a packet that draws its variant draws every port up to the nearest common ancestor, each by itself.
+    """
+    variants, radix = paths.width, paths.radix
+    level = np.arange(paths.routers) // paths.width
+    up = np.full((paths.routers, radix), NONE, dtype=np.int32)
+    for i, (a, b) in enumerate(zip(paths.link_source, paths.link_target, strict=True)):
+        if min(a, b) >= 0 and level[b] > level[a]:
+            up[a, b % paths.width // radix ** level[a] % radix] = i
+    table = np.asarray(paths.next_link)
+    there = np.where(table >= 0, np.asarray(paths.link_target)[table], NONE)
+    climbs = (there >= 0) & (level[there] > level[:, None])
+    ports = np.arange(variants)[:, None] // radix**level % radix
+    chosen = up[np.arange(paths.routers), ports]
+    return np.where(climbs, chosen[:, :, None], table).astype(np.int32)
 
 
 def dateline_classes(network: Network, tables: NDArray[np.int32], paths: Paths) -> NDArray[np.uint8]:

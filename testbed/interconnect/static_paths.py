@@ -7,7 +7,7 @@ intermediate routers (Zarza 2011, section 3.2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,27 @@ from topologies.routing_tables import static_routing
 
 NONE = -1
 """No router, link, channel or packet."""
+LARGE = 1 << 17
+"""Bytes: smaller tables stay in the cache as they are."""
+
+
+class CompactRoutes(NamedTuple):
+    """The table by variant v, router r and target t, or D > 0 dimensions, of which the first that is not done decides."""
+
+    dimensions: int
+    """D; 0: the table is to be read."""
+    table: Any
+    """(v, r, t): the link that leaves router r for target t; NONE at the target's own router."""
+    place: Any
+    """(t, D): coordinates of routers and other targets."""
+    turn: Any
+    """(v, D, here, there): which of its router's links leads from the one coordinate to the other."""
+    links: Any
+    """(r, k): link k of a router."""
+    length: Any
+    """(r, t): links between routers from one to the other."""
+    distance: Any
+    """(D, here, there): the same between coordinates."""
 
 
 class Paths(NamedTuple):
@@ -58,6 +79,8 @@ class Paths(NamedTuple):
     """The longest static path between routers, in links."""
     length: Any
     """R x (R + H): links between routers on the static path from router r to target t."""
+    routes: CompactRoutes
+    """``next_link`` and ``length`` once more, in as few numbers as there may be: for compiled steps."""
 
 
 def build_paths(network: Network) -> Paths:
@@ -77,6 +100,8 @@ def build_paths(network: Network) -> Paths:
     if is_grid(network):
         at_hosts = table[:, host_router]
         table = np.concatenate([table, at_hosts], axis=1)
+    at = np.concatenate([np.arange(len(routers), dtype=np.int32), host_router])
+    length = _grid_lengths(network)[:, at] if is_grid(network) else _lengths(table, target)
     out_first, out_link = _out_links(len(routers), source, target)
     near_first, near, near_hops = _supernodes(len(routers), out_first, out_link, target)
     is_tree = network.attributes.get("family") == "fat-tree"
@@ -96,9 +121,8 @@ def build_paths(network: Network) -> Paths:
         radix=radix,
         width=radix ** (int(network.attributes["n"]) - 1) if is_tree else 0,
         diameter=_diameter(network, table, target),
-        length=_grid_lengths(network)[:, np.concatenate([np.arange(len(routers)), host_router])]
-        if is_grid(network)
-        else _lengths(table, target),
+        length=length,
+        routes=compact_routes(table[None], length, at, network.attributes["shape"] if is_grid(network) else None),
     )
 
 
@@ -241,3 +265,95 @@ def _diameter(network: Network, table: NDArray[np.int32], target: NDArray[np.int
             hops[start] = length
         longest = max(longest, *hops.values())
     return longest
+
+
+def next_link(routes: Any, variant: int, router: int, target: int) -> int:
+    """The link that leaves the router for the target; NONE at the target's own router."""
+    if routes.dimensions == 0:
+        return int(routes.table[variant, router, target])
+    for k in range(routes.dimensions):
+        here, there = routes.place[router, k], routes.place[target, k]
+        if here != there:
+            return int(routes.links[router, routes.turn[variant, k, here, there]])
+    return NONE
+
+
+def links_between(routes: Any, router: int, target: int) -> int:
+    """Links between routers on the path from the router to the target."""
+    if routes.dimensions == 0:
+        return int(routes.length[router, target])
+    links = 0
+    for k in range(routes.dimensions):
+        links += routes.distance[k, routes.place[router, k], routes.place[target, k]]
+    return int(links)
+
+
+def compact_routes(
+    tables: NDArray[np.int32], length: NDArray[np.int16] | None, at: NDArray[np.int32], shape: Sequence[int] | None
+) -> CompactRoutes:
+    """The tables (v, r, t), by coordinates where they are large and that gives the same: a grid in dimension order.
+
+    ``at``: the router of each target (itself, or a host's); ``shape``: of the grid that the routers are, None: they are none.
+    """
+    none = np.zeros((1, 1), dtype=np.int16)
+    lengths = none if length is None else length
+    whole = CompactRoutes(
+        dimensions=0, table=tables, place=none, turn=np.zeros((1, 1, 1, 1), dtype=np.int16),
+        links=np.zeros((1, 1), dtype=np.int32), length=lengths, distance=np.zeros((1, 1, 1), dtype=np.int16),
+    )  # fmt: skip
+    if shape is None or tables.nbytes < LARGE:
+        return whole
+    place = np.stack(np.unravel_index(np.arange(tables.shape[1]), tuple(shape)), axis=1)
+    links = _links_by_direction(tables[0], place, shape)
+    turn, distance = _by_coordinates(tables, lengths, links, shape)
+    made = whole._replace(
+        dimensions=len(shape), place=place[at].astype(np.int16), turn=turn, links=links, distance=distance
+    )
+    return made if _gives_the_same(made, place, length is not None) else whole
+
+
+def _links_by_direction(table: NDArray[np.int32], place: Any, shape: Sequence[int]) -> NDArray[np.int32]:
+    """(r, 2 k and 2 k + 1): the links of a router towards its neighbours ahead and behind in dimension k."""
+    found = []
+    for k in range(len(shape)):
+        for step in (1, -1):
+            there = place.copy()
+            there[:, k] = (there[:, k] + step) % shape[k]
+            found.append(table[np.arange(len(place)), np.ravel_multi_index(tuple(there.T), tuple(shape))])
+    return np.stack(found, axis=1).astype(np.int32)
+
+
+def _by_coordinates(
+    tables: NDArray[np.int32], lengths: Any, links: NDArray[np.int32], shape: Sequence[int]
+) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+    """(turn, distance), read off the routers that share all other coordinates with router 0."""
+    sides = (len(shape), max(shape), max(shape))
+    turn, distance = np.zeros((len(tables), *sides), dtype=np.int16), np.zeros(sides, dtype=np.int16)
+    routers = np.arange(len(links)).reshape(tuple(shape))
+    for k, side in enumerate(shape):
+        axis = np.moveaxis(routers, k, 0).reshape(side, -1)[:, 0]
+        ahead = tables[:, axis[:, None], axis] == links[axis, 2 * k][:, None]
+        turn[:, k, :side, :side] = np.where(ahead, 2 * k, 2 * k + 1)
+        if lengths.size > 1:
+            distance[k, :side, :side] = lengths[axis[:, None], axis]
+    return turn, distance
+
+
+def _gives_the_same(routes: CompactRoutes, place: Any, with_length: bool) -> bool:
+    """Whether coordinates tell what the tables do, everywhere."""
+    rows = np.arange(len(place))[:, None]
+    found = np.full(routes.table.shape, NONE, dtype=np.int32)
+    length = np.zeros(routes.table.shape[1:], dtype=np.int16)
+    for k in reversed(range(routes.dimensions)):
+        here, there = place[:, k][:, None], routes.place[:, k][None, :].astype(np.int64)
+        length += routes.distance[k, here, there]
+        for variant in range(len(found)):
+            ahead = routes.links[rows, routes.turn[variant, k, here, there]]
+            found[variant] = np.where(here != there, ahead, found[variant])
+    return np.array_equal(found, routes.table) and (not with_length or np.array_equal(length, routes.length))
+
+
+INLINE = (links_between,)
+"""For the compiled engine to put into their callers."""
+STEPS = (next_link,)
+"""Compiled as a function of its own: in its many callers it would double the time of compilation."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, meshes, rings, fat "
-    "trees or any other network. Packets move by dimension order, d-mod-k, a table or FT-DRB; deadlocks are avoided by NAC, by "
+    "trees or any other network. Packets move by dimension order, d-mod-k, random ways up a fat tree (nca), a table or FT-DRB; deadlocks are avoided by NAC, by "
     "virtual channels with a dateline, or not at all (then a watchdog reports them). docs/workloads/interconnect.md has the models of a hop."
 )
 
@@ -71,7 +71,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--in-phase", action="store_true", help="all senders at the same moments (periodic and burst)")
     add(
         "--routing",
-        help="dor, d-mod-k, table, shortest-path, ft-drb, up-down, odd-even, minimal-adaptive, dateline, distance-classes, valiant, ugal or a plug-in's (default: the network's own)",
+        help="dor, d-mod-k, nca, table, shortest-path, ft-drb, up-down, odd-even, minimal-adaptive, dateline, distance-classes, valiant, ugal or a plug-in's (default: the network's own)",
     )
     add(
         "--deadlock",

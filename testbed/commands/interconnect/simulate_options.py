@@ -24,7 +24,7 @@ _FT_DRB = (
 )  # fmt: skip
 _NAC = (
     "nac_control_s", "nac_retry_s", "nac_repeat_when_full", "nac_own_request", "nac_reserve", "nac_stop_local",
-    "nac_recovery_run", "nac_slack", "nac_strict_slot", "nac_stop_output", "nac_identify_anew",
+    "nac_recovery_run", "nac_slack", "nac_strict_slot", "nac_stop_output", "nac_identify_anew", "nac_ask_anew",
 )  # fmt: skip
 _TRACE = ("trace_system", "trace_rule", "trace_permanent", "skip_bad_rows")
 _NAMES = {
@@ -152,6 +152,7 @@ def add_nac_options(parser: argparse.ArgumentParser) -> None:
         ("strict-slot", "the avoidance buffer is in use until the tail of its packet has left"),
         ("stop-output", "an output that a blocked input asks for is closed from detection on (stop_st, 4.2.1)"),
         ("identify-anew", "each router that the recovery signal reaches identifies the cycle by itself (4.2.3)"),
+        ("ask-anew", "when a cable fails or works again, heads of inputs leave out their escape paths (not in the document)"),
     ):
         add(f"--nac-{name}", action=argparse.BooleanOptionalAction, default=None, help=f"{says} (default no)")
     add(

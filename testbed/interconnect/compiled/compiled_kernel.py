@@ -10,12 +10,23 @@ from functools import cache
 from itertools import chain
 
 from testbed.compile import compiled_entry
+from testbed.interconnect import static_paths
 from testbed.interconnect.compiled import engine_steps, ft_drb_hooks, kernel_events, kernel_loop, relation_steps
-from testbed.interconnect.compiled.nac import detection, identification, recovery, throttle
+from testbed.interconnect.compiled.nac import asking_anew, detection, identification, recovery, throttle
 from testbed.interconnect.ft_drb import escape_steps, source_steps
 
-IN_CALLERS = (kernel_events, relation_steps, throttle, detection, identification, engine_steps, kernel_loop)
+IN_CALLERS = (
+    static_paths,
+    kernel_events,
+    relation_steps,
+    throttle,
+    detection,
+    identification,
+    engine_steps,
+    kernel_loop,
+)
 CALLED = (
+    static_paths,
     kernel_events,
     relation_steps,
     engine_steps,
@@ -26,6 +37,7 @@ CALLED = (
     detection,
     recovery,
     identification,
+    asking_anew,
     kernel_loop,
 )
 

@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 
 from testbed.interconnect.compiled.compiled_kernel import compiled_loop
-from testbed.interconnect.compiled.kernel_records import DATA, FINISHED, HEAP_FULL, NO_PROGRESS, OUT_OF_TIME, POOL_FULL
+from testbed.interconnect.compiled.kernel_records import (
+    DATA,
+    FINISHED,
+    HEAP_FULL,
+    NO_PROGRESS,
+    OUT_OF_TIME,
+    POOL_FULL,
+    RING_FULL,
+)
 from testbed.interconnect.compiled.kernel_state import FtDrbHook, Scratch, State, build_state, build_tables
+from testbed.interconnect.compiled.stretches import run_in_stretches
 from testbed.interconnect.engine_inputs import EngineInputs
 from testbed.interconnect.ft_drb.source_state import SourceState, count_events
 from testbed.interconnect.ft_drb.source_state import build_state as build_sources
@@ -17,7 +26,10 @@ from testbed.interconnect.results import Outcome, Stuck
 MAX_POOL = 1 << 22
 _SCRATCHES: list[Scratch] = []
 """Of runs that have ended, for the next; a run that is going on has taken its own out."""
-REASONS = {FINISHED: "finished", NO_PROGRESS: "no-progress", OUT_OF_TIME: "out-of-time", POOL_FULL: "too many ACKs"}
+REASONS = {
+    FINISHED: "finished", NO_PROGRESS: "no-progress", OUT_OF_TIME: "out-of-time", POOL_FULL: "too many ACKs",
+    RING_FULL: "too many identification packets or notices",
+}  # fmt: skip
 
 
 def run_compiled(inputs: EngineInputs) -> Outcome:
@@ -30,7 +42,7 @@ def run_compiled(inputs: EngineInputs) -> Outcome:
         hook = None
         if inputs.drb is not None:
             hook = FtDrbHook(inputs.model.paths, build_sources(inputs.model.paths, inputs.drb), inputs.drb)
-        loop(tables, inputs.options, state, hook, inputs.messages.born, inputs.cables)
+        run_in_stretches(loop, tables, inputs, state, hook)
         status = int(state.run["status"][0])
         if status == POOL_FULL and pool < MAX_POOL:
             pool *= 4

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.compile import prefetch
 from testbed.interconnect.compiled.ft_drb_hooks import route_packet, target_of
 from testbed.interconnect.compiled.kernel_events import (
     append,
     drop_packet,
     first_of_reader,
+    has_room,
+    lane_of,
     leave_slot,
+    link_of,
+    never_used,
     push,
     queues_of_reader,
     record_delivery,
@@ -33,7 +38,7 @@ from testbed.interconnect.compiled.kernel_records import (
 from testbed.interconnect.compiled.nac.throttle import may_request, use_reserved_slot, watch_if_full
 from testbed.interconnect.compiled.relation_steps import lacks_bubble, route_by_relation
 from testbed.interconnect.relation_tables import RECOVERY as RECOVERY_LANE
-from testbed.interconnect.static_paths import NONE
+from testbed.interconnect.static_paths import NONE, next_link
 
 AVOIDANCE_GRADE, DATA_GRADE = 1 << 57, 1 << 58
 """Added to a data packet's place in arbitration, as its queue is NAC's avoidance buffer or not; ACKs go before both."""
@@ -44,16 +49,19 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
     packet = s.queues[queue].head
     router = s.queues[queue].router
     if router < 0:
+        if s.packets[packet].next >= 0:  # made long ago, and out of the cache
+            prefetch(s.packets, s.packets[packet].next)
         channel = net.host[s.packets[packet].source].uplink
     elif hook is not None:
         channel = route_packet(net, o, s, hook, queue, packet, router, now)
     elif net.output_buffers and net.links * net.lanes <= queue < net.source_queue:
-        channel = queue // net.lanes - net.links
+        channel = link_of(net, queue) - net.links
     else:
         if net.adaptive:
             link = route_by_relation(net, s, queue, packet, router, now)
         else:
-            link = net.next_link[s.packets[packet].variant, router, net.host[s.packets[packet].destination].target]
+            target = net.host[s.packets[packet].destination].target
+            link = next_link(net.routes, s.packets[packet].variant, router, target)
             if link < 0:
                 link = net.host[s.packets[packet].destination].downlink
         channel = net.link[link].entry
@@ -70,7 +78,7 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
     wake_for_slots(net, o, s, channel, lanes, now)
     if o.nac.enabled and channel >= net.links:
         wake_for_slots(net, o, s, channel - net.links, lanes, now)
-    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and queue % net.lanes < net.data_lanes:
+    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and lane_of(net, queue) < net.data_lanes:
         push(s, now + o.timeout, TIMEOUT, queue)
     if o.bubble:
         wake_for_bubble(net, s, channel, now)
@@ -83,10 +91,11 @@ def wake_for_slots(net: Any, o: Any, s: Any, channel: int, lanes: int, now: int)
     """
     for lane in range(lanes):
         behind = channel * net.lanes + lane
-        slots = s.queues[behind].slots
-        if slots > 0:
-            place = s.queues[behind].fill_at
-            for _ in range(min(slots, o.nac.slack + 2) if o.nac.enabled else 1):
+        seen = never_used(s, behind)
+        looked_at = o.nac.slack + 2 if o.nac.enabled else 1
+        if seen < looked_at and s.queues[behind].returning > 0:
+            place = s.queues[behind].returning_at
+            for _ in range(min(s.queues[behind].returning, looked_at - seen)):
                 free = s.release[place]
                 if now < free < NEVER:
                     wake(s, channel, free)
@@ -95,10 +104,12 @@ def wake_for_slots(net: Any, o: Any, s: Any, channel: int, lanes: int, now: int)
 
 def wake_for_bubble(net: Any, s: Any, channel: int, now: int) -> None:
     """Let the channel be arbitrated when any slot behind it is known to be free."""
-    first = s.queues[channel * net.lanes].slot_first
-    for place in range(first, first + s.queues[channel * net.lanes].slots):
+    behind = channel * net.lanes
+    place = s.queues[behind].returning_at
+    for _ in range(s.queues[behind].returning):
         if now < s.release[place] < NEVER:
             wake(s, channel, s.release[place])
+        place = slot_after(s, behind, place)
 
 
 def withdraw_request(net: Any, s: Any, queue: int) -> None:
@@ -115,13 +126,16 @@ def withdraw_request(net: Any, s: Any, queue: int) -> None:
 
 
 def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now: int) -> int:
-    """The first lane behind the channel that the queue's head may use and that has room; NONE: there is none."""
+    """The first lane behind the channel that the queue's head may use and that has room; NONE: there is none.
+
+    Where packets take lanes in turn, the first from the one after that which the last out of the queue took.
+    """
     packet = s.queues[queue].head
     low, high = 0, net.data_lanes
     if hook is not None and s.packets[packet].kind != DATA and net.lanes > net.data_lanes:
         low, high = net.data_lanes, net.data_lanes + 1
     elif channel < net.links and net.output_buffers and s.queues[queue].router >= 0:
-        low = queue % net.lanes
+        low = lane_of(net, queue)
         high = low + 1
     elif net.adaptive:
         if s.queues[queue].router >= 0 and s.queues[queue].lane_wanted >= 0:
@@ -134,16 +148,30 @@ def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now
             if hook is not None:
                 target = target_of(net, s, packet)
             half = net.data_lanes // 2
-            if net.lane_class[s.packets[packet].variant, s.queues[queue].router, target] == 0:
+            feeder = queue // net.lanes
+            if o.keep_class and feeder < net.links and net.axis[feeder] == net.axis[link]:
+                if queue % net.lanes < half:
+                    high = half
+                else:
+                    low = half
+            elif net.lane_class[s.packets[packet].variant, s.queues[queue].router, target] == 0:
                 high = half
             else:
                 low = half
-    for lane in range(low, high):
+    turn = 0
+    if o.lanes_in_turn and high - low > 1:
+        turn = int((s.turns[queue].last + 1 - low) % (high - low))
+    for k in range(high - low):
+        lane = low + k + turn
+        if lane >= high:
+            lane -= high - low
         behind = channel * net.lanes + lane
-        slots = s.queues[behind].slots
-        if slots == 0:
+        if o.turnaround > 0 and s.turns[behind].open_at > now:
+            wake(s, channel, s.turns[behind].open_at)
+            continue
+        if s.queues[behind].slots == 0:
             return int(lane)
-        if s.release[s.queues[behind].fill_at] <= now:
+        if has_room(s, behind, now):
             if o.bubble and lacks_bubble(net, s, channel, queue, behind, now):
                 continue
             return int(lane)
@@ -164,6 +192,9 @@ def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> No
         if s.queues[first_of_reader(net, queue)].read_until > now:
             continue
         if o.nac.enabled and not may_request(net, o, s, channel, queue, now):
+            continue
+        if o.turnaround > 0 and s.turns[queue].ready > now:
+            wake(s, channel, s.turns[queue].ready)
             continue
         lane = open_lane(net, o, s, hook, channel, queue, now)
         if lane < 0:
@@ -189,8 +220,13 @@ def grant(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, lane: i
         watch_if_full(net, s, queue, -1)
     packet = take_head(s, queue)
     done = now + s.packets[packet].ticks
-    free_slot(net, o, s, queue, now if o.head_release else done)
+    free_slot(net, o, s, queue, now if o.head_release else done, now)
     s.channels[channel].busy = done
+    if o.lanes_in_turn:
+        s.turns[queue].last = lane
+    if o.turnaround > 0 and s.queues[queue].router >= 0:
+        s.turns[channel * net.lanes + lane].open_at = done + o.turnaround
+        s.turns[queue].ready = done + o.turnaround
     s.channels[channel].last = s.queues[queue].rank
     s.channels[channel].carried += 1
     s.run[0].last_move = now
@@ -267,14 +303,13 @@ def recover(net: Any, o: Any, s: Any, queue: int, messages: int, now: int) -> in
     return queue
 
 
-def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int) -> None:
-    """The slot of the packet that leaves the queue is free when it has gone and the credit is back."""
-    slots = s.queues[queue].slots
-    if slots == 0:
+def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int, now: int) -> None:
+    """The slot of the packet that leaves the queue now is free when it has gone and the credit is back."""
+    if s.queues[queue].slots == 0:
         return
-    feeder = queue // net.lanes
+    feeder = link_of(net, queue)
     free = gone if feeder >= net.links else gone + o.credit_delay
-    s.release[leave_slot(s, queue)] = free
+    s.release[leave_slot(s, queue, now)] = free
     asked = s.channels[feeder].first_asker >= 0
     if o.nac.enabled and feeder < net.links and not asked:
         asked = s.channels[net.link[feeder].entry].first_asker >= 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_events import drop_packet, new_packet, push, record_delivery
+from testbed.interconnect.compiled.kernel_events import drop_packet, link_of, new_packet, push, record_delivery
 from testbed.interconnect.compiled.kernel_records import (
     DATA,
     FAILURE_ACK,
@@ -17,10 +17,11 @@ from testbed.interconnect.compiled.kernel_records import (
     LINK_UP_ACK,
     NOTICE,
     PROBE,
+    RING_FULL,
 )
 from testbed.interconnect.ft_drb.escape_steps import escape_path
 from testbed.interconnect.ft_drb.source_steps import clear_failure, record_failure, record_latency, select_path
-from testbed.interconnect.static_paths import NONE
+from testbed.interconnect.static_paths import NONE, next_link
 
 
 def target_of(net: Any, s: Any, packet: int) -> int:
@@ -57,8 +58,8 @@ def choose_path(s: Any, hook: Any, packet: int, message: int, now: int) -> None:
 
 def link_towards(net: Any, s: Any, packet: int, router: int) -> int:
     """The link by which the packet leaves the router."""
-    link = net.next_link[0, router, advance_target(net, s, packet, router)]
-    return int(link) if link >= 0 else int(net.host[s.packets[packet].destination].downlink)
+    link = next_link(net.routes, 0, router, advance_target(net, s, packet, router))
+    return link if link >= 0 else int(net.host[s.packets[packet].destination].downlink)
 
 
 def route_packet(net: Any, o: Any, s: Any, hook: Any, queue: int, packet: int, router: int, now: int) -> int:
@@ -66,7 +67,7 @@ def route_packet(net: Any, o: Any, s: Any, hook: Any, queue: int, packet: int, r
     down = s.down
     own = NONE
     if net.output_buffers and net.links * net.lanes <= queue < net.source_queue:
-        own = queue // net.lanes - net.links
+        own = link_of(net, queue) - net.links
         if net.link[own].cable < 0 or down[net.link[own].cable] == 0:
             return int(own)
     link = own if own >= 0 else link_towards(net, s, packet, router)
@@ -117,9 +118,14 @@ def send_notice(s: Any, hook: Any, kind: int, router: int, host: int, cable: int
 
 
 def send_later(s: Any, packet: int, now: int) -> None:
-    """A notice or probe (NONE: there is none) sets off at once, as an event, after all that happens at this tick."""
+    """A notice or probe (NONE: there is none) sets off at once, as an event, after all that happens at this tick.
+
+    The run stops where it would take the place of another."""
     if packet >= 0:
         number = s.packets[packet].number & ID_MASK
+        if s.notices[number] != NONE:
+            s.run[0].status = RING_FULL
+            return
         s.notices[number] = packet
         push(s, now, NOTICE, number)
 

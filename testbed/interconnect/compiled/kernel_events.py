@@ -3,7 +3,7 @@
 An event's key holds tick, kind and number, so that no two orders are possible, and the smallest key of all is next. Time is cut into
 buckets of equally many ticks. Events of the bucket that the run has come to are in a small heap, ``soon``; those of later ones in a
 wheel of lists, a list a bucket (Brown's calendar queue, with buckets of fixed width); those beyond its reach in another heap. Where few
-events are to come, all are in the first heap. Identification packets all take as long, and so arrive in the order in which they
+events are to come, all are in the first heap. Events of the tick that it is are bits in a tree of words of 64 (half of all events are made so). Identification packets all take as long, and so arrive in the order in which they
 were sent: they have a ring of their own.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.compile import prefetch
+from testbed.compile import first_bit, prefetch
 from testbed.interconnect.compiled.kernel_records import (
     ARRIVAL,
     FEW,
@@ -20,7 +20,6 @@ from testbed.interconnect.compiled.kernel_records import (
     ID_MASK,
     IDENTIFICATION,
     KEY_SHIFT,
-    NEVER,
     NO_EVENT,
     POOL_FULL,
     WAKE,
@@ -30,8 +29,11 @@ from testbed.interconnect.static_paths import NONE
 
 def push(s: Any, tick: int, kind: int, number: int) -> None:
     """Let an event happen at the tick."""
-    key = (tick << KEY_SHIFT) | (kind << ID_BITS) | number
     run = s.run[0]
+    if tick == run.now:
+        push_now(s, (kind << ID_BITS) | number)
+        return
+    key = (tick << KEY_SHIFT) | (kind << ID_BITS) | number
     bucket = tick >> run.wheel_shift
     few = run.soon_size < FEW and run.wheel_size == 0 and run.heap_size == 0
     if few and bucket > run.bucket:
@@ -49,6 +51,33 @@ def push(s: Any, tick: int, kind: int, number: int) -> None:
     else:
         rise(s.heap, run.heap_size, key)
         run.heap_size += 1
+
+
+def push_now(s: Any, event: int) -> None:
+    """Let the event, its kind and number, happen at the tick that it is: its bit is 1, and those that lead to it."""
+    s.present[event >> 6] |= 1 << (event & 63)
+    s.present_words[event >> 12] |= 1 << ((event >> 6) & 63)
+    s.present_kinds[event >> 18] |= 1 << ((event >> 12) & 63)
+    s.run[0].present |= 1 << (event >> 18)
+
+
+def first_now(s: Any) -> int:
+    """The first event of the tick that it is, of which there must be one."""
+    at = first_bit(s.run[0].present)
+    at = (at << 6) | first_bit(s.present_kinds[at])
+    at = (at << 6) | first_bit(s.present_words[at])
+    return (at << 6) | first_bit(s.present[at])
+
+
+def take_now(s: Any, event: int) -> None:
+    """The first event of the tick happens."""
+    s.present[event >> 6] &= s.present[event >> 6] - 1
+    if s.present[event >> 6] == 0:
+        s.present_words[event >> 12] &= s.present_words[event >> 12] - 1
+        if s.present_words[event >> 12] == 0:
+            s.present_kinds[event >> 18] &= s.present_kinds[event >> 18] - 1
+            if s.present_kinds[event >> 18] == 0:
+                s.run[0].present &= s.run[0].present - 1
 
 
 def into_wheel(s: Any, place: int, key: int) -> None:
@@ -124,11 +153,7 @@ def distance_to_events(s: Any, place: int) -> int:
             skipped += 32
             word = (word + 1) & (len(s.occupied) - 1)
             bits = int(s.occupied[word])
-    for half in (16, 8, 4, 2, 1):
-        if bits & ((1 << half) - 1) == 0:
-            bits >>= half
-            skipped += half
-    return skipped
+    return skipped + first_bit(bits)
 
 
 def rise(heap: Any, at: int, key: int) -> None:
@@ -169,6 +194,9 @@ def next_identification(s: Any) -> int:
 
 def next_event(s: Any) -> int:
     """The key of the event that happens next, identification packets aside; NO_EVENT: there is none."""
+    if s.run[0].present != 0:
+        key = (s.run[0].now << KEY_SHIFT) | first_now(s)
+        return int(key if s.run[0].soon_size == 0 else min(key, s.soon[0]))
     if s.run[0].soon_size == 0:
         if s.run[0].wheel_size == 0 and s.run[0].heap_size == 0:
             return NO_EVENT
@@ -176,8 +204,11 @@ def next_event(s: Any) -> int:
     return int(s.soon[0])
 
 
-def take_event(s: Any) -> None:
+def take_event(s: Any, key: int) -> None:
     """Take the next event out of where it is kept; what the one after it needs is fetched into the cache meanwhile."""
+    if s.run[0].soon_size == 0 or s.soon[0] != key:
+        take_now(s, key & ((1 << KEY_SHIFT) - 1))
+        return
     s.run[0].soon_size -= 1
     sink(s.soon, s.run[0].soon_size)
     if s.run[0].soon_size > 0:
@@ -249,24 +280,52 @@ def take_head(s: Any, queue: int) -> int:
     return int(packet)
 
 
+def never_used(s: Any, queue: int) -> int:
+    """Slots of the queue that are free, those aside that packets have left."""
+    return int(s.queues[queue].slots - s.queues[queue].held - s.queues[queue].returning)
+
+
+def has_room(s: Any, queue: int, now: int) -> bool:
+    """Whether a slot of the queue is free now, in the order in which they are left."""
+    if never_used(s, queue) > 0:
+        return True
+    return bool(s.queues[queue].returning > 0 and s.release[s.queues[queue].returning_at] <= now)
+
+
 def take_slot(s: Any, queue: int) -> None:
-    """A packet is under way into the queue: its next slot is taken."""
-    if s.queues[queue].slots > 0:
-        s.release[s.queues[queue].fill_at] = NEVER
-        s.queues[queue].fill_at = slot_after(s, queue, s.queues[queue].fill_at)
+    """A packet is under way into the queue, where it counts already: it takes a slot, which must be free."""
+    if s.queues[queue].slots > 0 and never_used(s, queue) < 0:
+        s.queues[queue].returning_at = slot_after(s, queue, s.queues[queue].returning_at)
+        s.queues[queue].returning -= 1
 
 
-def leave_slot(s: Any, queue: int) -> int:
-    """A packet leaves the queue: where the release of its slot is to be written."""
-    place = s.queues[queue].leave_at
-    s.queues[queue].leave_at = slot_after(s, queue, place)
-    return int(place)
+def leave_slot(s: Any, queue: int, now: int) -> int:
+    """A packet leaves the queue: where the release of its slot is to be written. Those that are free by now are forgotten."""
+    while s.queues[queue].returning > 0 and s.release[s.queues[queue].returning_at] <= now:
+        s.queues[queue].returning_at = slot_after(s, queue, s.queues[queue].returning_at)
+        s.queues[queue].returning -= 1
+    if s.queues[queue].returning == 0:
+        s.queues[queue].returning_at = s.queues[queue].slot_first
+    place = s.queues[queue].returning_at + s.queues[queue].returning
+    end = s.queues[queue].slot_first + s.queues[queue].slots
+    s.queues[queue].returning += 1
+    return int(place if place < end else place - s.queues[queue].slots)
+
+
+def link_of(net: Any, queue: int) -> int:
+    """The link, or channel, whose lane the queue is: a division by the lanes, done by a multiplication."""
+    return int((int(queue) * int(net.lane_share)) >> 32)
+
+
+def lane_of(net: Any, queue: int) -> int:
+    """Which lane the queue is."""
+    return int(queue - link_of(net, queue) * net.lanes)
 
 
 def first_of_reader(net: Any, queue: int) -> int:
     """The first queue of what takes packets out of this one: all lanes of a buffer, both queues of a host, or it alone."""
     if queue < net.source_queue:
-        return queue if net.lanes == 1 else int(queue - queue % net.lanes)
+        return int(queue - lane_of(net, queue))
     if queue < net.notice_queue:
         return int(queue - ((queue - net.source_queue) & 1))
     return queue
@@ -287,11 +346,18 @@ def slot_after(s: Any, queue: int, place: int) -> int:
 
 INLINE = (
     distance_to_events,
+    link_of,
+    lane_of,
     first_of_reader,
     queues_of_reader,
     slot_after,
+    never_used,
+    has_room,
     rise,
     sink,
+    push_now,
+    first_now,
+    take_now,
     next_identification,
     next_event,
     take_event,

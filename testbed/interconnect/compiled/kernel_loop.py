@@ -18,6 +18,7 @@ from testbed.interconnect.compiled.ft_drb_hooks import (
 )
 from testbed.interconnect.compiled.kernel_events import (
     append,
+    link_of,
     new_packet,
     next_event,
     next_identification,
@@ -47,6 +48,7 @@ from testbed.interconnect.compiled.kernel_records import (
     TIMEOUT,
     WAKE,
 )
+from testbed.interconnect.compiled.nac.asking_anew import ask_all_anew
 from testbed.interconnect.compiled.nac.detection import detect_blocked_inputs, retry_identification
 from testbed.interconnect.compiled.nac.identification import pass_identifications
 from testbed.interconnect.compiled.nac.recovery import give_slot_up, receive_recovery_signal
@@ -80,7 +82,7 @@ def run_events(tables: Any, options: Any, state: Any, sources: Any, born: Any, c
             elif key == made:
                 queue = make_message(net, s, hook, message, born[message])
             else:
-                take_event(s)
+                take_event(s, key)
                 queue, channel, router = happen(net, o, s, hook, messages, cables, key)
         serve(net, o, s, hook, queue, channel, router, s.run[0].now)
 
@@ -126,8 +128,10 @@ def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router:
     if queue >= 0:
         request_channel(net, o, s, hook, queue, now)
         channel = s.queues[queue].want
-    elif o.nac.enabled and 0 <= channel < net.links and net.link[channel].entry != channel:
-        wake(s, net.link[channel].entry, now)
+    elif o.nac.enabled and 0 <= channel < net.links:
+        entry = net.link[channel].entry
+        if entry != channel and s.channels[entry].first_asker >= 0:
+            wake(s, entry, now)
     if channel >= 0:
         arbitrate(net, o, s, hook, channel, now)
     if o.nac.enabled and router >= 0:
@@ -177,7 +181,7 @@ def arrive(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> tuple[i
         packet = s.queues[queue].head
         for _ in range(s.queues[queue].arrived - 1):
             packet = s.packets[packet].next
-        s.packets[packet].came_over = net.link[queue // net.lanes].cable
+        s.packets[packet].came_over = net.link[link_of(net, queue)].cable
         if hook.settings.reuse_notifications and s.packets[packet].kind == FAILURE_ACK:
             reuse_notification(net, s, hook, packet, router, now)
     return (queue if s.queues[queue].arrived == 1 else NONE), int(router)
@@ -187,6 +191,7 @@ def deliver_or_notify(net: Any, s: Any, hook: Any, kind: int, number: int, now: 
     """A packet is whole at its host and its ACK sets off; or a notice or probe sets off: (queue with a new head, its router)."""
     if kind == NOTICE:
         packet = s.notices[number]
+        s.notices[number] = NONE
         if s.packets[packet].kind == PROBE:
             return join(net, s, net.source_queue + 2 * s.packets[packet].source + 1, packet), NONE
         router = s.packets[packet].source
@@ -203,6 +208,8 @@ def change_cable(net: Any, o: Any, s: Any, hook: Any, cables: Any, event: int, n
     cable, down = cables.cable[event], cables.down[event]
     s.down[cable] = down
     low, high = cables.first[cable], cables.first[cable + 1]
+    if o.nac.enabled and o.nac.ask_anew:
+        ask_all_anew(net, o, s, hook, now)
     for i in range(low, high):
         link = cables.links[i]
         s.links[link].reserved = 0
@@ -221,6 +228,9 @@ def change_cable(net: Any, o: Any, s: Any, hook: Any, cables: Any, event: int, n
                 if net.link[link].entry != link:
                     reroute_waiting(net, o, s, hook, link, now)
     if o.nac.enabled:
+        if o.nac.ask_anew:
+            for router in range(len(s.routers)):
+                detect_later(s, router, now)
         for i in range(low, high):
             detect_later(s, net.link[cables.links[i]].start, now)
 

@@ -24,7 +24,7 @@ CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, DETECTION, IDENTIFICATI
 DATA, LATENCY_ACK, FAILURE_ACK, LINK_UP_ACK, PROBE = range(5)
 """Kinds of packets."""
 
-RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL = range(6)
+RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL, RING_FULL = range(7)
 """Why an engine stopped."""
 
 IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED = range(6)
@@ -40,8 +40,11 @@ FEW = 24
 """So many events need no wheel."""
 NODE = np.dtype([("key", "i8"), ("next", "i8")])
 """An event in a bucket of the wheel, and the next there."""
+WORD = 64
+"""Bits."""
 IDENTIFICATIONS = 1 << ID_BITS
-"""Identification packets, or notices, under way at once."""
+"""Identification packets, or notices, that are kept at once: the next one takes the place of the oldest. A run in which one is lost by
+that stops (RING_FULL)."""
 
 RUN = np.dtype(
     [
@@ -54,6 +57,7 @@ RUN = np.dtype(
         ("wheel_size", "i8"),  # events in the wheel
         ("wheel_shift", "i8"),  # a bucket is two to the so many ticks
         ("bucket", "i8"),  # the last bucket whose events are in soon
+        ("present", "i8"),  # a bit a kind: 1 where events of it happen at this tick still
         ("free_node", "i8"),  # first of the wheel's nodes that are free again; NONE: none
         ("used_nodes", "i8"),  # nodes that have ever been in use
         ("arrived_identifications", "i8"),  # identification packets that have arrived
@@ -134,16 +138,28 @@ QUEUE = np.dtype(
         ("held", "i4"),  # packets, those under way to it included
         ("want", "i4"),  # the channel that the head asks for
         ("next_asker", "i4"),  # the next queue that asks for it
-        ("slots", "i4"),  # the rest as in network_model.QueueTable; slots are used in turn:
-        ("slot_first", "i4"),
-        ("fill_at", "i4"),  # the slot to fill next
-        ("leave_at", "i4"),  # the slot to be left next
+        ("slots", "i4"),  # as in network_model.QueueTable, as router and rank
+        (
+            "returning",
+            "i4",
+        ),  # slots that packets have left, some of which are not free yet: in the order of their being left
+        ("returning_at", "i4"),  # place of the first of these in ``release``
+        ("slot_first", "i4"),  # the queue's part of ``release``
         ("router", "i4"),
         ("rank", "u2"),
         ("lane_wanted", "i2"),  # behind the channel that the head asks for, under a relation; NONE: any
     ]
 )
 """A linked list of packets; one line of the processor's cache."""
+
+TURN = np.dtype(
+    [
+        ("open_at", "i8"),  # from this tick on the next packet may go into it
+        ("ready", "i8"),  # from this tick on its next head may leave
+        ("last", "i8"),  # the lane that the last packet out of it took
+    ]
+)
+"""A queue's turnaround, and whose turn it is, in hop models that have them."""
 
 CHANNEL = np.dtype(
     [
@@ -161,8 +177,8 @@ CHANNEL = np.dtype(
     ]
 )
 """One line of the processor's cache."""
-LINK = np.dtype([("entry", "i4"), ("start", "i4"), ("end", "i4"), ("host", "i4"), ("cable", "i4"), ("filler", "i4")])
-"""As network_model.LinkTable."""
+LINK = np.dtype([("entry", "i4"), ("start", "i4"), ("end", "i4"), ("host", "i4"), ("cable", "i4"), ("place", "i4")])
+"""As network_model.LinkTable, and its place among the inputs of the router where it ends."""
 HOST = np.dtype([("uplink", "i4"), ("downlink", "i4"), ("target", "i4"), ("filler", "i4")])
 """As network_model.HostTable."""
 ROUTER = np.dtype([("input_first", "i4"), ("host_first", "i4")])
@@ -185,6 +201,8 @@ NAC_ROUTER = np.dtype(
         ("detection_at", "i8"),  # tick of the detection that is due
         ("throttled", "i4"),  # reasons to throttle injection from the router's own hosts
         ("watched", "i4"),  # inputs that are full, and inputs that were blocked when last looked at
+        ("full", "i8"),  # a bit an input, by its place (modulo WORD): 1 where it is full
+        ("blocked", "i8"),  # likewise: 1 where it was blocked when last looked at
     ]
 )
 IDENTIFICATION_PACKET = np.dtype(

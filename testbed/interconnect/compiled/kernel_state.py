@@ -16,6 +16,8 @@ from testbed.interconnect.compiled.kernel_records import (
     HOST,
     IDENTIFICATION_PACKET,
     IDENTIFICATIONS,
+    KEY_SHIFT,
+    KIND_BITS,
     LINK,
     MAX_RANK,
     NAC_COUNTERS,
@@ -29,12 +31,13 @@ from testbed.interconnect.compiled.kernel_records import (
     ROUTER,
     RUN,
     SIGNALS,
+    TURN,
 )
 from testbed.interconnect.engine_inputs import EngineInputs, Messages
 from testbed.interconnect.ft_drb.source_state import SourceState
 from testbed.interconnect.network_model import NetworkModel
 from testbed.interconnect.parameters import MAX_CYCLE
-from testbed.interconnect.static_paths import NONE, Paths
+from testbed.interconnect.static_paths import NONE, CompactRoutes, Paths
 
 CACHE_LINE = 64
 """Bytes."""
@@ -45,6 +48,8 @@ class Tables(NamedTuple):
 
     links: int
     lanes: int
+    lane_share: int
+    """Two to the power of 32 by ``lanes``, rounded up: to divide a queue's number by them (``link_of``)."""
     data_lanes: int
     hosts: int
     output_buffers: bool
@@ -57,7 +62,7 @@ class Tables(NamedTuple):
     router: Any
     inputs: Any
     hosts_of: Any
-    next_link: Any
+    routes: CompactRoutes
     lane_class: Any
     adaptive: bool
     base_lanes: int
@@ -86,6 +91,12 @@ class State(NamedTuple):
     """A bit a bucket: 1 where it has nodes; 32 a word."""
     nodes: Any
     """NODE records."""
+    present: Any
+    """Events of this tick by kind and number, a bit each, 64 a word."""
+    present_words: Any
+    """A bit a word of ``present``: 1 where it is not 0."""
+    present_kinds: Any
+    """A bit a word of ``present_words``, one word a kind of event."""
     packets: Any
     """The pool of packets: as many as ever are somewhere at once. Where a message goes, few are, which stay in the cache."""
     reports: Any
@@ -103,6 +114,8 @@ class State(NamedTuple):
     diverted: Any
     """By message: 1 where its source sent it over intermediate routers."""
     queues: Any
+    turns: Any
+    """By queue, where the options ask for any of it."""
     channels: Any
     links: Any
     """NAC_LINK records."""
@@ -113,13 +126,13 @@ class State(NamedTuple):
     path: Any
     """By signal: the inputs on its cycle."""
     release: Any
-    """By slot: from when it is free."""
+    """By queue and slot that a packet has left: from when it is free; small buffers first, since they are the ones looked at most."""
     down: Any
     """By cable: 1 while it has failed."""
     free: Any
     """Packets of the pool that are free again; the last is taken first."""
     notices: Any
-    """Notices about to set off."""
+    """Notices about to set off; NONE: no such."""
     notified_host: Any
     """[link, host]: 1 where the router at the link's start has notified the host of its failure."""
     log: Any
@@ -153,6 +166,7 @@ def build_tables(model: NetworkModel) -> Tables:
     return Tables(
         links=layout.links,
         lanes=layout.lanes,
+        lane_share=-(-(1 << 32) // layout.lanes),
         data_lanes=layout.data_lanes,
         hosts=layout.hosts,
         output_buffers=layout.output_buffers,
@@ -161,13 +175,20 @@ def build_tables(model: NetworkModel) -> Tables:
         avoidance_queue=layout.avoidance_queue,
         classes=model.routes.classes,
         link=records(
-            LINK, layout.links, entry=links.entry, start=links.start, end=links.end, host=links.host, cable=links.cable
+            LINK,
+            layout.links,
+            entry=links.entry,
+            start=links.start,
+            end=links.end,
+            host=links.host,
+            cable=links.cable,
+            place=_places(model),
         ),
         host=records(HOST, layout.hosts, uplink=hosts.uplink, downlink=hosts.downlink, target=hosts.target),
         router=records(ROUTER, layout.routers + 1, input_first=routers.input_first, host_first=routers.host_first),
         inputs=routers.inputs,
         hosts_of=routers.hosts,
-        next_link=model.routes.next_link,
+        routes=model.routes.compact,
         lane_class=model.routes.lane_class,
         adaptive=model.relation.all_lanes > 0,
         base_lanes=model.relation.lanes,
@@ -178,6 +199,14 @@ def build_tables(model: NetworkModel) -> Tables:
         start_row=model.relation.start_row,
         axis=model.axes,
     )
+
+
+def _places(model: NetworkModel) -> Any:
+    """By link: its place among the inputs from other routers of the router where it ends; 0 where it ends at a host, or begins there."""
+    place = np.zeros(model.layout.links, dtype=np.int32)
+    first = model.routers.input_first
+    place[model.routers.inputs] = np.arange(len(model.routers.inputs)) - np.repeat(first[:-1], np.diff(first))
+    return place
 
 
 class Scratch:
@@ -213,6 +242,9 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scra
         wheel=np.zeros(buckets, dtype=np.int32),
         occupied=np.zeros(buckets // 32, dtype=np.int64),
         nodes=scratch.records("nodes", NODE, heap),
+        present=np.zeros(1 << (KEY_SHIFT - 6), dtype=np.int64),
+        present_words=np.zeros(1 << (KEY_SHIFT - 12), dtype=np.int64),
+        present_kinds=np.zeros(1 << KIND_BITS, dtype=np.int64),
         packets=scratch.records("packets", PACKET, messages + ack_pool),
         reports=scratch.records("reports", REPORT, messages + ack_pool if drb is not None else 1),
         messages=_same_types(inputs.messages),
@@ -222,20 +254,25 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scra
         escapes=np.zeros(messages, dtype=np.int32),
         diverted=np.zeros(messages, dtype=np.uint8),
         queues=_queues(model),
+        turns=records(TURN, layout.queues if _takes_turns(inputs) else 1, last=NONE),
         channels=_channels(model),
         links=records(NAC_LINK, layout.links, waits_for=NONE, reserved_for=NONE, first_asker=NONE, next_asker=NONE),
         routers=records(NAC_ROUTER, layout.routers, detection_at=-1),
         identifications=scratch.records("identifications", IDENTIFICATION_PACKET, IDENTIFICATIONS if nac else 1),
         signals=scratch.records("signals", RECOVERY_SIGNAL, signals),
         path=scratch.records("path", np.int32, signals * MAX_CYCLE).reshape(-1, MAX_CYCLE),
-        release=np.zeros(max(int(model.queues.slot_first[-1]), 1), dtype=np.int64),
+        release=np.zeros(max(int(model.queues.slots.sum()), 1), dtype=np.int64),
         down=np.zeros(max(model.cables, 1), dtype=np.uint8),
         free=scratch.records("free", np.int32, messages + ack_pool),
-        notices=scratch.records("notices", np.int32, IDENTIFICATIONS if drb is not None else 1),
+        notices=np.full(IDENTIFICATIONS if drb is not None else 1, NONE, dtype=np.int32),
         notified_host=np.zeros(notified, dtype=np.uint8),
         log=np.zeros((max(log, 1), 4), dtype=np.int64),
         trace=np.zeros((max(inputs.recording.grants, 1), 3), dtype=np.int64),
     )  # fmt: skip
+
+
+def _takes_turns(inputs: EngineInputs) -> bool:
+    return inputs.options.turnaround > 0 or inputs.options.lanes_in_turn
 
 
 def _same_types(messages: Messages) -> Messages:
@@ -256,10 +293,12 @@ def _channels(model: NetworkModel) -> Any:
 
 def _queues(model: NetworkModel) -> Any:
     table, count = model.queues, model.layout.queues
-    first = table.slot_first[:-1]
+    by_slots = np.argsort(table.slots, kind="stable")
+    first = np.zeros(count, dtype=np.int32)
+    first[by_slots] = np.cumsum(table.slots[by_slots]) - table.slots[by_slots]
     if int(np.max(table.rank, initial=0)) > MAX_RANK:
         raise InputError(f"{model.network.name}: a switch with more than {MAX_RANK} buffers; take a smaller one")
     return records(
         QUEUE, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_wanted=NONE, slots=table.slots, slot_first=first,
-        fill_at=first, leave_at=first, router=table.router, rank=table.rank,
+        returning_at=first, router=table.router, rank=table.rank,
     )  # fmt: skip

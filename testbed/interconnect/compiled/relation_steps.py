@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after
 from testbed.interconnect.relation_tables import (
     ANY_LANE,
     FINAL,
@@ -21,11 +22,11 @@ from testbed.interconnect.static_paths import NONE
 
 def free_slots(s: Any, queue: int, now: int) -> int:
     """Slots of a queue that are free where it is filled from."""
-    free = 0
-    first = s.queues[queue].slot_first
-    for place in range(first, first + s.queues[queue].slots):
+    free, place = never_used(s, queue), s.queues[queue].returning_at
+    for _ in range(s.queues[queue].returning):
         if s.release[place] <= now:
             free += 1
+        place = slot_after(s, queue, place)
     return free
 
 
@@ -57,8 +58,8 @@ def best_choice(net: Any, s: Any, row: int, target: int, shift: int, number: int
 
 def row_of(net: Any, s: Any, queue: int, packet: int, router: int) -> int:
     """What the packet has come over, as a row; behind the end of a detour it starts anew."""
-    link = queue - net.avoidance_queue if queue >= net.avoidance_queue else queue // net.lanes
-    lane = 0 if queue >= net.avoidance_queue else queue % net.lanes
+    link = queue - net.avoidance_queue if queue >= net.avoidance_queue else link_of(net, queue)
+    lane = 0 if queue >= net.avoidance_queue else lane_of(net, queue)
     if net.link[link].start < 0 or lane >= net.data_lanes:
         return int(net.start_row[router])
     if net.detour != NO_DETOUR and (lane < net.base_lanes) != (s.packets[packet].variant == FIRST):
@@ -115,7 +116,7 @@ def lacks_bubble(net: Any, s: Any, channel: int, queue: int, behind: int, now: i
     link = channel if channel < net.links else channel - net.links
     if s.queues[queue].router < 0 or net.link[link].end < 0 or queue >= net.links * net.lanes:
         return False
-    if net.axis[queue // net.lanes] == net.axis[link]:
+    if net.axis[link_of(net, queue)] == net.axis[link]:
         return False
     return free_slots(s, behind, now) < 2
 

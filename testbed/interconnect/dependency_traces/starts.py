@@ -44,7 +44,7 @@ def trace_starts(
     """Rank k is the network's k-th host. Without faults.
 
     Raises InputError for more ranks than hosts, a receive without a send or the other way round, nodes that wait for each other in a
-    circle, a trace without messages, and messages that never arrive.
+    cycle, a trace without messages, and messages that never arrive.
     """
     hosts = [host.id for host in network.hosts]
     if len(ranks) > len(hosts):
@@ -120,7 +120,7 @@ def _order(nodes: Mapping[Key, TraceNode], receives: Mapping[Key, Key]) -> list[
                 ready.append(other)
     if len(found) < len(nodes):
         rank, number = next(key for key, count in waits.items() if count)
-        raise InputError(f"trace: node {number} of rank {rank} waits for itself, over others; break the circle")
+        raise InputError(f"trace: node {number} of rank {rank} waits for itself, over others; break the cycle")
     return found
 
 

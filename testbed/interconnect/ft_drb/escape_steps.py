@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from testbed.interconnect.ft_drb.source_state import ESCAPES, NO_WAY
-from testbed.interconnect.static_paths import NONE
+from testbed.interconnect.static_paths import NONE, next_link
 
 TOO_LONG = 1 << 30
 """The length of a path that cannot be taken."""
@@ -47,7 +47,7 @@ def measure_path(
             continue
         if goal == at:
             continue
-        link = paths.next_link[at, goal]
+        link = next_link(paths.routes, 0, at, goal)
         while link != NONE:
             cable = paths.cable[link]
             there = paths.link_target[link]
@@ -60,7 +60,7 @@ def measure_path(
             signature = mixed(signature, link + 1)
             if goal == at:
                 break
-            link = paths.next_link[at, goal]
+            link = next_link(paths.routes, 0, at, goal)
     return length, signature
 
 

@@ -23,7 +23,7 @@ from testbed.interconnect.ft_drb.source_state import (
     PROBES,
     SHRUNK,
 )
-from testbed.interconnect.static_paths import NONE
+from testbed.interconnect.static_paths import NONE, links_between, next_link
 
 
 def select_path(
@@ -88,18 +88,18 @@ def is_probe(state: Any, settings: Any, source: int, now: int) -> bool:
 def meets_permanent(paths: Any, state: Any, source: int, destination: int) -> bool:
     """Whether the minimal path takes a cable whose failure the source counts as permanent."""
     at, target = paths.host_router[source], paths.routers + destination
-    link = paths.next_link[at, target]
+    link = next_link(paths.routes, 0, at, target)
     while link != NONE:
         if state.permanent[source, paths.cable[link]] != 0:
             return True
-        link = paths.next_link[paths.link_target[link], target]
+        link = next_link(paths.routes, 0, paths.link_target[link], target)
     return False
 
 
 def mark_by_clock(paths: Any, state: Any, settings: Any, source: int, destination: int, now: int) -> None:
     """Mark cables of the minimal path that have been listed for too long without a latency ACK (Zarza 2011, Table 3.2)."""
     target = paths.routers + destination
-    link = paths.next_link[paths.host_router[source], target]
+    link = next_link(paths.routes, 0, paths.host_router[source], target)
     while link != NONE:
         cable = paths.cable[link]
         if (
@@ -108,7 +108,7 @@ def mark_by_clock(paths: Any, state: Any, settings: Any, source: int, destinatio
             and now - state.notified_at[source, cable] >= settings.marking_ticks
         ):
             mark_permanent(state, source, cable, now)
-        link = paths.next_link[paths.link_target[link], target]
+        link = next_link(paths.routes, 0, paths.link_target[link], target)
 
 
 def mark_permanent(state: Any, source: int, cable: int, now: int) -> None:
@@ -215,7 +215,7 @@ def clear_along(paths: Any, state: Any, source: int, destination: int, first: in
         if goal == NONE:
             continue
         while at != goal:
-            link = paths.next_link[at, goal]
+            link = next_link(paths.routes, 0, at, goal)
             if link == NONE:
                 break
             clear_failure(state, source, paths.cable[link])
@@ -251,7 +251,7 @@ def size_metapath(paths: Any, state: Any, settings: Any, source: int, destinatio
 
 def threshold_ticks(paths: Any, settings: Any, source: int, destination: int) -> float:
     """Thl: so many times the zero-load latency of the pair's minimal path."""
-    links = paths.length[paths.host_router[source], paths.routers + destination]
+    links = links_between(paths.routes, paths.host_router[source], paths.routers + destination)
     return float(settings.threshold * zero_load(paths, settings, links))
 
 
@@ -259,12 +259,12 @@ def links_over(paths: Any, start: int, first: int, second: int, target: int) -> 
     """Links between routers on a multistep path, whether it can be taken or not."""
     links, at = 0, start
     if first != NONE:
-        links += paths.length[at, first]
+        links += links_between(paths.routes, at, first)
         at = first
     if second != NONE:
-        links += paths.length[at, second]
+        links += links_between(paths.routes, at, second)
         at = second
-    return int(links + paths.length[at, target])
+    return int(links + links_between(paths.routes, at, target))
 
 
 def zero_load(paths: Any, settings: Any, links: int) -> int:

@@ -85,6 +85,28 @@ class Nac(Avoidance):
         """What was reserved behind a link of the cable is so no more."""
         self.reserved.pop(link, None)
 
+    def ways_changed(self) -> None:
+        """A cable has failed, or works again: escaped messages at the heads of inputs leave out what is left of their escape paths (23)."""
+        engine, direct = self.engine, 2
+        if not self.options.ask_anew:
+            return
+        for buffer in (self.input_of(link) for link in range(self.layout.links)):
+            packet = buffer.here[0] if buffer.here else None
+            if buffer.router == NONE or buffer.wants == NONE or packet is None or not packet.is_data:
+                continue
+            if packet.escapes and packet.header < direct:
+                engine.withdraw(buffer)
+                packet.header = direct
+                engine.ask(buffer)
+                engine.wake(buffer.wants, engine.now)
+        for out, holder in list(self.reserved.items()):
+            if holder != THE_CYCLE and self.wanted(holder) != out and not self.put_aside_for(holder, out):
+                del self.reserved[out]
+                engine.wake(out, engine.now)
+                engine.wake(int(self.links.entry[out]), engine.now)
+        for router in range(self.layout.routers):
+            self.changed(router)
+
     def log(self, event: str, link: int) -> None:
         """A line of the timeline, by the event's name in results."""
         if len(self.timeline) < self.log_length:

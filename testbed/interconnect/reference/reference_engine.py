@@ -132,6 +132,8 @@ class ReferenceEngine:
         self.channels[buffer.wants].askers.append(buffer)
         if self.read_until[buffer.reader] > self.now:
             self.wake(buffer.wants, self.read_until[buffer.reader])
+        if buffer.ready > self.now:
+            self.wake(buffer.wants, buffer.ready)
         self.avoidance.asked(buffer)
 
     def withdraw(self, buffer: Buffer) -> None:
@@ -158,14 +160,27 @@ class ReferenceEngine:
         routes = self.model.routes
         if routes.classes == 2 and self.links.end[link] >= 0:
             half = ports.data_lanes // 2
+            if self.options.keep_class and self.goes_on(buffer, link):
+                return range(half, ports.data_lanes) if buffer.lane >= half else range(half)
             crossing = routes.lane_class[packet.variant, buffer.router, self.routing.target(packet)]
             return range(half, ports.data_lanes) if crossing else range(half)
         return range(ports.data_lanes)
 
+    def goes_on(self, buffer: Buffer, link: int) -> bool:
+        """Whether the buffer's head came over a link of the same ring, in the same direction."""
+        came = buffer.number // self.layout.lanes
+        return came < self.layout.links and bool(self.model.axes[came] == self.model.axes[link])
+
     def open_lane(self, buffer: Buffer) -> Buffer | None:
-        """The first buffer behind the channel with room for the head."""
-        for lane in self.lanes_of(buffer):
+        """The first buffer behind the channel with room for the head, from the one whose turn it is."""
+        lanes = list(self.lanes_of(buffer))
+        if self.options.lanes_in_turn and len(lanes) > 1:
+            first = (buffer.last_lane + 1 - lanes[0]) % len(lanes)
+            lanes = lanes[first:] + lanes[:first]
+        for lane in lanes:
             there = self.behind(buffer.wants, lane)
+            if there.open_at > self.now:
+                continue
             if there.slots == 0 or (there.room(self.now) > 0 and self.avoidance.may_enter(buffer, there)):
                 return there
         return None
@@ -179,7 +194,8 @@ class ReferenceEngine:
         ranks = int(self.model.channels.ranks[channel.number])
         ready = []
         for buffer in channel.askers:
-            if self.read_until[buffer.reader] > self.now or not self.avoidance.may_request(buffer):
+            reads = max(self.read_until[buffer.reader], buffer.ready)
+            if reads > self.now or not self.avoidance.may_request(buffer):
                 continue
             there = self.open_lane(buffer)
             if there is not None:
@@ -202,6 +218,10 @@ class ReferenceEngine:
         self.last_move = self.now
         self.digest = (self.digest * 48271 + channel.number * 7919 + packet.number * 31 + self.now) & 0x7FFFFFFF
         self.trace.append((self.now, channel.number, packet.number))
+        buffer.last_lane = there.lane
+        if buffer.router != NONE:
+            buffer.ready = there.open_at = done + self.options.turnaround
+            self.wake(channel.number, there.open_at)
         self.set_out(channel, packet, there)
         self.read_until[buffer.reader] = done
         self.wake(channel.number, done)
@@ -242,6 +262,7 @@ class ReferenceEngine:
         """A cable fails or works again."""
         (self.down.add if down else self.down.discard)(cable)
         links = self.cables.links[self.cables.first[cable] : self.cables.first[cable + 1]].tolist()
+        self.avoidance.ways_changed()
         for link in links:
             self.avoidance.cable_changed(link)
             self.wake(link, self.now)
@@ -325,6 +346,9 @@ class Avoidance:
 
     def cable_changed(self, link: int) -> None:
         """The link of a cable has failed, or works again."""
+
+    def ways_changed(self) -> None:
+        """A cable has failed, or works again; what waits for its links is not yet routed anew."""
 
     def changed(self, router: int) -> None:
         """The state of a router (NONE: of none) may have changed at this tick."""

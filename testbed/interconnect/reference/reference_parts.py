@@ -93,6 +93,7 @@ class Buffer:
     """A queue. ``here``: packets whose heads have arrived; ``coming``: those on their way to it, in order.
 
     ``free``: slots known to be free where it is filled from; ``returning``: slots whose credits come back, in order.
+    ``ready``: from this tick on its head may leave; ``open_at``: and the next may come in; ``last_lane``: which its last packet took.
     """
 
     number: int
@@ -107,6 +108,9 @@ class Buffer:
     returning: deque[Slot] = field(default_factory=deque)
     wants: int = NONE
     since: int = 0
+    ready: int = 0
+    open_at: int = 0
+    last_lane: int = NONE
 
     @property
     def held(self) -> int:

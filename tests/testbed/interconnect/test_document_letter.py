@@ -4,41 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from testbed.errors import InputError
-from testbed.faults.cable_faults import cable_fault
+from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.interconnect.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
+from testbed.interconnect.reference.ft_drb_routing import FtDrbRouting
+from testbed.interconnect.reference.reference_parts import Packet
 from testbed.interconnect.results import NAC_EVENTS, Simulation
 from testbed.interconnect.simulation import simulate
+from tests.helpers.injected_messages import messages
 from topologies import load_network
 
 THESIS = SimulationParameters(model="thesis", routing="ft-drb", deadlock="nac")
 ENGINES = ("compiled", "reference")
 
 
-def messages(*rows: tuple[float, int, int]) -> Injections:
-    """(seconds, source, destination)."""
-    return Injections(
-        time_ps=np.array([round(t * 1e12) for t, _, _ in rows], dtype=np.int64),
-        source=np.array([s for _, s, _ in rows], dtype=np.int32),
-        destination=np.array([d for _, _, d in rows], dtype=np.int32),
-    )
-
-
 def one_after_the_other(nodes: int, apart_tf: float, each: int, control_s: float) -> Injections:
-    """Bursts half-way round a ring, each host's a little later than the last one's: the circle closes at one router."""
+    """Bursts half-way round a ring, each host's a little later than the last one's: the cycle closes at one router."""
     return messages(
         *[(h * apart_tf * control_s, h, (h + nodes // 2) % nodes) for h in range(nodes) for _ in range(each)]
     )
 
 
 def moved_after_tf(run: Simulation, control_s: float) -> list[float]:
-    """When routers moved a packet, in t_f after the input that closed the circle was blocked."""
+    """When routers moved a packet, in t_f after the input that closed the cycle was blocked."""
     ticks, kinds = run.nac_timeline[:, 0] / (run.ticks_per_s * control_s), run.nac_timeline[:, 1]
     blocked, moved, recovered = (kinds == NAC_EVENTS.index(name) for name in ("blocked", "moved", "recovery-moved"))
     first = ticks[moved][0]
@@ -46,7 +39,7 @@ def moved_after_tf(run: Simulation, control_s: float) -> list[float]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_routers_that_identify_anew_take_turns_where_a_recorded_circle_takes_one(engine: str) -> None:
+def test_routers_that_identify_anew_take_turns_where_a_recorded_cycle_takes_one(engine: str) -> None:
     """Equations 4.8 and 4.9 on a ring of eight: n t_f and n - 1 signals, against n t_f at each of n routers and n - 1 signals."""
     nodes, network = 8, load_network("ring:8")
     for anew, last in ((False, 2 * nodes - 1), (True, nodes * nodes + nodes - 1)):
@@ -101,3 +94,41 @@ def test_options_that_would_never_let_a_packet_pass_are_refused() -> None:
     for name in ("probes", "ack_buffers"):
         with pytest.raises(InputError, match=f"ft-drb: {name}"):
             FtDrbOptions(**{name: "both"})
+
+
+@pytest.mark.parametrize("kind", ["permanent", "intermittent"])
+def test_the_notices_for_which_a_source_marks_a_cable_name_one_of_its_directions(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The document's notices name a port, ours a cable: a source would mark it for both directions only if told of both.
+
+    The rival: notices of a cable come from either end as often, and of five nearly all would name both.
+    """
+    network, duration = load_network("torus:8x8"), 0.1 if kind == "permanent" else 0.2
+    told: dict[tuple[int, int], list[int]] = {}
+    notify = FtDrbRouting.notify_source
+
+    def watched(routing: FtDrbRouting, packet: Packet, link: int) -> None:
+        acks = routing.acks
+        notify(routing, packet, link)
+        if routing.acks > acks:
+            told.setdefault((packet.source, int(routing.links.cable[link])), []).append(link)
+
+    monkeypatch.setattr(FtDrbRouting, "notify_source", watched)
+    faults = random_faults(network, 12, seed=1)
+    if kind == "intermittent":
+        faults = tuple(
+            replace(fault, start_s=k * duration / 10, stop_s=(k + 0.5) * duration / 10)
+            for fault in faults
+            for k in range(10)
+        )
+    parameters = SimulationParameters(
+        model="thesis", routing="ft-drb", deadlock="nac", packet_bytes=512, buffer_bytes=8192
+    )
+    sent = build_injections(
+        build_pattern("uniform", 64), InjectionProcess(rate_per_s=400.0), duration_s=duration, seed=1
+    )
+    simulate(network, sent, parameters, faults, engine="reference")
+    marking = [links[:5] for links in told.values() if len(links) >= 5]
+    assert len(marking) > 15
+    assert sum(len(set(links)) > 1 for links in marking) <= 0.05 * len(marking)

@@ -5,32 +5,23 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, random_faults
-from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at
+from testbed.interconnect.injection import InjectionProcess, build_injections, burst_at
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.reference.nac import Nac
 from testbed.interconnect.simulation import simulate
+from tests.helpers.injected_messages import messages
 from topologies import load_network
 
 SOAK = "SIMULATOR_CONFIGURATIONS" in os.environ
 """``make soak`` runs every case; elsewhere the slow ones would take a minute of two processors."""
 THESIS = SimulationParameters(model="thesis", routing="ft-drb", deadlock="nac")
 ENGINES = ("compiled", "reference")
-
-
-def messages(*rows: tuple[float, int, int]) -> Injections:
-    """(seconds, source, destination)."""
-    return Injections(
-        time_ps=np.array([round(t * 1e12) for t, _, _ in rows], dtype=np.int64),
-        source=np.array([s for _, s, _ in rows], dtype=np.int32),
-        destination=np.array([d for _, _, d in rows], dtype=np.int32),
-    )
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.faults.cable_faults import random_faults
+from testbed.interconnect import static_paths
 from testbed.interconnect.engine_inputs import build_settings
 from testbed.interconnect.ft_drb import source_steps
 from testbed.interconnect.ft_drb.escape_steps import escape_path, measure_path
@@ -25,7 +26,7 @@ from testbed.interconnect.ft_drb.source_state import build_state, count_events
 from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
 from testbed.interconnect.reference.ft_drb_paths import Escape, RoutingMap
 from testbed.interconnect.reference.ft_drb_source import COUNTED, Source
-from testbed.interconnect.static_paths import NONE, Paths, build_paths
+from testbed.interconnect.static_paths import NONE, Paths, build_paths, compact_routes, links_between, next_link
 from topologies import load_network
 from topologies.routing_tables import static_routing
 
@@ -426,3 +427,23 @@ def test_both_engines_sources_decide_alike(
 def test_impossible_options_are_refused(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         FtDrbOptions(**wrong)
+
+
+@pytest.mark.parametrize("name", ["torus:4x4", "torus:3x4x5", "mesh:2x5", "torus:2x2x3", "ring:9", "fat-tree:2,3"])
+def test_routes_by_coordinates_are_those_of_the_tables(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_paths, "LARGE", 0)
+    paths = build_paths(load_network(name))
+    assert (paths.routes.dimensions > 0) == (not name.startswith("fat"))
+    for router, target in np.ndindex(paths.next_link.shape):
+        assert next_link(paths.routes, 0, router, target) == paths.next_link[router, target]
+        assert links_between(paths.routes, router, target) == paths.length[router, target]
+
+
+def test_routes_that_no_coordinates_give_stay_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_paths, "LARGE", 0)
+    paths = build_paths(load_network("torus:4x4"))
+    at = np.concatenate([np.arange(16, dtype=np.int32), paths.host_router])
+    other = paths.next_link.copy()
+    other[5, 15] = other[5, 4]
+    assert compact_routes(paths.next_link[None], None, at, [4, 4]).dimensions == 2
+    assert compact_routes(other[None], None, at, [4, 4]).dimensions == 0

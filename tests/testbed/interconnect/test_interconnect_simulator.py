@@ -15,7 +15,7 @@ from testbed.interconnect.compiled.compiled_kernel import compiled_loop
 from testbed.interconnect.compiled.compiled_run import read_outcome
 from testbed.interconnect.compiled.kernel_state import build_state, build_tables
 from testbed.interconnect.engine_inputs import EngineInputs, Recording, build_inputs
-from testbed.interconnect.injection import InjectionProcess, Injections, build_injections, burst_at, merge
+from testbed.interconnect.injection import InjectionProcess, build_injections, burst_at, merge
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
@@ -25,6 +25,7 @@ from testbed.interconnect.reference.reference_run import run_reference
 from testbed.interconnect.results import Outcome, Simulation, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic_files import read_messages
+from tests.helpers.injected_messages import messages
 from topologies import load_network
 
 CYCLE_S = 256e-9
@@ -39,17 +40,9 @@ ANCHORS = {
     ("uniform", 0.3): 91.84, ("complement", 0.3): 105.8,
     ("uniform", 0.2): 72.73, ("complement", 0.2): 72.72, ("shuffle", 0.2): 107.1, ("transpose", 0.2): 110.1,
 }  # fmt: skip
-RING_ANCHORS = {0.0041: 49.45, 0.05: 54.46, 0.1: 63.36, 0.2: 157.9}
-"""Tornado on a ring of eight."""
-
-
-def messages(*rows: tuple[float, int, int]) -> Injections:
-    """(seconds, source, destination)."""
-    return Injections(
-        time_ps=np.array([round(t * 1e12) for t, _, _ in rows], dtype=np.int64),
-        source=np.array([s for _, s, _ in rows], dtype=np.int32),
-        destination=np.array([d for _, _, d in rows], dtype=np.int32),
-    )
+RING_ANCHORS = {0.0041: 49.45, 0.05: 54.46, 0.1: 63.36, 0.2: 139.0}
+"""Tornado on a ring of eight; at 0.2 the mean of 16 runs of the rebuilt program (126 to 151), since the one published value, 157.9,
+lies outside all of them (``booksim_values.json``)."""
 
 
 def run_pattern(
@@ -78,6 +71,28 @@ def test_a_lone_packet_takes_33_and_4_cycles_a_router(destination: int, routers:
 
 
 @pytest.mark.parametrize("engine", ["compiled", "reference"])
+@pytest.mark.parametrize(
+    "name, destination, behind",
+    [("ring:8", 2, 33), ("mesh:3x3", 2, 32)],
+    ids=["one channel: a cycle of turnaround", "two channels: none"],
+)
+def test_a_packet_follows_another_as_its_virtual_channel_allows(
+    name: str, destination: int, behind: int, engine: str
+) -> None:
+    """On a ring both packets belong to the lower half of two channels, which is one; a mesh lets the second have the other."""
+    run = simulate(load_network(name), messages((0.0, 0, destination), (0.0, 0, destination)), BOOKSIM, engine=engine)
+    first, second = np.sort(run.latencies_s()) / CYCLE_S
+    assert first == pytest.approx(33 + 4 * 3)
+    assert second - first == pytest.approx(behind)
+
+
+def test_each_dimension_draws_which_way_round_where_both_are_as_long() -> None:
+    table = build_model(load_network("torus:8x8"), BOOKSIM).routes.next_link
+    ways = {(int(v[0, 8 * 4 + 4]), int(v[8 * 4, 8 * 4 + 4])) for v in table}
+    assert len(ways) == 4, "0,0 to 4,4: two ways in each of the dimensions"
+
+
+@pytest.mark.parametrize("engine", ["compiled", "reference"])
 def test_the_thesis_hop_takes_8_7_us_for_three_links(engine: str) -> None:
     run = simulate(load_network("ring:8"), messages((0.0, 0, 3)), THESIS, engine=engine)
     assert run.latencies_s()[0] == pytest.approx(8.7e-6)
@@ -91,7 +106,7 @@ def test_latencies_are_those_of_booksim2(pattern: str, rate: float) -> None:
         assert run.received == run.sent
         means.append(summarize(run, start_s=0.003, end_s=0.029).mean_latency_s or 0.0)
     cycles = sum(means) / len(means) / CYCLE_S
-    assert cycles == pytest.approx(ANCHORS[pattern, rate], rel=0.12 if rate > 0.1 else 0.03)
+    assert cycles == pytest.approx(ANCHORS[pattern, rate], rel=0.03)
 
 
 @pytest.mark.parametrize("rate", RING_ANCHORS)

@@ -91,7 +91,7 @@ def test_both_engines_give_the_same_history_with_what_is_adaptive(seed: int) -> 
     "network", ["torus:4x4", "torus:5x6", "mesh:4x4", "fat-tree:2,3", "dragonfly:4,2,1", "hyperx:4x3,1"]
 )
 @pytest.mark.parametrize("name", RELATIONS)
-def test_only_free_choice_among_shortest_paths_has_circles_of_channels(network: str, name: str) -> None:
+def test_only_free_choice_among_shortest_paths_has_cycles_of_channels(network: str, name: str) -> None:
     known = load_network(network)
     try:
         relation = relation_of(known, name)
@@ -107,7 +107,7 @@ def test_only_free_choice_among_shortest_paths_has_circles_of_channels(network: 
             assert name == "up-down" or len(relation.path(a, b)) == len(shortest(a, b))
 
 
-def test_the_turns_that_odd_even_forbids_are_what_keeps_it_free_of_circles() -> None:
+def test_the_turns_that_odd_even_forbids_are_what_keeps_it_free_of_cycles() -> None:
     relation = relation_of(load_network("mesh:4x4"), "odd-even")
     free = RoutingRelation(
         method="free", network=relation.network, lanes=1, may_start=relation.may_start,

@@ -1,4 +1,4 @@
-"""What a page of ``testbed simulate`` draws: loads, buffers over time, NAC's moves, and a deadlock as its circle; from stored rows."""
+"""What a page of ``testbed simulate`` draws: loads, buffers over time, NAC's moves, and a deadlock as its cycle; from stored rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from experiments.interconnect.figures import draw_lines
 from testbed.cli import main
-from testbed.interconnect.deadlock import circle_of
+from testbed.interconnect.deadlock import cycle_of
 from testbed.interconnect.figures import saturation_load, simulation_figures, whiskers_of
 from testbed.report.quantities import column
 
@@ -38,19 +38,19 @@ def test_a_sweep_of_rates_is_a_run_with_a_page_that_report_redraws(
     assert "page:" in capsys.readouterr().out
 
 
-def test_a_deadlock_is_drawn_as_the_circle_that_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_deadlock_is_drawn_as_the_cycle_that_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (row,) = simulated(capsys, tmp_path, *STUCK)["per_seed"]
-    circle = row["circle"]
-    assert row["deadlocked"] and len(circle) == 8
-    assert all(one[1] == after[0] for one, after in zip(circle, circle[1:] + circle[:1], strict=True))
+    cycle = row["circle"]
+    assert row["deadlocked"] and len(cycle) == 8
+    assert all(one[1] == after[0] for one, after in zip(cycle, cycle[1:] + cycle[:1], strict=True))
     assert "deadlock" in simulation_figures([row])
 
 
-def test_a_deadlock_under_ft_drb_is_drawn_as_its_circle_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_deadlock_under_ft_drb_is_drawn_as_its_cycle_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (row,) = simulated(capsys, tmp_path, *STUCK, "--routing", "ft-drb")["per_seed"]
-    circle = row["circle"]
-    assert row["deadlocked"] and len(circle) == 8
-    assert all(one[1] == after[0] for one, after in zip(circle, circle[1:] + circle[:1], strict=True))
+    cycle = row["circle"]
+    assert row["deadlocked"] and len(cycle) == 8
+    assert all(one[1] == after[0] for one, after in zip(cycle, cycle[1:] + cycle[:1], strict=True))
 
 
 def test_saturation_is_the_load_at_which_latency_has_tripled() -> None:
@@ -85,7 +85,7 @@ def test_a_whisker_never_reaches_below_nothing() -> None:
     mean, below, above = whiskers_of([91.0, 129.0, 10.0])
     assert below <= mean and above > 0
     assert whiskers_of([5.0]) == (5.0, 0.0, 0.0)
-    assert circle_of([(0, 1), (1, 2)]) == []
+    assert cycle_of([(0, 1), (1, 2)]) == []
 
 
 def test_rates_that_are_none_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

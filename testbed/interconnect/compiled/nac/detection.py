@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.compile import first_bit
 from testbed.interconnect.compiled.kernel_events import push, wake
-from testbed.interconnect.compiled.kernel_records import BLOCKED, ID_MASK, RETRY
+from testbed.interconnect.compiled.kernel_records import BLOCKED, ID_MASK, RETRY, RING_FULL, WORD
 from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
 from testbed.interconnect.static_paths import NONE
 
@@ -56,7 +57,11 @@ def is_blocked(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
 
 def send_identification(net: Any, o: Any, s: Any, origin: int, out: int, parent: int, at: int, now: int) -> None:
     """An identification packet (origin input, its output) goes up the link ``at``; ``parent``: the one it repeats (7), NONE: none,
-    RECOVERING: none, and a recovery signal has reached its router (22)."""
+    RECOVERING: none, and a recovery signal has reached its router (22). The run stops where it would take the place of one under
+    way, or of the one that it repeats."""
+    if s.run[0].identifications - s.run[0].arrived_identifications >= ID_MASK:
+        s.run[0].status = RING_FULL
+        return
     sent = s.identifications[s.run[0].identifications & ID_MASK]
     s.run[0].identifications += 1
     sent.tick = now + o.nac.control
@@ -99,28 +104,44 @@ def ask_for(s: Any, link: int, out: int, now: int) -> None:
 
 
 def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> None:
-    """Which inputs of the router are blocked now (1): those newly so throttle its hosts and send identification packets."""
-    for i in range(net.router[router].input_first, net.router[router + 1].input_first):
-        link = net.inputs[i]
-        out = wanted_link(net, s, link) if is_blocked(net, o, s, link, now) else NONE
-        known = s.links[link].waits_for
-        if out == known:
-            continue
-        ask_for(s, link, out, now)
-        if known < 0:
-            s.routers[router].watched += 1
-            throttle_injection(s, router)
-            s.counters[0].blocked += 1
-            log_event(net, s, BLOCKED, link, now)
-            send_identification(net, o, s, link, out, NONE, link, now)
-            if s.links[link].retry_pending == 0:
-                s.links[link].retry_pending = 1
-                push(s, now + o.nac.retry, RETRY, link)
-        elif out < 0:
-            s.routers[router].watched -= 1
-            resume_injection(net, s, router, now)
-        if o.nac.stop_output and known >= 0 and s.links[link].waits_for != known:
-            wake(s, net.link[known].entry, now)
+    """Which inputs of the router are blocked now (1), of those that are full or were blocked: others are not, and were not."""
+    first, count = net.router[router].input_first, net.router[router + 1].input_first - net.router[router].input_first
+    if count > WORD:
+        for i in range(count):
+            look_at_input(net, o, s, router, net.inputs[first + i], now)
+        return
+    left = s.routers[router].full | s.routers[router].blocked
+    while left != 0:
+        look_at_input(net, o, s, router, net.inputs[first + first_bit(left)], now)
+        left &= left - 1
+
+
+def look_at_input(net: Any, o: Any, s: Any, router: int, link: int, now: int) -> None:
+    """Whether the router's input is blocked now."""
+    out = wanted_link(net, s, link) if is_blocked(net, o, s, link, now) else NONE
+    if out != s.links[link].waits_for:
+        change_input(net, o, s, router, link, out, now)
+
+
+def change_input(net: Any, o: Any, s: Any, router: int, link: int, out: int, now: int) -> None:
+    """The input is blocked for another output than before (NONE: for none): newly so, it throttles hosts, and identifies itself."""
+    known = s.links[link].waits_for
+    ask_for(s, link, out, now)
+    if (known < 0) != (out < 0):
+        s.routers[router].watched += 1 if out >= 0 else -1
+        s.routers[router].blocked ^= 1 << (net.link[link].place % WORD)
+    if known < 0:
+        throttle_injection(s, router)
+        s.counters[0].blocked += 1
+        log_event(net, s, BLOCKED, link, now)
+        send_identification(net, o, s, link, out, NONE, link, now)
+        if s.links[link].retry_pending == 0:
+            s.links[link].retry_pending = 1
+            push(s, now + o.nac.retry, RETRY, link)
+    elif out < 0:
+        resume_injection(net, s, router, now)
+    if o.nac.stop_output and known >= 0:
+        wake(s, net.link[known].entry, now)
 
 
 def retry_identification(net: Any, o: Any, s: Any, link: int, now: int) -> None:
@@ -133,6 +154,6 @@ def retry_identification(net: Any, o: Any, s: Any, link: int, now: int) -> None:
         push(s, now + o.nac.retry, RETRY, link)
 
 
-INLINE = (wanted_link, is_full, is_blocked, send_identification)
-STEPS = (log_event, ask_for, detect_blocked_inputs, retry_identification)
+INLINE = (wanted_link, is_full, is_blocked, look_at_input, send_identification)
+STEPS = (log_event, ask_for, change_input, detect_blocked_inputs, retry_identification)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.compile import prefetch
 from testbed.interconnect.compiled.kernel_events import next_identification
-from testbed.interconnect.compiled.kernel_records import ID_MASK, IDENTIFIED, KEY_SHIFT, MOVED, SIGNALS
+from testbed.interconnect.compiled.kernel_records import ID_MASK, IDENTIFIED, KEY_SHIFT, MOVED, RING_FULL, SIGNALS
 from testbed.interconnect.compiled.nac.detection import log_event, send_identification
 from testbed.interconnect.compiled.nac.recovery import may_recover, move_to_avoidance_buffer, recover_input, recovers
 from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
@@ -89,11 +89,27 @@ def was_at(o: Any, s: Any, packet: int, link: int, now: int) -> bool:
         return False
     if not o.nac.identify_anew and s.links[link].changed_at < now - length * o.nac.control:
         return False
+    number = s.run[0].arrived_identifications - 1
     while packet >= 0:
         if s.identifications[packet].at == link:
             return True
-        packet = s.identifications[packet].parent
+        packet, number = repeated_by(s, packet, number)
     return False
+
+
+def repeated_by(s: Any, packet: int, number: int) -> tuple[int, int]:
+    """The packet that this one repeats (NONE: none), with its number in order of sending; ``number``: this one's.
+
+    Where another has taken its place the run stops: nobody knows any more where the packet has been.
+    """
+    before = int(s.identifications[packet].parent)
+    if before < 0:
+        return NONE, number
+    number -= (number - before) & ID_MASK
+    if s.run[0].identifications - number > ID_MASK + 1:
+        s.run[0].status = RING_FULL
+        return NONE, number
+    return before, number
 
 
 def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> None:
@@ -109,11 +125,7 @@ def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> N
         return
     signal = s.run[0].signals % SIGNALS
     s.run[0].signals += 1
-    length = 0
-    walk = packet
-    while walk >= 0:
-        length += 1
-        walk = s.identifications[walk].parent
+    length, number = s.identifications[packet].length, s.run[0].arrived_identifications - 1
     if o.nac.identify_anew:
         s.path[signal, 0], length, walk = origin, 1, NONE
     else:
@@ -122,7 +134,7 @@ def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> N
     for i in range(length - 1, -1, -1):
         if walk >= 0:
             s.path[signal, i] = s.identifications[walk].at
-            walk = s.identifications[walk].parent
+            walk, number = repeated_by(s, walk, number)
     s.signals[signal].place = 0
     s.counters[0].moved += 1
     log_event(net, s, MOVED, origin, now)
@@ -130,5 +142,5 @@ def close_cycle(net: Any, o: Any, s: Any, hook: Any, packet: int, now: int) -> N
 
 
 INLINE = (was_at, receive_identification)
-STEPS = (close_cycle, repeat_anew, pass_identifications)
+STEPS = (repeated_by, close_cycle, repeat_anew, pass_identifications)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

@@ -41,7 +41,7 @@ def move_to_avoidance_buffer(net: Any, o: Any, s: Any, hook: Any, signal: int, l
     withdraw_request(net, s, queue)
     watch_if_full(net, s, queue, -1)
     packet = take_head(s, queue)
-    place = leave_slot(s, queue)
+    place = leave_slot(s, queue, now)
     s.release[place] = NEVER
     append(s, avoidance, packet)
     s.queues[avoidance].arrived += 1

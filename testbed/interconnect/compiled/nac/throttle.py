@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_events import slot_after, wake
+from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after, wake
+from testbed.interconnect.compiled.kernel_records import WORD
 
 
 def free_slots_behind(net: Any, s: Any, link: int, now: int) -> int:
     """cap(c) - size(c) of an output's logic buffer: free slots of its output buffer, and of the input buffer by credits (3)."""
     behind = link * net.lanes
-    slots = s.queues[behind].slots
-    room, place = 0, s.queues[behind].fill_at
-    while room < slots and s.release[place] <= now:
+    room, place = never_used(s, behind), s.queues[behind].returning_at
+    for _ in range(s.queues[behind].returning):
+        if s.release[place] > now:
+            break
         room += 1
         place = slot_after(s, behind, place)
     if net.output_buffers:
@@ -36,7 +38,7 @@ def may_request(net: Any, o: Any, s: Any, channel: int, queue: int, now: int) ->
     if o.nac.stop_local and s.routers[router].throttled > 0 and injects(net, queue):
         return False
     behind_avoided = not o.nac.own_request and queue < net.links * net.lanes
-    if behind_avoided and s.queues[net.avoidance_queue + queue // net.lanes].held > 0:
+    if behind_avoided and s.queues[net.avoidance_queue + link_of(net, queue)].held > 0:
         return False
     if o.nac.stop_output and queue < net.avoidance_queue and is_stopped(s, link):
         return False
@@ -48,7 +50,7 @@ def may_request(net: Any, o: Any, s: Any, channel: int, queue: int, now: int) ->
 def injects(net: Any, queue: int) -> bool:
     """Whether a router's queue holds packets of its own hosts, or its own notices that go into messages' buffers."""
     if queue < net.links * net.lanes:
-        return bool(net.link[queue // net.lanes].start < 0)
+        return bool(net.link[link_of(net, queue)].start < 0)
     return bool(net.lanes == net.data_lanes and net.notice_queue <= queue < net.avoidance_queue)
 
 
@@ -66,9 +68,10 @@ def holds_slot(net: Any, s: Any, out: int, queue: int) -> bool:
 def watch_if_full(net: Any, s: Any, queue: int, change: int) -> None:
     """Where the queue is the full input after a link between routers, its router has so many more inputs to watch."""
     if s.queues[queue].arrived == s.queues[queue].slots and queue < net.links * net.lanes:
-        link = queue // net.lanes
-        if queue % net.lanes == 0 and net.link[link].start >= 0 and net.link[link].end >= 0:
+        link = link_of(net, queue)
+        if lane_of(net, queue) == 0 and net.link[link].start >= 0 and net.link[link].end >= 0:
             s.routers[net.link[link].end].watched += change
+            s.routers[net.link[link].end].full ^= 1 << (net.link[link].place % WORD)
 
 
 def avoidance_buffer_is_free(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
