@@ -7,6 +7,7 @@ diverted yet falls with one over the length, runs of four and eight times that t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,19 +25,28 @@ FAILED = TEN_PERCENT | {"torus:32x32": 205}
 """A tenth of the cables."""
 SHARES, LONGER = (0.1, 1.0, 2.0), (4.0, 8.0)
 """Of that length: the runs compared, and those from which the figure is extrapolated (not on the 32x32 torus)."""
+FAR_S = {"fat-tree:4,3": (100.0, 200.0, 400.0, 800.0)}
+"""Where the figure still moves then: runs of such lengths, each twice the one before."""
 SEEDS = {"torus:32x32": 3}
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Every network at three lengths of a run, with a tenth of its links failing half-way and without."""
+    """Every network at three lengths of a run and more, with a tenth of its links failing half-way and without."""
     return [
-        drb_point(network, "uniform", s, quick=quick, faults=n, fault_kind="half", seconds=share * length / (10 if quick else 1))
-        for network, length in LENGTHS_S.items()
+        drb_point(network, "uniform", s, quick=quick, faults=n, fault_kind="half", seconds=seconds)
+        for network in LENGTHS_S
         if not (quick and network == "torus:32x32")
-        for share in (SHARES if network == "torus:32x32" else SHARES + LONGER)
+        for seconds in _lengths(network, quick)
         for n in (0, FAILED[network])
         for s in list(seeds_of(seed, quick))[: 2 if quick else SEEDS.get(network, 6)]
     ]  # fmt: skip
+
+
+def _lengths(network: str, quick: bool) -> list[float]:
+    """The lengths of its runs, in order (s)."""
+    shares = SHARES if network == "torus:32x32" else SHARES + LONGER
+    lengths = [share * LENGTHS_S[network] / (10 if quick else 1) for share in shares]
+    return lengths if quick else [*lengths, *FAR_S.get(network, ())]
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
@@ -59,9 +69,30 @@ def judge(rows: Sequence[Row]) -> Verdict:
         )
         checks.append(_later_diverts(network, rows))
         if len(lines) > len(SHARES):
-            checks.append(_extrapolated(network, lines))
+            few = {seconds: lines[seconds] for seconds in sorted(lines)[: len(SHARES + LONGER)]}
+            checks += [_longer(network, few), _extrapolated(network, few)]
+            if len(lines) > len(few):
+                checks += _far(network, lines)
         notes.append(_told(network, rows))
     return Verdict(checks=tuple(checks), notes=tuple(notes))
+
+
+def _longer(network: str, lines: Mapping[float, Sequence[float]]) -> Check:
+    """Whether the figure stands still in a run of four times the length, the longest that was doubled."""
+    _, length, doubled, four, eight = (lines[seconds] for seconds in sorted(lines))
+    seconds = sorted(lines)[1:]
+    each = ", ".join(
+        f"{at:g} s: {abs(spread(longer)[0] - spread(shorter)[0]):.3g} of {spread(shorter)[1]:.3g}"
+        for at, shorter, longer in zip(seconds, (length, doubled, four), (doubled, four, eight), strict=False)
+    )
+    return Check.at_most(
+        f"{network}: performance after the failure moves so much when {seconds[2]:g} s are doubled (points)",
+        spread(four)[1],
+        abs(spread(eight)[0] - spread(four)[0]),
+        rival=abs(spread(doubled)[0] - spread(length)[0]),
+        rival_is=f"as when {seconds[0]:g} s are doubled",
+        detail=f"{len(four)} runs; at most the half width of the interval at {seconds[2]:g} s; by length {each}",
+    )
 
 
 def _extrapolated(network: str, lines: Mapping[float, Sequence[float]]) -> Check:
@@ -81,6 +112,26 @@ def _extrapolated(network: str, lines: Mapping[float, Sequence[float]]) -> Check
         detail=f"{stands:.2f} +- {half:.2f} % in the end (2 P(2T) - P(T), {len(after)} runs), {stands - spread(length)[0]:.2f} points above "
         f"the figure at {sorted(lines)[1]:g} s",
     )
+
+
+def _far(network: str, lines: Mapping[float, Sequence[float]]) -> list[Check]:
+    """Where the figure still moved: whether it stands still in the longest run that was doubled, and where it was foreseen."""
+    *before, longest = sorted(lines)
+    each = [
+        f"{at:g} s: {abs(spread(lines[longer])[0] - spread(lines[at])[0]):.3g} of {spread(lines[at])[1]:.3g}"
+        for at, longer in itertools.pairwise(sorted(lines)[len(SHARES + LONGER) - 1 :])
+        if longer == 2.0 * at
+    ]
+    least, first, last = before[-1], sorted(lines)[len(SHARES + LONGER) - 2], before[len(SHARES + LONGER) - 1]
+    still = Check.at_most(
+        f"{network}: performance after the failure moves so much when {least:g} s are doubled (points)",
+        spread(lines[least])[1],
+        abs(spread(lines[longest])[0] - spread(lines[least])[0]),
+        rival=abs(spread(lines[last])[0] - spread(lines[first])[0]),
+        rival_is=f"as from {first:g} s to {last:g} s",
+        detail=f"{len(lines[least])} runs; at most the half width of the interval at {least:g} s; by length {', '.join(each)}",
+    )
+    return [still]
 
 
 def _later_diverts(network: str, rows: Sequence[Row]) -> Check:
@@ -145,7 +196,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Performance after the failure, and the part that sources divert, over the length of the run."""
     later = {n: {s: spread(v) for s, v in line.items()} for n, line in _by_length(rows, "latency_later_s").items()}
     parts = {(n, s): _parts(found) for n in later for s, found in _failed_rows(n, rows).items()}
-    return {
+    drawn = {
         "length": draw_lines(
             "A tenth of the links fail half-way: performance after the failure", later,
             x_label="length of the run (s)", y_label="100 L0 / Lf (%)",
@@ -155,6 +206,9 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
             x_label="length of the run (s)", y_label="diverted / (diverted + escaped)",
         ),
     }  # fmt: skip
+    for figure in drawn.values():
+        figure.axes[0].set_xscale("log")
+    return drawn
 
 
 STUDY = Study.of_module(

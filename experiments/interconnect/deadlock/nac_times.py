@@ -1,4 +1,4 @@
-"""How often does it deadlock, and how long does NAC take to find the circle: against buffers, slack, virtual channels, load and
+"""How often does it deadlock, and how long does NAC take to find the cycle: against buffers, slack, virtual channels, load and
 failures (Zarza 2011, equations 4.8 and 4.9, sections 4.3 and 6.2)?
 
 Rings under tornado traffic, bursts in phase and Poisson; an 8x8 torus with failed links under FT-DRB.
@@ -33,7 +33,7 @@ LOADS = (0.2, 0.25, 0.3)
 RUN_S, TORUS_S, TORUS_LOADS, FAILED = 0.01, 0.002, (0.2, 0.3, 0.4), (0, 4, 8, 12)
 WORST_RINGS, APART_TF, WORST_RETRY_S = (8, 12, 16), 13, 5e-3
 """Bursts of three messages half-way round a ring of one-slot buffers, each host's so many t_f after the last one's, so that one router closes
-the circle; no router tries again before the others have had their turn. On rings of 24 and more the circle dissolves first."""
+the cycle; no router tries again before the others have had their turn. On rings of 24 and more the cycle dissolves first."""
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def _one_after_the_other(nodes: int) -> Injections:
 
 
 def _moves(run: Simulation, control_s: float) -> list[float]:
-    """When the routers moved a packet, the one that closed the circle first, in t_f after its input was blocked."""
+    """When the routers moved a packet, the one that closed the cycle first, in t_f after its input was blocked."""
     ticks, kinds = run.nac_timeline[:, 0] / (run.ticks_per_s * control_s), run.nac_timeline[:, 1]
     blocked, moved, recovered = (kinds == NAC_EVENTS.index(name) for name in ("blocked", "moved", "recovery-moved"))
     first = ticks[moved][0]
@@ -112,7 +112,7 @@ def _moves(run: Simulation, control_s: float) -> list[float]:
 
 
 def _identification(run: Simulation, control_s: float) -> dict[str, Any]:
-    """In t_f: from the last input blocked before the first circle was identified until then; and of every identification, how long
+    """In t_f: from the last input blocked before the first cycle was identified until then; and of every identification, how long
     its input had been blocked (median, longest)."""
     timeline = run.nac_timeline
     ticks, kinds, links = timeline[:, 0], timeline[:, 1], timeline[:, 3]
@@ -146,13 +146,13 @@ def _times(rows: Sequence[Row]) -> list[Check]:
         took = [value for value in mine if value is not None]
         found.append(
             Check.equal(
-                f"ring of {n}, burst: time to identify the circle, the longest of all buffers (t_f)",
+                f"ring of {n}, burst: time to identify the cycle, the longest of all buffers (t_f)",
                 float(n),
                 max(took, default=0.0),
                 tolerance=1.0,
                 rival=float(n * n),
                 rival_is="the worst case of equation 4.9",
-                stated="n t_f a run round the circle (equation 4.8)",
+                stated="n t_f a run round the cycle (equation 4.8)",
                 detail=f"{len(took)} of {len(mine)} buffers blocked at all",
             )
         )
@@ -160,7 +160,7 @@ def _times(rows: Sequence[Row]) -> list[Check]:
 
 
 def _worst(rows: Sequence[Row]) -> list[Check]:
-    """Equation 4.8 where the signal follows the recorded circle; 4.9 where each router identifies it anew, one after the other."""
+    """Equation 4.8 where the signal follows the recorded cycle; 4.9 where each router identifies it anew, one after the other."""
     found = []
     for n in WORST_RINGS:
         last = {
@@ -170,7 +170,7 @@ def _worst(rows: Sequence[Row]) -> list[Check]:
         }
         found += [
             Check.equal(
-                f"ring of {n}, one router closes the circle, recorded: from then until the last router has moved (t_f)",
+                f"ring of {n}, one router closes the cycle, recorded: from then until the last router has moved (t_f)",
                 2.0 * n,
                 last[False],
                 tolerance=1.0,
@@ -199,11 +199,11 @@ def _worst(rows: Sequence[Row]) -> list[Check]:
     first = [row["first_tf"] for row in rows if row["part"] == "ring" and row["first_tf"] is not None]
     found.append(
         Check.at_most(
-            "ring of 8, random traffic: from the input that closes the first circle until it is identified, the longest of all runs (t_f)",
+            "ring of 8, random traffic: from the input that closes the first cycle until it is identified, the longest of all runs (t_f)",
             64.0,
             max(first, default=math.nan),
             rival=max(row["waits_tf"][1] for row in rows if row["part"] == "ring" and row["waits_tf"]),
-            rival_is="as long as an input is blocked at worst, the wait for the circle to close included",
+            rival_is="as long as an input is blocked at worst, the wait for the cycle to close included",
             stated="the upper bound (equation 4.9)",
             detail=f"{len(first)} runs, {sum(bool(row.get('anew')) for row in rows if row['part'] == 'ring')} of them with identification anew",
         )
@@ -235,7 +235,7 @@ def _help(rows: Sequence[Row]) -> list[Check]:
             stated="deeper buffers reduce deadlock-prone situations (4.3)",
         ),
         Check.at_most(
-            "circles identified a packet, two slots of slack over none",
+            "cycles identified a packet, two slots of slack over none",
             0.9,
             spread(slack)[0] / spread(strict)[0],
             rival=1.0,
@@ -309,7 +309,7 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     return (
         *notes,
         f"ring of 8 at {max(LOADS)} of a link, 2 slots, identification anew: {packets:.1f} identification packets a packet",
-        "an input may be blocked long before the circle closes; equation 4.9 counts from then on, and leaves the signals' own hops out",
+        "an input may be blocked long before the cycle closes; equation 4.9 counts from then on, and leaves the signals' own hops out",
     )
 
 

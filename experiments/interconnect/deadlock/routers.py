@@ -15,10 +15,10 @@ from experiments.interconnect.samples import Row, at_least
 from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
 from testbed.model.verdict import Check, Verdict
-from testbed.routers.circles import find_circle
+from testbed.routers.cycles import find_cycle
 from testbed.routers.measurements import RouterRun
 from testbed.routers.plan import RouterPlan, ring_plan
-from testbed.routers.two_failures import dependency_circles, two_failures_plan
+from testbed.routers.two_failures import dependency_cycles, two_failures_plan
 
 RING, FAILURES = "ring of 8", "two failed links"
 ROUTERS, HOPS = 8, 3
@@ -71,7 +71,7 @@ def row_of(plan: RouterPlan, run: RouterRun) -> dict[str, Any]:
         "twice": twice,
         "seconds": run.seconds,
         "stuck_for_s": run.stuck_for_s,
-        "circle": [list(each) for each in find_circle(plan, run.snapshots)],
+        "circle": [list(each) for each in find_cycle(plan, run.snapshots)],
         "latency_s": float(run.arrivals.latency_s.mean()) if run.delivered else 0.0,
         "nac": dict(run.nac),
         "identification_s": _identification_s(run),
@@ -81,14 +81,14 @@ def row_of(plan: RouterPlan, run: RouterRun) -> dict[str, Any]:
 
 
 def _identification_s(run: RouterRun) -> float | None:
-    """From the first blocked input to the first circle identified, anywhere."""
+    """From the first blocked input to the first cycle identified, anywhere."""
     if run.first_blocked_s is None or run.first_identified_s is None:
         return None
     return run.first_identified_s - run.first_blocked_s
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """Without avoidance a circle of full buffers in which nothing moves; with NAC everything arrives, as fast as with bubbles."""
+    """Without avoidance a cycle of full buffers in which nothing moves; with NAC everything arrives, as fast as with bubbles."""
     checks: list[Check] = []
     for network, length in ((RING, ROUTERS), (FAILURES, 8)):
         bare, nac = (_of(rows, network, avoidance) for avoidance in ("none", "nac"))
@@ -103,11 +103,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 detail=f"{sum(row['held'] for row in bare)} packets in full buffers of {len(bare)} runs",
             ),
             Check.equal(
-                f"{network}: full inputs that wait for each other in a circle then, the shortest of all runs",
+                f"{network}: full inputs that wait for each other in a cycle then, the shortest of all runs",
                 float(length),
                 float(min(len(row["circle"]) for row in bare)),
                 rival=0.0,
-                rival_is="no circle: they only wait",
+                rival_is="no cycle: they only wait",
                 stated="full buffers of the communication cycle (4.1)" if network == FAILURES else None,
             ),
             Check.equal(
@@ -126,7 +126,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 rival_is="it would not have deadlocked",
             ),
         ]
-    checks += [_beside_bubble(rows), _circles_need_both(), _kept(rows)]
+    checks += [_beside_bubble(rows), _cycles_need_both(), _kept(rows)]
     dropped = sum(row["frames_dropped"] for row in rows)
     invalid = f"{dropped} frames found a socket full: the machine could not keep up" if dropped else None
     return Verdict(checks=tuple(checks), notes=_notes(rows), invalid=invalid)
@@ -143,18 +143,18 @@ def _beside_bubble(rows: Sequence[Row]) -> Check:
         spread(ratio)[0],
         uncertainty=spread(ratio)[1] if len(ratio) > 1 else None,
         rival=2.0,
-        rival_is="twice as slow, as if circles were treated one packet after another",
+        rival_is="twice as slow, as if cycles were treated one packet after another",
         detail=f"{len(ratio)} runs of 2 slots or more",
     )
 
 
-def _circles_need_both() -> Check:
-    """Circles of channels that may wait for each other with one of the failures, or none: none, so both are needed."""
+def _cycles_need_both() -> Check:
+    """Cycles of channels that may wait for each other with one of the failures, or none: none, so both are needed."""
     fewer = [two_failures_plan(messages=1, dead=dead) for dead in ((), (1,), (2,))]
-    found = sum(len(dependency_circles(flow.path for flow in plan.flows)) for plan in fewer)
-    both = len(dependency_circles(flow.path for flow in two_failures_plan(messages=1).flows))
+    found = sum(len(dependency_cycles(flow.path for flow in plan.flows)) for plan in fewer)
+    both = len(dependency_cycles(flow.path for flow in two_failures_plan(messages=1).flows))
     return Check.equal(
-        "two failed links: circles of channels with neither or only one of them failed (computed)",
+        "two failed links: cycles of channels with neither or only one of them failed (computed)",
         0.0,
         float(found),
         rival=float(both),
@@ -185,8 +185,8 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
             if found:
                 identified = spread([float(row["nac"]["identified"]) for row in mine])[0]
                 notes.append(
-                    f"{network}, {slots} slots: first circle identified {spread(found)[0]:.0f} ms after the first blocked input; "
-                    f"{identified:.0f} circles a run, {spread([float(_moves(row)) for row in mine])[0]:.0f} packets put aside, "
+                    f"{network}, {slots} slots: first cycle identified {spread(found)[0]:.0f} ms after the first blocked input; "
+                    f"{identified:.0f} cycles a run, {spread([float(_moves(row)) for row in mine])[0]:.0f} packets put aside, "
                     f"all there after {spread([row['seconds'] for row in mine])[0]:.2f} s"
                 )
     return tuple(notes)
@@ -245,8 +245,8 @@ STUDY = Study.of_module(
     deviations=(
         "The document simulates; here each router is a process in a network namespace, and packets are Ethernet frames over veth cables.",
         "A packet occupies a link for 2 ms by the sender's clock, and crosses it whole; control packets take what the machine takes.",
-        "Figure 4.2 gives each pair one source; here each has two, because fair arbitration keeps one alone from filling the circle.",
-        "The detours of Figure 4.2 are fixed paths; the recovery signal follows the circle that the first identification recorded.",
+        "Figure 4.2 gives each pair one source; here each has two, because fair arbitration keeps one alone from filling the cycle.",
+        "The detours of Figure 4.2 are fixed paths; the recovery signal follows the cycle that the first identification recorded.",
     ),
     does="software routers, a process each, on a ring and round two failed links: without avoidance, with NAC, with bubble flow control",
     answers="Zarza 2011, chapter 4 and Figures 4.1, 4.2: the deadlock of two failed links, and NAC, on real packets",

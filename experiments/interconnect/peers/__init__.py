@@ -1,0 +1,1 @@
+"""The simulator held against other simulators of interconnection networks."""
