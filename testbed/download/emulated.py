@@ -42,7 +42,7 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         net = stack.enter_context(
             EmulatedNetwork(wiring, controller_port=controller.port, before_bridges=controller.wait_until_ready)
         )
-        controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
+        controller.wait_for_switches([s.dpid for s in wiring.switches])
         rules = [
             r for split in (plan.forward, plan.backward) for r in stream_rules(wiring, split, udp_port=STREAM_UDP_PORT)
         ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import selectors
 import socket
 import struct
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,8 @@ from contextlib import ExitStack, contextmanager
 
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.errors import CapabilityError, InvalidRunError
+from testbed.emulation.network.open_vswitch.switches import order_daemons
+from testbed.errors import InvalidRunError
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
@@ -83,7 +83,7 @@ def lit_network(plan: WavelengthPlan) -> Iterator[tuple[EmulatedNetwork, Control
                 wiring, shape=False, controller_port=controller.port, before_bridges=controller.wait_until_ready
             )
         )
-        controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
+        controller.wait_for_switches([s.dpid for s in wiring.switches])
         controller.install(dark_rules(wiring, fibres(plan.network)), plan_id=DARK_PLAN)
         yield net, controller, wiring
 
@@ -105,13 +105,7 @@ def settle() -> None:
     until then counts packets that it has not counted yet for the new rules, though the old ones sent them on.
     """
     for _ in range(2):  # the pass that ends first may have begun before the change
-        words = ["ovs-appctl", "-t", "ovs-vswitchd", "revalidator/wait"]
-        try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=_SETTLE_S, check=False)
-        except subprocess.TimeoutExpired:
-            raise CapabilityError(f"ovs-vswitchd did not take over the rules within {_SETTLE_S:g} s") from None
-        if done.returncode != 0:
-            raise CapabilityError(f"ovs-vswitchd does not say when it has taken over rules: {done.stderr.strip()}")
+        order_daemons("revalidator/wait", limit_s=_SETTLE_S, what="take over the rules")
 
 
 def run_round(

@@ -71,7 +71,7 @@ class HeldNetwork:
                     before_bridges=self._controller.wait_until_ready,
                 )
             )
-            self._controller.wait_for_switches([s.dpid for s in self._wiring.switches], timeout_s=30)
+            self._controller.wait_for_switches([s.dpid for s in self._wiring.switches])
             install_shortest_paths(self._wiring)
             self._breaker = CableBreaker(self.net)
             self._stack = stack.pop_all()

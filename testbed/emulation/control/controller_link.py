@@ -26,6 +26,7 @@ DEFAULT_PORT = 6653
 _MAX_WAITING = 1024
 """Switches that may be waiting to be accepted: all of a large network connect in the same moment."""
 _START_S = 30.0
+_CONNECT_S, _CONNECT_SWITCH_S = 30.0, 0.05
 _INSTALL_S, _RULE_S = 60.0, 0.002
 """How long switches may take over a plan, and a rule: tens of thousands of rules take a busy machine minutes."""
 
@@ -125,12 +126,13 @@ class ControllerLink:
         assert self._process is not None
         return self._process.pid
 
-    def wait_for_switches(self, dpids: Sequence[int], timeout_s: float) -> None:
-        """Return when all are connected."""
-        missing = self._ask(timeout_s + 5, do="wait", dpids=list(dpids), timeout_s=timeout_s)["missing"]
+    def wait_for_switches(self, dpids: Sequence[int], timeout_s: float | None = None) -> None:
+        """Return when all are connected. ``timeout_s``: None for 30 s and a twentieth for each switch."""
+        limit_s = _CONNECT_S + _CONNECT_SWITCH_S * len(dpids) if timeout_s is None else timeout_s
+        missing = self._ask(limit_s + 5, do="wait", dpids=list(dpids), timeout_s=limit_s)["missing"]
         if missing:
             raise CapabilityError(
-                f"{len(missing)} of {len(dpids)} switches did not reach the controller within {timeout_s:g} s"
+                f"{len(missing)} of {len(dpids)} switches did not reach the controller within {limit_s:g} s"
             )
 
     def install_groups(self, groups: Iterable[FailoverGroup]) -> None:

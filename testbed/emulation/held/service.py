@@ -22,7 +22,7 @@ from testbed.errors import InputError, SessionError
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_fault, parse_link
 from testbed.model.wiring import Wiring
-from topologies.network import label_of
+from topologies.network import LinkId, label_of
 
 Handler = Callable[[socket.socket, Frame], None]
 
@@ -32,6 +32,8 @@ class WiredNetwork(BreakableNetwork, Protocol):
 
     @property
     def wiring(self) -> Wiring: ...
+
+    def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]: ...
 
 
 class StandingFaults:
@@ -74,6 +76,20 @@ class StandingFaults:
             return [f"{name} {fault.kind}" for name, fault in self._standing.items()]
 
 
+def link_handlers(net: WiredNetwork, faults: StandingFaults) -> dict[str, Handler]:
+    """The requests about links, which a network answers alike on one machine and on several: fail, restore, faults, counters."""
+
+    def counters(sock: socket.socket, _: Frame) -> None:
+        send(sock, {"links": [[*link, *counts] for link, counts in net.link_counters().items()]})
+
+    return {
+        "fail": lambda sock, request: send(sock, {"at_s": faults.fail(_text(request, "fault"))}),
+        "restore": lambda sock, request: send(sock, {"at_s": faults.restore(_text(request, "link"))}),
+        "faults": lambda sock, _: send(sock, {"standing": faults.texts()}),
+        "counters": counters,
+    }
+
+
 class NetworkService:
     """The requests that every network which is up answers: describe, exec, fail, restore, faults, counters, capture."""
 
@@ -87,11 +103,8 @@ class NetworkService:
         return {
             "describe": self._describe,
             "exec": lambda sock, request: run_program(self.net, sock, request),
-            "fail": lambda sock, request: send(sock, {"at_s": self.faults.fail(_text(request, "fault"))}),
-            "restore": lambda sock, request: send(sock, {"at_s": self.faults.restore(_text(request, "link"))}),
-            "faults": lambda sock, _: send(sock, {"standing": self.faults.texts()}),
-            "counters": self._counters,
             "capture": self._capture,
+            **link_handlers(self.net, self.faults),
         }
 
     def _describe(self, sock: socket.socket, _: Frame) -> None:
@@ -107,10 +120,6 @@ class NetworkService:
                 "setup_seconds": self.net.setup_seconds,
             },
         )
-
-    def _counters(self, sock: socket.socket, _: Frame) -> None:
-        found = self.net.link_counters()
-        send(sock, {"links": [[*link, *counts] for link, counts in found.items()]})
 
     def _capture(self, sock: socket.socket, request: Frame) -> None:
         """Records until the connection says ``stop`` or closes."""

@@ -5,15 +5,15 @@ Theory of operation
 A wiring (``testbed.model.wiring``) has decided everything that has a name or a number; here it is built literally, in five steps
 that take a fraction of a second each, because every step is one batch and not a command an interface:
 
-1. *Hosts*: a sleeping process a host holds a network namespace (``kernel.host_namespaces``); meanwhile the private switch
-   daemons start (``open_vswitch.switches``).
+1. *Hosts*: a sleeping thread a host holds a network namespace (``kernel.host_namespaces``); meanwhile the private switch
+   daemons start (``open_vswitch.switches``): one, or several that share a large network's bridges out.
 2. *Cables*: all veth pairs, addresses and permanent neighbours go to the kernel as rtnetlink messages, hundreds in a system
    call (``cables``, ``kernel.rtnetlink``). No ARP packet is ever needed.
 3. *Bridges*: all of them with all their ports are one transaction of the switch database (``open_vswitch.bridges``). They forward
    nothing that no rule asks for, and keep their rules when their controller dies.
 4. *Shaping*: each sending end of a link gets its delay (netem) and behind it its capacity (tbf); only now, because a bridge that
    takes an interface over removes the queues that it finds there (``links``).
-5. *Hooks for faults*: an empty hook at each sending end, so that the first blackhole is as quick as the next. Impaired links get a
+5. *Hooks for faults*: an empty hook at each sending end of all but large networks, so that the first blackhole is as quick as the next. Impaired links get a
    netem queue before their shaping one or, where the kernel has none, a detour through a process (``impairments``).
 
 A fault is one system call: an interface taken down (the carrier is lost, the controller is notified), or a drop rule at the
@@ -24,36 +24,47 @@ Mininet's objects are made only when somebody asks for them (``mininet_objects``
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from testbed.emulation.network.addresses import address_hosts
 from testbed.emulation.network.cables import CablePlan, plan_cables
 from testbed.emulation.network.impairments.relay import LaneReport
+from testbed.emulation.network.kernel.descriptors import make_room
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, words_inside
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.packet_sockets import packet_socket_drops
+from testbed.emulation.network.kernel.room import NetworkSize, require_room
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
     NetlinkError,
-    add_address,
-    add_neighbour,
     delete_group,
     packet_gate,
     set_group,
-    set_up,
 )
 from testbed.emulation.network.kernel.tunnels import remove_guard, tunnel_guard
 from testbed.emulation.network.links import LinkControl, LinkMeter
-from testbed.emulation.network.open_vswitch.bridges import bridge_operations
-from testbed.emulation.network.open_vswitch.switches import Datapath, PrivateSwitches, choose_datapath
+from testbed.emulation.network.open_vswitch.bridges import (
+    bridge_operations,
+    ports_of_bridges,
+    shares_of,
+)
+from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
+from testbed.emulation.network.open_vswitch.switches import (
+    MOST_PORTS,
+    SHARE_PORTS,
+    PrivateSwitches,
+    choose_datapath,
+)
 from testbed.emulation.sandbox.sandbox import require_sandbox
-from testbed.errors import CapabilityError, InputError
+from testbed.errors import CapabilityError, InputError, InvalidRunError
 from testbed.faults.fault import Direction, Fault
 from testbed.model.parts import Part
 from testbed.model.wiring import WiredHost, Wiring
@@ -64,7 +75,7 @@ if TYPE_CHECKING:
     from testbed.emulation.network.mininet_objects.nodes import BuiltMininet
 
 MTU_RANGE = (576, 9216)
-_ADDRESS_PREFIX = 8
+_DELETE_LIMIT_S, _DELETE_CABLE_S = 60.0, 0.05
 
 
 class EmulatedNetwork:
@@ -75,6 +86,7 @@ class EmulatedNetwork:
     forward nothing but what their rules say (fail mode secure: they keep their rules when a controller dies).
     ``before_bridges``: called when hosts and cables stand, before the first bridge looks for its controller.
     ``first_udp_port``: datagrams to it go before everything else in every link's queue; None: one queue for all.
+    ``talking``: end points whose hosts know each other's addresses, None for all; others can send nothing.
     ``part``: build only these devices, and cables to others as tunnels; what is asked of the rest is an InputError.
 
         with EmulatedNetwork(wire(load_network("ring:4"))) as net:
@@ -93,6 +105,7 @@ class EmulatedNetwork:
         controller_port: int | None = None,
         before_bridges: Callable[[], None] | None = None,
         first_udp_port: int | None = None,
+        talking: Collection[str] | None = None,
         part: Part | None = None,
     ) -> None:
         if not MTU_RANGE[0] <= mtu <= MTU_RANGE[1]:
@@ -106,6 +119,7 @@ class EmulatedNetwork:
         self.setup_seconds: dict[str, float] = {}
         self._datapath: Datapath | None = None
         self._first_udp_port = first_udp_port
+        self._talking = tuple(h for h in wiring.hosts if talking is None or h.node in talking)
         self._part = part
         self._hosts = {h.name: h for h in wiring.hosts if part is None or h.name in part.devices}
         self._switch_names = {s.name for s in wiring.switches if part is None or s.name in part.devices}
@@ -139,6 +153,10 @@ class EmulatedNetwork:
             self._build()
         except NetlinkError as error:
             self.stop()
+            if error.errno == errno.ETIMEDOUT:
+                raise InvalidRunError(
+                    f"the kernel did not set the network up: {error.strerror}; the machine is too busy"
+                ) from error
             raise CapabilityError(f"the kernel refused a setting of the network: {error.strerror}") from error
         except BaseException:
             self.stop()
@@ -146,8 +164,14 @@ class EmulatedNetwork:
 
     def _build(self) -> None:
         began = time.monotonic()
+        require_room(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
         self._namespaces = HostNamespaces(list(self._hosts), [h.node for h in self._hosts.values()])
-        self._switches = PrivateSwitches(self.datapath)
+        ports = ports_of_bridges(self.wiring, self._part)
+        one = self.datapath == "kernel"  # its datapath is one for all
+        self._switches = PrivateSwitches(
+            self.datapath, (tuple(ports),) if one else shares_of(ports, MOST_PORTS, SHARE_PORTS)
+        )
+        make_room()  # for the daemons too, which open a file or two a port
         self._switches.start()
         began = self._note("switch daemons", began)
         self._namespaces.wait()
@@ -165,16 +189,17 @@ class EmulatedNetwork:
             mtu=self.mtu,
             first_udp_port=self._first_udp_port,
             impairment_seed=self.impairment_seed,
+            talking=self._talking,
         )
-        self._address_hosts(cables)
+        address_hosts(self._links, cables, self._hosts.values(), without_checksums=self.datapath == "user")
         began = self._note("cables", began)
         if self._before_bridges is not None:
             self._before_bridges()
             began = self._note("controller", began)
-        self._switches.transact(bridge_operations(self.wiring, self.datapath, self.controller_port, self._part))
-        wrong = self._switches.errors()
-        if wrong:
-            raise CapabilityError(f"Open vSwitch could not set up {len(wrong)} ports, the first {wrong[0]}")
+        wired = {switch.name: switch for switch in self.wiring.switches}
+        self._switches.set_up(
+            lambda names, kind: bridge_operations([wired[n] for n in names], ports, kind, self.controller_port)
+        )
         self._mark_bridge_interfaces()
         began = self._note("bridges", began)
         # Only now: a bridge that takes an interface over removes the queues and hooks that it finds there.
@@ -191,7 +216,8 @@ class EmulatedNetwork:
         if found is None:
             raise CapabilityError(f"this machine has no interface {self._part.underlay} towards the others")
         self._underlay_index = found
-        return [packet_gate(found), tunnel_guard(found, self._part.port, self._part.tunnels.values())]
+        known = self._part.tunnels.values()
+        return [packet_gate(found), tunnel_guard(found, self._part.port, known, framed=self._part.framed)]
 
     def _impair_links(self, links: LinkControl) -> None:
         """Put in force what the network says that its links always do to packets."""
@@ -217,22 +243,6 @@ class EmulatedNetwork:
         self.setup_seconds[step] = now - began
         return now
 
-    def _address_hosts(self, cables: CablePlan) -> None:
-        """Addresses and, so that no ARP packet is ever needed, every other host as a permanent neighbour."""
-        assert self._links is not None
-        everybody = [(socket.inet_aton(h.ip), bytes.fromhex(h.mac.replace(":", "")), h.name) for h in self.wiring.hosts]
-        for host in self._hosts.values():
-            messages: list[Message] = [set_up(1, True)]
-            ends = cables.ends_of(host.name)
-            messages += [set_up(end.index, True) for end in ends]
-            if ends:
-                first = ends[0].index
-                messages.append(add_address(first, host.ip, _ADDRESS_PREFIX))
-                messages += [add_neighbour(first, ip, mac) for ip, mac, name in everybody if name != host.name]
-            self._links.netlink_of(host.name).apply(messages)
-            if self.datapath == "user":
-                self._links.switch_checksums_off(host.name)
-
     def stop(self) -> None:
         """Take everything down; the kernel removes what hangs on namespaces and groups in its own time."""
         if self._mininet is not None:
@@ -247,17 +257,24 @@ class EmulatedNetwork:
             self._links = None
         if self._switches is not None:
             self._switches.pause()
+            if self._switches.releases_ports_first:
+                self._stop_switches()
         with Netlink() as netlink, contextlib.suppress(NetlinkError):  # ENODEV: nothing was made yet
-            netlink.apply([delete_group(CablePlan.GROUP)])
+            netlink.apply(
+                [delete_group(CablePlan.GROUP)], limit_s=_DELETE_LIMIT_S + _DELETE_CABLE_S * len(self.wiring.cables)
+            )
         if self._underlay_index:
             with Netlink() as netlink, contextlib.suppress(NetlinkError):
                 netlink.apply([remove_guard(self._underlay_index)])
-        if self._switches is not None:
-            self._switches.stop()
-            self._switches = None
+        self._stop_switches()
         if self._namespaces is not None:
             self._namespaces.close()
             self._namespaces = None
+
+    def _stop_switches(self) -> None:
+        if self._switches is not None:
+            self._switches.stop()
+            self._switches = None
 
     @property
     def mininet(self) -> BuiltMininet:
@@ -283,7 +300,7 @@ class EmulatedNetwork:
         return found
 
     def host_pid(self, name: str) -> int:
-        """A process that sleeps in the host's network namespace."""
+        """The id of a thread that sleeps in the host's namespaces: /proc/ID/ns has them, as of a process."""
         known = self.host(name).name
         return self._running_namespaces.pids[known]
 

@@ -40,9 +40,11 @@ from testbed.emulation.network.kernel.rtnetlink import (
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
 from testbed.model.progress import Reading
+from testbed.model.wiring import WiredHost
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of
 
+MOST_HOOKS = 1024
 _QUEUE_S = 0.05
 _MIN_QUEUE_PACKETS = 20
 _BURST_S = 0.002
@@ -65,12 +67,14 @@ class LinkControl:
         mtu: int,
         first_udp_port: int | None = None,
         impairment_seed: int = 1,
+        talking: Sequence[WiredHost] = (),
     ) -> None:
         self._cables = cables
         self._namespaces = namespaces
         self._shape = shape
         self._mtu = mtu
         self._first_udp_port = first_udp_port
+        self._talking = {h.name: (socket.inet_aton(h.ip), bytes.fromhex(h.mac.replace(":", ""))) for h in talking}
         self._lock = threading.Lock()
         self._netlinks: dict[str | None, Netlink] = {None: Netlink()}
         self._loss_means: LossMeans = "classifier"
@@ -123,9 +127,15 @@ class LinkControl:
                 ) from error
 
     def prepare_faults(self) -> None:
-        """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next."""
+        """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.
+
+        Where there are more than ``MOST_HOOKS``, at the first end only, and at others when they are first to lose: for each hook the
+        kernel searches a list of all that the machine has.
+        """
         batches: dict[str | None, list[Message]] = {}
-        for end in self._cables.sending.values():
+        ends = list(self._cables.sending.values())
+        ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
+        for end in ends:
             batches.setdefault(end.host, []).append(packet_gate(end.index))
         for host, messages in batches.items():
             try:
@@ -133,7 +143,7 @@ class LinkControl:
             except NetlinkError:
                 self._loss_means = "netem"
                 return
-        self._gated.update(end.interface for end in self._cables.sending.values())
+        self._gated.update(end.interface for end in ends)
 
     def set_up(self, link: LinkId, up: bool, direction: Direction) -> float:
         """See EmulatedNetwork.set_link."""
@@ -144,7 +154,7 @@ class LinkControl:
         end = far if near.host is not None and far.host is None else near
         messages = [set_up(end.index, up)]
         if up and end.host is not None:
-            messages += self._neighbours(end)
+            messages += self.neighbours_of(end)
         with self._lock:
             self.netlink_of(end.host).apply(messages)
             if up and near is not far:
@@ -181,9 +191,11 @@ class LinkControl:
         with self._lock:
             return self._impaired.reports()
 
-    def _neighbours(self, end: CableEnd) -> list[Message]:
-        others = [h for h in self._cables.wiring.hosts if h.name != end.host]
-        return [add_neighbour(end.index, socket.inet_aton(h.ip), bytes.fromhex(h.mac.replace(":", ""))) for h in others]
+    def neighbours_of(self, end: CableEnd) -> list[Message]:
+        """Whoever talks with the host at that end, as permanent neighbours; nobody where it does not talk itself."""
+        if end.host not in self._talking:
+            return []
+        return [add_neighbour(end.index, ip, mac) for name, (ip, mac) in self._talking.items() if name != end.host]
 
     def set_loss(self, link: LinkId, fraction: float, direction: Direction) -> float:
         """See EmulatedNetwork.set_loss; 1 is a blackhole."""
@@ -299,14 +311,10 @@ class LinkControl:
 
     def meter(self) -> LinkMeter:
         """See EmulatedNetwork.link_meter."""
-        there = self._cables.receiving  # a tunnel's far end lies on another machine
-        ends = {link: (end, there[link]) for link, end in self._cables.sending.items() if link in there}
-        return LinkMeter(
-            sent={link: near.interface for link, (near, _) in ends.items() if near.host is None},
-            came={
-                link: far.interface for link, (near, far) in ends.items() if near.host is not None and far.host is None
-            },
-        )
+        sent = {link: near.interface for link, near in self._cables.sending.items() if near.host is None}
+        # a host's interface is not seen from here, and a tunnel's near end may lie on another machine
+        came = {link: far.interface for link, far in self._cables.receiving.items() if far.host is None}
+        return LinkMeter(sent=sent, came={link: name for link, name in came.items() if link not in sent})
 
     def receiving_end(self, link: LinkId) -> tuple[socket.socket, str]:
         """A packet socket at the interface where the link's packets arrive, not yet bound, and the interface's name."""
@@ -329,7 +337,8 @@ class LinkControl:
 class LinkMeter:
     """Reads how many bytes each link has carried, from one file of the kernel's, with no socket, lock or command of the run's.
 
-    ``sent``: link -> the interface beside the switches that sends it; ``came``: where a host sends it, the one at which it arrives.
+    ``sent``: link -> the interface beside the switches that sends it; ``came``: where a host or another machine sends it, the one at
+    which it arrives.
     May be used in a process that was forked inside the sandbox.
     """
 

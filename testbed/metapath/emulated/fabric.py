@@ -145,7 +145,7 @@ def emulated_network(wiring: Wiring) -> Iterator[tuple[EmulatedNetwork, Controll
         net = stack.enter_context(
             EmulatedNetwork(wiring, controller_port=controller.port, before_bridges=controller.wait_until_ready)
         )
-        controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
+        controller.wait_for_switches([s.dpid for s in wiring.switches])
         yield net, controller
 
 

@@ -27,7 +27,6 @@ from topologies.impairments import (
     GilbertElliott,
     Impairments,
     RandomLoss,
-    Reordering,
 )
 
 DETOUR_PRIORITY = 1
@@ -39,44 +38,39 @@ _LIMIT_PACKETS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class NetemOptions:
-    """What one netem queue does. ``chain``: Gilbert-Elliott instead of ``loss``; ``at_once``: the share that overtakes the delay."""
+    """What one netem queue does. ``chain``: Gilbert-Elliott instead of ``loss``."""
 
     delay_s: float = 0.0
     jitter_s: float = 0.0
     loss: float = 0.0
     chain: GilbertElliott | None = None
     duplicate: float = 0.0
-    at_once: float = 0.0
 
 
 def netem_options(impairments: Impairments, link_delay_s: float = 0.0) -> NetemOptions | None:
     """The queue that does what the words say behind a link's own delay; None where no single one does.
 
-    One loss or chain, or one duplication (netem draws both for a packet at once), and one delay or reordering after it. A packet that
-    netem lets overtake skips the link's delay too, so that there must be none.
+    One loss or chain, or one duplication (netem draws both for a packet at once), and one delay after it. No reordering: a packet that
+    netem lets overtake skips the queue behind it as well, so that it would not be held to the link's capacity.
 
     >>> from topologies.impairments import parse_impairments
     >>> netem_options(parse_impairments("loss:0.1 delay:0.02,jitter=0.01"))
-    NetemOptions(delay_s=0.02, jitter_s=0.01, loss=0.1, chain=None, duplicate=0.0, at_once=0.0)
+    NetemOptions(delay_s=0.02, jitter_s=0.01, loss=0.1, chain=None, duplicate=0.0)
     >>> netem_options(parse_impairments("jitter:0.01 jitter:0.02")) is None
     True
     """
     thinning = [one for one in impairments if isinstance(one, (RandomLoss, GilbertElliott, Duplication))]
-    holding = [one for one in impairments if isinstance(one, (ExtraDelay, Reordering))]
+    holding = [one for one in impairments if isinstance(one, ExtraDelay)]
     in_order = (*thinning, *holding) == impairments
     if len(thinning) > 1 or len(holding) > 1 or not in_order:
         return None
     first, last = next(iter(thinning), None), next(iter(holding), None)
-    if isinstance(last, Reordering) and link_delay_s > 0:
-        return None
     return NetemOptions(
-        delay_s=link_delay_s
-        + (last.mean_s if isinstance(last, ExtraDelay) else last.delay_s if isinstance(last, Reordering) else 0.0),
-        jitter_s=last.jitter_s if isinstance(last, ExtraDelay) else 0.0,
+        delay_s=link_delay_s + (last.mean_s if last is not None else 0.0),
+        jitter_s=last.jitter_s if last is not None else 0.0,
         loss=first.fraction if isinstance(first, RandomLoss) else 0.0,
         chain=first if isinstance(first, GilbertElliott) else None,
         duplicate=first.fraction if isinstance(first, Duplication) else 0.0,
-        at_once=last.fraction if isinstance(last, Reordering) else 0.0,
     )
 
 
@@ -88,14 +82,12 @@ def netem_line(index: int, options: NetemOptions) -> Message:
         ticks,
         _LIMIT_PACKETS,
         round(options.loss * _WHOLE),
-        1 if options.at_once else 0,
+        0,
         round(options.duplicate * _WHOLE),
         jitter_ticks,
     )
     body += attribute(10, struct.pack("=q", round(options.delay_s * 1e9)))
     body += attribute(11, struct.pack("=q", round(options.jitter_s * 1e9)))
-    if options.at_once:
-        body += attribute(3, struct.pack("=II", round(options.at_once * _WHOLE), 0))
     chain = options.chain
     if chain is not None:  # netem takes h, the share that survives the bad state
         values = (chain.p, chain.r, 1 - chain.bad_loss, chain.good_loss)

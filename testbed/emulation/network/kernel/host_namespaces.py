@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class HostNamespaces:
-    """One network namespace a name, each held by a sleeping process, until ``close``."""
+    """One network namespace a name, each held by a sleeping thread of one process, until ``close``; ``pids``: the threads' ids."""
 
     def __init__(self, names: Sequence[str], hostnames: Sequence[str] | None = None) -> None:
         """Begin to make them all; ``wait`` before use. ``hostnames``: what gethostname() says in each (default: the names)."""

@@ -5,6 +5,7 @@ One system call carries hundreds of settings and says which one failed; a shell 
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -24,6 +25,8 @@ IFF_UP = 1
 ROOT, CLSACT_PARENT, CLSACT_EGRESS = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFFFFF3
 CLSACT_HANDLE = 0xFFFF0000
 _BATCH_BYTES = 60_000
+_ANSWER_LIMIT_S = 60.0
+"""A lock that all network namespaces share may be held for seconds while thousands of interfaces go."""
 
 
 class NetlinkError(OSError):
@@ -52,14 +55,26 @@ class Netlink:
         self._sock = sock or socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             self._sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
-        self._sock.settimeout(20)
+        self._sock.settimeout(_ANSWER_LIMIT_S)
         sol_netlink, netlink_ext_ack, netlink_cap_ack = 270, 11, 10
         self._sock.setsockopt(sol_netlink, netlink_cap_ack, 1)
         self._sock.setsockopt(sol_netlink, netlink_ext_ack, 1)
         self._sequence = 0
 
-    def apply(self, messages: Sequence[Message]) -> None:
-        """Carry the messages out in order and wait until all are done. Raises NetlinkError for the first refused one."""
+    def apply(self, messages: Sequence[Message], *, limit_s: float = _ANSWER_LIMIT_S) -> None:
+        """Carry the messages out in order and wait until all are done; ``limit_s`` seconds at most for each batch of some hundreds.
+
+        Raises NetlinkError for the first refused one, and where the kernel has not answered by then (ETIMEDOUT).
+        """
+        self._sock.settimeout(limit_s)
+        try:
+            self._apply_all(messages)
+        except TimeoutError:
+            raise NetlinkError(errno.ETIMEDOUT, f"no answer within {limit_s:.0f} s", 0) from None
+        finally:
+            self._sock.settimeout(_ANSWER_LIMIT_S)
+
+    def _apply_all(self, messages: Sequence[Message]) -> None:
         start = 0
         while start < len(messages):
             size, stop = 0, start

@@ -32,6 +32,8 @@ from testbed.model.parts import Part, Tunnel
 MOST_TUNNELS = 1900
 """Of one machine: each is two steps of the guard's program, and the kernel takes 4,096."""
 _CLSACT_INGRESS = 0xFFFFFFF2
+_PROTOCOL = 0xFFFFF000
+"""Loads what the kernel knows the packet for (SKF_AD_PROTOCOL), where no header says it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +65,9 @@ def make_tunnel(end: TunnelEnd, tunnel: Tunnel, part: Part, *, underlay_index: i
     return RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body
 
 
-def tunnel_guard(underlay_index: int, port: int, tunnels: Iterable[Tunnel]) -> Message:
+def tunnel_guard(underlay_index: int, port: int, tunnels: Iterable[Tunnel], *, framed: bool = True) -> Message:
     """Of what comes in on the underlay for the tunnels' port, let in the identifiers of ``tunnels``, each from its own peer only."""
-    program = guard_program(port, sorted({(one.vni, one.remote) for one in tunnels}))
+    program = guard_program(port, sorted({(one.vni, one.remote) for one in tunnels}), framed=framed)
     priority, everything, direct_action = 1, socket.htons(3), 1
     header = tc_header(underlay_index, 1, _CLSACT_INGRESS, priority << 16 | everything)
     options = attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + number(8, direct_action)
@@ -77,33 +79,29 @@ def remove_guard(underlay_index: int) -> Message:
     return RTM_DELQDISC, 0, tc_header(underlay_index, CLSACT_HANDLE, CLSACT_PARENT)
 
 
-def guard_program(port: int, known: Iterable[tuple[int, str]]) -> bytes:
-    """Classic BPF over an Ethernet frame; ``known``: (identifier, its peer's address) pairs. Fragments of UDP are dropped: tunnels
+def guard_program(port: int, known: Iterable[tuple[int, str]], *, framed: bool = True) -> bytes:
+    """Classic BPF over an Ethernet frame, or a bare IP packet; ``known``: (identifier, its peer's address) pairs. Fragments of UDP are dropped: tunnels
     send none, and a short first one would hide the identifier. CapabilityError for more than ``MOST_TUNNELS``."""
     load_half, load_byte, load_word, load_x = 0x28, 0x30, 0x20, 0xB1
     load_half_x, load_word_x, equal, any_bit, answer = 0x48, 0x40, 0x15, 0x45, 0x06
     store, load_stored, shift_right, jump = 0x02, 0x60, 0x74, 0x05
     dropped, passed = 2, 0xFFFFFFFF
+    ip = 14 if framed else 0
     steps = [
-        (load_half, 0, 0, 12),
+        (load_half, 0, 0, 12 if framed else _PROTOCOL),
         (equal, 1, 0, 0x0800),
         (answer, 0, 0, passed),
-        (load_byte, 0, 0, 23),
+        (load_byte, 0, 0, ip + 9),
         (equal, 1, 0, 17),
         (answer, 0, 0, passed),
-        (load_half, 0, 0, 20),
+        (load_half, 0, 0, ip + 6),
         (any_bit, 0, 1, 0x3FFF),
         (answer, 0, 0, dropped),
-        (load_x, 0, 0, 14),
-        (load_half_x, 0, 0, 16),
+        (load_x, 0, 0, ip),
+        (load_half_x, 0, 0, ip + 2),
         (equal, 1, 0, port),
         (answer, 0, 0, passed),
-        (
-            load_word_x,
-            0,
-            0,
-            26,
-        ),  # behind 14 of Ethernet, the IP header, 8 of UDP and 4 of VXLAN: identifier and a spare byte
+        (load_word_x, 0, 0, ip + 12),  # behind the IP header, 8 of UDP and 4 of VXLAN: identifier and a spare byte
         (shift_right, 0, 0, 8),
         (store, 0, 0, 0),
     ]
@@ -116,7 +114,7 @@ def guard_program(port: int, known: Iterable[tuple[int, str]]) -> bytes:
     for vni, peer in pairs:
         by_peer.setdefault(peer, []).append(vni)
     for peer, identifiers in by_peer.items():
-        steps += [(load_word, 0, 0, 26), (equal, 1, 0, int.from_bytes(socket.inet_aton(peer)))]
+        steps += [(load_word, 0, 0, ip + 12), (equal, 1, 0, int.from_bytes(socket.inet_aton(peer)))]
         steps += [(jump, 0, 0, 1 + 2 * len(identifiers)), (load_stored, 0, 0, 0)]
         for vni in identifiers:
             steps += [(equal, 0, 1, vni), (answer, 0, 0, passed)]

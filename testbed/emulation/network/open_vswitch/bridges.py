@@ -5,34 +5,63 @@ Everything is created at once: the daemon configures all bridges in one pass ins
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from testbed.model.parts import Part
-from testbed.model.wiring import Wiring
+from testbed.model.wiring import WiredSwitch, Wiring
 
 _MAX_BACKOFF_MS = 1000
+_PROBE_MS = 60_000
+"""Of silence, before a bridge asks whether its controller still lives and gives it up: busy with the rules of 2000 switches, it needed
+more than Open vSwitch's 5 s, and lost a fifth of them. A controller that dies is known at once: its connections are closed."""
 
 
-def bridge_operations(
-    wiring: Wiring, datapath: str, controller_port: int | None, part: Part | None = None
-) -> list[dict[str, Any]]:
-    """RFC 7047 operations that create every bridge (of the part) with its ports; port numbers are those of the wiring.
+PortsOfBridges = Mapping[str, Sequence[tuple[str, int]]]
+"""Bridge -> its ports: interface and number; in the wiring's order."""
 
-    Bridges speak OpenFlow 1.3, keep their rules without a controller (fail mode secure), and forward nothing unasked.
-    """
-    here = [one for one in wiring.switches if part is None or one.name in part.devices]
-    ports: dict[str, list[tuple[str, int]]] = {switch.name: [] for switch in here}
+
+def ports_of_bridges(wiring: Wiring, part: Part | None = None) -> PortsOfBridges:
+    """Of every bridge that is here (of the part), as the wiring numbers them."""
+    found: dict[str, list[tuple[str, int]]] = {
+        one.name: [] for one in wiring.switches if part is None or one.name in part.devices
+    }
     for cable in wiring.cables:
         for device, interface, port in (
             (cable.a, cable.a_interface, cable.a_port),
             (cable.b, cable.b_interface, cable.b_port),
         ):
-            if device in ports:
-                ports[device].append((interface, port))
+            if device in found:
+                found[device].append((interface, port))
+    return found
+
+
+def shares_of(ports: PortsOfBridges, most_ports: int, share_ports: int) -> tuple[tuple[str, ...], ...]:
+    """Bridges in shares, in order: one where there are ``most_ports`` ports or fewer, else of about ``share_ports`` each.
+
+    A bridge's own port counts as one. A share has a bridge at least, however many ports that has.
+    """
+    weights = {name: 1 + len(own) for name, own in ports.items()}
+    total = sum(weights.values())
+    count = 1 if total <= most_ports else min(len(weights), -(-total // share_ports))
+    shares: list[list[str]] = [[] for _ in range(count)]
+    done = 0
+    for name, weight in weights.items():
+        shares[min(count - 1, (2 * done + weight) * count // (2 * total))].append(name)
+        done += weight
+    return tuple(tuple(share) for share in shares if share) or ((),)
+
+
+def bridge_operations(
+    switches: Sequence[WiredSwitch], ports: PortsOfBridges, datapath_type: str, controller_port: int | None
+) -> list[dict[str, Any]]:
+    """RFC 7047 operations that create these bridges with their ports.
+
+    Bridges speak OpenFlow 1.3, keep their rules without a controller (fail mode secure), and forward nothing unasked.
+    """
     operations: list[dict[str, Any]] = []
     bridges = []
-    for number, switch in enumerate(here):
+    for number, switch in enumerate(switches):
         made = [_port(f"b{number}", switch.name, None)]
         made += [_port(f"b{number}p{port}", name, port) for name, port in ports[switch.name]]
         for operation_pair, _ in made:
@@ -40,7 +69,7 @@ def bridge_operations(
         row: dict[str, Any] = {
             "name": switch.name,
             "ports": _set(reference for _, reference in made),
-            "datapath_type": "system" if datapath == "kernel" else "netdev",
+            "datapath_type": datapath_type,
             "fail_mode": "secure",
             "protocols": "OpenFlow13",
             "other_config": ["map", [["datapath-id", f"{switch.dpid:016x}"], ["disable-in-band", "true"]]],
@@ -65,7 +94,12 @@ def _port(key: str, name: str, number: int | None) -> tuple[list[dict[str, Any]]
 
 
 def _controller(port: int) -> dict[str, Any]:
-    return {"target": f"tcp:127.0.0.1:{port}", "max_backoff": _MAX_BACKOFF_MS, "connection_mode": "out-of-band"}
+    return {
+        "target": f"tcp:127.0.0.1:{port}",
+        "max_backoff": _MAX_BACKOFF_MS,
+        "inactivity_probe": _PROBE_MS,
+        "connection_mode": "out-of-band",
+    }
 
 
 def _insert(table: str, name: str, row: dict[str, Any]) -> dict[str, Any]:

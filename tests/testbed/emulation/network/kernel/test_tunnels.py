@@ -13,8 +13,13 @@ from testbed.emulation.network.kernel.tunnels import MOST_TUNNELS, guard_program
 from testbed.errors import CapabilityError
 
 
-def arrivals() -> dict[str, int]:
-    """Inner frames that a machine's end of a tunnel took, by who sent them: each sender sends ten."""
+def arrivals(framed: bool) -> dict[str, int]:
+    """Inner frames that a machine's end of a tunnel took, by who sent them: each sender sends ten.
+
+    ``framed``: over Ethernet, or over an interface whose packets have no such header, as WireGuard's have none.
+    """
+    import fcntl
+    import os
     import subprocess
     import time
 
@@ -23,20 +28,23 @@ def arrivals() -> dict[str, int]:
     from testbed.model.parts import Part, Tunnel
 
     run = lambda words: subprocess.run(words, shell=True, check=True)  # noqa: E731
-    run(
-        "ip link add u type veth peer name peer && ip addr add 10.9.0.1/24 dev u && ip link set u up && ip link set peer up"
-    )
+    if framed:
+        run("ip link add u type veth peer name peer && ip link set peer up")
+    else:
+        tun = os.open("/dev/net/tun", os.O_RDWR)
+        fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH14x", b"u", 0x1001))  # TUNSETIFF: IFF_TUN, IFF_NO_PI
+    run("ip addr add 10.9.0.1/24 dev u && ip link set u up")
     part = Part(devices=frozenset(), tunnels={}, underlay="u", local="10.9.0.1", port=20000)
     known = [Tunnel(vni=4097, remote="10.9.0.2"), Tunnel(vni=4098, remote="10.9.0.3")]
     received = {}
     with Netlink() as netlink:
         index = netlink.interfaces()["u"]
-        netlink.apply([packet_gate(index), tunnel_guard(index, part.port, known)])
+        netlink.apply([packet_gate(index), tunnel_guard(index, part.port, known, framed=framed)])
         for number, tunnel in enumerate(known):
             end = TunnelEnd(name=f"t{number}", index=500 + number, mac=None, namespace=None)
             netlink.apply([make_tunnel(end, tunnel, part, underlay_index=index, mtu=1400, group=0)])
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sock:
-            sock.bind(("peer", 0))
+            sock.bind(("peer" if framed else "u", 0))
             with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as own:
                 own.bind(("u", 0))
                 destination = own.getsockname()[4]
@@ -50,7 +58,8 @@ def arrivals() -> dict[str, int]:
             for name, (source, vni, interface) in cases.items():
                 before = netlink.counters()[interface].received_packets
                 for _ in range(10):
-                    sock.send(_vxlan(destination, source, vni))
+                    frame = _vxlan(destination, source, vni)
+                    sock.send(frame) if framed else os.write(tun, frame[len(destination) + 8 :])
                 time.sleep(0.05)
                 received[name] = netlink.counters()[interface].received_packets - before
     return received
@@ -69,8 +78,9 @@ def _vxlan(destination: bytes, source: str, vni: int) -> bytes:
 
 
 @pytest.mark.emulation
-def test_a_tunnel_takes_its_own_peers_packets_and_nobody_elses(sandboxed: Callable[..., Any]) -> None:
-    assert sandboxed(arrivals) == {
+@pytest.mark.parametrize("framed", [True, False])
+def test_a_tunnel_takes_its_own_peers_packets_and_nobody_elses(framed: bool, sandboxed: Callable[..., Any]) -> None:
+    assert sandboxed(arrivals, framed) == {
         "peer": 10,
         "a stranger's address": 0,
         "another peer's identifier": 0,

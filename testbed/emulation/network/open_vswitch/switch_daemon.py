@@ -1,0 +1,240 @@
+"""One Open vSwitch of the sandbox: a database server and a switch daemon, started, spoken to and stopped.
+
+Settings go to the database as one transaction (RFC 7047) over its socket; the daemon reports when it has applied them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from testbed.errors import CapabilityError
+
+Datapath = Literal["kernel", "user"]
+_SCHEMA_PLACES = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")
+_PARALLEL_CLOSE = Path(__file__).with_name("parallel_close.py")
+_CLOSING_PROCESSES = 32
+_START_LIMIT_S = 60.0
+_ANSWER_LIMIT_S = 60.0
+_RELEASE_LIMIT_S = 5.0
+_STATISTICS_MS = 600_000
+"""Between two readings of interface statistics, which nobody here asks the daemon for: each waits for a lock that all network
+namespaces of the machine share, and no packet moves meanwhile."""
+_NICENESS = -10
+"""Of the switch daemon: a switch that waits for a processor loses packets, which no network of the model does."""
+
+
+class SwitchDaemon:
+    """One ovsdb-server and one ovs-vswitchd. ``number``: of the sandbox's daemons, from 0; ``directory``: the sandbox's.
+
+    ``alone``: it has all bridges. Daemons that share a network namespace must not make tap interfaces, whose names would meet
+    (``ovs-netdev``): they run the same user-space datapath as Open vSwitch's class ``dummy``, which differs in that only.
+    """
+
+    def __init__(self, datapath: Datapath, directory: Path, *, number: int = 0, alone: bool = True) -> None:
+        self.datapath_type = "system" if datapath == "kernel" else "netdev" if alone else "dummy"
+        self._suffix = f"-{number}" if number else ""
+        self._directory = directory
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._connection: socket.socket | None = None
+        self._buffer = ""
+        self._requests = 0
+        self._awaited = 0
+
+    def start(self) -> None:
+        """Start both; CapabilityError where a program is missing or does not come up in time."""
+        database = self._directory / "db" / f"conf{self._suffix}.db"
+        database.unlink(missing_ok=True)
+        _run([_program("ovsdb-tool"), "create", str(database), str(_schema())])
+        run = self._directory / "run"
+        path = run / f"db{self._suffix}.sock"
+        control = [] if not self._suffix else [f"--unixctl={run}/ovsdb-server{self._suffix}.ctl"]
+        self._spawn("ovsdb-server", str(database), f"--remote=punix:{path}", "--no-chdir", *control)
+        self._connect(path)
+        row = {"other_config": ["map", [["stats-update-interval", str(_STATISTICS_MS)]]]}
+        self._request([{"op": "insert", "table": "Open_vSwitch", "row": row}])
+        # Nothing here is tunnelled by the daemon: following the routing table costs it a list of all interfaces a bridge.
+        system = () if self.datapath_type == "system" else ("--disable-system", "--disable-system-route")
+        without_taps = ("--enable-dummy",) if self.datapath_type == "dummy" else ()
+        control = [] if not self._suffix else [f"--unixctl={run}/ovs-vswitchd{self._suffix}.ctl"]
+        pidfile = f"--pidfile={run}/ovs-vswitchd{self._suffix}.pid"
+        self._spawn("ovs-vswitchd", f"unix:{path}", "--no-chdir", pidfile, *control, *system, *without_taps)
+        with contextlib.suppress(PermissionError):  # an ordinary user's switches wait their turn like everything else
+            os.setpriority(os.PRIO_PROCESS, self._processes[-1].pid, _NICENESS)
+
+    def transact(self, operations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Carry out one transaction and have the daemon apply it (``is_applied``).
+
+        Raises CapabilityError with the database's words where an operation is refused.
+        """
+        root: dict[str, Any] = {"table": "Open_vSwitch", "where": []}
+        bump = [
+            {"op": "mutate", **root, "mutations": [["next_cfg", "+=", 1]]},
+            {"op": "select", **root, "columns": ["next_cfg"]},
+        ]
+        results = self._request([*operations, *bump])
+        self._awaited = results[-1]["rows"][0]["next_cfg"]
+        return results
+
+    def is_applied(self) -> bool:
+        """Whether the daemon has done what the last transaction asked for. CapabilityError where it has ended."""
+        rows = self._request([{"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"]}])
+        if rows[0]["rows"][0]["cur_cfg"] >= self._awaited:
+            return True
+        if self._processes[-1].poll() is not None:
+            raise CapabilityError(f"ovs-vswitchd ended by itself: {self._last_words('ovs-vswitchd')}")
+        return False
+
+    def errors(self) -> list[str]:
+        """Interfaces that the daemon could not set up, with its reason."""
+        query = {"op": "select", "table": "Interface", "where": [], "columns": ["name", "error"]}
+        rows = self._request([query])[0]["rows"]
+        return [f"{row['name']}: {row['error']}" for row in rows if isinstance(row["error"], str) and row["error"]]
+
+    def _request(self, operations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        assert self._connection is not None
+        self._requests += 1
+        message = {"method": "transact", "params": ["Open_vSwitch", *operations], "id": self._requests}
+        self._connection.sendall(json.dumps(message).encode())
+        answer = self._answer(self._requests)
+        results: list[dict[str, Any]] = answer.get("result") or []
+        wrong = [r for r in results if r and r.get("error")]
+        if answer.get("error") or wrong:
+            raise CapabilityError(f"Open vSwitch refused a setting: {json.dumps(wrong or answer.get('error'))}")
+        return results
+
+    def _answer(self, request: int) -> dict[str, Any]:
+        assert self._connection is not None
+        decoder = json.JSONDecoder()
+        while True:
+            text = self._buffer.lstrip()
+            try:
+                message, end = decoder.raw_decode(text)
+            except json.JSONDecodeError:
+                part = self._connection.recv(1 << 20)
+                if not part:
+                    raise CapabilityError(f"ovsdb-server ended: {self._last_words('ovsdb-server')}") from None
+                self._buffer = text + part.decode()
+                continue
+            self._buffer = text[end:]
+            if message.get("method") == "echo":
+                reply = {"id": message["id"], "result": message["params"], "error": None}
+                self._connection.sendall(json.dumps(reply).encode())
+            elif message.get("id") == request:
+                return dict(message)
+
+    def pause(self, *, on: bool = True) -> None:
+        """Let the daemon do nothing, or go on."""
+        if len(self._processes) == 2 and self._processes[1].poll() is None:
+            self._processes[1].send_signal(signal.SIGSTOP if on else signal.SIGCONT)
+
+    @property
+    def switch_pid(self) -> int | None:
+        """The process of ovs-vswitchd, while it runs."""
+        running = len(self._processes) == 2 and self._processes[1].poll() is None
+        return self._processes[1].pid if running else None
+
+    def stop(self) -> None:
+        """End both at once (see ``release_sockets``); what they made is the network's to remove."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        for process in reversed(self._processes):
+            process.kill()
+        for process in self._processes:
+            process.wait(60)
+        self._remove_control_sockets()
+        self._processes.clear()
+
+    def _remove_control_sockets(self) -> None:
+        """Those that were killed leave them behind, and the sandbox's next network would be ordered about by them too."""
+        for program, process in zip(("ovsdb-server", "ovs-vswitchd"), self._processes, strict=False):
+            name = f"{program}{self._suffix or f'.{process.pid}'}.ctl"
+            (self._directory / "run" / name).unlink(missing_ok=True)
+
+    def _spawn(self, program: str, *arguments: str) -> None:
+        with open(self._log(program), "ab") as log:
+            words = [_program(program), *arguments, "-vconsole:warn", "-vsyslog:off", "-vfile:off"]
+            self._processes.append(
+                subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
+                )
+            )
+
+    def _connect(self, path: Path) -> None:
+        limit = time.monotonic() + _START_LIMIT_S
+        while time.monotonic() < limit and self._processes[-1].poll() is None:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                connection.connect(str(path))
+            except OSError:
+                connection.close()
+                time.sleep(0.005)
+                continue
+            connection.settimeout(_ANSWER_LIMIT_S)
+            self._connection = connection
+            return
+        raise CapabilityError(f"ovsdb-server does not answer: {self._last_words('ovsdb-server')}")
+
+    def _log(self, program: str) -> Path:
+        return self._directory / "log" / f"{program}{self._suffix}.log"
+
+    def _last_words(self, program: str) -> str:
+        lines = self._log(program).read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it wrote nothing"
+
+
+def release_sockets(pids: Sequence[int]) -> None:
+    """End these daemons without waiting a grace period for every port (see ``parallel_close``)."""
+    helpers = max(4, _CLOSING_PROCESSES // max(1, len(pids)))
+    words = [sys.executable, "-I", "-S", str(_PARALLEL_CLOSE)]
+    quiet = subprocess.DEVNULL
+    closing = [
+        subprocess.Popen([*words, str(pid), str(helpers)], stdin=quiet, stdout=quiet, stderr=quiet) for pid in pids
+    ]
+    limit = time.monotonic() + _RELEASE_LIMIT_S * len(closing)
+    for one in closing:
+        try:
+            one.wait(max(0.0, limit - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            one.kill()
+            one.wait()
+
+
+def control_sockets(run_directory: Path) -> list[Path]:
+    """Where the switch daemons that run with this OVS_RUNDIR take orders (ovs-appctl --target)."""
+    return sorted(run_directory.glob("ovs-vswitchd*.ctl"))
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin")
+    if found is None:
+        raise CapabilityError(f"{name} is not installed; install Open vSwitch: apt-get install openvswitch-switch")
+    return found
+
+
+def _schema() -> Path:
+    for place in _SCHEMA_PLACES:
+        path = Path(place) / "vswitch.ovsschema"
+        if path.exists():
+            return path
+    raise CapabilityError("vswitch.ovsschema is missing; install Open vSwitch: apt-get install openvswitch-switch")
+
+
+def _run(words: list[str]) -> None:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_START_LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise CapabilityError(f"{words[0]} does not answer") from None
+    if done.returncode != 0:
+        raise CapabilityError(f"{words[0]} failed: {done.stderr.strip()}")
