@@ -10,20 +10,22 @@ import json
 import os
 import platform
 import re
-import shutil
+import select
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from testbed.emulation.machine.encryption import encryption_means
+from testbed.emulation.machine.programs import SYSTEM_PATH, find_program
 from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
 from testbed.emulation.network.open_vswitch.switches import tun_obstacle
 from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
 from testbed.emulation.sandbox.sandbox_entry import SOCKET_MEMORY_BYTES
 from testbed.extras import EXTRA_OF, pip_command
 
-_SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 _APT = "sudo apt-get install "
 SWITCH_PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-ofctl", "ovs-dpctl")
 PROGRAMS: tuple[tuple[str, str, str], ...] = (
@@ -62,7 +64,7 @@ UPLINKS = ("pasta",)
 """Programs that give a sandbox a way to other machines without root."""
 NEEDED = ("namespaces", "openvswitch", "mnexec", "mininet", "datapath", "shaping", "packet_loss")
 """Without one of these there is no emulation here."""
-_TRIALS_LIMIT_S = 40.0
+_TRIAL_LIMIT_S = 40.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,12 +107,7 @@ def delay_obstacle() -> str | None:
 
 
 def _system_path() -> dict[str, str]:
-    return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{_SYSTEM_PATH}"}
-
-
-def find_program(name: str) -> str | None:
-    """Full path of a program, system directories included even where an ordinary user's PATH leaves them out."""
-    return shutil.which(name) or shutil.which(name, path=_SYSTEM_PATH)
+    return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
 
 
 def find_capabilities() -> dict[str, Capability]:
@@ -128,12 +125,20 @@ def find_capabilities() -> dict[str, Capability]:
 
 
 def several_machines() -> dict[str, Capability]:
-    """What ``--machines`` asks for besides: a way out of the sandbox without root, and clocks of their own to try it with on one machine."""
+    """What ``--machines`` asks for besides: a way out of the sandbox without root, WireGuard for ``--encrypt``, and clocks of their own to try it with on one machine."""
     ways = [path for name in UPLINKS if (path := find_program(name)) is not None]
     uplink = Capability(
         available=bool(ways),
         detail=", ".join(ways) or f"none of {', '.join(UPLINKS)} is installed",
         mend="" if ways else _APT + "passt; or run the worker in a network namespace that has an interface",
+    )
+    means, lack = encryption_means()
+    spoken = "in the kernel" if means == "kernel" else f"in user space, {means}"
+    missing, _, mend = (lack or "").partition("; ")
+    encryption = Capability(
+        available=lack is None,
+        detail=missing or f"WireGuard {spoken}",
+        mend=mend and f"{mend} (needed only for --encrypt)",
     )
     refused = time_namespace_obstacle()
     clock = Capability(
@@ -141,7 +146,7 @@ def several_machines() -> dict[str, Capability]:
         detail=refused or "a process can have a monotonic clock of its own",
         mend="" if refused is None else "a kernel with CONFIG_TIME_NS (5.6 or newer); real machines need none",
     )
-    return {"uplink": uplink, "time_namespaces": clock}
+    return {"uplink": uplink, "encryption": encryption, "time_namespaces": clock}
 
 
 def missing_for_emulation(found: dict[str, Capability]) -> list[str]:
@@ -198,25 +203,39 @@ def _trials(possible: bool) -> dict[str, Capability]:
     """What only a trial in a sandbox can show; all absent, with the reason, where there is none."""
     from testbed.emulation.machine.capability_trials import TRIALS
 
-    why = "cannot be tried without namespaces and Open vSwitch"
+    results, why = dict[str, dict[str, str]](), "cannot be tried without namespaces and Open vSwitch"
     if possible:
-        words = sandbox_command(
-            [sys.executable, "-P", "-m", "testbed.emulation.machine.capability_trials"], die_with_parent=True
-        )
-        try:
-            done = subprocess.run(
-                words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIALS_LIMIT_S, check=False
-            )
-            results: dict[str, dict[str, str]] = json.loads(done.stdout)
-            return {
-                name: Capability(available=not t["lack"], detail=t["lack"] or t["detail"], mend=t["mend"])
-                for name, t in results.items()
-            }
-        except subprocess.TimeoutExpired:
-            why = f"the trials did not end within {_TRIALS_LIMIT_S:g} s"
-        except ValueError:
-            why = f"the trials failed: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}"
-    return {name: Capability(available=False, detail=why, mend="see namespaces and openvswitch") for name in TRIALS}
+        words = [sys.executable, "-P", "-m", "testbed.emulation.machine.capability_trials"]
+        results, why = tried(sandbox_command(words, die_with_parent=True), _TRIAL_LIMIT_S)
+    found = {
+        name: Capability(available=not t["lack"], detail=t["lack"] or t["detail"], mend=t["mend"])
+        for name, t in results.items()
+    }
+    unknown = Capability(available=False, detail=why, mend="see namespaces and openvswitch")
+    return {name: found.get(name, unknown) for name in TRIALS}
+
+
+def tried(words: list[str], limit_s: float) -> tuple[dict[str, dict[str, str]], str]:
+    """Trial -> what it found, of those that ended; why the others did not. ``limit_s``: until the first ends, and between two."""
+    text = b""
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors) as process,
+    ):
+        assert process.stdout is not None
+        while select.select([process.stdout], [], [], limit_s)[0]:
+            part = os.read(process.stdout.fileno(), 65536)
+            if not part:
+                process.wait()
+                errors.seek(0)
+                said = errors.read().decode(errors="replace").strip().splitlines()
+                why = f"the trials failed: {(said or ['no reason given'])[-1]}"
+                break
+            text += part
+        else:
+            process.kill()
+            why = f"the trials came no further within {limit_s:g} s"
+    return dict(json.loads(line) for line in text.decode().splitlines(keepends=True) if line.endswith("\n")), why
 
 
 def _socket_memory(folder: Path = Path("/proc/sys/net/core")) -> Capability:

@@ -10,11 +10,12 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.emulation.machine.processor_load import ProcessorTimes, busy_share, processor_times, stolen_share
+from testbed.emulation.sandbox.sandbox import in_sandbox
 from testbed.model.machine.strain import Strain
 
 _BEAT_S = 0.005
@@ -41,14 +42,16 @@ class MachineCounts:
     wanted_s: Mapping[int, float]
 
 
-def read_counts(proc: Path = _PROC) -> MachineCounts:
-    """The counts now. ``proc``: where the kernel's files are."""
+def read_counts(proc: Path = _PROC, *, only_below: int | None = None) -> MachineCounts:
+    """The counts now. ``proc``: where the kernel's files are; ``only_below``: a process, whose tasks alone count with those of its
+    descendants (None: all that are seen, which in a sandbox are its own)."""
+    own = _processes(proc) if only_below is None else _descent(proc, only_below)
     return MachineCounts(
         at_s=time.monotonic(),
         processors=processor_times(proc),
-        task_s=_task_seconds(proc),
+        task_s=_task_seconds(own),
         stalled_s=_stalled_s(proc),
-        wanted_s=_wanted_s(proc),
+        wanted_s=_wanted_s(own),
     )
 
 
@@ -88,19 +91,20 @@ class StrainGauge:
 
     def __init__(self) -> None:
         self._stop = threading.Event()
+        self._only_below = None if in_sandbox() else os.getpid()  # outside one, other programs are not the run's
         self._lateness_s: list[float] = []
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self.strain: Strain | None = None
 
     def __enter__(self) -> StrainGauge:
-        self._before = read_counts()
+        self._before = read_counts(only_below=self._only_below)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        self.strain = strain_between(self._before, read_counts(), self._lateness_s)
+        self.strain = strain_between(self._before, read_counts(only_below=self._only_below), self._lateness_s)
 
     def _beat(self) -> None:
         due_s = time.monotonic() + _BEAT_S
@@ -118,15 +122,32 @@ def _stalled_s(proc: Path) -> float | None:
         return None
 
 
-def _task_seconds(proc: Path) -> dict[Task, float]:
+def _processes(proc: Path) -> list[Path]:
+    return [entry for entry in proc.iterdir() if entry.name.isdecimal()]
+
+
+def _descent(proc: Path, root: int) -> list[Path]:
+    """A process and all that descend from it."""
+    children: dict[int, list[int]] = {}
+    for entry in _processes(proc):
+        with contextlib.suppress(OSError, ValueError):  # it has ended
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.name))
+    found, left = list[Path](), [root]
+    while left:
+        found.append(proc / str(left[-1]))
+        left += children.get(left.pop(), [])
+    return found
+
+
+def _task_seconds(processes: Iterable[Path]) -> dict[Task, float]:
     found: dict[Task, float] = {}
-    for entry in proc.iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError):  # it has ended, or is another user's
-                program = (entry / "exe").readlink().name
-                together = program.startswith(_INTERPRETER)
-                for task in [entry] if together else (entry / "task").iterdir():
-                    found[program, int(task.name)] = _seconds(task / "stat")
+    for entry in processes:
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            program = (entry / "exe").readlink().name
+            together = program.startswith(_INTERPRETER)
+            for task in [entry] if together else (entry / "task").iterdir():
+                found[program, int(task.name)] = _seconds(task / "stat")
     return found
 
 
@@ -136,13 +157,12 @@ def _seconds(path: Path) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _wanted_s(proc: Path) -> dict[int, float]:
+def _wanted_s(processes: Iterable[Path]) -> dict[int, float]:
     """Nanoseconds on a processor and in a queue for one are the first two figures of every thread's ``schedstat``."""
     found: dict[int, float] = {}
-    for entry in proc.iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError, ValueError):  # it has ended, or the kernel does not count
-                for task in (entry / "task").iterdir():
-                    ran, waited = (task / "schedstat").read_text().split()[:2]
-                    found[int(task.name)] = (int(ran) + int(waited)) / 1e9
+    for entry in processes:
+        with contextlib.suppress(OSError, ValueError):  # it has ended, or the kernel does not count
+            for task in (entry / "task").iterdir():
+                ran, waited = (task / "schedstat").read_text().split()[:2]
+                found[int(task.name)] = (int(ran) + int(waited)) / 1e9
     return found

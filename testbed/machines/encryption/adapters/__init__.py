@@ -1,0 +1,1 @@
+"""WireGuard's interfaces on the machines, and the exchange of their public keys."""

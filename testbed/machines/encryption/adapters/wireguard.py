@@ -1,0 +1,163 @@
+"""A machine's WireGuard interface: the kernel's, or a process of wireguard-go; ``wg`` configures both alike.
+
+The private key is made here for the run, goes from ``wg genkey`` through pipes into the interface, and is forgotten: no file, no
+argument, no answer carries it. What VXLAN packets come in on the underlay beside WireGuard are dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.emulation.machine.encryption import TOOL, encryption_means
+from testbed.emulation.network.kernel.rtnetlink import Netlink, packet_gate
+from testbed.emulation.network.kernel.tunnels import tunnel_guard
+from testbed.errors import CapabilityError
+from testbed.machines.encryption.peers import (
+    INSIDE,
+    VXLAN_PORT,
+    WIREGUARD_BYTES,
+    Peer,
+    configuration,
+    heard_keys,
+    inside_address,
+)
+from testbed.machines.requests import Machine
+
+_KEPT = "wireguard"
+_COMMAND_S = 60.0
+_START_S = 30.0
+_POLL_S = 0.05
+_NICENESS = -10
+_QUEUE_PACKETS = 10_000
+"""Packets that may wait for wireguard-go: a burst of many cables must not be lost because it had no processor for a moment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedInterface:
+    """What the coordinator is told. ``by``: "kernel" or "wireguard-go"."""
+
+    interface: str
+    public_key: str
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Held:
+    """``inside``: words before each ``wg``, which take it to where wireguard-go's socket is."""
+
+    interface: str
+    inside: tuple[str, ...]
+
+
+def open_wireguard(machine: Machine, number: int, underlay: str, port: int, mtu: int) -> OpenedInterface:
+    """The interface, with a new key, listening on ``port``; nobody is its peer yet. ``mtu``: of the underlay.
+
+    CapabilityError where this machine has neither kernel nor program for it, or they refuse.
+    """
+    by, lack = encryption_means()
+    if lack is not None:
+        raise CapabilityError(f"--encrypt: {lack}")
+    name = f"wg{port}"
+    if by == "kernel":
+        _told(["ip", "link", "add", name, "type", "wireguard"])
+        held = _Held(interface=name, inside=())
+    else:
+        held = _Held(interface=name, inside=_user_space(machine.name, by, name))
+    with Netlink() as netlink:
+        index = netlink.interfaces()[underlay]
+        netlink.apply([packet_gate(index), tunnel_guard(index, VXLAN_PORT, ())])
+    private = _told([TOOL, "genkey"])
+    public = _told([TOOL, "pubkey"], private).strip()
+    words = [*held.inside, TOOL, "set", name, "listen-port", str(port), "private-key", "/dev/stdin"]
+    _told(words, private)
+    del private
+    lines = [
+        f"address add {inside_address(number)}/{INSIDE.prefixlen} dev {name}",
+        f"link set {name} mtu {mtu - WIREGUARD_BYTES} txqueuelen {_QUEUE_PACKETS} up",
+    ]
+    _told(["ip", "-batch", "-"], "\n".join(lines) + "\n")
+    machine.kept[_KEPT] = held
+    return OpenedInterface(interface=name, public_key=public, by="kernel" if by == "kernel" else "wireguard-go")
+
+
+def add_peers(machine: Machine, peers: tuple[Peer, ...]) -> None:
+    """From now on these are heard, and nobody else."""
+    held = _held(machine)
+    _told([*held.inside, TOOL, "addconf", held.interface, "/dev/stdin"], configuration(peers))
+
+
+def unheard_peers(machine: Machine, keys: tuple[str, ...], limit_s: float) -> frozenset[str]:
+    """Of the peers with these keys, those with whom no key was agreed within the limit."""
+    held, until = _held(machine), time.monotonic() + limit_s
+    while True:
+        heard = heard_keys(_told([*held.inside, TOOL, "show", held.interface, "latest-handshakes"]))
+        missing = frozenset(keys) - heard
+        if not missing or time.monotonic() > until:
+            return missing
+        time.sleep(_POLL_S)
+
+
+def _held(machine: Machine) -> _Held:
+    held = machine.kept[_KEPT]
+    assert isinstance(held, _Held)
+    return held
+
+
+def _user_space(machine: str, program: str, name: str) -> tuple[str, ...]:
+    """Start wireguard-go; the words that take ``wg`` to it. Its socket lies in a file system that only it has.
+
+    Without it nothing crosses any more: should it end by itself, this process ends too, and whoever asks hears that the machine died.
+    """
+    script = 'mount -t tmpfs none /run && exec setpriv --pdeathsig KILL "$@"'
+    words = ["unshare", "--mount", "sh", "-c", script, "sh", program, "--foreground", name]
+    process = subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_quiet()
+    )
+    with suppress(PermissionError):  # an ordinary user's waits its turn, as its switches do
+        os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
+    until, path = time.monotonic() + _START_S, Path(f"/proc/{process.pid}/root/run/wireguard/{name}.sock")
+    while not (_there(name) and path.exists()):
+        if process.poll() is not None or time.monotonic() > until:
+            process.kill()
+            raise CapabilityError(f"--encrypt: {program} made no interface; is /dev/net/tun open to this user?")
+        time.sleep(_POLL_S)
+    threading.Thread(target=_end_with, args=(machine, process), name="wireguard-go", daemon=True).start()
+    return ("nsenter", "--mount", "--target", str(process.pid))
+
+
+def _end_with(machine: str, process: subprocess.Popen[bytes]) -> None:
+    process.wait()
+    print(f"testbed: {machine}: wireguard-go has ended, and with it what crosses between machines", file=sys.stderr)
+    os._exit(1)
+
+
+def _quiet() -> dict[str, str]:
+    return {**os.environ, "LOG_LEVEL": "silent"}
+
+
+def _there(name: str) -> bool:
+    try:
+        socket.if_nametoindex(name)
+    except OSError:
+        return False
+    return True
+
+
+def _told(words: list[str], text: str = "") -> str:
+    """What a command says. CapabilityError with its last words where it fails; never with what it was given."""
+    try:
+        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CapabilityError(f"--encrypt: {words[0]}: {type(error).__name__}") from None
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise CapabilityError(f"--encrypt: {words[0]} failed ({said})")
+    return done.stdout
