@@ -33,7 +33,11 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
         help='of --machines: JSON, {"machines": [["s1", "s2"], ["s3"]]}, every switch',
     )
     add("--underlay", metavar="INTERFACE", help="of --machines SCHEDULER: the machines' interface towards each other")
-    add("--encrypt", action="store_true", help="of --machines: by WireGuard between the machines")
+    add(
+        "--encrypt",
+        action="store_true",
+        help="of --machines: what crosses from one machine to another goes through WireGuard",
+    )
 
 
 def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest | None:
@@ -46,9 +50,7 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
     if fabric != "emulation":
         raise InputError("--machines: a network of real switches is spread; leave --fabric simulator out")
     if args.encrypt:
-        raise CapabilityError(
-            "--encrypt: WireGuard between machines is not built in yet; use a private network, or an encrypted one"
-        )
+        _require_encryption(asked)
     place = None
     if args.place is not None:
         try:
@@ -57,7 +59,15 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
             raise InputError(f"--place {args.place}: {error.strerror}") from None
     if args.underlay is not None:
         asked = replace(asked, underlay=args.underlay)
-    return replace(asked, place=place)
+    return replace(asked, place=place, encrypt=args.encrypt)
+
+
+def _require_encryption(asked: MachinesRequest) -> None:
+    """CapabilityError where this machine lacks it, and the machines are on it; others say so themselves, by name."""
+    from testbed.emulation.machine.encryption import encryption_obstacle
+
+    if asked.scheduler is None and (lack := encryption_obstacle()) is not None:
+        raise CapabilityError(f"--encrypt: {lack}")
 
 
 def enter_unless_elsewhere(asked: MachinesRequest | None, *, name: str | None = None) -> None:

@@ -22,7 +22,7 @@ class MachinesRequest:
     """``scheduler``: the address of a Dask scheduler whose workers are the machines, None: ``count`` machines here.
 
     ``underlay``: the machines' interface towards each other. ``start_s``: how long they may take to come up. ``place``: a document of
-    ``parse_placement``, None: the network is cut by what the machines say they can carry. ``clock_offsets_s``: of machines here.
+    ``parse_placement``, None: the network is cut by what the machines say they can carry. ``clock_offsets_s``: of machines here. ``encrypt``: what crosses goes through WireGuard.
     """
 
     count: int
@@ -32,6 +32,7 @@ class MachinesRequest:
     clock_offsets_s: tuple[float, ...] | None = None
     start_s: float = START_S
     place: Mapping[str, Any] | None = None
+    encrypt: bool = False
 
 
 def parse_machines(text: str) -> MachinesRequest:

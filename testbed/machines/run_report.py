@@ -15,13 +15,15 @@ MAX_SHARE_OF_RUN = 0.01
 @dataclass(frozen=True, kw_only=True)
 class MachinesReport:
     """``sent``: packets onto crossing links; ``lost`` of them on the way. ``cut_gaps_s``: between both ends of a cable that was cut or
-    mended, each time."""
+    mended, each time.
+    ``encrypted_by``: what speaks WireGuard on each machine, empty where crossing cables are not encrypted."""
 
     clocks: tuple[ClockReport, ...]
     crossing_links: int
     sent: int
     lost: int
     cut_gaps_s: tuple[float, ...] = ()
+    encrypted_by: tuple[str, ...] = ()
 
     @property
     def uncertainty_s(self) -> float:
@@ -37,6 +39,7 @@ class MachinesReport:
             "crossing_sent": self.sent,
             "crossing_lost_on_the_way": self.lost,
             "crossing_cut_gaps_s": [round(gap_s, 6) for gap_s in self.cut_gaps_s],
+            "crossing_encrypted_by": list(self.encrypted_by),
         }
 
     def undecided(self, times_s: Iterable[float], moments_s: Sequence[float]) -> int:

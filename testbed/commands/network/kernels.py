@@ -66,6 +66,14 @@ def _router_simulator() -> None:
         simulate(network, two, SimulationParameters(routing=routing))
 
 
+def _states_of_nac() -> None:
+    from testbed.interconnect.exhaustive.exploration import explore
+    from testbed.interconnect.exhaustive.nac_steps import NacSteps, Rules
+    from testbed.interconnect.exhaustive.small_networks import one_way_ring
+
+    explore(NacSteps(one_way_ring(3, (2,)), Rules()), most_states=100, compiled=True)
+
+
 def _striped_files() -> None:
     """Blocks and a fragment list over two subfiles, by the calls of a striped file: memory and what arrives may be read-only."""
     import numpy as np
@@ -96,5 +104,6 @@ TASKS: dict[str, Callable[[], None]] = {
     "capillary routes": _routes,
     "liquid schedules": _schedules,
     "router simulator": _router_simulator,
+    "states of NAC": _states_of_nac,
     "striped files": _striped_files,
 }

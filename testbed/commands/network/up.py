@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if machines is None:
         return _inside(args, network, ends, captures)
     with said_when_lost(as_json=False):
-        return hold_over_machines(args, network, ends, machines, partial(_route_rules, args, network))
+        return hold_over_machines(args, network, ends, machines, partial(_route_rules, args, network), captures)
 
 
 def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
@@ -111,7 +111,7 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
                 )
             )
             if controller is not None:
-                controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
+                controller.wait_for_switches([s.dpid for s in wiring.switches])
                 controller.install(rules, plan_id=1)
             install_shortest_paths(wiring)
             for link, path in captures.items():
@@ -120,12 +120,10 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
         introduction = _introduction(net, time.monotonic() - began, name)
         scene = partial(idle_scene, f"{network.name}, {name or 'up'}", network)
         with watched(scene, "the network is up", partial(look_at, net.link_meter())):
-            signal.signal(
-                signal.SIGINT, signal.default_int_handler
-            )  # at the prompt Ctrl-C ends a node's command, not ours
-            print(
-                introduction, flush=True
-            )  # last: whoever reads it may interrupt at once, and imports can drop an interrupt
+            # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at once: it comes last,
+            # because Python may drop an interrupt that meets an import.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            print(introduction, flush=True)
             prompt = Prompt(net)
     return 2 if prompt.wrong and not sys.stdin.isatty() else 0
 

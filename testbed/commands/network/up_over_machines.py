@@ -9,7 +9,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.commands.network.attach import HeldPrompt
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from testbed.machines.adapters.spread import SpreadNetwork
     from testbed.machines.asked import MachinesRequest
     from testbed.openflow.rules import FlowRule
-    from topologies.network import Network
+    from topologies.network import LinkId, Network
 
 _LOOK_S = 0.2
 
@@ -31,14 +33,18 @@ def hold_over_machines(
     ends: Sequence[str],
     asked: MachinesRequest,
     rules: Callable[..., Sequence[FlowRule]],
+    captures: Mapping[LinkId, Path],
 ) -> int:
     """The network up, and a prompt as ``testbed attach`` gives it; exit code 0, 2 where a line from a pipe was no command.
 
-    ``rules``: of --route, for a wiring. MachineLostError where a machine dies meanwhile.
+    ``rules``: of --route, for a wiring; ``captures``: files of links that are recorded. MachineLostError where a machine dies meanwhile.
     """
+    from testbed.live.adapters.feed import watched
+    from testbed.live.scenes import idle_scene
     from testbed.machines.adapters.cluster import machines_up
     from testbed.machines.adapters.held_network import reachable_over_machines
     from testbed.machines.adapters.programs_on_machine import let_all_talk
+    from testbed.machines.adapters.recordings import recorded
     from testbed.machines.adapters.spread import placed, spread_network
     from testbed.machines.adapters.streams import Streams
     from testbed.model.wiring import wire
@@ -60,8 +66,10 @@ def hold_over_machines(
         name, close = stack.enter_context(reachable_over_machines(spread, Streams(machines), inside=inside))
         if name is None:
             raise InvalidRunError("this process was given no door, by which the network would be reached")
+        scene = partial(idle_scene, f"{network.name}, {name}", network)
+        stack.enter_context(watched(scene, "the network is up", ask=spread.reading))
         print(introduction(spread, time.monotonic() - began, name), flush=True)
-        with _watched(spread, close):
+        with _watched(spread, close), recorded(spread, captures, partial(print, flush=True)):
             return _prompt(name)
 
 

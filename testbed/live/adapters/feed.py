@@ -2,7 +2,7 @@
 
 The page's server is started before the sandbox is entered and inherits nothing of the run; the run inherits one end of a socket pair. What
 the run reports itself is passed on a few times a second. Counters are read by a process of their own at a low priority,
-forked when the run says how to look: the processes that are measured do nothing for the page.
+forked when the run says how to look: the processes that are measured do nothing for the page. Other machines are asked by a thread.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from testbed.emulation.sandbox.process_life import die_with_parent
-from testbed.errors import CapabilityError
+from testbed.errors import CapabilityError, TestbedError
 from testbed.extras import installed, pip_command
 from testbed.live.events import Ended, Event, Sample, Scene, encode
 from testbed.model.progress import Look, Progress, ReportProgress
@@ -28,6 +29,8 @@ from testbed.report.progress_bar import progress_bar
 VARIABLE = "TESTBED_LIVE"
 """In the environment between the two lives of a command, before and inside the sandbox: the descriptor of the feed."""
 PERIOD_S = 0.2
+ASK_S = 0.5
+"""Between two questions to other machines."""
 LOW = 10
 """Nice value: what is measured goes first (-10 as root, 0 for others)."""
 _START_S, _SCENE_S, _FAREWELL_S = 20.0, 1.0, 2.0
@@ -138,7 +141,9 @@ def shown(title: str, scene: Callable[[], Scene]) -> Iterator[ReportProgress | N
 
 
 @contextmanager
-def watched(scene: Callable[[], Scene], doing: str, look: Look) -> Iterator[None]:
+def watched(
+    scene: Callable[[], Scene], doing: str, look: Look | None = None, *, ask: Look | None = None
+) -> Iterator[None]:
     """The live page, where there is one, of something that goes on until its user ends it; nothing on the terminal, which is the user's."""
     feed = live_feed()
     if feed is None:
@@ -146,7 +151,7 @@ def watched(scene: Callable[[], Scene], doing: str, look: Look) -> Iterator[None
         return
     feed.open(scene())
     with LiveReport(feed, None) as report:
-        report(Progress(done_s=0.0, total_s=1.0, doing=doing, look=look))
+        report(Progress(done_s=0.0, total_s=1.0, doing=doing, look=look, ask=ask))
         yield
 
 
@@ -159,12 +164,15 @@ class LiveReport:
         self._faults: tuple[str, ...] | None = None
         self._look: Look | None = None
         self._looking: multiprocessing.process.BaseProcess | None = None
+        self._ask: Look | None = None
+        self._asking: tuple[threading.Event, threading.Thread] | None = None
 
     def __enter__(self) -> LiveReport:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop_looking()
+        self._stop_asking()
 
     def __call__(self, progress: Progress) -> None:
         if self._bar is not None:
@@ -176,6 +184,12 @@ class LiveReport:
                 target=_look_on, args=(self._feed, progress.look), daemon=True
             )
             self._looking.start()
+        if progress.ask is not None and progress.ask != self._ask:
+            self._stop_asking()
+            self._ask, stop = progress.ask, threading.Event()
+            thread = threading.Thread(target=self._keep_asking, args=(progress.ask, stop), name="live", daemon=True)
+            self._asking = stop, thread
+            thread.start()
         now, reading = time.monotonic(), progress.reading
         faults = None if reading is None else reading.faults
         if now - self._told_s < PERIOD_S and faults == self._faults:
@@ -183,6 +197,20 @@ class LiveReport:
         self._told_s, self._faults = now, faults
         sample = Sample(clock_s=now, done=progress.done_s / (progress.total_s or 1.0), doing=progress.doing)
         self._feed.send(sample if reading is None else Sample(**vars(sample) | {"reading": reading}))
+
+    def _keep_asking(self, ask: Look, stop: threading.Event) -> None:
+        """Until there is nothing left to ask, which is where the network is taken down, or a machine has died."""
+        with suppress(OSError, RuntimeError, TestbedError):
+            while not stop.wait(ASK_S):
+                reading = ask()
+                self._feed.send(Sample(clock_s=time.monotonic(), reading=reading))
+
+    def _stop_asking(self) -> None:
+        if self._asking is not None:
+            stop, thread = self._asking
+            stop.set()
+            thread.join()
+            self._asking = None
 
     def _stop_looking(self) -> None:
         if self._looking is not None:

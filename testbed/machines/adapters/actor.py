@@ -1,4 +1,7 @@
-"""The Dask actor of one machine: starts the machine's process beside the worker and passes requests and answers through."""
+"""The Dask actor of one machine: starts the machine's process beside the worker and passes requests and answers through.
+
+The scheduler lets go of an actor when its client is gone, however that ended: with the actor its processes end.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class MachineActor:
         if apart:
             self._uplink = await asyncio.to_thread(start_uplink, self._process.pid, port)
         reader, self._writer = await asyncio.open_connection(sock=ours)
-        self._task = asyncio.get_running_loop().create_task(self._read(reader))
+        self._task = asyncio.get_running_loop().create_task(_read(reader, self._waiting))
         return self._process.pid
 
     async def call(self, request: bytes) -> bytes:
@@ -50,16 +53,24 @@ class MachineActor:
 
     async def stop(self) -> None:
         """End the process, whatever it is doing."""
+        self._end()
+
+    def __del__(self) -> None:
+        self._end()
+
+    def _end(self) -> None:
         for process in (self._uplink, self._process):
             if process is not None:
                 process.kill()
                 process.wait()
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        try:
-            while True:
-                number, size = FRAME.unpack(await reader.readexactly(FRAME.size))
-                self._waiting.pop(number).set_result(await reader.readexactly(size))
-        except asyncio.IncompleteReadError:
-            for waiting in self._waiting.values():
-                waiting.set_exception(ConnectionError("the machine's process has ended"))
+
+async def _read(reader: asyncio.StreamReader, waiting: dict[int, asyncio.Future[bytes]]) -> None:
+    """Hand answers on until the process ends. It knows nothing of the actor: a task that did would keep it for ever."""
+    try:
+        while True:
+            number, size = FRAME.unpack(await reader.readexactly(FRAME.size))
+            waiting.pop(number).set_result(await reader.readexactly(size))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        for one in waiting.values():
+            one.set_exception(ConnectionError("the machine's process has ended"))

@@ -21,8 +21,10 @@ from testbed.machines.clocks.adapters.datagram_clock import ClockQuestions
 from testbed.machines.clocks.exchange import KEY_BYTES
 from testbed.machines.clocks.foreign_clock import ForeignClock
 from testbed.machines.clocks.report import underlay_reason
+from testbed.machines.encryption.adapters.key_exchange import encrypt
 from testbed.machines.requests import MAIN, Request, answer_of, packed
-from testbed.machines.tunnel_plan import tunnel_port
+from testbed.machines.tunnel_plan import Carrier, tunnel_port
+from testbed.model.parts import VXLAN_BYTES
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -60,12 +62,14 @@ class Pending:
 
 
 class Machines:
-    """Machines that are up; ``names`` and ``facts`` in their order. ``key`` is this run's own."""
+    """Machines that are up; ``names``, ``facts`` and ``carriers`` (of their tunnels) in their order. ``key`` is this run's own."""
 
     def __init__(self, client: Client, actors: Sequence[Any], workers: Sequence[str], names: Sequence[str]) -> None:
         self.names = tuple(names)
         self.run = secrets.randbits(30)
         self.facts: tuple[on_machine.Facts, ...] = ()
+        self.carriers: tuple[Carrier, ...] = ()
+        self.encrypted_by: tuple[str, ...] = ()
         self.clocks: tuple[ClockQuestions, ...] = ()
         self.began_s = time.monotonic()
         self._client, self._actors, self._workers = client, actors, workers
@@ -126,9 +130,18 @@ class Machines:
         )
         return next((reason for reason in found if reason is not None), None)
 
+    @property
+    def widest_mtu(self) -> int:
+        """Of a packet that fits through every machine's tunnels, bytes."""
+        return min(carrier.mtu for carrier in self.carriers) - VXLAN_BYTES
+
     def introduce(self, underlay: str, stack: ExitStack) -> None:
         """Learn who they are, and begin to compare clocks."""
         self.facts = tuple(self.all(on_machine.introduce, underlay))
+        port = tunnel_port(self.run)
+        self.carriers = tuple(
+            Carrier(interface=f.underlay, address=f.address, mtu=f.mtu, port=port) for f in self.facts
+        )
         key, port = secrets.token_bytes(KEY_BYTES), tunnel_port(self.run) + 1
         asked = [
             self.call(k, on_machine.answer_clocks, f.address, port, key, own_address(f.address))
@@ -164,7 +177,12 @@ class Machines:
         """Let go of them: their processes end."""
         self._ended.set()
         self._watch.join(2)
-        stopping = [actor.stop() for actor in self._actors] if self._lost is None else []
+        lost = None if self._lost is None else self._lost[0]
+        stopping = []
+        for number, actor in enumerate(self._actors):
+            if number != lost:  # the others' workers may go on when this run is over
+                with suppress(OSError, RuntimeError):
+                    stopping.append(actor.stop())
         until = time.monotonic() + 5
         while time.monotonic() < until and not all(one.done() for one in stopping):
             time.sleep(0.005)
@@ -210,6 +228,8 @@ def machines_up(asked: MachinesRequest) -> Iterator[Machines]:
         stack.callback(machines.close)
         _in_time([actor.start(tunnel_port(machines.run)) for actor in held], names, asked.start_s)
         machines.introduce(asked.underlay, stack)
+        if asked.encrypt:
+            machines.carriers, machines.encrypted_by = encrypt(machines.call, machines.names, machines.carriers)
         yield machines
 
 

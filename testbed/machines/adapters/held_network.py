@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from testbed.emulation.held.channel import Frame, send
-from testbed.emulation.held.service import DoorKeeper, Handler, StandingFaults
+from testbed.emulation.held.service import DoorKeeper, Handler, StandingFaults, link_handlers
 from testbed.emulation.sandbox.door import inherited_door, name_of, open_door
 from testbed.errors import InputError
 from testbed.machines.adapters.remote_program import RemoteProgram, attend
@@ -29,11 +29,8 @@ class SpreadService:
         return {
             "describe": self._describe,
             "exec": self._exec,
-            "fail": lambda sock, request: send(sock, {"at_s": self.faults.fail(str(request.header.get("fault")))}),
-            "restore": lambda sock, request: send(sock, {"at_s": self.faults.restore(str(request.header.get("link")))}),
-            "faults": lambda sock, _: send(sock, {"standing": self.faults.texts()}),
-            "counters": self._counters,
             "capture": self._refuse_recording,
+            **link_handlers(self.network, self.faults),
         }
 
     def machine_of(self, name: str) -> int:
@@ -80,10 +77,6 @@ class SpreadService:
             send(sock, {"code": attend(program, sock, request.descriptors)})
         finally:
             request.close()
-
-    def _counters(self, sock: socket.socket, _: Frame) -> None:
-        found = self.network.link_counters()
-        send(sock, {"links": [[*link, *counts] for link, counts in found.items()]})
 
     def _refuse_recording(self, sock: socket.socket, _: Frame) -> None:
         raise InputError("capture: links are recorded on a network on one machine; record in a host with testbed exec")

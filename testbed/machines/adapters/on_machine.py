@@ -20,17 +20,19 @@ from pathlib import Path
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.machine.processor_load import ProcessorTimes, busy_share, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.links import LinkMeter, look_at
 from testbed.emulation.network.open_vswitch.switches import forget_flows
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Direction
 from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers
 from testbed.machines.requests import Machine
 from testbed.model.parts import Part
+from testbed.model.progress import Reading
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
 from topologies.network import LinkId
 
-LANE_FAULTS, LANE_RULES, LANE_COUNTS = "faults", "rules", "counts"
+LANE_FAULTS, LANE_RULES, LANE_COUNTS, LANE_LIVE = "faults", "rules", "counts", "live"
 _FIRST = -10
 _DISCARD = 9
 _SIOCGIFADDR, _SIOCGIFMTU = 0x8915, 0x8921
@@ -93,6 +95,7 @@ class PartSpec:
     shape: bool = True
     controlled: bool = True
     first_udp_port: int | None = None
+    talking: tuple[str, ...] | None = None
 
 
 def build(machine: Machine, spec: PartSpec) -> Mapping[str, float]:
@@ -111,12 +114,13 @@ def build(machine: Machine, spec: PartSpec) -> Mapping[str, float]:
         controller_port=controller.port if controller else None,
         before_bridges=controller.wait_until_ready if controller else None,
         first_udp_port=spec.first_udp_port,
+        talking=spec.talking,
         part=spec.part,
     )
     built.enter_context(net)
     if controller is not None:
         here = [s.dpid for s in spec.wiring.switches if s.name in spec.part.devices]
-        controller.wait_for_switches(here, timeout_s=30)
+        controller.wait_for_switches(here)
         machine.kept["controller"] = controller
         _go_first(controller.pid)
     machine.kept["net"] = net
@@ -199,6 +203,20 @@ def count(machine: Machine) -> Counts:
     """What the interfaces here have sent and received."""
     net = network_of(machine)
     return Counts(sent=net.link_counters(), arrived=net.arrival_counters())
+
+
+def read_links(machine: Machine) -> Reading:
+    """Bytes and carriers of the links that are sent onto here."""
+    if "meter" not in machine.kept:
+        machine.kept["meter"] = network_of(machine).link_meter()
+    meter = machine.kept["meter"]
+    assert isinstance(meter, LinkMeter)
+    return look_at(meter)
+
+
+def switch_drops(machine: Machine) -> int:
+    """Frames that found a full socket of a switch here, as of ``EmulatedNetwork``."""
+    return network_of(machine).switch_drops()
 
 
 def processors_busy(machine: Machine) -> float:

@@ -26,7 +26,8 @@ Opened = tuple[int, int]
 
 def serve_relays(machine: Machine, address: str, port: int, key: bytes) -> None:
     """Accept connections from now on. Streams are those of ``offer``."""
-    listening = machine.kept["built"].enter_context(socket.create_server((address, port)))
+    listening = socket.create_server((address, port))
+    machine.kept["built"].callback(_end, listening)
     threading.Thread(target=_accept, args=(machine, listening, key), name="relays", daemon=True).start()
 
 
@@ -52,6 +53,13 @@ def own_address(towards: str) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect((towards, 9))
         return str(sock.getsockname()[0])
+
+
+def _end(listening: socket.socket) -> None:
+    """The port is free when this returns: closed alone, it would go on listening for the thread that waits for it."""
+    with contextlib.suppress(OSError):
+        listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
 
 
 def _accept(machine: Machine, listening: socket.socket, key: bytes) -> None:

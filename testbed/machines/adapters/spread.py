@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from testbed.machines.partition import parse_placement, partition
 from testbed.machines.placement import Placement
 from testbed.machines.run_report import MachinesReport
 from testbed.machines.tunnel_plan import plan_parts, require_room
+from testbed.model.progress import Reading
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
 from topologies.impairments import Impairments, short_text
@@ -37,6 +38,8 @@ LOST_ON_THE_WAY = 1e-3
 MIN_LOST_ON_THE_WAY = 3
 _NOTICED_S = 2.0
 """A machine that has died is known by then; what failed meanwhile failed because of it."""
+_BUILD_S, _BUILD_SWITCH_S = 120.0, 0.3
+"""How long machines may take over their parts: with more switches longer, because a part may have nearly all of them."""
 UNDER_WAY_S = 0.002
 """Of a packet, from being counted at one end to being counted at the other: two bridges of this machine, when it is busy."""
 
@@ -48,6 +51,8 @@ class SpreadNetwork:
         self.machines, self.wiring, self.placement, self.mtu = machines, wiring, placement, mtu
         self._machine = placement.device_machines(wiring)
         self._of_dpid = {s.dpid: self._machine[s.name] for s in wiring.switches}
+        self.setup_seconds: tuple[Mapping[str, float], ...] = ()
+        """Of each machine: step -> seconds."""
         self.gaps_s: list[float] = []
         """Between the two ends of a crossing cable, each time that it was cut or mended: what is sent meanwhile is lost on the way."""
         self.crossing = tuple(
@@ -148,6 +153,18 @@ class SpreadNetwork:
         """Reads nothing: no file of this machine has the counters."""
         return LinkMeter(sent={}, came={})
 
+    def reading(self) -> Reading:
+        """Bytes that each link has carried, and the links without a carrier, as the machines tell; for whoever watches."""
+        told: list[Reading] = self.machines.all(on_machine.read_links, lane=on_machine.LANE_LIVE)
+        carried: dict[LinkId, int] = {}
+        for one in told:
+            carried |= one.link_bytes
+        return Reading(link_bytes=carried, down=tuple(dict.fromkeys(link for one in told for link in one.down or ())))
+
+    def switch_drops(self) -> tuple[int, ...]:
+        """Of each machine: frames that found a full socket of a switch since its part was built."""
+        return tuple(self.machines.all(on_machine.switch_drops, lane=LANE_COUNTS))
+
     def busy(self) -> float:
         """Of the busiest machine's processors, the share that was."""
         return float(max(self.machines.all(on_machine.processors_busy, lane=LANE_COUNTS)))
@@ -213,6 +230,7 @@ def report_of(network: SpreadNetwork, start_s: float, most_pps: float) -> Machin
         sent=lost.sent,
         lost=lost.lost,
         cut_gaps_s=tuple(network.gaps_s),
+        encrypted_by=machines.encrypted_by,
     )
 
 
@@ -256,21 +274,24 @@ def spread_network(
 
     CapabilityError where the underlay's MTU is too small; InvalidRunError where a machine did not finish in time.
     """
-    for name, facts in zip(machines.names, machines.facts, strict=True):
-        require_room(mtu, name, facts.mtu)
-    parts = plan_parts(
-        wiring,
-        placement,
-        run=machines.run,
-        addresses=[facts.address for facts in machines.facts],
-        underlays=[facts.underlay for facts in machines.facts],
-    )
+    for name, facts, carrier in zip(machines.names, machines.facts, machines.carriers, strict=True):
+        require_room(mtu, name, facts.mtu, facts.mtu - carrier.mtu)
+    parts = plan_parts(wiring, placement, run=machines.run, carriers=machines.carriers)
     asked = [
         machines.call(k, on_machine.build, PartSpec(wiring=wiring, part=part, mtu=mtu, **options))
         for k, part in enumerate(parts)
     ]
-    setup: list[Mapping[str, float]] = [one.result(120) for one in asked]
-    if not setup:
+    limit_s = _BUILD_S + _BUILD_SWITCH_S * len(wiring.switches)
+    network = SpreadNetwork(machines, wiring, placement, mtu)
+    network.setup_seconds = tuple(one.result(limit_s) for one in asked)
+    if not asked:
         raise InvalidRunError("there are no machines")
-    yield SpreadNetwork(machines, wiring, placement, mtu)
+    try:
+        yield network
+    except MachineLostError:
+        raise  # the run is over, and the machines with it
+    except TestbedError:
+        with suppress(TestbedError):  # why the run ended is what matters
+            machines.all(on_machine.take_down_network)
+        raise
     machines.all(on_machine.take_down_network)

@@ -1,6 +1,7 @@
 """An interface towards the others for a machine whose sandbox has none: pasta carries it, without rights, by the ports that a run uses.
 
 pasta copies the address of the machine's own network into the sandbox and passes datagrams and connections on by sockets outside.
+Started by root it would become nobody, who may not enter root's namespaces: it is told to stay root.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -16,32 +18,54 @@ from testbed.errors import CapabilityError
 _WAIT_S = 10.0
 
 
-def uplink_words(pasta: str, pid: int, port: int) -> list[str]:
+def uplink_words(pasta: str, pid: int, port: int, *, root: bool = False) -> list[str]:
     """The command that attaches pasta to a process's network: UDP ``port`` for tunnels, the next one for clocks, TCP ``port`` for streams.
+
+    ``root``: whether root starts it. Without the right to look at other processes, which pasta gives up first, it is handed the network
+    as a file, in a mount namespace that goes with it.
 
     >>> " ".join(uplink_words("pasta", 7, 20006))
     'setpriv --pdeathsig KILL pasta --config-net --mtu 65520 --no-map-gw --quiet --foreground -t 20006 -u 20006,20007 -T none -U none 7'
     """
     ports = ["-t", str(port), "-u", f"{port},{port + 1}", "-T", "none", "-U", "none"]
-    words = [pasta, "--config-net", "--mtu", "65520", "--no-map-gw", "--quiet", "--foreground", *ports, str(pid)]
-    return ["setpriv", "--pdeathsig", "KILL", *words]
+    words = [pasta, "--config-net", "--mtu", "65520", "--no-map-gw", "--quiet", "--foreground", *ports]
+    if not root:
+        return ["setpriv", "--pdeathsig", "KILL", *words, str(pid)]
+    steps = ["mount -t tmpfs none /mnt", ": > /mnt/net", f"mount --bind /proc/{pid}/ns/net /mnt/net", 'exec "$@"']
+    mounted = ["unshare", "--mount", "sh", "-c", " && ".join(steps), "sh"]
+    return ["setpriv", "--pdeathsig", "KILL", *mounted, *words, "--runas", "0:0", "--netns", "/mnt/net"]
 
 
 def start_uplink(pid: int, port: int) -> subprocess.Popen[bytes] | None:
-    """Give the sandbox of that process an interface; None where this machine has no pasta, or we are root, whom pasta does not serve."""
+    """Give the sandbox of that process an interface; None where this machine has no pasta. CapabilityError with pasta's words."""
     pasta = shutil.which("pasta")
-    if pasta is None or os.geteuid() == 0:
+    if pasta is None:
         return None
     _await_namespace(pid)
-    program = subprocess.Popen(uplink_words(pasta, pid, port), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + _WAIT_S
-    while time.monotonic() < until and program.poll() is None:
-        if _has_interface(pid):
-            return program
-        time.sleep(0.02)
-    program.kill()
-    program.wait()
-    raise CapabilityError("pasta gave this machine's sandbox no interface; see testbed doctor")
+    words = uplink_words(pasta, pid, port, root=os.geteuid() == 0)
+    with tempfile.TemporaryFile() as said:
+        program = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=said)
+        until = time.monotonic() + _WAIT_S
+        while time.monotonic() < until and program.poll() is None:
+            if _has_interface(pid):
+                return program
+            time.sleep(0.02)
+        program.kill()
+        program.wait()
+        said.seek(0)
+        raise CapabilityError(
+            f"pasta gave this machine's sandbox no interface{_reason(said.read().decode(errors='replace'))}"
+        )
+
+
+def _reason(said: str) -> str:
+    """The last line of what pasta said that is no complaint about a missing log.
+
+    >>> _reason("Couldn't open network namespace /proc/7/ns/net\\nFailed to send 9 bytes to syslog\\n")
+    " (Couldn't open network namespace /proc/7/ns/net)"
+    """
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("Failed to send")]
+    return f" ({lines[-1].strip()})" if lines else "; see testbed doctor"
 
 
 def _await_namespace(pid: int) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from testbed.cli import main
 from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
-from tests.helpers.processes import descendants, left_of, machine_worker, namespaces
+from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
 
 OBSTACLE = time_namespace_obstacle()
 STREAM = ("stream", "torus:3x3", "--from", "s0_0", "--to", "s2_1", "--faults", "none")
@@ -22,19 +22,22 @@ STREAM = ("stream", "torus:3x3", "--from", "s0_0", "--to", "s2_1", "--faults", "
 
 SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 KILLED = {
+    "mobility": ("mobility", "manet:nodes=12", "--from", "n0", "--to", "n11", "--frames", "3", "--frame-s", "20", "--json"),
     "bulk": ("bulk", SWISS, "--alone", "--message-size", "1MB", "--link-rate", "5Mbps", "--json"),
     "sfio": ("sfio", SWISS, "--compute-nodes", "4", "--io-nodes", "4", "--file-size", "20MB", "--link-rate", "5Mbps", "--json"),
     "run": ("run", SWISS, "--compute-nodes", "3", "--io-nodes", "4"),
 }  # fmt: skip
 """Commands that take far longer than until a machine is killed."""
 PROGRAM = ("--", "sh", "-c", 'test "$SFIO_RANK" = 0 || sleep 60')
-MEASURED = {"bulk": "messages", "sfio": "operations", "run": "ranks"}
+MEASURED = {"bulk": "messages", "mobility": "crossing_packets", "sfio": "operations", "run": "ranks"}
 
 
 @pytest.mark.emulation
 @pytest.mark.unclocked
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
-@pytest.mark.parametrize("command", sorted(KILLED))
+@pytest.mark.parametrize(
+    "command", [pytest.param(c, marks=[pytest.mark.soak] if c == "mobility" else []) for c in sorted(KILLED)]
+)
 def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(command: str, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "testbed.cli", *KILLED[command], "--machines", "2", "--results", str(tmp_path)]
     words += PROGRAM if command == "run" else ()
@@ -49,6 +52,7 @@ def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(comm
         there = descendants(run.pid)
     time.sleep(1.5)
     there = descendants(run.pid)
+    made = kept_namespaces(there, os.getpid())
     os.kill(machine_worker(there, "machine-1"), signal.SIGKILL)
     out, err = run.communicate(timeout=30)
     assert run.returncode == 4 and "machine-1 has died" in err.splitlines()[-1], err
@@ -59,7 +63,7 @@ def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(comm
     else:
         assert 'until then: ranks_ended: {"0": 0}' in err
     time.sleep(0.5)
-    assert left_of(there, set(), os.getpid())[0] == []
+    assert left_of(there, made, os.getpid()) == ([], set())
 
 
 @pytest.mark.emulation
@@ -79,7 +83,7 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
     assert streaming
     time.sleep(1.5)
     there = descendants(run.pid)
-    made = namespaces(there) - namespaces({os.getpid(): ""})
+    made = kept_namespaces(there, os.getpid())
     os.kill(machine_worker(there, "machine-1"), signal.SIGKILL)
     killed_s = time.monotonic()
     out, err = run.communicate(timeout=30)
@@ -100,7 +104,7 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
         ((*STREAM, "--machines", "2", "--fabric", "simulator"), 2, "--fabric simulator"),
         ((*STREAM, "--place", "x.json"), 2, "--machines"),
         ((*STREAM, "--machines", "2", "--pcap", "s0_0->s0_1=x"), 2, "--machines"),
-        ((*STREAM, "--machines", "2", "--encrypt"), 3, "WireGuard"),
+        ((*STREAM, "--encrypt"), 2, "--machines"),
     ],
 )
 @pytest.mark.emulation
@@ -110,3 +114,18 @@ def test_what_cannot_be_is_refused_in_one_line(
     assert main(words) == code
     told = capsys.readouterr().err.strip().splitlines()
     assert said in told[-1]
+
+
+@pytest.mark.parametrize(
+    ("there", "said"), [((), "apt-get install wireguard-tools"), (("wg",), "apt-get install wireguard-go")]
+)
+def test_encryption_is_refused_with_what_to_install(
+    there: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from testbed.emulation.machine import encryption
+
+    monkeypatch.setattr(encryption, "find_program", lambda name: f"/usr/bin/{name}" if name in there else None)
+    monkeypatch.setattr(encryption, "kernel_has_wireguard", lambda: False)
+    assert main((*STREAM, "--machines", "2", "--encrypt")) == 3
+    told = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "--encrypt" in told and said in told

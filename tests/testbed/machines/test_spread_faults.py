@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from testbed.errors import InvalidRunError, MachineLostError
 from testbed.machines.adapters import on_machine
-from testbed.machines.adapters.spread import SpreadNetwork
+from testbed.machines.adapters.spread import SpreadNetwork, spread_network
 from testbed.machines.placement import Placement
+from testbed.machines.tunnel_plan import Carrier
 from testbed.model.wiring import wire
 from topologies import load_network
 
@@ -70,3 +73,43 @@ def test_what_one_machine_holds_is_asked_of_it_alone() -> None:
     network.set_link(("s0", "s1", 0), False)
     network.set_loss(("s1", "s2", 0), 0.5, "forward")
     assert machines.asked == [(0, on_machine.set_link.__name__), (0, on_machine.set_loss.__name__)]
+
+
+class KeptMachines:
+    """One machine that is asked again and again; ``asked``: the functions, in order."""
+
+    names, run = ("m0",), 1
+    carriers = (Carrier(interface="u", address="10.9.0.1", mtu=9000, port=20000),)
+    facts = (SimpleNamespace(mtu=9000),)
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def call(self, _: int, function: Any, *__: Any) -> Any:
+        self.asked.append(function)
+        return SimpleNamespace(result=lambda _: {})
+
+    def all(self, function: Any) -> None:
+        self.asked.append(function)
+
+
+@pytest.mark.parametrize(
+    ("error", "taken_down"), [(None, True), (InvalidRunError("lost"), True), (MachineLostError("died", 0, 1.0), False)]
+)
+def test_a_network_goes_with_its_run_so_that_the_machines_can_build_the_next(
+    error: InvalidRunError | None, taken_down: bool
+) -> None:
+    machines, wiring = KeptMachines(), wire(load_network("ring:3"))
+    placement = Placement(machines=1, machine_of={node.id: 0 for node in wiring.network.nodes})
+
+    def run() -> None:
+        with spread_network(machines, wiring, placement):  # type: ignore[arg-type]
+            if error is not None:
+                raise error
+
+    if error is None:
+        run()
+    else:
+        with pytest.raises(type(error)):
+            run()
+    assert (on_machine.take_down_network in machines.asked) is taken_down

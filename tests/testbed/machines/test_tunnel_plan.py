@@ -6,18 +6,19 @@ import pytest
 
 from testbed.errors import CapabilityError, InputError
 from testbed.machines.asked import parse_machines, read_place
+from testbed.machines.encryption.peers import WIREGUARD_BYTES
 from testbed.machines.partition import partition
-from testbed.machines.tunnel_plan import plan_parts, require_room, tunnel_port
+from testbed.machines.tunnel_plan import Carrier, plan_parts, require_room, tunnel_port
 from testbed.model.wiring import wire
 from topologies import load_network
 
-ADDRESSES = ("192.168.77.2", "192.168.77.3", "192.168.77.4")
+CARRIERS = tuple(Carrier(interface="u", address=f"192.168.77.{k}", mtu=9000, port=20014) for k in (2, 3, 4))
 
 
 def test_each_crossing_cable_is_made_twice_with_one_identifier_and_the_other_address() -> None:
     wiring = wire(load_network("torus:4x4"), ["s0_0"])
     placement = partition(wiring.network, [1, 1, 1], method="greedy").placement
-    parts = plan_parts(wiring, placement, run=7, addresses=ADDRESSES, underlays=("u",) * 3)
+    parts = plan_parts(wiring, placement, run=7, carriers=CARRIERS)
     seen = {}
     for index in placement.crossing(wiring):
         ends = [(part.local, part.tunnels[index]) for part in parts if index in part.tunnels]
@@ -27,7 +28,7 @@ def test_each_crossing_cable_is_made_twice_with_one_identifier_and_the_other_add
     assert len(set(seen.values())) == len(seen) > 4
     assert sum(len(part.tunnels) for part in parts) == 2 * len(seen)
     assert sorted(d for part in parts for d in part.devices) == sorted(placement.device_machines(wiring))
-    others = plan_parts(wiring, placement, run=8, addresses=ADDRESSES, underlays=("u",) * 3)
+    others = plan_parts(wiring, placement, run=8, carriers=CARRIERS)
     assert not set(seen.values()) & {t.vni for part in others for t in part.tunnels.values()}
     assert tunnel_port(7) != tunnel_port(8)
 
@@ -36,6 +37,12 @@ def test_an_underlay_that_is_too_narrow_is_refused_with_the_figures() -> None:
     require_room(1500, "machine-0", 1550)
     with pytest.raises(CapabilityError, match=r"machine-0.* 1549 .*1550.*--mtu 1499"):
         require_room(1500, "machine-0", 1549)
+
+
+def test_encryption_needs_its_own_room() -> None:
+    require_room(1390, "machine-0", 1500, WIREGUARD_BYTES)
+    with pytest.raises(CapabilityError, match=r"machine-0.* 1500 .*1501 \(50 of VXLAN, 60 of WireGuard\).*--mtu 1390"):
+        require_room(1391, "machine-0", 1500, WIREGUARD_BYTES)
 
 
 @pytest.mark.parametrize("text", ["0", "17", "two", "http://host:1", ""])

@@ -10,12 +10,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from testbed.emulation.machine.encryption import encryption_obstacle
+from testbed.emulation.sandbox.sandbox import sandbox_command
 from testbed.machines.adapters.uplink import start_uplink, uplink_words
 from tests.helpers.ordinary_user import as_ordinary_user
 
+ENCRYPTION = encryption_obstacle()
+NOBODY_WITH_PASTA = os.geteuid() == 0 and shutil.which("pasta") is not None
 SCHEDULER = "tcp://192.168.78.9:8786"
 STREAM = (
     "stream",
@@ -40,9 +46,29 @@ def test_pasta_passes_on_what_a_run_uses_and_nothing_else() -> None:
     assert (asked["-t"], asked["-u"], asked["-T"], asked["-U"]) == ("20006", "20006,20007", "none", "none")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="it is about root")
-def test_root_gets_no_uplink_because_pasta_would_become_nobody() -> None:
-    assert start_uplink(os.getpid(), 20006) is None
+def test_root_hands_pasta_the_network_as_a_file_and_lets_it_stay_root() -> None:
+    words = uplink_words("pasta", 7, 20006, root=True)
+    assert "mount --bind /proc/7/ns/net /mnt/net" in words[words.index("sh") + 2]
+    asked = dict(pairwise(words))
+    assert (asked["--runas"], asked["--netns"]) == ("0:0", "/mnt/net")
+
+
+@pytest.mark.emulation
+@pytest.mark.unclocked
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("pasta") is None, reason="it is about root, with pasta")
+@pytest.mark.skipif("\t00000000\t" not in Path("/proc/net/route").read_text(), reason="this machine has no way out")
+def test_root_gives_a_sandbox_an_uplink() -> None:
+    sandbox = subprocess.Popen(sandbox_command(["sleep", "30"], die_with_parent=True))
+    uplink = start_uplink(sandbox.pid, 20006)
+    try:
+        assert uplink is not None
+        inside = ["nsenter", "-t", str(sandbox.pid), "-n", "ip", "-4", "-o", "route", "show", "default"]
+        assert subprocess.run(inside, capture_output=True, text=True, check=True).stdout.startswith("default via")
+    finally:
+        for process in (uplink, sandbox):
+            if process is not None:
+                process.kill()
+                process.wait()
 
 
 @contextmanager
@@ -70,10 +96,9 @@ def networks() -> Iterator[dict[int, list[str]]]:
         yield inside
 
 
-@pytest.mark.emulation
-@pytest.mark.soak
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("pasta") is None, reason="needs root, to be nobody, and pasta")
-def test_an_ordinary_user_streams_over_workers_whose_sandboxes_have_an_uplink_by_pasta() -> None:
+def streamed_by_an_ordinary_user(*more: str) -> dict[str, Any]:
+    """Figures of a stream over two workers whose sandboxes have an uplink by pasta."""
+
     def started(inside: list[str], *words: str) -> subprocess.Popen[str]:
         command = as_ordinary_user(["sh", "-c", 'cd $HOME && exec "$@"', "sh", sys.executable, "-m", *words])
         return subprocess.Popen([*inside, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -90,9 +115,24 @@ def test_an_ordinary_user_streams_over_workers_whose_sandboxes_have_an_uplink_by
         ]  # fmt: skip
         for process in processes:
             stack.callback(process.kill)
-        words = ("--machines", SCHEDULER, "--underlay", "between", "--mtu", "1400", "--json")
+        words = ("--machines", SCHEDULER, "--underlay", "between", "--mtu", "1390", "--json", *more)
         run = started(inside[9], "testbed.cli", *STREAM, *words)
         out, errors = run.communicate(timeout=150)
     assert run.returncode == 0, errors[-2000:]
-    figures = json.loads(out)["figures"]
+    figures: dict[str, Any] = json.loads(out)["figures"]
     assert figures["crossing_sent"] > 100 and len(figures["machines"]) == 2
+    return figures
+
+
+@pytest.mark.emulation
+@pytest.mark.soak
+@pytest.mark.skipif(not NOBODY_WITH_PASTA, reason="needs root, to be nobody, and pasta")
+def test_an_ordinary_user_streams_over_workers_whose_sandboxes_have_an_uplink_by_pasta() -> None:
+    assert streamed_by_an_ordinary_user()["crossing_encrypted_by"] == []
+
+
+@pytest.mark.soak  # not marked emulation: a machine that has all else may lack WireGuard
+@pytest.mark.skipif(not NOBODY_WITH_PASTA, reason="needs root, to be nobody, and pasta")
+@pytest.mark.skipif(ENCRYPTION is not None, reason=str(ENCRYPTION))
+def test_wireguard_goes_through_pasta() -> None:
+    assert len(streamed_by_an_ordinary_user("--encrypt")["crossing_encrypted_by"]) == 2
