@@ -53,10 +53,10 @@ class ConnectionBroke:
 
 @dataclass(frozen=True, kw_only=True)
 class Retransmitted:
-    """(transfer, bytes, packets) that TCP has sent again since the connection was made; one entry a connection, under the
-    first transfer that uses it."""
+    """(transfer, bytes, packets, time-outs): what TCP has sent again since the connection was made, and how often it had waited for
+    nothing before; one entry a connection, under the first transfer that uses it."""
 
-    counts: tuple[tuple[int, int, int], ...]
+    counts: tuple[tuple[int, int, int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ _FIXED: dict[type[Order | Report], struct.Struct] = {
 }
 _ROWS: dict[type[Order | Report], struct.Struct] = {
     SendMessages: struct.Struct("!IB"),
-    Retransmitted: struct.Struct("!IQQ"),
+    Retransmitted: struct.Struct("!IQQQ"),
     Delivered: struct.Struct("!II"),
 }
 """Messages of one field that is a tuple of rows: what a row looks like."""

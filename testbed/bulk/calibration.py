@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from testbed.bulk.measurements import Goodput
 from testbed.bulk.plan import BulkPlan, Pair
 from testbed.errors import InvalidRunError
-from testbed.model.machine.strain import could_not_keep_up
+from testbed.model.machine.strain import LOWER_LINK_RATE, could_not_keep_up
 from topologies.network import LinkId
 
 MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2
@@ -22,6 +22,9 @@ MIN_S, MAX_MESSAGES = 0.6, 16
 """Small messages are more in number: a few milliseconds that one comes late are no measure of a machine."""
 MIN_TOGETHER = 0.965
 """Disjoint paths at once that are slower than this fraction of one alone: the machine, not the schedule, sets the pace."""
+AT_ONCE_BYTES = 18_000
+"""What a link that has rested passes at once: two packets (its token bucket). Of few and short messages that is much."""
+LONGER_FRAMES = "give longer time frames: a larger --message-size, or a lower --link-rate"
 ATTEMPTS = 3
 """Another program's burst of work is no reason to give up: so often disjoint paths are measured before they count as slow."""
 
@@ -83,15 +86,15 @@ def calibrate(plan: BulkPlan, measure: Measure) -> Goodput:
     alone_bps = measure(alone(plan))
     for _ in range(ATTEMPTS):
         found = _measured_together(plan, measure, alone_bps)
-        if machine_lag(found) is None:
+        if machine_lag(plan, found) is None:
             return found
-    raise InvalidRunError(str(machine_lag(found)))
+    raise InvalidRunError(str(machine_lag(plan, found)))
 
 
 def calibrate_again(plan: BulkPlan, measure: Measure, first: Goodput) -> Goodput:
     """Many paths at once after the run: a machine that lags now may have lagged in the run. The slower of both counts."""
     for _ in range(ATTEMPTS):
-        if machine_lag(_measured_together(plan, measure, first.alone_bps)) is None:
+        if machine_lag(plan, _measured_together(plan, measure, first.alone_bps)) is None:
             return first
     return _measured_together(plan, measure, first.alone_bps)
 
@@ -101,11 +104,15 @@ def _measured_together(plan: BulkPlan, measure: Measure, alone_bps: float) -> Go
     return Goodput(alone_bps=alone_bps, together_bps=measure(job), paths_together=len(job.transfers))
 
 
-def machine_lag(goodput: Goodput) -> str | None:
-    """Why the machine cannot carry a time frame, None where it can."""
+def machine_lag(plan: BulkPlan, goodput: Goodput) -> str | None:
+    """Why the machine cannot carry a time frame, None where it can; or why its messages are too short to tell."""
     if goodput.together_bps >= MIN_TOGETHER * goodput.alone_bps:
         return None
+    short = (1 - MIN_TOGETHER) / 2 * alone(plan).count * plan.message_bytes < AT_ONCE_BYTES
     return could_not_keep_up(
         f"{goodput.paths_together} disjoint paths at once got {goodput.together_bps / 1e6:.2f} Mbit/s each, "
-        f"one alone {goodput.alone_bps / 1e6:.2f}"
+        f"one alone {goodput.alone_bps / 1e6:.2f}",
+        mend="give a larger --message-size: a link that has rested passes two packets at once"
+        if short
+        else LOWER_LINK_RATE,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.bulk.calibration import machine_lag
+from testbed.bulk.calibration import LONGER_FRAMES, machine_lag
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import ROUNDS
@@ -26,8 +26,10 @@ ORDER_TOLERANCE = 0.1
 """How far the ratio of any other order may lie from that of its virtual-time run."""
 COUNTER_TOLERANCE = 0.02
 MAX_STANDSTILL, USUAL_LATENESS_S, MAX_LATE_S = 0.4, 0.01, 0.0015
-"""Of the time that a run may lose against its prediction, what its machine may stand still at once (so long it may in any run,
-however short); and how late a thread may wake on average."""
+"""Of the time that a run may lose against its prediction, what its machine may stand still at once (so long it may in shorter runs
+too, but never longer than all that time); and how late a thread may wake on average."""
+TIMEOUT_S = 0.2
+"""TCP waits so long at least before it sends again what nobody acknowledged (Linux: TCP_RTO_MIN)."""
 STRAY_SHARE, STRAY_PACKETS = 0.03, 2
 """Of the messages' own packets, what switches may drop and TCP repeats; small messages: so many packets of each."""
 SEGMENT_BYTES = 8948
@@ -90,9 +92,9 @@ def busy_fractions(plan: BulkPlan, run: BulkMeasurements, links: Sequence[LinkId
 def retransmitted_bytes(plan: BulkPlan, run: BulkMeasurements) -> dict[LinkId, int]:
     """Link -> the most bytes that TCP's retransmissions may have put on it; those dropped at a switch got less far."""
     found: dict[LinkId, int] = {}
-    for number, (octets, packets) in run.retransmitted.items():
+    for number, repeats in run.retransmitted.items():
         for link in plan.transfers[number].path:
-            found[link] = found.get(link, 0) + octets + packets * HEADERS_BYTES
+            found[link] = found.get(link, 0) + repeats.bytes + repeats.packets * HEADERS_BYTES
     return found
 
 
@@ -136,36 +138,71 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
         if run.fabric == "emulation":
             checks += _circuit_checks(plan, run, analysis)
         checks.append(_throughput_check(plan, analysis))
-        strained = _strained(run, checks[-1].tolerance or 0.0)
+        strained = _strained(plan, run, analysis, checks[-1])
     notes = [f"deadlock broken: {text}" for text in run.deadlocks[:5]]
     if len(run.deadlocks) > 5:
         notes.append(f"and {len(run.deadlocks) - 5} more deadlocks")
     notes += [f"link cut: {a}->{b}" for a, b, _ in run.lost_links]
-    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=machine_lag(run.goodput) or strained)
+    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=machine_lag(plan, run.goodput) or strained)
 
 
-def _strained(run: BulkMeasurements, tolerance: float) -> str | None:
-    """Why a run of which a throughput is claimed says nothing: decided by how late a thread woke, never by what came out."""
-    limits = StrainLimits(
-        worst_lateness_s=max(USUAL_LATENESS_S, MAX_STANDSTILL * tolerance * run.seconds), mean_lateness_s=MAX_LATE_S
-    )
+def _strained(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis, claim: Check) -> str | None:
+    """Why a run of which a throughput is claimed says nothing: decided by what the machine did, never by what came out, and held
+    against the time that the run was to take, never against the time that it took."""
     if run.strain is None:
         return None
-    return why_not_kept_up([run.strain], limits, run.seconds) or _changes_too_long(run, tolerance)
+    predicted_s = plan.total_bytes * 8 / (analysis.liquid_throughput_bps * (claim.predicted or 1.0))
+    spare_s = predicted_s * (claim.tolerance or 0.0)
+    limits = StrainLimits(
+        worst_lateness_s=max(min(USUAL_LATENESS_S, spare_s), MAX_STANDSTILL * spare_s), mean_lateness_s=MAX_LATE_S
+    )
+    machine = why_not_kept_up([run.strain], limits, run.seconds)
+    changes = _changes_too_long(run, predicted_s, MAX_STANDSTILL * spare_s)
+    short = MAX_STANDSTILL * spare_s < USUAL_LATENESS_S  # then a longer run is what mends it
+    return (changes or machine if short else machine or changes) or _repeats_too_long(plan, run, predicted_s, spare_s)
 
 
-def _changes_too_long(run: BulkMeasurements, tolerance: float) -> str | None:
+def _changes_too_long(run: BulkMeasurements, predicted_s: float, limit_s: float) -> str | None:
     """Why time frames were too short for this machine's switches: changing circuits, which a schedule takes for nothing, took more of
     the run than is left to tell a schedule from a worse one."""
-    limit_s = MAX_STANDSTILL * tolerance * run.seconds
     if not run.rule_changes or run.changing_s <= limit_s:
         return None
     each_ms = 1e3 * run.changing_s / run.rule_changes
     return could_not_keep_up(
-        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {run.changing_s / run.seconds:.1%} of the run (limit "
-        f"{limit_s / run.seconds:.1%})",
-        mend="give longer time frames: a larger --message-size, or a lower --link-rate",
+        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {run.changing_s / predicted_s:.1%} of the predicted "
+        f"time (limit {limit_s / predicted_s:.1%})",
+        mend=LONGER_FRAMES,
     )
+
+
+def _repeats_too_long(plan: BulkPlan, run: BulkMeasurements, predicted_s: float, limit_s: float) -> str | None:
+    """Why messages were too short for what TCP had to repeat: with the changes of circuits that took more than all that is left to
+    tell a schedule from a worse one.
+
+    Only as many packets as switches may miss of messages whose circuit is new; what queues had no room for is the schedule's fault.
+    """
+    packets = sum(repeats.packets for repeats in run.retransmitted.values())
+    if packets > _most_stray(plan) * _own_packets(plan) or any(count.queue_drops for count in run.links.values()):
+        return None
+    took_s = repeating_s(plan, run)
+    if not packets or took_s + run.changing_s <= limit_s:
+        return None
+    timeouts = sum(repeats.timeouts for repeats in run.retransmitted.values())
+    return could_not_keep_up(
+        f"TCP sent {packets} packets again, {timeouts} after a time-out of {1e3 * TIMEOUT_S:.0f} ms, which takes up to "
+        f"{took_s / predicted_s:.1%} of the predicted time (limit, with changes of circuits, {limit_s / predicted_s:.1%})",
+        mend=LONGER_FRAMES,
+    )
+
+
+def repeating_s(plan: BulkPlan, run: BulkMeasurements) -> float:
+    """By how much TCP's repeating can have made the run longer: of each time frame, the transfer that repeated for longest."""
+    longest = [0.0] * len(plan.frames)
+    for number, repeats in run.retransmitted.items():
+        octets = repeats.bytes + repeats.packets * HEADERS_BYTES
+        took_s = octets * 8 / plan.link_rate_bps + repeats.timeouts * TIMEOUT_S
+        longest[plan.frame_of[number]] = max(longest[plan.frame_of[number]], took_s)
+    return sum(longest)
 
 
 def _throughput_check(plan: BulkPlan, analysis: BulkAnalysis) -> Check:
@@ -189,9 +226,7 @@ def _throughput_check(plan: BulkPlan, analysis: BulkAnalysis) -> Check:
 def _circuit_checks(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> list[Check]:
     """What the switches' counters must show where data finds a way over circuits alone."""
     dropped = sum(run.dropped.values())
-    own = max(1, len(plan.transfers) * plan.message_bytes // SEGMENT_BYTES)
-    stray = max(0, dropped - run.injected) / own
-    most_stray = max(STRAY_SHARE, STRAY_PACKETS * len(plan.transfers) / own)
+    stray = max(0, dropped - run.injected) / _own_packets(plan)
     named = "" if analysis.worst_link is None else f"worst: {analysis.worst_link[0]}->{analysis.worst_link[1]}"
     return [
         Check.equal(
@@ -204,7 +239,7 @@ def _circuit_checks(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysi
             "packets of the messages themselves dropped at switches, share of all",
             0.0,
             stray,
-            tolerance=most_stray,
+            tolerance=_most_stray(plan),
             detail="repetitions that come after their circuit is gone, first packets that a switch still holds for strays; TCP repeats them",
         ),
         Check.equal(
@@ -215,3 +250,13 @@ def _circuit_checks(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysi
             detail=named,
         ),
     ]
+
+
+def _own_packets(plan: BulkPlan) -> int:
+    """Of the messages themselves."""
+    return max(1, len(plan.transfers) * plan.message_bytes // SEGMENT_BYTES)
+
+
+def _most_stray(plan: BulkPlan) -> float:
+    """The share of them that switches may drop."""
+    return max(STRAY_SHARE, STRAY_PACKETS * len(plan.transfers) / _own_packets(plan))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from testbed.bulk.plan import Path
 from testbed.machines.run_report import MachinesReport
@@ -47,11 +48,20 @@ class LinkCount:
     queue_drops: int
 
 
+class Repeats(NamedTuple):
+    """What TCP sent again on one connection, as its sender's kernel counts it, and how often it had waited in vain (time-outs)
+    before it did: 0 where the kernel does not count them (before Linux 6.7)."""
+
+    bytes: int = 0
+    packets: int = 0
+    timeouts: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class BulkMeasurements:
     """All that a run measured. ``failure``: why the run did not come to its end, None where it did. ``dropped``: switch -> packets that arrived at it
     and left it by no link, although no queue refused them; ``injected``: packets that were sent without a circuit.
-    ``retransmitted``: transfer -> (bytes, packets) that TCP sent again, as its sender's kernel counts them. ``changing_s``: spent in changing circuits,
+    ``retransmitted``: transfer -> what TCP sent again. ``changing_s``: spent in changing circuits,
     all changes together. ``strain``: of the
     machine in an emulated run. ``machines``: of a run over several; every ``done_s`` is then right to within its ``uncertainty_s``."""
 
@@ -65,7 +75,7 @@ class BulkMeasurements:
     links: Mapping[LinkId, LinkCount] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     injected: int = 0
-    retransmitted: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    retransmitted: Mapping[int, Repeats] = field(default_factory=dict)
     lost_links: tuple[LinkId, ...] = ()
     rule_changes: int = 0
     slowest_change_s: float = 0.0

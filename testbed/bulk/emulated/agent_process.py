@@ -11,6 +11,8 @@ import multiprocessing
 import os
 import resource
 import signal
+import socket
+import struct
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import cast
@@ -19,6 +21,7 @@ from testbed.bulk.agent_messages import AgentFailed, Order, Report, decode, enco
 from testbed.emulation.sandbox.process_life import die_with_parent
 from testbed.errors import CapabilityError
 
+_RESET = struct.pack("ii", 1, 0)
 ANSWER_S = 60.0
 """How long a process may take to answer."""
 
@@ -90,6 +93,15 @@ class AgentProcess(PipeEnd):
         self._process.kill()
         self._process.join(2)
         self._pipe.close()
+
+
+def reset_on_close(sock: socket.socket) -> None:
+    """Have the kernel forget the connection when it is closed, or those that a listening socket accepted.
+
+    Otherwise both ends say goodbye again and again for minutes, because no circuit stands, and their packets are counted as
+    strays of the next run on this network.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
 
 def process_groups(nodes: Sequence[str], killed: Sequence[str]) -> list[tuple[str, ...]]:

@@ -14,13 +14,14 @@ from testbed.bulk.agent_messages import Count, Delivered, MessageDone, Order, Re
 from testbed.bulk.emulated.agent_process import ANSWER_S, AgentProcess, process_groups
 from testbed.bulk.emulated.receiver import Receiver
 from testbed.bulk.emulated.sender import Sender
+from testbed.bulk.measurements import Repeats
 from testbed.bulk.messages import MessageSet
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import Wiring
 
-Retransmissions = dict[int, tuple[int, int]]
-"""Transfer -> (bytes, packets)."""
+Retransmissions = dict[int, Repeats]
+"""Transfer -> what TCP has sent again on its connection."""
 
 
 class Agent(Protocol):
@@ -95,13 +96,13 @@ class BulkEndpoints:
         next(process for process in self._receiving if node in process.nodes).kill()
 
     def retransmitted(self) -> Retransmissions:
-        """Transfer -> (bytes, packets) that TCP has sent again on its connection so far."""
+        """What TCP has sent again so far."""
         found: Retransmissions = {}
         for process in self._sending:
             process.order(Count())
             while not isinstance(report := process.receive(), Retransmitted):
                 pass  # a connection that broke after the end
-            found.update({number: (octets, packets) for number, octets, packets in report.counts})
+            found.update({number: Repeats(*counts) for number, *counts in report.counts})
         return found
 
     def deliveries(self) -> dict[int, int]:

@@ -15,7 +15,7 @@ from typing import IO
 
 from testbed.bulk.agent_messages import Delivered, MessageDone, Ready
 from testbed.bulk.circuit_rules import BULK_PORT
-from testbed.bulk.emulated.agent_process import AgentPort
+from testbed.bulk.emulated.agent_process import AgentPort, reset_on_close
 from testbed.bulk.messages import Arrived, Began, Inbox, MessageError, MessageReader, MessageSet, Part
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import Wiring
@@ -43,6 +43,7 @@ class Receiver:
         for node in self._nodes:
             sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reset_on_close(sock)
             sock.bind(("0.0.0.0", BULK_PORT))
             sock.listen(_BACKLOG)
             sock.setblocking(False)

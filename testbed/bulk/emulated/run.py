@@ -30,7 +30,7 @@ from testbed.bulk.emulated.endpoints import (
 )
 from testbed.bulk.emulated.injection import InjectionChoice, inject
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
-from testbed.bulk.measurements import BulkMeasurements, Goodput
+from testbed.bulk.measurements import BulkMeasurements, Goodput, Repeats
 from testbed.bulk.messages import MessageSet, Payloads
 from testbed.bulk.plan import BulkPlan, Pair
 from testbed.emulation.control.fault_injection import BreakableNetwork, FaultSchedule
@@ -177,7 +177,8 @@ class BulkRun:
         """The run itself, until the coordinator ends it; what the network's own counters say of it is not in yet."""
         retransmitted, changes = self._endpoints.retransmitted(), self._switchboard.changes
         self._switchboard.slowest_change_s = self._switchboard.changing_s = 0.0
-        look = partial(_look, self._net.link_meter())
+        meter = self._net.link_meter()
+        look = partial(_look, meter) if meter.sent else None  # links of other machines cannot be read here
         self._report_progress(Progress(done_s=0, total_s=1, doing="sending", look=look))
         with StrainGauge() as gauge:
             driven = _DrivenRun(self._net, self._reach.inject, self._coordinator, self._switchboard, self._endpoints)
@@ -294,6 +295,6 @@ def retransmitted_since(before: Retransmissions, after: Retransmissions) -> Retr
     """What was retransmitted between two counts; a connection that was made anew in between counts from its beginning, or
     not at all where its count is lower now."""
     return {
-        number: (max(0, octets - before.get(number, (0, 0))[0]), max(0, packets - before.get(number, (0, 0))[1]))
-        for number, (octets, packets) in after.items()
+        number: Repeats(*(max(0, now - then) for now, then in zip(counts, before.get(number, Repeats()), strict=True)))
+        for number, counts in after.items()
     }

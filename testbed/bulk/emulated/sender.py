@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 
 from testbed.bulk.agent_messages import ConnectionBroke, Ready, Retransmitted, SendMessages
 from testbed.bulk.circuit_rules import BULK_PORT
-from testbed.bulk.emulated.agent_process import ANSWER_S, AgentPort
+from testbed.bulk.emulated.agent_process import ANSWER_S, AgentPort, reset_on_close
+from testbed.bulk.measurements import Repeats
 from testbed.bulk.messages import MessageHeader, MessageSet, trailer
 from testbed.bulk.plan import Pair
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -26,9 +27,8 @@ from testbed.model.wiring import Wiring
 
 _WRITE_BYTES = 1 << 17
 _CONNECT_AGAIN_S, _CONNECT_AT_ONCE = 4.0, 64
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-_TCP_INFO_BYTES, _TOTAL_RETRANS_AT, _BYTES_RETRANS_AT = 216, 100, 208
-"""Of struct tcp_info: packets and, since Linux 4.19, bytes of data sent again."""
+_TCP_INFO_BYTES, _TOTAL_RETRANS_AT, _BYTES_RETRANS_AT, _TOTAL_RTO_AT = 248, 100, 208, 240
+"""Of struct tcp_info: packets and, since Linux 4.19, bytes of data sent again; since 6.7 time-outs."""
 
 
 @dataclass
@@ -113,6 +113,7 @@ class Sender:
         source, sink = self._wiring.host_at(pair[0]), self._wiring.host_at(pair[1])
         sock = self._net.open_socket(source.name, socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
+        reset_on_close(sock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._messages.send_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._messages.send_buffer_bytes)
@@ -140,7 +141,6 @@ class Sender:
         del self._by_file[outgoing.sock.fileno()]
         if outgoing.watched:
             self._poll.unregister(outgoing.sock.fileno())
-        outgoing.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         outgoing.sock.close()
 
     def _write(self, outgoing: _Outgoing, port: AgentPort) -> None:
@@ -168,11 +168,15 @@ class Sender:
         outgoing.watched = False
 
 
-def _retransmitted(sock: socket.socket) -> tuple[int, int]:
-    """(bytes of data, packets) that TCP has sent again on this connection; zeros where the kernel does not count them."""
+def _retransmitted(sock: socket.socket) -> Repeats:
+    """What TCP has sent again on this connection; zeros for what the kernel does not count."""
     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-    if len(info) < _TCP_INFO_BYTES:
-        return 0, 0
-    octets: int = struct.unpack_from("=Q", info, _BYTES_RETRANS_AT)[0]
-    packets: int = struct.unpack_from("=I", info, _TOTAL_RETRANS_AT)[0]
-    return octets, packets
+    return Repeats(
+        bytes=_counted(info, "=Q", _BYTES_RETRANS_AT),
+        packets=_counted(info, "=I", _TOTAL_RETRANS_AT),
+        timeouts=_counted(info, "=H", _TOTAL_RTO_AT),
+    )
+
+
+def _counted(info: bytes, form: str, at: int) -> int:
+    return int(struct.unpack_from(form, info, at)[0]) if len(info) >= at + struct.calcsize(form) else 0

@@ -24,8 +24,7 @@ from testbed.machines.adapters.cluster import Machines, machines_up
 from testbed.machines.adapters.spread import SpreadNetwork, named_when_lost, placed, report_of, spread_network
 from testbed.machines.adapters.streams import Streams
 from testbed.machines.asked import MachinesRequest
-from testbed.model.parts import VXLAN_BYTES
-from testbed.model.progress import Progress, ReportProgress
+from testbed.model.progress import Look, Progress, ReportProgress
 from testbed.model.wiring import wire
 
 _OFFSET_FOR_S = 1.0
@@ -56,11 +55,11 @@ class SeveralMachinesBulk:
             self._machines = self._stack.enter_context(machines_up(self._asked))
         machines = self._machines
         wiring = wire(plan.network)
-        mtu = min(MTU_BYTES, min(facts.mtu for facts in machines.facts) - VXLAN_BYTES)
+        mtu = min(MTU_BYTES, machines.widest_mtu)
         report(Progress(done_s=0, total_s=1, doing="building the network"))
         placement = placed(machines, wiring, self._asked)
         with spread_network(machines, wiring, placement, mtu=mtu, controlled=False) as network:
-            last = LastProgress(report)
+            last = LastProgress(report, network.reading)
             start_s = time.monotonic()
             with named_when_lost(machines, last.to_json):
                 links = MachineLinks(network)
@@ -71,16 +70,19 @@ class SeveralMachinesBulk:
 
 
 class LastProgress:
-    """Passes progress on and keeps what was said last: what a machine that dies leaves to tell."""
+    """Passes progress on and keeps what was said last: what a machine that dies leaves to tell.
 
-    def __init__(self, report_progress: ReportProgress) -> None:
-        self._report_progress = report_progress
+    ``ask``: what the links carry, to be asked from when messages are sent: not while machines fork processes.
+    """
+
+    def __init__(self, report_progress: ReportProgress, ask: Look | None = None) -> None:
+        self._report_progress, self._ask = report_progress, ask
         self._last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
         if progress.total_s:
             self._last = progress
-        self._report_progress(progress)
+        self._report_progress(replace(progress, ask=self._ask) if progress.reading is not None else progress)
 
     def to_json(self) -> dict[str, object]:
         """What was going on; messages that were whole by then."""

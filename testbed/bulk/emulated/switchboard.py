@@ -13,12 +13,14 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
 from testbed.bulk.circuit_rules import CIRCUIT_PRIORITY, circuit_rules, return_rules
 from testbed.bulk.coordinator import Circuit
 from testbed.bulk.plan import Pair
+from testbed.emulation.network.open_vswitch.switch_daemon import control_sockets
 from testbed.errors import CapabilityError
 from testbed.model.wiring import Wiring
 from testbed.openflow.messages import (
@@ -179,14 +181,17 @@ class CircuitSwitchboard:
 
 def forget_here() -> None:
     """Of this machine's switches."""
-    found = list(_run_directory().glob("ovs-vswitchd.*.ctl"))
+    found = control_sockets(_run_directory())
     if not found:
         raise CapabilityError(f"ovs-vswitchd has no control socket in {_run_directory()}")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.settimeout(_ANSWER_S)
-        sock.connect(str(found[0]))
-        sock.sendall(json.dumps({"id": 1, "method": "revalidator/purge", "params": []}).encode())
-        sock.recv(1 << 12)
+    with ExitStack() as stack:
+        asked = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in found]
+        for sock, path in zip(asked, found, strict=True):
+            sock.settimeout(_ANSWER_S)
+            sock.connect(str(path))
+            sock.sendall(json.dumps({"id": 1, "method": "revalidator/purge", "params": []}).encode())
+        for sock in asked:
+            sock.recv(1 << 12)
 
 
 def _run_directory() -> Path:

@@ -30,7 +30,7 @@ MESSAGES = st.one_of(
     st.builds(SendMessages, messages=st.lists(st.tuples(U32, ATTEMPTS)).map(tuple)),
     st.builds(MessageDone, transfer=U32, attempt=ATTEMPTS, intact=st.booleans(), at_s=st.floats(allow_nan=False)),
     st.builds(ConnectionBroke, transfer=U32, attempt=ATTEMPTS),
-    st.builds(Retransmitted, counts=st.lists(st.tuples(U32, U64, U64)).map(tuple)),
+    st.builds(Retransmitted, counts=st.lists(st.tuples(U32, U64, U64, U64)).map(tuple)),
     st.builds(Delivered, counts=st.lists(st.tuples(U32, U32)).map(tuple)),
     st.builds(AgentFailed, reason=st.text()),
 )

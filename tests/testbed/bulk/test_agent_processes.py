@@ -10,6 +10,7 @@ import pytest
 from testbed.bulk.agent_messages import Count, Delivered, MessageDone, Ready, SendMessages
 from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess, process_groups
 from testbed.bulk.emulated.run import retransmitted_since
+from testbed.bulk.measurements import Repeats
 from testbed.errors import CapabilityError
 
 
@@ -79,6 +80,6 @@ def test_a_node_whose_process_is_killed_shares_it_with_nobody() -> None:
 
 
 def test_retransmissions_count_from_the_begin_of_the_run_and_never_below_none() -> None:
-    before = {0: (100, 2), 1: (50, 1)}
-    after = {0: (400, 5), 1: (20, 1), 2: (30, 1)}
-    assert retransmitted_since(before, after) == {0: (300, 3), 1: (0, 0), 2: (30, 1)}
+    before = {0: Repeats(100, 2, 1), 1: Repeats(50, 1, 1)}
+    after = {0: Repeats(400, 5, 3), 1: Repeats(20, 1, 0), 2: Repeats(30, 1, 0)}
+    assert retransmitted_since(before, after) == {0: (300, 3, 2), 1: (0, 0, 0), 2: (30, 1, 0)}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from testbed.bulk.judgement import analyse, judge
-from testbed.bulk.measurements import BulkMeasurements, LinkCount
+from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount, Repeats
 from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import BulkOptions, build_bulk_plan
 from testbed.bulk.prediction import expected_bytes, predicted_ratio
@@ -49,7 +49,7 @@ def test_bytes_beyond_the_schedule_fail_unless_tcp_sent_them_again() -> None:
     plan = plan_of(1_000_000)
     more = 100_000
     assert failed(judged(plan, more)) == ["bytes of links by the switches' counters against the schedule"]
-    again = dict.fromkeys(range(len(plan.transfers)), (more, 12))
+    again = dict.fromkeys(range(len(plan.transfers)), Repeats(more, 12))
     assert judged(plan, more, retransmitted=again).passed
     assert not judged(plan, -more, retransmitted=again).passed, "what never crossed a link was not sent again either"
 
@@ -71,3 +71,57 @@ def test_two_strays_of_a_small_message_are_no_failure_and_three_are() -> None:
     count = len(plan.transfers)
     assert judged(plan, dropped={"s1": 2 * count}).passed
     assert not judged(plan, dropped={"s1": 3 * count}).passed
+
+
+def one_repeats(**counts: int) -> dict[int, Repeats]:
+    return {0: Repeats(**counts)}
+
+
+@pytest.mark.parametrize("slower", [1.08, 3.5])  # without and with a time-out of TCP in it
+def test_a_run_too_short_for_its_changes_of_circuits_is_invalid_however_long_it_took(slower: float) -> None:
+    plan = plan_of(100_000)  # 0.12 s at 20 Mbit/s
+    verdict = judged(plan, slower=slower, rule_changes=4, changing_s=0.0073)
+    assert verdict.exit_code == 4 and "larger --message-size" in str(verdict.invalid)
+    late = judged(plan, rule_changes=4, changing_s=0.0073, strain=replace(CALM, worst_lateness_s=0.02))
+    assert "larger --message-size" in str(late.invalid), "whatever else was late, a longer run is what mends it"
+    assert judged(plan, slower=slower).exit_code == 1, "without changes the machine is not to blame"
+
+
+def test_what_a_machine_usually_stands_still_counts_where_a_run_has_less_to_lose() -> None:
+    late = replace(CALM, worst_lateness_s=0.008)
+    assert judged(plan_of(100_000), strain=late).exit_code == 4, "0.008 of 0.12 s are more than 5 %"
+    assert judged(plan_of(1_000_000), strain=late).exit_code == 0
+    assert judged(plan_of(1_000_000), slower=1.2, strain=late).exit_code == 1
+
+
+def test_a_run_in_which_tcp_waited_for_longer_than_it_may_lose_is_invalid() -> None:
+    plan = plan_of(1_000_000)  # 1.2 s
+    once = one_repeats(bytes=8948, packets=1, timeouts=1)
+    late, in_time = judged(plan, slower=1.2, retransmitted=once), judged(plan, retransmitted=once)
+    assert late.exit_code == in_time.exit_code == 4 and "1 after a time-out of 200 ms" in str(late.invalid)
+    assert judged(plan, slower=1.2, retransmitted=one_repeats(bytes=8948, packets=1)).exit_code == 1, (
+        "4 ms explain nothing"
+    )
+    assert judged(plan, retransmitted=one_repeats(bytes=8948, packets=1)).exit_code == 0
+
+
+def test_repeats_that_switches_cannot_explain_leave_a_slow_run_failed() -> None:
+    plan = plan_of(1_000_000)
+    many = dict.fromkeys(range(len(plan.transfers)), Repeats(bytes=8 * 8948, packets=8, timeouts=1))
+    assert judged(plan, slower=1.5, retransmitted=many).exit_code == 1
+    links = dict.fromkeys(plan.loads, LinkCount(packets=0, bytes=3_000_000, queue_drops=1))
+    once = one_repeats(bytes=8948, packets=1, timeouts=1)
+    assert judged(plan, slower=1.2, retransmitted=once, links=links).exit_code == 1, "queues overflowed"
+
+
+def test_a_measured_run_of_twelve_packets_a_message_is_invalid_and_failed_before() -> None:
+    """100 kB over links of 1 Mbit/s, four machines' nodes, 23 November 2026: 0.946 of the liquid throughput."""
+    network = load_network("swiss-t1:allocation=1-1-1-1-0-0-0-0")
+    plan = build_bulk_plan(network, BulkOptions(message_bytes=100_000, link_rate_bps=1e6), "circuit")
+    sizes = [364, 17896, 8948, 364, 364, 17896, 17896, 8948, 8948, 364, 17896, 8948, 8948]
+    again = {number: Repeats(bytes=size, packets=max(1, size // 8948)) for number, size in enumerate(sizes)}
+    goodput = Goodput(alone_bps=1.0e6, together_bps=0.99e6, paths_together=4)
+    measured = {"seconds": 3.3954, "goodput": goodput, "rule_changes": 5, "changing_s": 0.0117, "retransmitted": again}
+    verdict = judged(plan, **measured)
+    assert verdict.exit_code == 4 and "TCP sent 17 packets again" in str(verdict.invalid)
+    assert judged(plan, **(measured | {"retransmitted": {}})).exit_code == 1

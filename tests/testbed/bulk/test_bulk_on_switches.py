@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,38 @@ def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(
         return None if error < 0.06 else f"a link's bytes are {error:.1%} off the schedule"
 
     timely(run)
+
+
+def left_behind() -> list[int]:
+    """Inside a sandbox: TCP sockets of all hosts in the run and after it (lines of the kernel's table of each)."""
+    from testbed.bulk.emulated import fabric as fabrics
+    from testbed.bulk.planning import BulkOptions
+    from testbed.bulk.session import plan_sides, run_side
+
+    counts: list[int] = []
+
+    def count(net: Any, wiring: Any) -> None:
+        looks = [net.run_in_host(h.name, ["cat", "/proc/net/tcp"], stdout=subprocess.PIPE) for h in wiring.hosts]
+        counts.append(sum(len(look.communicate()[0].splitlines()) - 1 for look in looks))
+
+    measured = fabrics._measured
+
+    def counted(net: Any, wiring: Any, plan: Any, run: Any) -> Any:
+        count(net, wiring)
+        return measured(net, wiring, plan, run)
+
+    fabrics._measured = counted  # type: ignore[assignment]
+    (plan,) = plan_sides(NETWORK, BulkOptions(message_bytes=SIZE), ("circuit",))
+    with fabrics.EmulatedBulkFabric(calibrate=False) as fabric:
+        run_side(fabric, plan)
+        assert fabric._network is not None
+        count(*fabric._network)
+    return counts
+
+
+def test_connections_of_a_run_are_gone_with_it_and_say_no_goodbyes_in_the_next(sandboxed: Callable[..., Any]) -> None:
+    in_the_run, after = sandboxed(left_behind)
+    assert in_the_run >= 9 + 9 and after == 0
 
 
 def test_orders_that_congest_wait_for_circuits_and_still_arrive(sandboxed: Callable[..., Any]) -> None:

@@ -68,6 +68,8 @@ def test_a_burst_of_other_work_is_tried_again_and_the_first_good_attempt_counts(
 
 def test_a_machine_that_lags_every_time_makes_the_run_invalid_before_it_begins() -> None:
     with pytest.raises(InvalidRunError, match=r"at once got 9\.00 Mbit/s each, one alone 10\.00; lower --link-rate"):
+        calibrate(plan_of(1_000_000), Machine([0.5] * (ATTEMPTS - 1) + [0.9]).measure)
+    with pytest.raises(InvalidRunError, match="give a larger --message-size"):
         calibrate(plan_of(1000), Machine([0.5] * (ATTEMPTS - 1) + [0.9]).measure)
 
 
@@ -76,7 +78,7 @@ def test_after_the_run_the_slower_of_both_counts() -> None:
     first = calibrate(plan, Machine([0.99]).measure)
     assert calibrate_again(plan, Machine([0.8, 0.97]).measure, first) == first
     slower = calibrate_again(plan, Machine([0.8] * ATTEMPTS + [0.7]).measure, first)
-    assert slower.together_bps == 7e6 and machine_lag(slower) is not None
+    assert slower.together_bps == 7e6 and machine_lag(plan_of(1000), slower) is not None
 
 
 def test_there_is_a_message_for_every_job_that_calibrating_may_ask_for_in_their_order() -> None:
@@ -94,4 +96,4 @@ def test_there_is_a_message_for_every_job_that_calibrating_may_ask_for_in_their_
 
 def test_a_run_that_is_not_calibrated_takes_links_at_their_rate() -> None:
     assert uncalibrated(plan_of(1000)) == Goodput(alone_bps=20e6, together_bps=20e6, paths_together=1)
-    assert machine_lag(uncalibrated(plan_of(1000))) is None
+    assert machine_lag(plan_of(1000), uncalibrated(plan_of(1000))) is None
