@@ -17,15 +17,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from experiments.sfio.ior_patterns import LISTENERS, listener_processes
+
 RANKS = 4
-LISTENERS = 3
 BLOCKS_BYTES = (75, 200, 1005)
 HINTS = {
     "collective": {"romio_cb_write": "enable", "romio_cb_read": "enable"},
@@ -120,35 +120,10 @@ def romio_rank(args: argparse.Namespace) -> None:
                 file.Close()
 
 
-@contextmanager
-def listeners(root: Path) -> Iterator[str]:
-    """Three listener processes; their addresses as SFIO_LISTENERS has them."""
-    processes = []
-    try:
-        for number in range(1, LISTENERS + 1):
-            words = [
-                sys.executable,
-                "-m",
-                "sfio_emu.adapters.listener",
-                "--root",
-                str(root),
-                "--listen",
-                f"p{number}@127.0.0.1:0",
-            ]
-            (root / f"p{number}").mkdir()
-            processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
-        lines = [process.stdout.readline().split()[-1] for process in processes if process.stdout is not None]
-        yield ",".join(line.replace("@", "=") for line in lines)
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
-
-
 def run_sfio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
     from sfio_emu.adapters.process_group import GroupServer
 
-    with listeners(root) as addresses, GroupServer(f"unix:{root}/group", RANKS) as server:
+    with listener_processes(root) as (addresses, _), GroupServer(f"unix:{root}/group", RANKS) as server:
         common = {
             "SFIO_SIZE": str(RANKS),
             "SFIO_GROUP": server.address,

@@ -70,7 +70,7 @@ def measure(point: Row) -> dict[str, Any]:
 
 
 @contextmanager
-def _listeners(root: Path) -> Iterator[tuple[str, list[int]]]:
+def listener_processes(root: Path) -> Iterator[tuple[str, list[int]]]:
     """Three listener processes: their addresses as SFIO_LISTENERS has them, and their process ids."""
     with ExitStack() as stack:
         addresses, ids = [], []
@@ -96,7 +96,7 @@ def _listeners(root: Path) -> Iterator[tuple[str, list[int]]]:
 def _by_sfio(task: Mapping[str, Any], root: Path) -> dict[str, Any]:
     from sfio_emu.adapters.process_group import GroupServer
 
-    with _listeners(root) as (addresses, ids), GroupServer(f"unix:{root}/group", PROCESSES) as server:
+    with listener_processes(root) as (addresses, ids), GroupServer(f"unix:{root}/group", PROCESSES) as server:
         common = {"SFIO_SIZE": str(PROCESSES), "SFIO_GROUP": server.address, "SFIO_LISTENERS": addresses,
                   "SFIO_TIMEOUT_S": "30", "IOR_SERVERS": " ".join(map(str, ids))}  # fmt: skip
         words = [sys.executable, str(ior_process.__file__), json.dumps(task)]

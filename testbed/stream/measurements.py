@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,14 @@ ONE_CLOCK = StreamClocks()
 
 
 @dataclass(frozen=True, kw_only=True)
+class PacketFates:
+    """Shape (sent,): how many copies of each packet arrived, and after how long the first one (nan: none)."""
+
+    copies: IntArray
+    transit_s: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
 class StreamMeasurements:
     """One run of one plan on one fabric ("emulation" or "simulator")."""
 
@@ -124,3 +133,22 @@ class StreamMeasurements:
     news: SenderNews = NO_NEWS
     health: RunHealth
     counters: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def fates(self) -> PacketFates:
+        """Of the packets sent; worked out once. Cost O((n + m) log) for n packets sent and m received."""
+        key = self.sent.block * 256 + self.sent.symbol
+        got = self.received.block * 256 + self.received.symbol
+        by_time = np.argsort(self.received.time_s, kind="stable")
+        known, first, count = np.unique(got[by_time], return_index=True, return_counts=True)
+        place = np.searchsorted(known, key)
+        there = (
+            (place < len(known)) & (known[np.minimum(place, len(known) - 1)] == key)
+            if len(known)
+            else np.zeros(len(key), bool)
+        )
+        copies = np.zeros(len(key), dtype=np.int64)
+        transit = np.full(len(key), np.nan)
+        copies[there] = count[place[there]]
+        transit[there] = self.received.time_s[by_time][first[place[there]]] - self.sent.time_s[there]
+        return PacketFates(copies=copies, transit_s=transit)

@@ -119,7 +119,8 @@ class RunningNetwork(NamedTuple):
 @contextmanager
 def running_network(*plans: StreamPlan, mtu: int = 1500, priority: bool = False) -> Iterator[RunningNetwork]:
     """The plans' network, up, with every switch connected to its controller. ``priority``: streams go before other traffic."""
-    wiring = wire(plans[0].network, [end for plan in plans for end in (plan.source, plan.sink)])
+    ends = [end for plan in plans for end in (plan.source, plan.sink)]
+    wiring = wire(plans[0].network, ends)
     with ExitStack() as stack:
         controller = ControllerLink()
         controller.start()
@@ -130,10 +131,11 @@ def running_network(*plans: StreamPlan, mtu: int = 1500, priority: bool = False)
             controller_port=controller.port,
             before_bridges=controller.wait_until_ready,
             first_udp_port=STREAM_UDP_PORT if priority else None,
+            talking=ends,
         )
         network.impairment_seed = plans[0].seed
         net = stack.enter_context(network)
-        controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=30)
+        controller.wait_for_switches([s.dpid for s in wiring.switches])
         yield RunningNetwork(net, controller, wiring)
 
 

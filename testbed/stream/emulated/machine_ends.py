@@ -44,6 +44,11 @@ def early_end(machine: Machine, role: str, number: int) -> str | None:
     return process.error() if not process.alive and not process.finished else None
 
 
+def gauge_of(machine: Machine, role: str, number: int) -> tuple[float, ...]:
+    """Packets that the end has sent or received so far, and the sender's N; empty where it does not tell."""
+    return tuple(_end(machine, role, number).gauge or ())
+
+
 def result_of(machine: Machine, role: str, number: int) -> SenderResult | ReceiverResult:
     """What the end measured; its times are seconds after its start. Returns when the stream is over."""
     found = _end(machine, role, number).result()

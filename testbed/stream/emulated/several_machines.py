@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -24,15 +25,24 @@ from testbed.emulation.control.fault_injection import CableBreaker, FaultSchedul
 from testbed.errors import InvalidRunError, MachineLostError
 from testbed.faults.fault_times import FaultTimes
 from testbed.machines.adapters.cluster import Machines, machines_up
+from testbed.machines.adapters.on_machine import LANE_LIVE
 from testbed.machines.adapters.spread import SpreadNetwork, placed, report_of, spread_network
 from testbed.machines.asked import MachinesRequest
 from testbed.machines.clocks.foreign_clock import FloatArray
 from testbed.machines.clocks.report import require_clock
 from testbed.machines.partition import parse_placement
-from testbed.model.progress import Progress, ReportProgress
+from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import wire
 from testbed.stream.emulated.fabric import plan_rules, with_port_status
-from testbed.stream.emulated.machine_ends import RECEIVER, SENDER, begin_end, early_end, open_end, result_of
+from testbed.stream.emulated.machine_ends import (
+    RECEIVER,
+    SENDER,
+    begin_end,
+    early_end,
+    gauge_of,
+    open_end,
+    result_of,
+)
 from testbed.stream.emulated.mobile_routes import MobileRoutes
 from testbed.stream.judgement.recording import block_outcomes
 from testbed.stream.measurements import RunHealth, SenderNews, StreamClocks, StreamMeasurements
@@ -78,11 +88,14 @@ class SeveralMachinesFabric:
             parse_placement(self._asked.place, plan.network, "--place", machines=self._asked.count or None)
         report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="starting the machines"))
         with machines_up(self._asked) as machines:
-            wiring = wire(plan.network, [end for one in plans for end in (one.source, one.sink)])
+            ends = tuple(end for one in plans for end in (one.source, one.sink))
+            wiring = wire(plan.network, ends)
             placement = placed(machines, wiring, self._asked)
             first = STREAM_UDP_PORT if self._queues == "priority" else None
             report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
-            with spread_network(machines, wiring, placement, mtu=self._mtu, first_udp_port=first) as network:
+            with spread_network(
+                machines, wiring, placement, mtu=self._mtu, first_udp_port=first, talking=ends
+            ) as network:
                 run = _Run(network, plans, report_progress)
                 try:
                     return run.measured(self._during)
@@ -107,6 +120,7 @@ class _Run:
         self.starts: dict[int, float] = {}
         self.schedule: FaultSchedule | None = None
         self.crossed: Mapping[str, int] = {}
+        self.dropped_before: tuple[int, ...] = ()
 
     def measured(self, during: Callable[[Machines], None]) -> tuple[StreamMeasurements, ...]:
         plan, network = self.plans[0], self.network
@@ -119,6 +133,7 @@ class _Run:
             for number, one in enumerate(self.plans):
                 network.install(plan_rules(one, network.wiring), plan_id=number + 1)
         ends = self._open_ends()
+        self.dropped_before = network.switch_drops()
         self._begin(ends)
         with ExitStack() as stack:
             self.schedule = FaultSchedule(network, plan.faults, self.start_s, breaker)
@@ -153,7 +168,7 @@ class _Run:
 
     def _watch(self, ends: Sequence[tuple[int, str, int]]) -> None:
         """Until the end: who died, whose process ended, what crossing links carried so far."""
-        plan = self.plans[0]
+        plan, ask = self.plans[0], partial(self._reading, ends)
         while (now := time.monotonic() - self.start_s) < plan.duration_s:
             self.machines.check()
             counts = self.network.counts()
@@ -164,10 +179,31 @@ class _Run:
                     raise InvalidRunError(
                         f"the {role} on {self.machines.names[m]} ended early, {now:.1f} s into the stream: {how}"
                     )
-            failing = [f for f in plan.faults if f.start_s <= now < f.stop_s]
-            doing = f"{failing[0].link[0]}->{failing[0].link[1]} {failing[0].kind}" if failing else "streaming"
-            self.report_progress(Progress(done_s=max(0.0, now), total_s=plan.duration_s, doing=doing))
+            failing = self.schedule.in_force() if self.schedule is not None else ()
+            self.report_progress(
+                Progress(
+                    done_s=max(0.0, now),
+                    total_s=plan.duration_s,
+                    doing=failing[0] if failing else "streaming",
+                    reading=Reading(at_s=max(0.0, now), faults=failing),
+                    ask=ask,
+                )
+            )
             time.sleep(min(_WATCH_S, max(0.0, plan.duration_s - now)))
+
+    def _reading(self, ends: Sequence[tuple[int, str, int]]) -> Reading:
+        """What the machines' links and ends say now: packets of all streams, N of the first one."""
+        told = {one: self.machines.call(one[0], gauge_of, *one[1:], lane=LANE_LIVE) for one in ends}
+        gauges = {one: gauge for one, asked in told.items() if (gauge := asked.result(10))}
+        sent, received = (
+            [gauge for (_, role, _), gauge in gauges.items() if role == which] for which in (SENDER, RECEIVER)
+        )
+        return replace(
+            self.network.reading(),
+            sent=int(sum(gauge[0] for gauge in sent)),
+            received=int(sum(gauge[0] for gauge in received)),
+            block_size=(sent[0][1] or None) if sent else None,
+        )
 
     def until_now(self, error: MachineLostError) -> dict[str, object]:
         """What was measured until a machine died: faults that were over, and packets sent onto crossing links."""
@@ -184,6 +220,12 @@ class _Run:
         self, results: Mapping[tuple[int, str, int], Any], faults: Sequence[FaultTimes], movement: MobileRoutes | None
     ) -> tuple[StreamMeasurements, ...]:
         events, busy = self.network.port_events(), self.network.busy()
+        dropped = {
+            name: now - before
+            for name, now, before in zip(
+                self.machines.names, self.network.switch_drops(), self.dropped_before, strict=True
+            )
+        }
         told = tuple(with_port_status(t, events, self.network.wiring, self.start_s) for t in faults)
         report = report_of(self.network, self.start_s, sum(2 * one.stream.rate_pps for one in self.plans))
         clocks = report.clocks
@@ -211,9 +253,11 @@ class _Run:
                         faults_s=report.uncertainty_s,
                     ),
                     health=RunHealth(
-                        sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops, cpu_fraction=busy
+                        sender_lag_s=sent.worst_lag_s,
+                        unplanned_drops=received.socket_drops + sum(dropped.values()),
+                        cpu_fraction=busy,
                     ),
-                    counters={**sent.counters, **received.counters, **report.to_json()},
+                    counters={**sent.counters, **received.counters, **report.to_json(), "switch_drops": dropped},
                 )
             )
         return tuple(found)

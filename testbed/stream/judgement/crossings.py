@@ -19,14 +19,6 @@ GUARD_S = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class PacketFates:
-    """Shape (sent,): how many copies of each packet arrived, and after how long the first one (nan: none)."""
-
-    copies: IntArray
-    transit_s: FloatArray
-
-
-@dataclass(frozen=True, kw_only=True)
 class Crossing:
     """Packets (indices into the sent log, in order) that came to the span's link while it was surely impaired.
 
@@ -41,27 +33,9 @@ class Crossing:
     unrest_s: tuple[float, float] = (0.0, 0.0)
 
 
-def packet_fates(run: StreamMeasurements) -> PacketFates:
-    """Cost O((n + m) log) for n packets sent and m received."""
-    key = run.sent.block * 256 + run.sent.symbol
-    got = run.received.block * 256 + run.received.symbol
-    by_time = np.argsort(run.received.time_s, kind="stable")
-    known, first, count = np.unique(got[by_time], return_index=True, return_counts=True)
-    place = np.searchsorted(known, key)
-    there = (
-        (place < len(known)) & (known[np.minimum(place, len(known) - 1)] == key)
-        if len(known)
-        else np.zeros(len(key), bool)
-    )
-    copies = np.zeros(len(key), dtype=np.int64)
-    transit = np.full(len(key), np.nan)
-    copies[there] = count[place[there]]
-    transit[there] = run.received.time_s[by_time][first[place[there]]] - run.sent.time_s[there]
-    return PacketFates(copies=copies, transit_s=transit)
-
-
-def crossings(plan: StreamPlan, run: StreamMeasurements, fates: PacketFates) -> tuple[Crossing, ...]:
+def crossings(plan: StreamPlan, run: StreamMeasurements) -> tuple[Crossing, ...]:
     """One of each impaired span that the stream's packets cross, in the plan's order."""
+    fates = run.fates
     path = _path_numbers(plan.forward, run.sent.label)
     delays = np.array([sum(plan.network.links[i].delay_s for i in p.links) for p in plan.forward.paths])[path]
     spans = [span for span in stream_spans(plan) if span.link in plan.forward.loaded]

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.model.verdict import Check
-from testbed.stream.judgement.crossings import BoolArray, Crossing, PacketFates, crossings, packet_fates
+from testbed.stream.judgement.crossings import BoolArray, Crossing, crossings
 from testbed.stream.judgement.trace_checks import trace_checks
-from testbed.stream.measurements import FloatArray, StreamMeasurements
+from testbed.stream.measurements import FloatArray, PacketFates, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.burst_loss import (
     binomial_losses,
@@ -39,8 +39,7 @@ MIN_PACKETS = 200
 
 def impairment_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
     """All checks of all impaired links that the stream crossed; a link of which nothing can be predicted has one that cannot tell."""
-    fates = packet_fates(run)
-    found = crossings(plan, run, fates)
+    fates, found = run.fates, crossings(plan, run)
     checks: list[Check] = []
     for crossing in found:
         own = list(_link_checks(plan, run, crossing, fates))
@@ -52,11 +51,7 @@ def unrest_s(plan: StreamPlan, run: StreamMeasurements) -> float:
     """By how much packets that met no impairment differ in how long they are under way, 99 of 100: what the machine does to all of them. 0
     where nothing is claimed of times: losses and copies do not depend on them."""
     timed = (ExtraDelay, Reordering, RateTrace)
-    held = [
-        one
-        for one in crossings(plan, run, packet_fates(run))
-        if any(isinstance(w, timed) for w in one.span.impairments)
-    ]
+    held = [one for one in crossings(plan, run) if any(isinstance(w, timed) for w in one.span.impairments)]
     return max((crossing.unrest_s[0] for crossing in held), default=0.0)
 
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from testbed.model.machine.lateness import Lateness
 from testbed.stream.endpoints import SETTLE_S
-from testbed.stream.judgement.crossings import packet_fates
 from testbed.stream.measurements import FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import REACTION_S, longest_way_s
@@ -30,30 +29,35 @@ MAX_LAG = 0.25
 """Of the playback buffer (100 ms of the usual 400): for each of the three that may be late."""
 
 
+def quarter_s(plan: StreamPlan) -> float:
+    """What a sender, the switches, a receiver and the clocks between them may each be off by, of the playback buffer's time."""
+    return MAX_LAG * plan.stream.playback_s
+
+
 def latenesses(
     plan: StreamPlan, run: StreamMeasurements, misled_ror: float, ror_tolerance: float
 ) -> tuple[Lateness, ...]:
     """All of a run, in the order in which they are told. ``misled_ror``: by how much blocks that a misled sender began change ROR (0 where
     none is judged), beside that check's tolerance. In virtual time there are no switches that could hold a packet."""
-    quarter_s = MAX_LAG * plan.stream.playback_s
+    most_s = quarter_s(plan)
     busy = f" (processors {run.health.cpu_fraction:.0%} busy)" if run.health.cpu_fraction is not None else ""
     found = [
         Lateness(
             name="sender",
             words="the sender lagged {was} behind its schedule" + busy,
             was=run.health.sender_lag_s,
-            bears=quarter_s,
+            bears=most_s,
         ),
         Lateness(
             name="receiver",
             words="packets lay {was} at the receiver before it took them",
             was=float(run.counters.get("worst_receive_lag_s", 0.0)),
-            bears=quarter_s,
+            bears=most_s,
         ),
     ]
     if _only_switches_hold(plan, run):
         words = "packets lay {was} in the switches, which hold none in theory" + busy
-        found.append(Lateness(name="switches", words=words, was=held_s(plan, run), bears=quarter_s))
+        found.append(Lateness(name="switches", words=words, was=held_s(plan, run), bears=most_s))
         if plan.stream.block_size is None:
             found += _of_the_answer(plan, run, misled_ror, ror_tolerance)
     return tuple(found)
@@ -71,9 +75,7 @@ def _of_the_answer(
             name="news",
             words="a loss report told the sender of packets sent {was} before",
             was=float(ages[np.isfinite(ages)].max(initial=0.0)) - way_s,
-            bears=max(
-                REACTION_S - plan.stream.report_interval_s - SETTLE_S - block_s, MAX_LAG * plan.stream.playback_s
-            ),
+            bears=max(REACTION_S - plan.stream.report_interval_s - SETTLE_S - block_s, quarter_s(plan)),
         )
     ]
     if ror_tolerance > 0:
@@ -89,7 +91,7 @@ def _only_switches_hold(plan: StreamPlan, run: StreamMeasurements) -> bool:
 
 def held_s(plan: StreamPlan, run: StreamMeasurements, from_s: float = -np.inf) -> float:
     """How long a packet sent since ``from_s`` was under way at most, beyond the longest way's delay and what clocks leave open."""
-    transit_s = packet_fates(run).transit_s[run.sent.time_s >= from_s]
+    transit_s = run.fates.transit_s[run.sent.time_s >= from_s]
     longest_s = float(transit_s[~np.isnan(transit_s)].max(initial=0.0))
     return max(0.0, longest_s - longest_way_s(plan) - run.clocks.end_to_end_s)
 

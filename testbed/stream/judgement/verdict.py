@@ -11,7 +11,7 @@ from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.campaign_verdict import MAX_WRONG, campaign_checks
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.impairment_checks import impairment_checks, unrest_s
-from testbed.stream.judgement.lateness import MAX_LAG
+from testbed.stream.judgement.lateness import quarter_s
 from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.impaired_links import is_impaired
@@ -138,7 +138,7 @@ def clock_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAna
     reactions = [fault.reaction_s for fault in analysis.faults if fault.reaction_s is not None]
     if reactions and min(reactions) < apart_s:
         return f"{_known(apart_s)}, and the quickest reaction took {min(reactions) * 1000:.3g} ms"
-    most_s = MAX_LAG * plan.stream.playback_s
+    most_s = quarter_s(plan)
     if through_s > most_s:
         return f"{_known(through_s)} from sending to arrival, and the playback buffer allows {most_s * 1000:.0f} ms"
     return None

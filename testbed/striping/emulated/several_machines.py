@@ -21,7 +21,6 @@ from testbed.machines.adapters.relays import own_address
 from testbed.machines.adapters.spread import SpreadNetwork, named_when_lost, placed, report_of, spread_network
 from testbed.machines.asked import MachinesRequest
 from testbed.model.machine.strain import Strain
-from testbed.model.parts import VXLAN_BYTES
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
 from testbed.striping.emulated.machine_ends import (
@@ -65,7 +64,7 @@ def run_over_machines(
     report(Progress(done_s=0, total_s=1, doing="starting the machines"))
     with machines_up(asked) as machines:
         wiring = wire(plan.network)
-        mtu = min(mtu, min(facts.mtu for facts in machines.facts) - VXLAN_BYTES)
+        mtu = min(mtu, machines.widest_mtu)
         report(Progress(done_s=0, total_s=1, doing="building the network"))
         placement = placed(machines, wiring, asked)
         with spread_network(machines, wiring, placement, mtu=mtu, controlled=False) as network:
@@ -127,7 +126,8 @@ class _SpreadRun:
             if "write" not in options.directions:
                 self._machines.all(subfiles, "fill")
             for number, direction in enumerate(options.directions):
-                report(Progress(done_s=number + 0.5, total_s=len(options.directions) + 0.5, doing=direction))
+                total_s = len(options.directions) + 0.5
+                report(Progress(done_s=number + 0.5, total_s=total_s, doing=direction, ask=self._network.reading))
                 operations.append(self._operate(direction, attempt=1, faulty=number == 0 and bool(options.faults)))
                 if operations[-1].errors:
                     stack.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from testbed.machines.adapters.relays import own_address
 from testbed.machines.adapters.remote_program import programs_in_hosts
 from testbed.machines.adapters.spread import SpreadNetwork, named_when_lost, placed, spread_network
 from testbed.machines.asked import MachinesRequest
-from testbed.model.parts import VXLAN_BYTES
+from testbed.model.progress import Look
 from testbed.model.wiring import wire
 from testbed.striping.emulated.machine_ends import ProgramShare, start_program_share
 from testbed.striping.emulated.program_run import ProgramEnd, end_of, file_rules, make_directories, places_of
@@ -40,9 +40,15 @@ class ProgramOptions:
 
 
 def run_over_machines(
-    placement: Placement, root: Path, command: Sequence[str], asked: MachinesRequest, options: ProgramOptions
+    placement: Placement,
+    root: Path,
+    command: Sequence[str],
+    asked: MachinesRequest,
+    options: ProgramOptions,
+    watched: Callable[[Look], AbstractContextManager[None]],
 ) -> ProgramEnd:
-    """The command once a rank, over the machines that are asked for. ``root``: the folder of the subfiles, on each machine's own disk.
+    """The command once a rank, over the machines that are asked for. ``root``: the folder of the subfiles, on each machine's own disk;
+    ``watched``: what surrounds the program, with a way to ask what the links carry.
 
     MachineLostError, with the ranks that had ended, where a machine dies; errors as of ``ProgramNetwork.run``.
     """
@@ -50,7 +56,7 @@ def run_over_machines(
     with ExitStack() as stack:
         machines = stack.enter_context(machines_up(asked))
         wiring = wire(placement.network)
-        mtu = min(options.mtu, min(facts.mtu for facts in machines.facts) - VXLAN_BYTES)
+        mtu = min(options.mtu, machines.widest_mtu)
         where = placed(machines, wiring, asked)
         network = stack.enter_context(
             spread_network(machines, wiring, where, mtu=mtu, shape=options.shape, controlled=False)
@@ -68,6 +74,7 @@ def run_over_machines(
         stack.enter_context(reachable_over_machines(network, links.streams))
         ranks = stack.enter_context(_ranks(network, links, placement, command, options, around))
         groups.append(ranks)
+        stack.enter_context(watched(network.reading))
         return end_of(ranks, group, options.time_limit_s)
 
 

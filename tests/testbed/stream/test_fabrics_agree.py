@@ -30,7 +30,7 @@ from topologies.network import Link, Network, Node
 THERE = ((0, 8192, "b"), (8192, 31130, "c"), (31130, 39322, "b"), (39322, 65536, "e"))
 """A quarter of the labels over b, in two intervals; 35 % over c, 40 % over e."""
 BACK = ((0, 32768, "b"), (32768, 65536, "c"))
-ORDERS = ("stratified", "random")
+ORDERS = ("stratified", pytest.param("random", marks=pytest.mark.soak))
 FABRICS = ("simulator", pytest.param("emulation", marks=pytest.mark.emulation))
 SETTLED_S = 0.03
 """On each side of a fault's edges, or as long as a packet was on its way there: it may or may not be caught."""

@@ -16,6 +16,7 @@ WORDS = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "emulat
 
 
 @pytest.mark.emulation
+@pytest.mark.soak
 def test_bursts_copies_waits_and_a_trace_on_switches_are_what_was_asked_for(
     tmp_path: Path, valid_run: Callable[..., Any]
 ) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from testbed.emulation.machine.time_namespaces import time_namespace_obstacle
+from tests.helpers.processes import descendants, machine_worker
 
 OBSTACLE = time_namespace_obstacle()
 pytestmark = [pytest.mark.emulation, pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))]
@@ -85,6 +89,37 @@ def test_crossing_cables_fail_as_they_do_on_one_machine(sandboxed: Callable[...,
     assert sent > 500 and len(found["gaps_s"]) == 2  # cut and mended
     assert lost <= 2 + sum(1000 * (gap_s + 0.002) for gap_s in found["gaps_s"])
     assert found["with_clocks_0.2_s_off"] != 0  # the rival: clocks that nobody compared so well
+
+
+def halted() -> dict[str, Any]:
+    """What a run says whose first machine's switches stand still for 1.5 s in its middle: frames wait for them, and then no longer find room."""
+    from testbed.stream.session import judged_session
+
+    def halt() -> None:
+        worker = machine_worker(descendants(os.getpid()), "machine-0")
+        (daemon,) = [pid for pid, words in descendants(worker).items() if "ovs-vswitchd " in words]
+        os.kill(daemon, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.kill(daemon, signal.SIGCONT)
+
+    plan, route = plan_and_route(4.0)
+    middle = threading.Timer(1.0, halt)
+    try:
+        run = fabric(lambda _: middle.start()).run(plan)
+    finally:
+        middle.join()
+    return {
+        "drops": run.counters["switch_drops"],
+        "unplanned": run.health.unplanned_drops,
+        "code": judged_session(plan, route, run).verdict.exit_code,
+    }
+
+
+def test_what_switches_drop_is_counted_by_machine(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(halted)
+    assert found["drops"]["machine-0"] > 100 > found["drops"]["machine-1"]
+    assert found["unplanned"] >= sum(found["drops"].values())
+    assert found["code"] == 4
 
 
 def starved(how: str) -> dict[str, Any]:
