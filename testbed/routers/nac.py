@@ -1,4 +1,4 @@
-"""NAC at a software router (Zarza 2011, section 4.2): detection, throttle, identification of circles, gradual recovery.
+"""NAC at a software router (Zarza 2011, section 4.2): detection, throttle, identification of cycles, gradual recovery.
 
 The decisions are those listed in docs/workloads/interconnect.md; here between processes whose frames take the time they take.
 """
@@ -13,11 +13,11 @@ from testbed.routers.wire import Identification, Recovery
 if TYPE_CHECKING:
     from testbed.routers.router import Router
 
-MAX_CIRCLE = 512
+MAX_CYCLE = 512
 
 
 class Nac:
-    """What a router remembers for NAC: which inputs are blocked, which free slots are a circle's, why its host is held back."""
+    """What a router remembers for NAC: which inputs are blocked, which free slots are a cycle's, why its host is held back."""
 
     def __init__(self, router: Router) -> None:
         self.router = router
@@ -77,16 +77,16 @@ class Nac:
         self.held_back -= aside
 
     def receive_identification(self, port: int, packet: Identification) -> None:
-        """It came back through the output it was sent for: a circle. Else every blocked input that asks for it passes it on."""
+        """It came back through the output it was sent for: a cycle. Else every blocked input that asks for it passes it on."""
         origin_router, origin = packet.origin
         if origin_router == self.number and packet.out == port:
             if self.is_blocked(origin) and self.router.wanted(origin) == port:
-                self._close_circle(origin, packet)
+                self._close_cycle(origin, packet)
             return
         for other in range(self.router.settings.ports):
             here = (self.number, other)
             asks = self.router.wanted(other) == port and self.is_blocked(other)
-            if asks and here not in packet.path and len(packet.path) < MAX_CIRCLE:
+            if asks and here not in packet.path and len(packet.path) < MAX_CYCLE:
                 self._send(other, Identification(origin=packet.origin, out=packet.out, path=(*packet.path, here)))
 
     def receive_recovery(self, out: int, signal: Recovery) -> None:
@@ -112,7 +112,7 @@ class Nac:
         """When the next retry is due."""
         return min(self.blocked.values(), default=float("inf"))
 
-    def _close_circle(self, port: int, packet: Identification) -> None:
+    def _close_cycle(self, port: int, packet: Identification) -> None:
         self.done["identified"] += 1
         if self.first_identified_s is None:
             self.first_identified_s = self.router.now_s

@@ -5,7 +5,7 @@ Theory of operation
 A router has an input buffer and an output buffer of so many packets at every port, an avoidance buffer of one packet beside each
 input buffer (NAC), and an input buffer for its own host, filled from a queue without end. It sends a packet over a cable only with a
 credit, which stands for a free slot of the input buffer at the other end, and gets the credit back when the packet leaves that
-buffer. So nothing is ever dropped: where there is no room, packets wait, and where they wait in a circle, for ever.
+buffer. So nothing is ever dropped: where there is no room, packets wait, and where they wait in a cycle, for ever.
 
 ``receive`` takes a frame, ``offer`` a message of the host, ``advance`` does all that can be done by now; ``outgoing`` are the
 frames to send, ``arrived`` what came for the host. Time is the caller's, in seconds.

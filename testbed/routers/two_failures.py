@@ -5,7 +5,7 @@ Part of a torus or mesh, 5 routers wide and 3 high; two pairs, each with its lin
     o     o-----o-----D1    o        S1: right, its link is dead: down, right, right, up, and up again to D1
           |           |              S2: left, its link is dead: up, left, left, down, and down again to D2
     S1----o--x--o--x--o-----S2
-          |           |              The detours are a circle of eight channels round the router in the middle:
+          |           |              The detours are a cycle of eight channels round the router in the middle:
     o     D2----o-----o     o        S1's packets hold four of them and wait for S2's, and the other way round.
 """
 
@@ -46,7 +46,7 @@ def two_failures_plan(
     """Both pairs, with the first, the second, both (default) or neither of the links dead.
 
     Each pair has a second source, the router before its dead link: with one source alone the routers' fair arbitration keeps
-    the circle's channels just below full. ``messages``: of each of the four sources.
+    the cycle's channels just below full. ``messages``: of each of the four sources.
     """
     first, second = PATHS[tuple(dead)]
     cables = [cable for number, cable in ((1, DEAD_1), (2, DEAD_2)) if number in dead]
@@ -55,16 +55,16 @@ def two_failures_plan(
     )  # fmt: skip
 
 
-def dependency_circles(paths: Iterable[Sequence[int]]) -> list[list[tuple[int, int]]]:
-    """Circles of channels (from router, to router) in which packets on these paths may wait for each other.
+def dependency_cycles(paths: Iterable[Sequence[int]]) -> list[list[tuple[int, int]]]:
+    """Cycles of channels (from router, to router) in which packets on these paths may wait for each other.
 
-    A packet in a channel waits for the next channel of its path; without a circle no deadlock can come (Dally and Seitz 1987).
+    A packet in a channel waits for the next channel of its path; without a cycle no deadlock can come (Dally and Seitz 1987).
 
-    >>> dependency_circles([(0, 1, 2), (1, 2, 0), (2, 0, 1)])
+    >>> dependency_cycles([(0, 1, 2), (1, 2, 0), (2, 0, 1)])
     [[(0, 1), (1, 2), (2, 0)]]
     """
     waits = networkx.DiGraph()
     for path in paths:
         waits.add_edges_from(itertools.pairwise(itertools.pairwise(path)))
-    found = [list(circle) for circle in networkx.simple_cycles(waits)]
-    return sorted(circle[circle.index(min(circle)) :] + circle[: circle.index(min(circle))] for circle in found)
+    found = [list(cycle) for cycle in networkx.simple_cycles(waits)]
+    return sorted(cycle[cycle.index(min(cycle)) :] + cycle[: cycle.index(min(cycle))] for cycle in found)

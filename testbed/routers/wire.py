@@ -7,7 +7,7 @@ Every frame has this layout after the Ethernet header of 14 bytes (type 0x88B5, 
     data            source (2), destination (2), number (4), hops (2), made at (8, ns), CRC-32 of payload (4), payload
     credit          nothing: one slot of the input buffer at the other end of the cable is free again
     identification  router (2), input (1), output (1) it is about; count (2); so many (router (2), input (1)): where it has been
-    recovery        place (2), count (2); so many (router (2), input (1)): the circle; it carries the credit of the slot freed
+    recovery        place (2), count (2); so many (router (2), input (1)): the cycle; it carries the credit of the slot freed
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CREDIT_FRAME = bytes((CREDIT,))
 
 Input = tuple[int, int]
 """A router's number, and the number of its port at which the input is."""
-Circle = tuple[Input, ...]
+Cycle = tuple[Input, ...]
 
 
 class WireError(ValueError):
@@ -54,11 +54,11 @@ class DataPacket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identification:
-    """Asks whether the blocked input ``origin``, whose head wants the port ``out``, is on a circle of full buffers."""
+    """Asks whether the blocked input ``origin``, whose head wants the port ``out``, is on a cycle of full buffers."""
 
     origin: Input
     out: int
-    path: Circle
+    path: Cycle
 
     def encode(self) -> bytes:
         """The frame's bytes."""
@@ -68,9 +68,9 @@ class Identification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """A slot was freed on the circle ``path`` by a move; ``place``: the next of its inputs."""
+    """A slot was freed on the cycle ``path`` by a move; ``place``: the next of its inputs."""
 
-    path: Circle
+    path: Cycle
     place: int
 
     def encode(self) -> bytes:
@@ -120,6 +120,6 @@ def _decode_data(frame: bytes) -> DataPacket:
     )
 
 
-def _decode_path(frame: bytes, offset: int, count: int) -> Circle:
+def _decode_path(frame: bytes, offset: int, count: int) -> Cycle:
     found = [_INPUT.unpack_from(frame, offset + k * _INPUT.size) for k in range(count)]
     return tuple((router, port) for router, port in found)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.emulation
 def _run_ring() -> dict[str, Any]:
     from dataclasses import replace
 
-    from testbed.routers.circles import find_circle
+    from testbed.routers.cycles import find_cycle
     from testbed.routers.emulated.processes import run_routers
     from testbed.routers.plan import ring_plan
 
@@ -23,7 +23,7 @@ def _run_ring() -> dict[str, Any]:
         "stuck_for_s": bare.stuck_for_s,
         "held": bare.held,
         "missing": bare.made - bare.delivered,
-        "circle": len(find_circle(plan, bare.snapshots)),
+        "circle": len(find_cycle(plan, bare.snapshots)),
         "freed": [freed.made, freed.delivered, freed.held],
         "hops": sorted(set(freed.arrivals.rows[:, 3].tolist())),
         "moves": freed.nac["moves"],

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from testbed.errors import InputError
-from testbed.routers.circles import find_circle
+from testbed.routers.cycles import find_cycle
 from testbed.routers.plan import Flow, RouterPlan, ring_plan
 from testbed.routers.simulated import VirtualRouters, build_router, messages_of
-from testbed.routers.two_failures import dependency_circles, two_failures_plan
+from testbed.routers.two_failures import dependency_cycles, two_failures_plan
 from testbed.routers.wire import (
     CREDIT_FRAME,
     DataPacket,
@@ -54,11 +54,11 @@ def test_a_packet_without_a_credit_is_refused() -> None:
         router.receive(1, frame, 0.0)
 
 
-def test_a_ring_under_tornado_traffic_deadlocks_in_a_circle_of_all_its_inputs() -> None:
+def test_a_ring_under_tornado_traffic_deadlocks_in_a_cycle_of_all_its_inputs() -> None:
     plan = ring_plan(8, 3, messages=60, avoidance="none")
     run = VirtualRouters(plan).run()
     assert run.delivered < run.made and run.held == 8 * 2 * plan.slots
-    assert len(find_circle(plan, run.snapshots)) == 8
+    assert len(find_cycle(plan, run.snapshots)) == 8
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -81,20 +81,20 @@ def test_bubble_flow_control_delivers_too_and_puts_nothing_aside() -> None:
 
 
 @pytest.mark.parametrize("dead", [(), (1,), (2,)])
-def test_neither_of_the_two_failures_alone_closes_a_circle(dead: tuple[int, ...]) -> None:
+def test_neither_of_the_two_failures_alone_closes_a_cycle(dead: tuple[int, ...]) -> None:
     plan = two_failures_plan(messages=60, dead=dead, avoidance="none")
-    assert dependency_circles(flow.path for flow in plan.flows) == []
+    assert dependency_cycles(flow.path for flow in plan.flows) == []
     run = VirtualRouters(plan).run()
     assert run.delivered == run.made
 
 
-def test_the_two_failures_together_deadlock_in_a_circle_of_eight_and_nac_frees_it() -> None:
+def test_the_two_failures_together_deadlock_in_a_cycle_of_eight_and_nac_frees_it() -> None:
     plan = two_failures_plan(messages=60, avoidance="none")
-    (depends,) = dependency_circles(flow.path for flow in plan.flows)
+    (depends,) = dependency_cycles(flow.path for flow in plan.flows)
     run = VirtualRouters(plan).run()
-    circle = find_circle(plan, run.snapshots)
+    cycle = find_cycle(plan, run.snapshots)
     assert run.delivered < run.made
-    assert {router for router, _ in circle} == {channel[1] for channel in depends} and len(circle) == 8
+    assert {router for router, _ in cycle} == {channel[1] for channel in depends} and len(cycle) == 8
     freed = VirtualRouters(two_failures_plan(messages=60)).run()
     assert freed.delivered == freed.made and freed.nac["moves"] > 0
 
