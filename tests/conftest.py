@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -29,6 +30,8 @@ T = TypeVar("T")
 PAUSES_S = (0.5, 1.0, 2.0)
 """Before the second, third and fourth try of a run that was invalid: what disturbs a machine is often over soon."""
 INVALID = 4
+SERIAL = "emulation and not unclocked"
+"""What `make test` runs one after the other, after the rest."""
 _CONTENT = ("corrupted", "verified", "exactly what they must")
 """Words of the checks that no slow machine can fail."""
 _BROKEN = re.compile(r"\b(failed|died|ended early)\b")
@@ -57,6 +60,13 @@ def _obstacle() -> str | None:
     from testbed.emulation.machine.capabilities import emulation_obstacle
 
     return emulation_obstacle()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The second half of `make test` need not import, for ten seconds, the files that have no test of it."""
+    if config.option.markexpr != SERIAL or not collection_path.name.startswith("test_"):
+        return None
+    return True if "mark.emulation" not in collection_path.read_text() else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

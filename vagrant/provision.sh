@@ -7,7 +7,7 @@ usage() {
     cat <<'TEXT'
 usage: vagrant/provision.sh [--extras NAME,...] [--programs NAME,...] [--vm]
   --extras    also the package's extras: test, lint, bench, mpi, docs, ... (all that a run can need is always installed)
-  --programs  also these programs of the system: chromium, shellcheck, ...
+  --programs  also these programs of the system: chromium, shellcheck, ...; wireguard-go,wg for --encrypt
   --vm        inside the virtual machine: kernel modules and limits that suit emulation, `testbed` on every user's PATH
 environment:
   TESTBED_VENV             folder of the virtual environment (default: .venv in the project)
@@ -66,6 +66,7 @@ missing_packages() {
         command -v "$name" >/dev/null && continue
         # Ubuntu's chromium package is only a pointer to a snap, which containers and bare machines cannot run
         if [ "$name" = chromium ] && grep -qs '^ID=ubuntu' /etc/os-release; then continue; fi
+        if [ "$name" = wg ]; then name=wireguard-tools; fi
         echo "$name"
     done
     # a virtual environment is made once, so its maker is looked for only then
@@ -144,7 +145,7 @@ install_packages() {
 lost_without() {
     local package
     for package in "$@"; do
-        [[ ,$programs, = *,$package,* ]] || { echo 'without Open vSwitch and mininet only the simulated fabric works'; return; }
+        [[ ,$programs,wireguard-tools, = *,$package,* ]] || { echo 'without Open vSwitch and mininet only the simulated fabric works'; return; }
     done
     echo 'tests that need them are skipped'
 }

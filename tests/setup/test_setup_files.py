@@ -259,6 +259,7 @@ def test_make_help_names_every_command() -> None:
 RECORDING_PYTHON = f"""#!{BASH}
 echo "python $*" >>"$CALLS"
 case "$*" in
+    *--last-failed*) exit "${{ALONE_EXIT:-0}}" ;;
     *"not emulation"*) exit "${{PARALLEL_EXIT:-0}}" ;;
     *"-m emulation and not unclocked"*) exit "${{SERIAL_EXIT:-0}}" ;;
     *"$FAILING"*) exit 1 ;;
@@ -304,10 +305,10 @@ def make(machine: Machine, project: Path, *words: str, **environ: str) -> int:
         (0, 5, True),
         (5, 0, True),
         (5, 5, False),
-        (1, 0, False),
         (0, 1, False),
         (5, 1, False),
         (2, 2, False),
+        (2, 0, False),
     ],
 )
 def test_make_test_runs_both_halves_and_passes_where_neither_fails(
@@ -316,9 +317,30 @@ def test_make_test_runs_both_halves_and_passes_where_neither_fails(
     code = make(machine, project, "test", "ARGS=-k capillary", PARALLEL_EXIT=str(parallel), SERIAL_EXIT=str(serial))
     assert (code == 0) is passed
     assert machine.calls("provision") == ["provision --extras test,mpi,docs --programs chromium,shellcheck,tshark"]
+    assert machine.calls("testbed") == [
+        "testbed doctor --compile"
+    ]  # once, before the workers of the first half would each
     first, second = machine.calls("python")  # the second half runs though the first has failed
     assert "-n 3" in first and "-m not emulation or unclocked" in first and first.endswith("-k capillary")
     assert "-n" not in second.split() and "-m emulation and not unclocked" in second and second.endswith("-k capillary")
+
+
+@pytest.mark.parametrize(("alone", "passed"), [(0, True), (1, False), (5, False)])
+def test_make_test_runs_what_failed_beside_others_once_more_alone(
+    machine: Machine, project: Path, alone: int, passed: bool
+) -> None:
+    code = make(machine, project, "test", "ARGS=-k capillary", PARALLEL_EXIT="1", ALONE_EXIT=str(alone))
+    assert (code == 0) is passed
+    _, again, _ = machine.calls("python")  # the second half runs all the same
+    assert "--last-failed" in again and "-m not emulation or unclocked" in again and again.endswith("-k capillary")
+    assert "-n" not in again.split()
+
+
+def test_emulation_is_marked_in_the_file_of_the_test_itself() -> None:
+    """The second half of `make test` looks at no others (tests/conftest.py)."""
+    helpers = [path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")]
+    marked = [path for path in helpers if "mark." + "emulation" in path.read_text()]
+    assert marked == [ROOT / "tests" / "conftest.py"]
 
 
 @pytest.mark.parametrize("failing", ["ruff check", "ruff format", "mypy", "lint-imports"])

@@ -147,6 +147,10 @@ def test_json_prints_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert document["experiment"] == "squares" and len(document["points"]) == 6
 
 
+def _seconds(results: Path) -> float:
+    return float(json.loads((only_run(results) / "manifest.json").read_text())["seconds"])
+
+
 def test_a_run_extends_a_finished_one_and_measures_only_what_that_lacks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,6 +160,7 @@ def test_a_run_extends_a_finished_one_and_measures_only_what_that_lacks(
     assert study().main(["--extend", str(only_run(quick)), "--results", str(whole)]) == 0
     assert measured == [4, 5]
     assert [row["y"] for row in load_study(only_run(whole))[2]] == [0, 1, 4, 9, 16, 25]
+    assert _seconds(whole) >= _seconds(quick) > 0, "what the points took that were taken over counts"
     capsys.readouterr()
     assert study().main(["--seed", "2", "--extend", str(only_run(quick)), "--results", str(tmp_path / "no")]) == 2
     assert "seed 1, not squares with seed 2" in capsys.readouterr().err
