@@ -22,6 +22,7 @@ class Part:
     """``devices``: names of the bridges and hosts here. ``tunnels``: by index into the wiring's cables, those with one end here.
 
     ``underlay``: this machine's interface towards the others, ``local`` its IPv4 address, ``port`` the tunnels' UDP port on all machines.
+    ``framed``: whether packets on the interface have an Ethernet header (WireGuard's have none).
     """
 
     devices: frozenset[str]
@@ -29,3 +30,4 @@ class Part:
     underlay: str
     local: str
     port: int
+    framed: bool = True

@@ -41,7 +41,8 @@ Look = Callable[[], Reading]
 class Progress:
     """Where a run is: ``done_s`` of ``total_s`` seconds, and what happens now in a few words.
 
-    ``reading``: what the reporter knows without looking; ``look``: how to read the rest (the same function in every report of a run).
+    ``reading``: what the reporter knows without looking; ``look``: how to read the rest (the same function in every report of a run);
+    ``ask``: likewise, where only this process can, because it has to ask other machines.
     """
 
     done_s: float
@@ -49,6 +50,7 @@ class Progress:
     doing: str
     reading: Reading | None = None
     look: Look | None = None
+    ask: Look | None = None
 
 
 ReportProgress = Callable[[Progress], None]

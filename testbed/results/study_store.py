@@ -100,6 +100,10 @@ class StudyRun:
         self._file.write(json.dumps(ready, allow_nan=False, separators=(",", ":")) + "\n")
         self._file.flush()
 
+    def count_earlier(self, seconds: float) -> None:
+        """What points took that were added as another run measured them."""
+        self._earlier_s += seconds
+
     def finish(self, rows: Sequence[Row], verdict: Verdict, figures: Mapping[str, str]) -> Path:
         """Write the rows in their final order, verdict, figures and page, and give the run its name."""
         self.manifest = self._described()

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -25,7 +25,9 @@ from testbed.commands.several_machines import (
 from testbed.errors import CapabilityError, InputError
 
 if TYPE_CHECKING:
+    from testbed.live.events import Scene
     from testbed.machines.asked import MachinesRequest
+    from testbed.model.progress import Look
     from testbed.striping.emulated.program_run import ProgramEnd
     from testbed.striping.placement import Placement
 
@@ -114,6 +116,7 @@ def run(args: argparse.Namespace) -> int:
 def _over_machines(
     args: argparse.Namespace, command: list[str], placement: Placement, root: Path, machines: MachinesRequest
 ) -> ProgramEnd:
+    from testbed.live.adapters.feed import watched
     from testbed.striping.emulated.several_programs import ProgramOptions, run_over_machines
 
     options = ProgramOptions(
@@ -124,26 +127,33 @@ def _over_machines(
         folder=str(Path.cwd()),
         prefixed=sys.stdout.isatty(),
     )
-    return run_over_machines(placement, root, command, machines, options)
+
+    def watching(ask: Look) -> AbstractContextManager[None]:
+        return watched(_scene(command, placement), "the program runs", ask=ask)
+
+    return run_over_machines(placement, root, command, machines, options, watching)
+
+
+def _scene(command: list[str], placement: Placement) -> Callable[[], Scene]:
+    from testbed.live.scenes import idle_scene
+
+    words = shorten(shlex.join([Path(command[0]).name, *command[1:]]), 60)
+    return partial(idle_scene, f"{words} on {placement.network.name}", placement.network)
 
 
 def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Placement, root: Path) -> ProgramEnd:
     from testbed.emulation.held.service import reachable
     from testbed.emulation.network.links import look_at
     from testbed.live.adapters.feed import watched
-    from testbed.live.scenes import idle_scene
     from testbed.striping.emulated.program_run import ProgramNetwork
 
     network = ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout)
-    scene = partial(
-        idle_scene,
-        f"{shorten(shlex.join([Path(command[0]).name, *command[1:]]), 60)} on {placement.network.name}",
-        placement.network,
-    )
     with ExitStack() as stack:
         stack.enter_context(network)
         stack.enter_context(reachable(network.net))
-        stack.enter_context(watched(scene, "the program runs", partial(look_at, network.net.link_meter())))
+        stack.enter_context(
+            watched(_scene(command, placement), "the program runs", partial(look_at, network.net.link_meter()))
+        )
         start = partial(_mpi_runner(), network) if args.mpi else network.run
         return start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
 

@@ -164,7 +164,8 @@ class Study:
         return not (self.emulation or self.timed)
 
     def _take_over(self, run: StudyRun, points: list[Row], directory: Path) -> None:
-        """The rows of a finished run whose points are among these and not measured yet, but for those that say why they are invalid.
+        """The rows of a finished run whose points are among these and not measured yet, but for those that say why they are invalid,
+        and their share of the time that it took.
 
         Raises InputError for another study's run.
         """
@@ -174,9 +175,14 @@ class Study:
                 f"{place}: holds {manifest.name} with seed {manifest.seed}, not {self.name} with seed {run.manifest.seed}"
             )
         there, asked = _by_point(run.rows, points), {_key(point) for point in points}
-        for key, row in _by_point(rows, points).items():
-            if key in asked and key not in there and not row.get("invalid"):
-                run.add(row)
+        taken = [
+            row
+            for key, row in _by_point(rows, points).items()
+            if key in asked and key not in there and not row.get("invalid")
+        ]
+        for row in taken:
+            run.add(row)
+        run.count_earlier((manifest.seconds or 0.0) * len(taken) / max(len(rows), 1))
 
     def _measure_missing(self, run: StudyRun, points: list[Row], args: argparse.Namespace) -> list[Row]:
         """The rows of all points in their order; of those measured within ``--hours``, where the time did not suffice."""
