@@ -152,7 +152,10 @@ def add_nac_options(parser: argparse.ArgumentParser) -> None:
         ("strict-slot", "the avoidance buffer is in use until the tail of its packet has left"),
         ("stop-output", "an output that a blocked input asks for is closed from detection on (stop_st, 4.2.1)"),
         ("identify-anew", "each router that the recovery signal reaches identifies the cycle by itself (4.2.3)"),
-        ("ask-anew", "when a cable fails or works again, heads of inputs leave out their escape paths (not in the document)"),
+        (
+            "ask-anew",
+            "when a cable fails or works again, heads of inputs leave out their escape paths (not in the document)",
+        ),
     ):
         add(f"--nac-{name}", action=argparse.BooleanOptionalAction, default=None, help=f"{says} (default no)")
     add(
