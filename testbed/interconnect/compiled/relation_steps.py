@@ -68,15 +68,22 @@ def row_of(net: Any, s: Any, queue: int, packet: int, router: int) -> int:
 
 
 def decide_detour(net: Any, s: Any, packet: int, router: int, target: int, now: int) -> None:
-    """UGAL-L at the source's router: straight where queue times hops is no more than over the router of the detour."""
+    """UGAL-L at the source's router: straight where queue times hops is no more than over the router of the detour.
+
+    The queue is that of the whole link, all of its lanes; of the lane where both begin with the same link (UGAL-L VCH, Kim 2008).
+    """
     middle, number = s.packets[packet].first, s.packets[packet].number
     row = net.start_row[router]
     s.packets[packet].variant = FINAL
     if middle in (router, target) or router == target:
         return
     straight, room = best_choice(net, s, row, target, net.base_lanes, number, now)
-    _, other_room = best_choice(net, s, row, middle, 0, number, now)
+    over, other_room = best_choice(net, s, row, middle, 0, number, now)
     slots = s.queues[(straight >> LANE_BITS) * net.lanes].slots * (2 if net.output_buffers else 1)
+    if straight >> LANE_BITS != over >> LANE_BITS:
+        slots *= net.data_lanes
+        room = room_towards(net, s, straight | ANY_LANE, 0, now)
+        other_room = room_towards(net, s, over | ANY_LANE, 0, now)
     hops = net.hops[row, target]
     detour_hops = net.hops[row, middle] + net.hops[net.start_row[middle], target]
     if (slots - room) * hops > (slots - other_room) * detour_hops:

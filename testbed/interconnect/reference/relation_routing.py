@@ -87,7 +87,10 @@ class RelationRouting(Routing):
         return sum(self.engine.behind(channel, lane).room(self.engine.now) for channel in behind for lane in lanes)
 
     def goes_round(self, packet: Packet, router: int, goal: int) -> bool:
-        """UGAL-L: whether the detour's queue times hops is less than straight on."""
+        """UGAL-L: whether the detour's queue times hops is less than straight on.
+
+        Queues are those of links, all lanes together; where both ways begin with the same link, those of their lanes.
+        """
         middle = packet.middles[0]
         if router in (middle, goal) or middle == goal:
             return False
@@ -95,8 +98,11 @@ class RelationRouting(Routing):
         packet.variant = FIRST
         (over, lanes), room_over = self.best(row, middle, packet)
         packet.variant = FINAL
-        _, room = self.best(row, goal, packet)
+        (link, _), room = self.best(row, goal, packet)
         full = self.engine.behind(over, lanes[0]).slots * (1 + self.layout.output_buffers)
+        if link != over:
+            every = range(self.layout.data_lanes)
+            room, room_over, full = self.room(link, every), self.room(over, every), full * len(every)
         detour = int(hops[row, middle]) + int(hops[self.tables.start_row[middle], goal])
         return (full - room) * int(hops[row, goal]) > (full - room_over) * detour
 
