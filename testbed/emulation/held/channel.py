@@ -56,9 +56,9 @@ def send(sock: socket.socket, header: Mapping[str, Any], body: bytes = b"", desc
     data = _LENGTHS.pack(len(text), len(body)) + text
     try:
         sent = socket.send_fds(sock, [data], list(descriptors)) if descriptors else 0
-        sock.sendall(data[sent:])
-        if body:
-            sock.sendall(body)
+        for part in (data[sent:], body):
+            if part:  # sending nothing fails, too, where the other end has answered and gone already
+                sock.sendall(part)
     except OSError as error:
         raise SessionError(f"the network has gone ({error.strerror})") from None
 

@@ -49,8 +49,9 @@ def main(address: str, header: str) -> int:
 def _send(sock: socket.socket, text: str, descriptors: list[int]) -> None:
     data = text.encode()
     data = _LENGTHS.pack(len(data), 0) + data
-    sent = socket.send_fds(sock, [data], descriptors) if descriptors else 0
-    sock.sendall(data[sent:])
+    left = data[socket.send_fds(sock, [data], descriptors) :] if descriptors else data
+    if left:  # sending nothing fails, too, where the other end has answered and gone already
+        sock.sendall(left)
 
 
 def _receive(sock: socket.socket) -> dict:  # type: ignore[type-arg]
