@@ -165,6 +165,7 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("phases", "torus:8x8: performance after the failure moves so much when 8 s", slower(1.1, of_length(4))),
     ("phases", "torus:16x16: performance after the failure moves so much when 6 s", slower(1.1, of_length(4))),
     ("phases", "fat-tree:4,3: performance after the failure moves so much when 400 s", slower(1.1, of_length(8))),
+    ("phases", "torus:32x32: performance after the failure moves so much when 6.4 s", slower(1.1, of_length(5))),
     ("phases", "extrapolated, moves so much", slower(1.01, of_length(4))),
     ("phases", "torus:16x16: messages past a failure", lambda row: {"diverted_share": 0.0}),
     ("search", "after the failure is 80 %", slower(0.9)),
