@@ -96,7 +96,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
     checks = [_delivery(rows)]
     for network, pattern in dict.fromkeys((row["network"], row["pattern"]) for row in rows):
         here = [row for row in rows if (row["network"], row["pattern"]) == (network, pattern)]
-        minimal, valiant, ugal = (most_accepted(here, name) for name in (MINIMAL[network], "valiant", "ugal"))
+        minimal, valiant, ugal = (
+            most_accepted(here, network, pattern, name) for name in (MINIMAL[network], "valiant", "ugal")
+        )
         checks += [_as_the_better(f"{network}, {pattern}", minimal, valiant, ugal), _at_little_load(here)]
     return Verdict(checks=tuple(checks), notes=tuple(_told(rows)))
 
@@ -113,11 +115,9 @@ def _delivery(rows: Sequence[Row]) -> Check:
     )
 
 
-def most_accepted(rows: Sequence[Row], routing: str) -> tuple[float, float]:
+def most_accepted(rows: Sequence[Row], network: str, pattern: str, routing: str) -> tuple[float, float]:
     """The most that the routing accepts at any offered load, in the mean over seeds, with half its 95 % interval."""
-    of_routing = [row for row in rows if row["routing"] == routing]
-    values = [[r["accepted"] for r in of_routing if r["load"] == load] for load in {r["load"] for r in of_routing}]
-    return max((spread(found) for found in values), key=lambda found: found[0])
+    return max(accepted(rows, network, pattern, routing).values(), key=lambda found: found[0])
 
 
 def _as_the_better(
@@ -158,13 +158,14 @@ def _told(rows: Sequence[Row]) -> list[str]:
     """Accepted loads of every routing, by offered load."""
     said = []
     for network, pattern, routing in dict.fromkeys((r["network"], r["pattern"], r["routing"]) for r in rows):
-        here = _accepted(rows, network, pattern, routing)
+        here = accepted(rows, network, pattern, routing)
         cells = ", ".join(f"{load:g}: {value:.3f}" for load, (value, _) in sorted(here.items()))
         said.append(f"{network}, {pattern}, {routing}: offered and accepted {cells}")
     return said
 
 
-def _accepted(rows: Sequence[Row], network: str, pattern: str, routing: str) -> dict[float, tuple[float, float]]:
+def accepted(rows: Sequence[Row], network: str, pattern: str, routing: str) -> dict[float, tuple[float, float]]:
+    """Offered load -> what is accepted of it, in the mean over seeds, with half its 95 % interval."""
     of = [r for r in rows if (r["network"], r["pattern"], r["routing"]) == (network, pattern, routing)]
     return {load: spread([r["accepted"] for r in of if r["load"] == load]) for load in {r["load"] for r in of}}
 
@@ -173,7 +174,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Accepted over offered load, a line a routing, a figure a network and pattern."""
     drawn = {}
     for network, pattern in dict.fromkeys((row["network"], row["pattern"]) for row in rows):
-        lines = {name: _accepted(rows, network, pattern, name) for name in (MINIMAL[network], "valiant", "ugal")}
+        lines = {name: accepted(rows, network, pattern, name) for name in (MINIMAL[network], "valiant", "ugal")}
         drawn[f"{network.split(':')[0]}-{pattern}"] = draw_lines(
             f"{network}, {pattern}: what is accepted", lines, x_label="offered load (of a link)",
             y_label="accepted load (of a link)",
