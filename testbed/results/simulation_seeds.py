@@ -1,11 +1,13 @@
-"""Seeds of a simulation over the machine's cores: one process a core, rows in the order of the seeds."""
+"""Seeds of a simulation over the machine's cores: one process a core, this one among them; rows in the order of the seeds."""
 
 from __future__ import annotations
 
 import multiprocessing
+from collections import deque
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 from testbed.emulation.sandbox.process_life import children_without_interrupts, interrupts_after
@@ -22,8 +24,37 @@ def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int) -
         return rows
     if processes < 2 or sum(row["packet_hops"] for row in rows) * len(rest) < 10 * FEW_MESSAGES:
         return rows + [run_seed(experiment, seed) for seed in rest]
-    context = multiprocessing.get_context("spawn")
+    return rows + _shared(experiment, rest, min(processes, len(rest)))
+
+
+def _shared(experiment: Experiment, seeds: Sequence[int], processes: int) -> list[dict[str, Any]]:
+    """The rows of the seeds, each taken by whoever is idle: this process, or one of the others, whose start takes a second each."""
+    waiting = deque(enumerate(seeds))
+    ended: SimpleQueue[tuple[int, dict[str, Any] | BaseException]] = SimpleQueue()
+    rows: dict[int, dict[str, Any]] = {}
     with children_without_interrupts(), ExitStack() as until_done:
         with interrupts_after():
-            pool = until_done.enter_context(context.Pool(min(processes, len(rest))))
-        return rows + pool.map(partial(run_seed, experiment), rest, chunksize=1)
+            pool = until_done.enter_context(multiprocessing.get_context("spawn").Pool(processes - 1))
+
+        def hand_out() -> None:
+            with suppress(IndexError):
+                place, seed = waiting.popleft()
+                end = partial(end_at, place)
+                pool.apply_async(run_seed, (experiment, seed), callback=end, error_callback=end)
+
+        def end_at(place: int, result: dict[str, Any] | BaseException) -> None:
+            hand_out()
+            ended.put((place, result))
+
+        for _ in range(processes - 1):
+            hand_out()
+        while waiting:
+            with suppress(IndexError):
+                place, seed = waiting.popleft()
+                rows[place] = run_seed(experiment, seed)
+        while len(rows) < len(seeds):
+            place, result = ended.get()
+            if isinstance(result, BaseException):
+                raise result
+            rows[place] = result
+    return [rows[place] for place in range(len(seeds))]
