@@ -69,9 +69,9 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
     s.queues[queue].since = now
     s.queues[queue].next_asker = s.channels[channel].first_asker
     s.channels[channel].first_asker = queue
-    if s.channels[channel].busy > now:
-        wake(s, channel, s.channels[channel].busy)
     read_until = s.queues[first_of_reader(net, queue)].read_until
+    if s.channels[channel].busy > max(now, read_until):
+        wake(s, channel, s.channels[channel].busy)
     if read_until > now:
         wake(s, channel, read_until)
     lanes = net.lanes if hook is None or s.packets[packet].kind != DATA else net.data_lanes
@@ -178,14 +178,17 @@ def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now
     return NONE
 
 
-def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
-    """Give an idle channel to one of the queues that ask: ACKs first, then avoidance buffers, then round robin or FIFO."""
+def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> bool:
+    """Give an idle channel to one of the queues that ask: ACKs first, then avoidance buffers, then round robin or FIFO.
+
+    Whether one got it.
+    """
     behind = s.channels[channel].first_asker
     if behind < 0 or s.channels[channel].busy > now:
-        return
+        return False
     cable = s.channels[channel].cable
     if cable >= 0 and s.down[cable] != 0:
-        return
+        return False
     best, chosen, chosen_lane = NEVER, NONE, NONE
     while behind >= 0:
         queue, behind = behind, s.queues[behind].next_asker
@@ -211,6 +214,7 @@ def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> No
             best, chosen, chosen_lane = place, queue, lane
     if chosen >= 0:
         grant(net, o, s, hook, channel, chosen, chosen_lane, now)
+    return bool(chosen >= 0)
 
 
 def grant(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, lane: int, now: int) -> None:

@@ -70,7 +70,7 @@ def run_events(tables: Any, options: Any, state: Any, sources: Any, born: Any, c
         if message < messages:
             made = (born[message] << KEY_SHIFT) | (INJECTION << ID_BITS)
         key, identified = min(made, next_event(s)), next_identification(s)
-        queue, channel, router = NONE, NONE, NONE
+        queue, channel, router, looks = NONE, NONE, NONE, True
         if identified < key and identified >> KEY_SHIFT <= o.end:
             router = pass_identifications(net, o, s, hook, min(key, (o.end + 1) << KEY_SHIFT))
         elif key == NO_EVENT and identified == NO_EVENT:
@@ -83,19 +83,21 @@ def run_events(tables: Any, options: Any, state: Any, sources: Any, born: Any, c
                 queue = make_message(net, s, hook, message, born[message])
             else:
                 take_event(s, key)
-                queue, channel, router = happen(net, o, s, hook, messages, cables, key)
-        serve(net, o, s, hook, queue, channel, router, s.run[0].now)
+                queue, channel, router, looks = happen(net, o, s, hook, messages, cables, key)
+        serve(net, o, s, hook, queue, channel, router, looks, s.run[0].now)
 
 
-def happen(net: Any, o: Any, s: Any, hook: Any, messages: int, cables: Any, key: int) -> tuple[int, int, int]:
+def happen(net: Any, o: Any, s: Any, hook: Any, messages: int, cables: Any, key: int) -> tuple[int, int, int, bool]:
     """An event of the heaps: what is to be served for it, a queue with a new head, a channel, a router (each or NONE)."""
     now, kind, number = key >> KEY_SHIFT, (key >> ID_BITS) & 15, key & ID_MASK
-    queue, channel, router = NONE, NONE, NONE
+    queue, channel, router, looks = NONE, NONE, NONE, True
     if kind == ARRIVAL:
         queue, router = arrive(net, o, s, hook, number, now)
+        looks = s.queues[number].arrived == s.queues[number].slots and number < net.links * net.lanes
     elif kind == WAKE:
         channel = number
         router = int(s.channels[number].router)
+        looks = s.links[number].first_asker >= 0 if leaves_router(net, number) else s.channels[number].first_asker >= 0
         if s.channels[number].woken == now:
             s.channels[number].woken = -1
     elif kind == TIMEOUT:
@@ -106,7 +108,7 @@ def happen(net: Any, o: Any, s: Any, hook: Any, messages: int, cables: Any, key:
         change_cable(net, o, s, hook, cables, number, now)
     elif hook is not None:
         queue, router = deliver_or_notify(net, s, hook, kind, number, now)
-    return queue, channel, router
+    return queue, channel, router, looks
 
 
 def make_message(net: Any, s: Any, hook: Any, message: int, now: int) -> int:
@@ -123,7 +125,7 @@ def make_message(net: Any, s: Any, hook: Any, message: int, now: int) -> int:
     return join(net, s, net.source_queue + 2 * sent.source[message], packet)
 
 
-def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router: int, now: int) -> None:
+def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router: int, looks: bool, now: int) -> None:
     """After an event: a queue with a new head asks, its channel is arbitrated, NAC's detection is due at the router."""
     if queue >= 0:
         request_channel(net, o, s, hook, queue, now)
@@ -132,10 +134,16 @@ def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router:
         entry = net.link[channel].entry
         if entry != channel and s.channels[entry].first_asker >= 0:
             wake(s, entry, now)
+    moved = False
     if channel >= 0:
-        arbitrate(net, o, s, hook, channel, now)
-    if o.nac.enabled and router >= 0:
+        moved = arbitrate(net, o, s, hook, channel, now)
+    if o.nac.enabled and router >= 0 and (looks or (moved and not leaves_router(net, channel))):
         detect_later(s, router, now)
+
+
+def leaves_router(net: Any, channel: int) -> bool:
+    """Whether the channel is a link behind an output buffer: what goes over it takes room there as it makes room before it."""
+    return bool(net.output_buffers and channel < net.links)
 
 
 def detect_later(s: Any, router: int, now: int) -> None:
@@ -273,6 +281,6 @@ def notify_waiting(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
             notify_queued(net, s, hook, link, (net.links + link) * net.lanes + lane, now)
 
 
-INLINE = (happen, make_message, join, arrive, detect_later, serve, avoid_deadlock)
+INLINE = (happen, make_message, join, arrive, leaves_router, detect_later, serve, avoid_deadlock)
 STEPS = (deliver_or_notify, reroute_waiting, return_to_link, notify_waiting, change_cable)
 """For the compiled engine to register."""
