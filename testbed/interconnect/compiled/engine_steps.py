@@ -18,7 +18,6 @@ from testbed.interconnect.compiled.kernel_events import (
     lane_of,
     leave_slot,
     link_of,
-    never_used,
     push,
     queues_of_reader,
     record_delivery,
@@ -26,6 +25,7 @@ from testbed.interconnect.compiled.kernel_events import (
     take_head,
     take_slot,
     wake,
+    wake_for_slots,
 )
 from testbed.interconnect.compiled.kernel_records import (
     ARRIVAL,
@@ -35,7 +35,14 @@ from testbed.interconnect.compiled.kernel_records import (
     NO_PROGRESS,
     TIMEOUT,
 )
-from testbed.interconnect.compiled.nac.throttle import may_request, use_reserved_slot, watch_if_full
+from testbed.interconnect.compiled.nac.throttle import (
+    counts_credits,
+    may_request,
+    slots_waited_for,
+    use_reserved_slot,
+    wake_for_credits,
+    watch_if_full,
+)
 from testbed.interconnect.compiled.relation_steps import lacks_bubble, route_by_relation
 from testbed.interconnect.relation_tables import RECOVERY as RECOVERY_LANE
 from testbed.interconnect.static_paths import NONE, next_link
@@ -75,31 +82,13 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
     if read_until > now:
         wake(s, channel, read_until)
     lanes = net.lanes if hook is None or s.packets[packet].kind != DATA else net.data_lanes
-    wake_for_slots(net, o, s, channel, lanes, now)
-    if o.nac.enabled and channel >= net.links:
-        wake_for_slots(net, o, s, channel - net.links, lanes, now)
+    wake_for_slots(net, s, channel, lanes, slots_waited_for(net, o), now)
+    if o.nac.enabled and channel >= net.links and s.links[channel - net.links].reserved > 0:
+        wake_for_credits(net, o, s, channel - net.links, now)
     if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and lane_of(net, queue) < net.data_lanes:
         push(s, now + o.timeout, TIMEOUT, queue)
     if o.bubble:
         wake_for_bubble(net, s, channel, now)
-
-
-def wake_for_slots(net: Any, o: Any, s: Any, channel: int, lanes: int, now: int) -> None:
-    """Let the channel be arbitrated at the ticks, already known, at which the buffers behind it have room, on the first lanes.
-
-    NAC also looks at the slots after the first that is free: one may be reserved, and its slack counts them.
-    """
-    for lane in range(lanes):
-        behind = channel * net.lanes + lane
-        seen = never_used(s, behind)
-        looked_at = o.nac.slack + 2 if o.nac.enabled else 1
-        if seen < looked_at and s.queues[behind].returning > 0:
-            place = s.queues[behind].returning_at
-            for _ in range(min(s.queues[behind].returning, looked_at - seen)):
-                free = s.release[place]
-                if now < free < NEVER:
-                    wake(s, channel, free)
-                place = slot_after(s, behind, place)
 
 
 def wake_for_bubble(net: Any, s: Any, channel: int, now: int) -> None:
@@ -247,7 +236,7 @@ def grant(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, lane: i
             wake(s, s.queues[other].want, done)
     if s.channels[channel].first_asker >= 0:
         wake(s, channel, done)
-        wake_for_slots(net, o, s, channel, net.lanes, now)
+        wake_for_slots(net, s, channel, net.lanes, slots_waited_for(net, o), now)
     if s.queues[queue].arrived > 0:
         request_channel(net, o, s, hook, queue, now)
     if o.nac.enabled:
@@ -315,9 +304,7 @@ def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int, now: int) -> None
     free = gone if feeder >= net.links else gone + o.credit_delay
     s.release[leave_slot(s, queue, now)] = free
     asked = s.channels[feeder].first_asker >= 0
-    if o.nac.enabled and feeder < net.links and not asked:
-        asked = s.channels[net.link[feeder].entry].first_asker >= 0
-    if asked:
+    if asked or (o.nac.enabled and feeder < net.links and counts_credits(s, feeder)):
         wake(s, feeder, free)
 
 
@@ -330,5 +317,5 @@ INLINE = (
     arbitrate,
 )
 """For the compiled engine to put into their callers."""
-STEPS = (wake_for_slots, wake_for_bubble, request_channel, recover)
+STEPS = (wake_for_bubble, request_channel, recover)
 """Called from many places, or rarely: compiled as functions of their own."""

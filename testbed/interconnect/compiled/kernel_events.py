@@ -20,6 +20,7 @@ from testbed.interconnect.compiled.kernel_records import (
     ID_MASK,
     IDENTIFICATION,
     KEY_SHIFT,
+    NEVER,
     NO_EVENT,
     POOL_FULL,
     WAKE,
@@ -226,6 +227,20 @@ def wake(s: Any, channel: int, tick: int) -> None:
         push(s, tick, WAKE, channel)
 
 
+def wake_for_slots(net: Any, s: Any, channel: int, lanes: int, slots: int, now: int) -> None:
+    """Let the channel be arbitrated at the ticks, already known, at which one slot to so many are free behind it, on the first lanes."""
+    for lane in range(lanes):
+        behind = channel * net.lanes + lane
+        seen = never_used(s, behind)
+        if seen < slots and s.queues[behind].returning > 0:
+            place = s.queues[behind].returning_at
+            for _ in range(min(s.queues[behind].returning, slots - seen)):
+                free = s.release[place]
+                if now < free < NEVER:
+                    wake(s, channel, free)
+                place = slot_after(s, behind, place)
+
+
 def new_packet(s: Any, kind: int, number: int, source: int, destination: int, ticks: int) -> int:
     """A packet out of the pool, the one that was used last; NONE, and the run stops, where all are in use."""
     if s.run[0].free_packets > 0:
@@ -371,4 +386,4 @@ INLINE = (
     leave_slot,
 )
 """For the compiled engine to register, put into their callers."""
-STEPS = (into_wheel, push, turn_wheel)
+STEPS = (into_wheel, push, turn_wheel, wake_for_slots)

@@ -132,7 +132,7 @@ def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router:
         channel = s.queues[queue].want
     elif o.nac.enabled and 0 <= channel < net.links:
         entry = net.link[channel].entry
-        if entry != channel and s.channels[entry].first_asker >= 0:
+        if entry != channel and s.links[channel].reserved > 0 and s.channels[entry].first_asker >= 0:
             wake(s, entry, now)
     moved = False
     if channel >= 0:

@@ -10,7 +10,7 @@ from typing import Any
 from testbed.compile import first_bit
 from testbed.interconnect.compiled.kernel_events import push, wake
 from testbed.interconnect.compiled.kernel_records import BLOCKED, ID_MASK, RETRY, RING_FULL, WORD
-from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
+from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection, wake_for_credits
 from testbed.interconnect.static_paths import NONE
 
 RECOVERING = -2
@@ -127,6 +127,8 @@ def change_input(net: Any, o: Any, s: Any, router: int, link: int, out: int, now
     """The input is blocked for another output than before (NONE: for none): newly so, it throttles hosts, and identifies itself."""
     known = s.links[link].waits_for
     ask_for(s, link, out, now)
+    if out >= 0:
+        wake_for_credits(net, o, s, out, now)
     if (known < 0) != (out < 0):
         s.routers[router].watched += 1 if out >= 0 else -1
         s.routers[router].blocked ^= 1 << (net.link[link].place % WORD)

@@ -26,6 +26,7 @@ from testbed.interconnect.compiled.nac.throttle import (
     free_slots_behind,
     reserve_slot,
     throttle_injection,
+    wake_for_credits,
     watch_if_full,
 )
 from testbed.interconnect.static_paths import NONE
@@ -76,7 +77,7 @@ def receive_recovery_signal(net: Any, o: Any, s: Any, hook: Any, signal: int, no
     moved = (
         wants and tail_here and avoidance_buffer_is_free(net, o, s, link, now) and place < length and o.nac.recovery_run
     )
-    if (moved or wants or avoided_wants) and reserve_slot(s, o, out, link):
+    if (moved or wants or avoided_wants) and reserve_slot(net, o, s, out, link, now):
         s.counters[0].reserved += 1
         log_event(net, s, RESERVED, link, now)
     elif not (moved or wants or avoided_wants):
@@ -127,12 +128,13 @@ def identify_anew(net: Any, o: Any, s: Any, out: int, now: int) -> None:
             full = link
     holder = waiting if waiting != NONE else full
     if waiting != NONE or (full != NONE and (s.links[out].reserved > 0 or not o.nac.recovery_run)):
-        if reserve_slot(s, o, out, holder):
+        if reserve_slot(net, o, s, out, holder, now):
             s.counters[0].reserved += 1
             log_event(net, s, RESERVED, holder, now)
     elif full != NONE:
         s.links[out].reserved_for = THE_CYCLE
         s.links[out].reserved = 1
+        wake_for_credits(net, o, s, out, now)
         push(s, now + o.nac.retry, RETRY, net.links + out)
         for i in range(net.router[router].input_first, net.router[router + 1].input_first):
             if meets_recovery(net, s, net.inputs[i], out, now):

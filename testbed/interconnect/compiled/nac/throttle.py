@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after, wake
+from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after, wake, wake_for_slots
 from testbed.interconnect.compiled.kernel_records import WORD
 
 
@@ -27,6 +27,23 @@ def free_slots_behind(net: Any, s: Any, link: int, now: int) -> int:
         own = (net.links + link) * net.lanes
         room += s.queues[own].slots - s.queues[own].held
     return int(room)
+
+
+def slots_waited_for(net: Any, o: Any) -> int:
+    """How many free slots behind a channel its askers wait for: one may be reserved, and the slack counts them; or (with output
+    buffers, where neither is about the slots behind the crossbar) one."""
+    return int(o.nac.slack + 2 if o.nac.enabled and not net.output_buffers else 1)
+
+
+def wake_for_credits(net: Any, o: Any, s: Any, out: int, now: int) -> None:
+    """Let the output be arbitrated, and looked at, at the ticks, already known, at which slots in the input behind it are free."""
+    if net.output_buffers:
+        wake_for_slots(net, s, out, 1, o.nac.slack + 2, now)
+
+
+def counts_credits(s: Any, out: int) -> bool:
+    """Whether an input was blocked for this output when last looked at, or a slot behind it is reserved."""
+    return bool(s.links[out].first_asker >= 0 or s.links[out].reserved > 0)
 
 
 def may_request(net: Any, o: Any, s: Any, channel: int, queue: int, now: int) -> bool:
@@ -100,12 +117,13 @@ def resume_injection(net: Any, s: Any, router: int, now: int) -> None:
             wake(s, s.queues[net.notice_queue + router].want, now)
 
 
-def reserve_slot(s: Any, o: Any, out: int, link: int) -> bool:
+def reserve_slot(net: Any, o: Any, s: Any, out: int, link: int, now: int) -> bool:
     """Reserve the free slot behind the output for this input (6); False where one is reserved for another."""
     if not o.nac.reserve or (s.links[out].reserved > 0 and s.links[out].reserved_for != link):
         return False
     s.links[out].reserved_for = link
     s.links[out].reserved = 1
+    wake_for_credits(net, o, s, out, now)
     return True
 
 
@@ -124,6 +142,9 @@ def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> N
 
 
 INLINE = (
+    slots_waited_for,
+    wake_for_credits,
+    counts_credits,
     throttle_injection,
     free_slots_behind,
     holds_slot,
