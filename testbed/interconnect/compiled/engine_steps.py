@@ -37,6 +37,7 @@ from testbed.interconnect.compiled.kernel_records import (
 )
 from testbed.interconnect.compiled.nac.throttle import (
     counts_credits,
+    look_at_reader,
     may_request,
     slots_waited_for,
     use_reserved_slot,
@@ -76,9 +77,9 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
     s.queues[queue].since = now
     s.queues[queue].next_asker = s.channels[channel].first_asker
     s.channels[channel].first_asker = queue
-    read_until = s.queues[first_of_reader(net, queue)].read_until
-    if s.channels[channel].busy > max(now, read_until):
+    if s.channels[channel].busy > now:
         wake(s, channel, s.channels[channel].busy)
+    read_until = s.queues[first_of_reader(net, queue)].read_until
     if read_until > now:
         wake(s, channel, read_until)
     lanes = net.lanes if hook is None or s.packets[packet].kind != DATA else net.data_lanes
@@ -167,17 +168,14 @@ def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now
     return NONE
 
 
-def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> bool:
-    """Give an idle channel to one of the queues that ask: ACKs first, then avoidance buffers, then round robin or FIFO.
-
-    Whether one got it.
-    """
+def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> None:
+    """Give an idle channel to one of the queues that ask: ACKs first, then avoidance buffers, then round robin or FIFO."""
     behind = s.channels[channel].first_asker
     if behind < 0 or s.channels[channel].busy > now:
-        return False
+        return
     cable = s.channels[channel].cable
     if cable >= 0 and s.down[cable] != 0:
-        return False
+        return
     best, chosen, chosen_lane = NEVER, NONE, NONE
     while behind >= 0:
         queue, behind = behind, s.queues[behind].next_asker
@@ -203,7 +201,6 @@ def arbitrate(net: Any, o: Any, s: Any, hook: Any, channel: int, now: int) -> bo
             best, chosen, chosen_lane = place, queue, lane
     if chosen >= 0:
         grant(net, o, s, hook, channel, chosen, chosen_lane, now)
-    return bool(chosen >= 0)
 
 
 def grant(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, lane: int, now: int) -> None:
@@ -211,7 +208,10 @@ def grant(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, lane: i
     withdraw_request(net, s, queue)
     if o.nac.enabled:
         watch_if_full(net, s, queue, -1)
+        look_at_reader(net, s, queue, now)
     packet = take_head(s, queue)
+    if s.queues[queue].arrived > 0:
+        prefetch(s.packets, s.queues[queue].head)
     done = now + s.packets[packet].ticks
     free_slot(net, o, s, queue, now if o.head_release else done, now)
     s.channels[channel].busy = done

@@ -52,7 +52,7 @@ from testbed.interconnect.compiled.nac.asking_anew import ask_all_anew
 from testbed.interconnect.compiled.nac.detection import detect_blocked_inputs, retry_identification
 from testbed.interconnect.compiled.nac.identification import pass_identifications
 from testbed.interconnect.compiled.nac.recovery import give_slot_up, receive_recovery_signal
-from testbed.interconnect.compiled.nac.throttle import watch_if_full
+from testbed.interconnect.compiled.nac.throttle import detect_later, full_or_blocked, watch_if_full
 from testbed.interconnect.static_paths import NONE
 
 
@@ -93,11 +93,11 @@ def happen(net: Any, o: Any, s: Any, hook: Any, messages: int, cables: Any, key:
     queue, channel, router, looks = NONE, NONE, NONE, True
     if kind == ARRIVAL:
         queue, router = arrive(net, o, s, hook, number, now)
-        looks = s.queues[number].arrived == s.queues[number].slots and number < net.links * net.lanes
+        looks = False
     elif kind == WAKE:
         channel = number
         router = int(s.channels[number].router)
-        looks = s.links[number].first_asker >= 0 if leaves_router(net, number) else s.channels[number].first_asker >= 0
+        looks = number < net.links and s.links[number].first_asker >= 0
         if s.channels[number].woken == now:
             s.channels[number].woken = -1
     elif kind == TIMEOUT:
@@ -134,23 +134,10 @@ def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router:
         entry = net.link[channel].entry
         if entry != channel and s.links[channel].reserved > 0 and s.channels[entry].first_asker >= 0:
             wake(s, entry, now)
-    moved = False
     if channel >= 0:
-        moved = arbitrate(net, o, s, hook, channel, now)
-    if o.nac.enabled and router >= 0 and (looks or (moved and not leaves_router(net, channel))):
+        arbitrate(net, o, s, hook, channel, now)
+    if o.nac.enabled and router >= 0 and (looks or full_or_blocked(net, s, router)):
         detect_later(s, router, now)
-
-
-def leaves_router(net: Any, channel: int) -> bool:
-    """Whether the channel is a link behind an output buffer: what goes over it takes room there as it makes room before it."""
-    return bool(net.output_buffers and channel < net.links)
-
-
-def detect_later(s: Any, router: int, now: int) -> None:
-    """Let NAC's detection follow when all that moves at this tick has moved, if an input is full or was blocked."""
-    if s.routers[router].watched > 0 and s.routers[router].detection_at != now:
-        s.routers[router].detection_at = now
-        push(s, now, DETECTION, router)
 
 
 def avoid_deadlock(net: Any, o: Any, s: Any, hook: Any, messages: int, kind: int, number: int, now: int) -> int:
@@ -281,6 +268,6 @@ def notify_waiting(net: Any, s: Any, hook: Any, link: int, now: int) -> None:
             notify_queued(net, s, hook, link, (net.links + link) * net.lanes + lane, now)
 
 
-INLINE = (happen, make_message, join, arrive, leaves_router, detect_later, serve, avoid_deadlock)
+INLINE = (happen, make_message, join, arrive, serve, avoid_deadlock)
 STEPS = (deliver_or_notify, reroute_waiting, return_to_link, notify_waiting, change_cable)
 """For the compiled engine to register."""
