@@ -35,9 +35,9 @@ from testbed.interconnect.compiled.kernel_records import (
     NO_PROGRESS,
     TIMEOUT,
 )
+from testbed.interconnect.compiled.nac.detection import look_at_reader
 from testbed.interconnect.compiled.nac.throttle import (
     counts_credits,
-    look_at_reader,
     may_request,
     slots_waited_for,
     use_reserved_slot,

@@ -49,10 +49,15 @@ from testbed.interconnect.compiled.kernel_records import (
     WAKE,
 )
 from testbed.interconnect.compiled.nac.asking_anew import ask_all_anew
-from testbed.interconnect.compiled.nac.detection import detect_blocked_inputs, retry_identification
+from testbed.interconnect.compiled.nac.detection import (
+    detect_blocked_inputs,
+    detect_later,
+    retry_identification,
+    some_may_change,
+)
 from testbed.interconnect.compiled.nac.identification import pass_identifications
 from testbed.interconnect.compiled.nac.recovery import give_slot_up, receive_recovery_signal
-from testbed.interconnect.compiled.nac.throttle import detect_later, full_or_blocked, watch_if_full
+from testbed.interconnect.compiled.nac.throttle import watch_if_full
 from testbed.interconnect.static_paths import NONE
 
 
@@ -88,7 +93,11 @@ def run_events(tables: Any, options: Any, state: Any, sources: Any, born: Any, c
 
 
 def happen(net: Any, o: Any, s: Any, hook: Any, messages: int, cables: Any, key: int) -> tuple[int, int, int, bool]:
-    """An event of the heaps: what is to be served for it, a queue with a new head, a channel, a router (each or NONE)."""
+    """An event of the heaps: what is to be served for it, a queue with a new head, a channel, a router (each or NONE).
+
+    Last, whether NAC looks at the router's inputs even where the full ones are those that were blocked: room may have come back
+    to an output that one was blocked for.
+    """
     now, kind, number = key >> KEY_SHIFT, (key >> ID_BITS) & 15, key & ID_MASK
     queue, channel, router, looks = NONE, NONE, NONE, True
     if kind == ARRIVAL:
@@ -126,7 +135,9 @@ def make_message(net: Any, s: Any, hook: Any, message: int, now: int) -> int:
 
 
 def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router: int, looks: bool, now: int) -> None:
-    """After an event: a queue with a new head asks, its channel is arbitrated, NAC's detection is due at the router."""
+    """After an event: a queue with a new head asks, its channel is arbitrated, NAC's detection is due at the router if it ``looks``
+    or some input may have changed. A reservation counts slots behind the link, so what asks for the way into it is arbitrated, too.
+    """
     if queue >= 0:
         request_channel(net, o, s, hook, queue, now)
         channel = s.queues[queue].want
@@ -136,7 +147,7 @@ def serve(net: Any, o: Any, s: Any, hook: Any, queue: int, channel: int, router:
             wake(s, entry, now)
     if channel >= 0:
         arbitrate(net, o, s, hook, channel, now)
-    if o.nac.enabled and router >= 0 and (looks or full_or_blocked(net, s, router)):
+    if o.nac.enabled and router >= 0 and (looks or some_may_change(net, s, router)):
         detect_later(s, router, now)
 
 

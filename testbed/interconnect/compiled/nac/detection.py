@@ -8,9 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.compile import first_bit
-from testbed.interconnect.compiled.kernel_events import push, wake
-from testbed.interconnect.compiled.kernel_records import BLOCKED, ID_MASK, RETRY, RING_FULL, WORD
-from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection, wake_for_credits
+from testbed.interconnect.compiled.kernel_events import link_of, push, wake
+from testbed.interconnect.compiled.kernel_records import BLOCKED, DETECTION, ID_MASK, RETRY, RING_FULL, WORD
+from testbed.interconnect.compiled.nac.throttle import (
+    free_slots_behind,
+    resume_injection,
+    throttle_injection,
+    wake_for_credits,
+)
 from testbed.interconnect.static_paths import NONE
 
 RECOVERING = -2
@@ -103,6 +108,29 @@ def ask_for(s: Any, link: int, out: int, now: int) -> None:
         s.links[link].next_asker = behind
 
 
+def detect_later(s: Any, router: int, now: int) -> None:
+    """Let a look at the router's inputs follow when all that moves at this tick has moved, if one is full or was blocked."""
+    if s.routers[router].watched > 0 and s.routers[router].detection_at != now:
+        s.routers[router].detection_at = now
+        push(s, now, DETECTION, router)
+
+
+def some_may_change(net: Any, s: Any, router: int) -> bool:
+    """Whether an input of the router is full that was not blocked when last looked at, or the reverse; true of very many inputs.
+
+    Where not, only a credit that is back (``counts_credits``) or a packet read from another lane (``look_at_reader``) can
+    change which inputs are blocked: a full input's head asks for the same output until it moves.
+    """
+    many = net.router[router + 1].input_first - net.router[router].input_first > WORD
+    return bool(many or s.routers[router].full != s.routers[router].blocked)
+
+
+def look_at_reader(net: Any, s: Any, queue: int, now: int) -> None:
+    """A packet goes out of the queue: an input that was blocked is not blocked while one is read from another of its lanes."""
+    if net.lanes > 1 and queue < net.links * net.lanes and s.links[link_of(net, queue)].waits_for >= 0:
+        detect_later(s, s.queues[queue].router, now)
+
+
 def detect_blocked_inputs(net: Any, o: Any, s: Any, router: int, now: int) -> None:
     """Which inputs of the router are blocked now (1), of those that are full or were blocked: others are not, and were not."""
     first, count = net.router[router].input_first, net.router[router + 1].input_first - net.router[router].input_first
@@ -156,6 +184,15 @@ def retry_identification(net: Any, o: Any, s: Any, link: int, now: int) -> None:
         push(s, now + o.nac.retry, RETRY, link)
 
 
-INLINE = (wanted_link, is_full, is_blocked, look_at_input, send_identification)
+INLINE = (
+    wanted_link,
+    is_full,
+    is_blocked,
+    look_at_input,
+    detect_later,
+    some_may_change,
+    look_at_reader,
+    send_identification,
+)
 STEPS = (log_event, ask_for, change_input, detect_blocked_inputs, retry_identification)
 """For the compiled engine to register; the former are put into their callers, since the tables cost much to hand over."""

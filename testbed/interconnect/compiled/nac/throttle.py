@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, push, slot_after, wake, wake_for_slots
-from testbed.interconnect.compiled.kernel_records import DETECTION, WORD
+from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after, wake, wake_for_slots
+from testbed.interconnect.compiled.kernel_records import WORD
 
 
 def free_slots_behind(net: Any, s: Any, link: int, now: int) -> int:
@@ -91,25 +91,6 @@ def watch_if_full(net: Any, s: Any, queue: int, change: int) -> None:
             s.routers[net.link[link].end].full ^= 1 << (net.link[link].place % WORD)
 
 
-def full_or_blocked(net: Any, s: Any, router: int) -> bool:
-    """Whether an input of the router is full and was not blocked when last looked at, or the reverse; of very many, none is asked."""
-    many = net.router[router + 1].input_first - net.router[router].input_first > WORD
-    return bool(many or s.routers[router].full != s.routers[router].blocked)
-
-
-def detect_later(s: Any, router: int, now: int) -> None:
-    """Let NAC's detection follow when all that moves at this tick has moved, if an input is full or was blocked."""
-    if s.routers[router].watched > 0 and s.routers[router].detection_at != now:
-        s.routers[router].detection_at = now
-        push(s, now, DETECTION, router)
-
-
-def look_at_reader(net: Any, s: Any, queue: int, now: int) -> None:
-    """A packet is read out of the queue: where its input was blocked, by a full buffer for messages, it is not while this is read."""
-    if net.lanes > 1 and queue < net.links * net.lanes and s.links[link_of(net, queue)].waits_for >= 0:
-        detect_later(s, s.queues[queue].router, now)
-
-
 def avoidance_buffer_is_free(net: Any, o: Any, s: Any, link: int, now: int) -> bool:
     """Whether the avoidance buffer of the input after the link holds no packet; with ``strict_slot`` not even a tail (17)."""
     avoidance = net.avoidance_queue + link
@@ -172,9 +153,6 @@ INLINE = (
     may_request,
     use_reserved_slot,
     watch_if_full,
-    full_or_blocked,
-    detect_later,
-    look_at_reader,
     avoidance_buffer_is_free,
 )
 STEPS = (resume_injection, reserve_slot)
