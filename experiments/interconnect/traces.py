@@ -23,6 +23,8 @@ from testbed.model.verdict import Check, Evidence, Verdict
 
 NETWORK = "torus:32x32"
 FULL_S, QUICK_S = 0.4, 0.08
+OTHERS_SEEDS = 10
+"""Of the five other patterns, which no claim is on."""
 THESIS_COUNTS = {"lanl-12": 52, "lanl-18": 62, "lanl-19": 58, "pnnl-mpp2": 89}
 
 PUBLIC = "those of the public tables"
@@ -32,11 +34,11 @@ _chosen: dict[str, str] = {"traces": "", "patterns": ""}
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Every machine with its outages as they were (where known) and all permanent; uniform, ``--all-patterns``: six."""
+    """Every machine with its outages as they were (where known) and all permanent; uniform, ``--all-patterns``: six, of fewer seeds."""
     seconds = QUICK_S if quick else FULL_S
     found = []
-    for s in seeds_of(seed, quick):
-        for pattern in SYNTHETIC if _chosen["patterns"] else ("uniform",):
+    for number, s in enumerate(seeds_of(seed, quick)):
+        for pattern in SYNTHETIC if _chosen["patterns"] and number < OTHERS_SEEDS else ("uniform",):
             found.append(drb_point(NETWORK, pattern, s, quick=quick, seconds=seconds))
             for machine in THESIS_COUNTS:
                 lengths = ("trace-permanent",) if machine == "pnnl-mpp2" else ("trace", "trace-permanent")
@@ -185,7 +187,7 @@ STUDY = Study.of_module(
     title="Failures of four machines (from the public tables with --traces, else generated), a machine's years scaled to a run",
     deviations=(
         "Without --traces the failures are drawn with the statistics of the machines' public tables, which are not part of the testbed.",
-        "Every machine's failures fall on one 32x32 torus of uniform traffic (with --all-patterns: six patterns), for 0.4 s (--quick: 0.08 s).",
+        "Every machine's failures fall on one 32x32 torus of uniform traffic (with --all-patterns: six patterns, the other five of ten seeds), for 0.4 s (--quick: 0.08 s).",
         "Table 5.2 counts 52, 62, 58 and 89 failures by a rule that it does not state; ours gives 52, 28, 58 and 167 of the tables, and no choice of the LANL table's 20 network causes gives 52, 62 and 58 at once.",
     ),
     does="latency under failures like those of LANL 12, 18, 19 and PNNL MPP2 (their own with --traces), years scaled to the run",
