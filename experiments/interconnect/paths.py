@@ -119,7 +119,7 @@ STUDY = Study.of_module(
     name="interconnect_paths",
     title="One to five alternative paths with ten failed links",
     deviations=(
-        "1.5 s a run (--quick: 0.15 s), messages at random (Poisson), payloads of 512 bytes only.",
+        "1.5 s a run (uniform 3 s, --quick 0.15 s), messages at random (Poisson), payloads of 512 bytes only.",
         "Two patterns besides at a tenth of a link, for 4 ms: at the stated rate nothing queues, and no second path is ever opened.",
     ),
     does="latency on a 16x16 torus with ten failed links and 1 to 5 alternative paths, six patterns",

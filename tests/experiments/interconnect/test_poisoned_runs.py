@@ -86,6 +86,11 @@ def of_length(place: int) -> Callable[[Row], bool]:
     return chosen
 
 
+def in_twice_the_time(row: Row) -> bool:
+    """Of the study that doubles the time of others: with failures, in twice the time."""
+    return bool(row.get("share") == 2.0)
+
+
 def shorter(row: Row) -> bool:
     """Of the study near saturation: with failures, in the shorter of the two lengths."""
     return bool(row["faults"] and row["seconds"] == min(other["seconds"] for other in rows_of("saturation")))
@@ -168,6 +173,8 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("phases", "torus:32x32: performance after the failure moves so much when 6.4 s", slower(1.1, of_length(5))),
     ("phases", "extrapolated, moves so much", slower(1.01, of_length(4))),
     ("phases", "torus:16x16: messages past a failure", lambda row: {"diverted_share": 0.0}),
+    ("lengths", "torus:16x16: performance moves when the time is doubled", slower(1.1, in_twice_the_time)),
+    ("lengths", "fat-tree:4,3: performance moves when the time is doubled", slower(1.1, in_twice_the_time)),
     ("search", "after the failure is 80 %", slower(0.9)),
     ("balance", "given up again", lambda row: {"shrunk": row["grown"] // 2} if is_default(row) else {}),
     ("balance", "costs without failures", slower(1.1, lambda row: is_default(row) and not row["faults"])),

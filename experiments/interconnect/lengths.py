@@ -1,0 +1,167 @@
+"""Does each study of failures run long enough: do its figures stand still when its simulated time is doubled?
+
+Of every network, pattern and kind of failure of a study the point with most failed links, in a tenth of its time, in its time and in
+twice that. (`interconnect_phases` has one pattern on four networks up to their end, and both phases of FT-DRB apart.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.interconnect import collectives, paths, permanent, shapes, traces, transient
+from experiments.interconnect.as_stated import random_starts
+from experiments.interconnect.figures import draw_bars
+from experiments.interconnect.runs import measure_run
+from experiments.interconnect.samples import Row, delivery_check, livelock_check, performances
+from testbed.commands.studies.study import Study
+from testbed.model.samples import half_width, spread, t_quantile
+from testbed.model.verdict import Check, Verdict
+
+STUDIES = {
+    room.STUDY.name.removeprefix("interconnect_"): room.STUDY
+    for room in (collectives, paths, permanent, random_starts, transient, shapes, traces)
+}
+SHARES = (0.1, 1.0, 2.0)
+"""Of a study's time."""
+SEEN = 0.1
+"""Points of performance that a figure may move by in any case: the document gives whole ones."""
+SAME = ("network", "pattern", "fault_kind", "rate")
+"""What points of one figure have in common, but for their seeds and how many links fail."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One figure: how far doubling the time moves it, in points and over what it may, and how far its own time moved it, over the same; and of the
+    messages of the last quarter of the study's own time that failures concern, the part that their source diverts."""
+
+    what: str
+    points: float
+    doubled: float
+    uncertainty: float
+    from_tenth: float
+    stands: float
+    diverted: float
+
+
+def points(quick: bool, seed: int) -> list[dict[str, Any]]:
+    """The chosen points of every study in three lengths, and the runs without failures that belong to them."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, study in STUDIES.items():
+        for group in _groups(study.points(quick, seed)):
+            for point in group[: 2 if quick else 6]:
+                for share in SHARES:
+                    failed = {**point, "seconds": round(share * point["seconds"], 9)}
+                    whole = {**failed, "faults": 0, "fault_kind": "none"}
+                    for some in (whole, {**failed, "of": name, "share": share, "runs": len(group)}):
+                        found[repr(sorted(some.items()))] = some
+    return list(found.values())
+
+
+def _groups(points: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The points of each figure with most failed links, all seeds; of studies that change the number of paths those of four."""
+    figures: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for point in points:
+        if point["faults"] and point["paths"] == 4 and not point["options"]:
+            figures.setdefault(tuple(point[name] for name in SAME), []).append(point)
+    for group in figures.values():
+        most = max(point["faults"] for point in group)
+        yield [point for point in group if point["faults"] == most]
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """No figure of a study moves by more than its interval, or a tenth of a point, when the time is doubled."""
+    checks, notes = [delivery_check(rows), livelock_check(rows)], []
+    for (study, network), figures in _moves(rows).items():
+        worst = max(figures, key=lambda figure: figure.doubled)
+        checks.append(
+            Check.at_most(
+                f"{study}, {network}: performance moves when the time is doubled, over what it may",
+                1.0,
+                worst.doubled,
+                uncertainty=worst.uncertainty,
+                rival=max(figure.from_tenth for figure in figures),
+                rival_is="as from a tenth of the time, the most",
+                detail=f"the most of {len(figures)} figures: {worst.what}; it moves by {worst.points:.2f} points to {worst.stands:.2f} %, {worst.diverted:.2f} diverted",
+            )
+        )
+        moved = ", ".join(
+            f"{one.what} {one.doubled:.2g} ({one.diverted:.2f})" for one in sorted(figures, key=lambda f: -f.doubled)
+        )
+        notes.append(f"{study}, {network}, over what it may (diverted of what failures concern at the end): {moved}")
+    return Verdict(checks=tuple(checks), notes=tuple(notes))
+
+
+def _moves(rows: Sequence[Row]) -> dict[tuple[str, str], list[Moved]]:
+    """Of each study and network its figures."""
+    of_figure: dict[tuple[Any, ...], dict[float, list[Row]]] = {}
+    whole = [row for row in rows if not row["faults"]]
+    for row in rows:
+        if row["faults"]:
+            at = of_figure.setdefault((row["of"], *(row[name] for name in SAME)), {})
+            at.setdefault(row["share"], []).append(row)
+    found: dict[tuple[str, str], list[Moved]] = {}
+    for (study, network, *_), lengths in of_figure.items():
+        tenth, own, doubled = (
+            performances([*whole, *lengths[share]], lambda row: row["faults"] > 0)[True] for share in SHARES
+        )
+        first = lengths[1.0][0]
+        may = max(SEEN, _interval(own, first["runs"]))
+        differences = [b - a for a, b in zip(own, doubled, strict=True)]
+        what = f"{first['pattern']}, {first['fault_kind']}, {first['rate']:.0f}/s, {first['seconds']:g} s"
+        moved = Moved(
+            what=what,
+            points=abs(spread(differences)[0]),
+            doubled=abs(spread(differences)[0]) / may,
+            uncertainty=half_width(differences) / may,
+            from_tenth=abs(spread(own)[0] - spread(tenth)[0]) / may,
+            stands=spread(doubled)[0],
+            diverted=_diverted(lengths[1.0]),
+        )
+        found.setdefault((study, network), []).append(moved)
+    return found
+
+
+def _diverted(rows: Sequence[Row]) -> float:
+    """Over all that is diverted or escapes in the last quarter; 0 where nothing does."""
+    diverted, escaped = (math.fsum(row[f"{what}_share_last"] for row in rows) for what in ("diverted", "escaped"))
+    return diverted / (diverted + escaped) if diverted + escaped else 0.0
+
+
+def _interval(values: Sequence[float], runs: int) -> float:
+    """Half width of the mean's 95 % interval, if so many runs spread as these do."""
+    return (
+        half_width(values) * (t_quantile(runs) / math.sqrt(runs)) / (t_quantile(len(values)) / math.sqrt(len(values)))
+    )
+
+
+def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """How far the worst figure of each study and network moves, over what it may, from a tenth of the time and doubled."""
+    bars: dict[str, dict[str, tuple[float, float]]] = {"from a tenth of the time": {}, "when the time is doubled": {}}
+    for (study, network), moves in _moves(rows).items():
+        worst = max(moves, key=lambda figure: figure.doubled)
+        bars["from a tenth of the time"][f"{study}\n{network}"] = (max(one.from_tenth for one in moves), 0.0)
+        bars["when the time is doubled"][f"{study}\n{network}"] = (worst.doubled, worst.uncertainty)
+    return {
+        "moves": draw_bars(
+            "How far figures move with the length of the run", bars, y_label="moved / what it may", low=0,
+            claim=1.0, claim_says="its interval, or a tenth of a point",
+        )
+    }  # fmt: skip
+
+
+STUDY = Study.of_module(
+    __name__,
+    name="interconnect_lengths",
+    title="Is every study's run long enough: its figures when the time is doubled",
+    deviations=(
+        "Six seeds of each point (--quick: two); a study's interval is that of its own number of seeds, if these spread as the six do.",
+        "Of the points of one figure those with most failed links; studies near saturation have their own doubled runs (interconnect_saturation).",
+        "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
+    ),
+    does="performance in a tenth of the time of seven studies, in their time and in twice that",
+    answers="The document gives no simulated time; how long a run must be follows from its figures",
+    measure=measure_run,
+)
