@@ -142,14 +142,16 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     bars: dict[str, dict[str, tuple[float, float]]] = {"from a tenth of the time": {}, "when the time is doubled": {}}
     for (study, network), moves in _moves(rows).items():
         worst = max(moves, key=lambda figure: figure.doubled)
-        bars["from a tenth of the time"][f"{study}\n{network}"] = (max(one.from_tenth for one in moves), 0.0)
-        bars["when the time is doubled"][f"{study}\n{network}"] = (worst.doubled, worst.uncertainty)
-    return {
-        "moves": draw_bars(
-            "How far figures move with the length of the run", bars, y_label="moved / what it may", low=0,
-            claim=1.0, claim_says="its interval, or a tenth of a point",
-        )
-    }  # fmt: skip
+        bars["from a tenth of the time"][f"{study}, {network}"] = (max(one.from_tenth for one in moves), 0.0)
+        bars["when the time is doubled"][f"{study}, {network}"] = (worst.doubled, worst.uncertainty)
+    drawn = draw_bars(
+        "How far figures move with the length of the run", bars, y_label="moved / what it may", low=0, claim=1.0,
+        claim_says="its interval, or a tenth of a point",
+    )  # fmt: skip
+    for name in drawn.axes[0].get_xticklabels():
+        name.set_rotation(90)
+        name.set_horizontalalignment("center")
+    return {"moves": drawn}
 
 
 STUDY = Study.of_module(
