@@ -101,7 +101,7 @@ def build_paths(network: Network) -> Paths:
         at_hosts = table[:, host_router]
         table = np.concatenate([table, at_hosts], axis=1)
     at = np.concatenate([np.arange(len(routers), dtype=np.int32), host_router])
-    length = _grid_lengths(network)[:, at] if is_grid(network) else _lengths(table, target)
+    length = np.ascontiguousarray(_grid_lengths(network)[:, at]) if is_grid(network) else _lengths(table, target)
     out_first, out_link = _out_links(len(routers), source, target)
     near_first, near, near_hops = _supernodes(len(routers), out_first, out_link, target)
     is_tree = network.attributes.get("family") == "fat-tree"
