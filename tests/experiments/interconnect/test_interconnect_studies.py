@@ -13,7 +13,6 @@ from experiments.interconnect import (
     collectives,
     paths,
     permanent,
-    phases,
     saturation,
     search,
     shapes,
@@ -21,6 +20,7 @@ from experiments.interconnect import (
     transient,
 )
 from experiments.interconnect.deadlock import nac, nac_traffic, safety
+from experiments.interconnect.run_lengths import phases
 from experiments.interconnect.samples import COUNTED, performances
 from experiments.interconnect.traffic import drb_point, faults_of, ring_point, ring_traffic, traffic_of
 from testbed.commands.studies.study import Study

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments.interconnect import lengths
+from experiments.interconnect.run_lengths import lengths
 from experiments.interconnect.samples import RUN_KEYS
 from experiments.interconnect.traffic import drb_point
 
