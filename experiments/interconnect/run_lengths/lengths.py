@@ -7,6 +7,7 @@ twice that. (`interconnect_phases` has one pattern on four networks up to their 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -132,9 +133,7 @@ def _diverted(rows: Sequence[Row]) -> float:
 
 def _interval(values: Sequence[float], runs: int) -> float:
     """Half width of the mean's 95 % interval, if so many runs spread as these do."""
-    return (
-        half_width(values) * (t_quantile(runs) / math.sqrt(runs)) / (t_quantile(len(values)) / math.sqrt(len(values)))
-    )
+    return t_quantile(runs) * statistics.stdev(values) / math.sqrt(runs)
 
 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
