@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from queue import SimpleQueue
+from threading import Lock
 from typing import Any
 
 from testbed.emulation.sandbox.process_life import children_without_interrupts, interrupts_after
@@ -32,19 +33,30 @@ def _shared(experiment: Experiment, seeds: Sequence[int], processes: int) -> lis
     waiting = deque(enumerate(seeds))
     ended: SimpleQueue[tuple[int, dict[str, Any] | BaseException]] = SimpleQueue()
     rows: dict[int, dict[str, Any]] = {}
+    handing_out = Lock()
     with children_without_interrupts(), ExitStack() as until_done:
         with interrupts_after():
             pool = until_done.enter_context(multiprocessing.get_context("spawn").Pool(processes - 1))
 
         def hand_out() -> None:
-            with suppress(IndexError):
+            with handing_out, suppress(IndexError):
                 place, seed = waiting.popleft()
                 end = partial(end_at, place)
                 pool.apply_async(run_seed, (experiment, seed), callback=end, error_callback=end)
 
         def end_at(place: int, result: dict[str, Any] | BaseException) -> None:
+            if isinstance(result, BaseException):
+                hand_out_no_more()
             hand_out()
             ended.put((place, result))
+
+        def hand_out_no_more() -> None:
+            with handing_out:
+                waiting.clear()
+
+        until_done.callback(
+            hand_out_no_more
+        )  # before the pool ends, whatever ends it: asked for more then, it would never end
 
         for _ in range(processes - 1):
             hand_out()

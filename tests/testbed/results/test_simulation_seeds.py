@@ -43,5 +43,6 @@ def refuses_later_seeds(experiment: Experiment, seed: int) -> dict[str, Any]:
 @pytest.mark.usefixtures("even_small_runs_are_shared")
 def test_a_seed_that_fails_in_another_process_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation_seeds, "run_seed", refuses_later_seeds)
-    with pytest.raises(InputError, match="is refused"):
-        run_seeds(SMALL, range(4), processes=2)
+    for _ in range(4):  # more seeds wait than processes take at once
+        with pytest.raises(InputError, match="is refused"):
+            run_seeds(SMALL, range(12), processes=3)
