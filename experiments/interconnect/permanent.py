@@ -20,14 +20,15 @@ from experiments.interconnect.samples import (
     of_mean,
     performances,
 )
-from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, UNIFORM_S, drb_point, seeds_of
+from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
 from testbed.commands.studies.study import Study
 from testbed.model.samples import spread
 from testbed.model.verdict import Check, Verdict
 
 TREE = "fat-tree:4,3"
 LOADED = 20_000.0
-"""Messages a second a node of the second set: 512 B each, 4 % of a link; the thesis' 400 are 0.08 %. They are as many as of the first."""
+"""Messages a second a node of the second set: 512 B each, 4 % of a link; the thesis' 400 are 0.08 %."""
+LOADED_S = {"torus:8x8": 0.16, "fat-tree:4,3": 0.16, "torus:16x16": 0.4}
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -45,7 +46,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
         loaded = {
             "fault_kind": "half",
             "rate": LOADED,
-            "seconds": 0.02 if quick else 400.0 / LOADED * UNIFORM_S[network],
+            "seconds": 0.02 if quick else LOADED_S[network],
         }
         found += [drb_point(network, "uniform", s, quick=quick, faults=n, **loaded) for n in (0, most) for s in seeds]
     return found

@@ -28,7 +28,7 @@ from testbed.model.verdict import Check, Verdict
 GAINS = {"torus:8x8": 14.0, "torus:16x16": 8.0, "fat-tree:4,3": 12.0}
 """How many per cent better than permanent failures the thesis found transient ones, at best."""
 
-SECONDS = 2.0
+SECONDS = {"torus:8x8": 4.0, "fat-tree:4,3": 2.0, "torus:16x16": 5.0}
 """Of a full run where every node has one destination."""
 
 
@@ -48,7 +48,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             (most, "start"),
         )
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
-            longer = {} if quick or pattern == "uniform" else {"seconds": SECONDS}
+            longer = {} if quick or pattern == "uniform" else {"seconds": SECONDS[network]}
             found += [
                 drb_point(network, pattern, s, quick=quick, faults=n, fault_kind=kind, **longer)
                 for s in seeds
