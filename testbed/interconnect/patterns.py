@@ -116,10 +116,9 @@ def build_pattern(
     if name == "tornado":
         return _fixed(name, _tornado(tuple(shape or (nodes,)), nodes), to_itself)
     if name == "uniform":
-        return DestinationPattern(
-            name=name,
-            choices=tuple(tuple(d for d in range(nodes) if to_itself or d != s) for s in range(nodes)),
-        )
+        everyone = tuple(range(nodes))
+        choices = (everyone if to_itself else everyone[:s] + everyone[s + 1 :] for s in range(nodes))
+        return DestinationPattern(name=name, choices=tuple(choices))
     if name in ("scatter", "gather"):
         return _collective(name, nodes, root)
     raise InputError(f"pattern {name!r} is unknown; give one of {', '.join(PATTERNS)}")
