@@ -193,7 +193,7 @@ STUDY = Study.of_module(
     name="interconnect_permanent",
     title="Links that fail for good: what they cost on two tori and a fat tree",
     deviations=(
-        "8x8 torus and fat tree 2 s (uniform 4 and 8 s), 16x16 torus 1.5 s (uniform 6 s; --quick: 0.4 and 0.15 s): the document gives no time.",
+        "8x8 torus and fat tree 2 s (uniform 8 s), 16x16 torus 1.5 s (uniform 12 s; --quick: 0.4 and 0.15 s): the document gives no time.",
         "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
         "Failures come half-way through the run, so that half of the messages precede them; performance after the failure is in the notes.",
     ),

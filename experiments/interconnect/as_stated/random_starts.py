@@ -100,7 +100,7 @@ STUDY = Study.of_module(
     name="interconnect_random_starts",
     title="Links that fail for good at random moments: two tori and a fat tree",
     deviations=(
-        "8x8 torus and fat tree 2 s (uniform 4 and 8 s) and ten seeds, 16x16 torus 1.5 s (6 s) and five seeds, not 30: the document gives no time.",
+        "8x8 torus and fat tree 2 s (uniform 8 s) and ten seeds, 16x16 torus 1.5 s (12 s) and five seeds, not 30: the document gives no time.",
         "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
         "A permanent failure lasts from its random moment until the end of the run; this is its random duration.",
     ),
