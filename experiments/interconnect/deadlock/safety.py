@@ -39,20 +39,25 @@ ALTERNATIVES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+FULL_S, QUICK_S = 2.0, 0.4
+"""At the stated rate."""
+
+
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     """Part "cost": DOR and FT-DRB without failures; "deadlock": without and with NAC; "torus": NAC alone; "alternatives": options of 3.6."""
     seeds = seeds_of(seed, quick, few=3)
+    stated = {"seconds": QUICK_S if quick else FULL_S}
     found = []
     for s in seeds:
         for routing in ("dor", "ft-drb"):
-            found.append({**drb_point(NETWORK, "uniform", s, quick=quick, routing=routing), "part": "cost"})
+            found.append({**drb_point(NETWORK, "uniform", s, quick=quick, routing=routing, **stated), "part": "cost"})
         for deadlock in ("none", "nac"):
             eight = {"faults": 8, "fault_kind": "start", "rate": BUSY_RATE, "seconds": 0.002}
             point = drb_point(NETWORK, "uniform", s, quick=quick, deadlock=deadlock, **eight)
             found.append({**point, "part": "deadlock"})
         found.append({**_full_torus(s, quick), "part": "torus"})
         for name, options in ALTERNATIVES.items():
-            ten = {"faults": 10, "fault_kind": "transient", "options": dict(options)}
+            ten = {"faults": 10, "fault_kind": "transient", "options": dict(options), **stated}
             point = drb_point(NETWORK, "uniform", s, quick=quick, **ten)
             found.append({**point, "part": "alternatives", "design": name})
     return found
