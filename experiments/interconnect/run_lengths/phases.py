@@ -23,6 +23,8 @@ LENGTHS_S = {"torus:8x8": 2.0, "fat-tree:4,3": 2.0, "torus:16x16": 1.5, "torus:3
 """The length of a run that is meant to be long enough."""
 FAILED = TEN_PERCENT | {"torus:32x32": 205}
 """A tenth of the cables."""
+MACHINE, MACHINE_ON = "pnnl-mpp2", "torus:32x32"
+"""The failures of a machine's years, all permanent (generated, with its statistics), and the network that they fall on besides."""
 SHARES, LONGER = (0.1, 1.0, 2.0), (4.0, 8.0)
 """Of that length: the runs compared, and those from which the figure is extrapolated."""
 FAR_S = {"fat-tree:4,3": (100.0, 200.0, 400.0, 800.0), "torus:32x32": (12.8,)}
@@ -30,15 +32,21 @@ FAR_S = {"fat-tree:4,3": (100.0, 200.0, 400.0, 800.0), "torus:32x32": (12.8,)}
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Every network at three lengths of a run and more, with a tenth of its links failing half-way and without."""
+    """Every network at three lengths of a run and more, with a tenth of its links failing half-way and without, one also with a machine's failures."""
     return [
-        drb_point(network, "uniform", s, quick=quick, faults=n, fault_kind="half", seconds=seconds)
+        drb_point(network, "uniform", s, quick=quick, faults=n, fault_kind=kind, seconds=seconds)
         for network in LENGTHS_S
         if not (quick and network == "torus:32x32")
         for seconds in _lengths(network, quick)
-        for n in (0, FAILED[network])
+        for n, kind in _failures(network)
         for s in list(seeds_of(seed, quick))[: 2 if quick else 6]
-    ]  # fmt: skip
+    ]
+
+
+def _failures(network: str) -> list[tuple[int, str]]:
+    """How many and of which kind; a machine's are as many as its trace has."""
+    of_machine = [(1, f"trace-permanent:{MACHINE}")] if network == MACHINE_ON else []
+    return [(0, "none"), (FAILED[network], "half"), *of_machine]
 
 
 def _lengths(network: str, quick: bool) -> list[float]:
@@ -150,10 +158,16 @@ def _parts(rows: Sequence[Row]) -> list[float]:
     return [row["diverted_share"] / max(row["diverted_share"] + row["escaped_share"], 1e-9) for row in rows]
 
 
+def _case(row: Row) -> str:
+    """What the run is of: a network, or one with a machine's failures."""
+    network = str(row["network"])
+    return f"{network}, failures of {MACHINE}" if row["fault_kind"].endswith(MACHINE) else network
+
+
 def _failed_rows(network: str, rows: Sequence[Row]) -> dict[float, list[Row]]:
     found: dict[float, list[Row]] = {}
     for row in rows:
-        if row["network"] == network and row["faults"]:
+        if _case(row) == network and row["faults"]:
             found.setdefault(row["seconds"], []).append(row)
     return found
 
@@ -183,7 +197,7 @@ def _told(network: str, rows: Sequence[Row]) -> str:
 def _by_length(rows: Sequence[Row], field: str) -> dict[str, dict[float, list[float]]]:
     found: dict[str, dict[float, list[float]]] = {}
     for (network, seconds, faults), values in performances(
-        rows, lambda row: (row["network"], row["seconds"], row["faults"]), field
+        rows, lambda row: (_case(row), row["seconds"], row["faults"]), field
     ).items():
         if faults:
             found.setdefault(network, {})[seconds] = values
@@ -196,7 +210,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     parts = {(n, s): _parts(found) for n in later for s, found in _failed_rows(n, rows).items()}
     drawn = {
         "length": draw_lines(
-            "A tenth of the links fail half-way: performance after the failure", later,
+            "A tenth of the links (or a machine's failures): performance after the failure", later,
             x_label="length of the run (s)", y_label="100 L0 / Lf (%)",
         ),
         "phases": draw_lines(
@@ -215,9 +229,10 @@ STUDY = Study.of_module(
     title="How long a run must be: routers' escapes first, sources' diversions later",
     deviations=(
         "Six seeds of each point, not 30; uniform traffic only.",
+        "Failures of pnnl-mpp2, all permanent, are generated, and fall on the whole run: there 'after the failure' is the second half.",
         "Messages come at random (Poisson) where the document has a constant rate; payloads of 512 bytes only.",
     ),
-    does="performance and the shares of escaped and diverted messages, over the length of the run, four networks",
+    does="performance and the shares of escaped and diverted messages, over the length of the run, four networks and a machine's failures",
     answers="Zarza 2011, section 3.4: sources divert after five notifications; the document gives no simulated time",
     measure=measure_run,
 )
