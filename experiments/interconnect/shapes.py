@@ -19,7 +19,7 @@ from testbed.model.verdict import Verdict
 
 LEG = 5  # links a leg of each shape
 CLAIMED = 98.0
-FULL_S, QUICK_S = 1.6, 0.08
+FULL_S, QUICK_S = 3.2, 0.08
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ STUDY = Study.of_module(
     title="Neighbouring links that fail together: a line, a square, an L and a U on a 32x32 torus",
     deviations=(
         "Each leg of a shape has five links, and its place is drawn by the seed: the document gives neither.",
-        "1.6 s of traffic a run (--quick: 0.08 s): the document gives no time. Messages come at random (Poisson) where the document has a constant rate.",
+        "3.2 s of traffic a run (--quick: 0.08 s): the document gives no time. Messages come at random (Poisson) where the document has a constant rate.",
         "Payloads of 512 bytes only, not of 256.",
     ),
     does="latency on a 32x32 torus whose failed links form a line, square, L or U, uniform traffic",
