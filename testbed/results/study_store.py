@@ -77,7 +77,10 @@ class StudyRun:
             raise InputError(
                 f"{directory}: holds {manifest.name} with seed {manifest.seed}, not {name} with seed {seed}"
             )
-        return cls(bare, manifest)
+        killed_s = (draft / POINTS).stat().st_mtime - (draft / MANIFEST).stat().st_mtime
+        run = cls(bare, manifest)
+        run.count_earlier(max(0.0, killed_s))
+        return run
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +93,7 @@ class StudyRun:
                 path.unlink()
             self.draft.rmdir()
         elif not self._finished:
-            write_json(self.draft / MANIFEST, self._described().to_json())
+            self._note_seconds()
         self._file.close()
 
     def add(self, row: Row) -> None:
@@ -101,8 +104,9 @@ class StudyRun:
         self._file.flush()
 
     def count_earlier(self, seconds: float) -> None:
-        """What points took that were added as another run measured them."""
+        """What points took that were added as another run measured them, or that a part measured which was killed."""
         self._earlier_s += seconds
+        self._note_seconds()
 
     def finish(self, rows: Sequence[Row], verdict: Verdict, figures: Mapping[str, str]) -> Path:
         """Write the rows in their final order, verdict, figures and page, and give the run its name."""
@@ -117,8 +121,12 @@ class StudyRun:
         return self.place
 
     def _described(self) -> Manifest:
-        """The manifest with the seconds that all parts took so far; a part that was killed is not among them."""
+        """The manifest with the seconds that all parts took so far; of a part that was killed, up to its last point."""
         return replace(self.manifest, seconds=round(self._earlier_s + time.monotonic() - self._began_s, 3))
+
+    def _note_seconds(self) -> None:
+        """Into the manifest of the draft: what is killed later has taken that, and from then on to the last point."""
+        write_json(self.draft / MANIFEST, self._described().to_json())
 
     def _mend_last_line(self) -> None:
         """A line cut short by a kill would swallow the next point."""

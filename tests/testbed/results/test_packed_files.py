@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,21 @@ def test_the_seconds_of_a_resumed_run_leave_out_the_pause(tmp_path: Path) -> Non
         place = again.finish(again.rows, Verdict(checks=()), {})
     seconds = stored_runs(tmp_path)[0].manifest.seconds
     assert place.is_dir() and seconds is not None and part <= seconds < 60
+
+
+def test_the_seconds_of_parts_that_were_killed_count_up_to_their_last_point(tmp_path: Path) -> None:
+    run = StudyRun.new(tmp_path, "twice", MANIFEST)
+    for part in ("first", "second"):
+        with run:
+            run.add(ROWS[0])
+            killed = shutil.copytree(run.draft, tmp_path / f"{part}.unfinished")
+        began = (killed / "manifest.json").stat().st_mtime
+        os.utime(killed / "points.jsonl", (began, began + 100))
+        run = StudyRun.resume(killed, "twice", 1)
+    run.count_earlier(1000)
+    place = run.finish(run.rows, Verdict(checks=()), {})
+    seconds = load_study(place)[1].seconds
+    assert seconds is not None and 1200 <= seconds < 1260
 
 
 def test_the_measurements_of_sessions_are_read_packed_too(tmp_path: Path) -> None:
