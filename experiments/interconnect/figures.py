@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ Series = Mapping[str, Mapping[float, tuple[float, float]]]
 """Name of a line -> x -> (mean, half width of its 95 % interval)."""
 
 _MARKS = "osD^vP*X"
+_DASHES, _HATCHES = ("-", "--", ":"), ("", "////", "....")
+"""Of the first eight series, of the next, and of those after: hues come again."""
 _HUES = ("#0b62a8", "#a3470a", "#16693f", "#6a3d9a", "#b3261e", "#855a00", "#25768c", "#5c6670")
 
 
@@ -33,6 +36,7 @@ def draw_lines(
             label=name,
             marker=_MARKS[k % len(_MARKS)],
             color=_HUES[k % len(_HUES)],
+            linestyle=_DASHES[k // len(_HUES) % len(_DASHES)],
             markersize=5,
             capsize=2,
             linewidth=1.4,
@@ -56,7 +60,7 @@ def draw_bars(
         shown = [bars[group] for group in groups if group in bars]
         axes.bar(
             places, [s[0] for s in shown], width * 0.92, yerr=_whiskers(shown), capsize=2, label=name,
-            color=_HUES[k % len(_HUES)],
+            color=_HUES[k % len(_HUES)], hatch=_HATCHES[k // len(_HUES) % len(_HATCHES)],
         )  # fmt: skip
     axes.set_xticks(
         range(len(groups)), groups, rotation=20 if len(groups) > 4 else 0, ha="right" if len(groups) > 4 else "center"
@@ -106,6 +110,11 @@ def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, 
     figure.suptitle(title, fontsize=11)
     figure.subplots_adjust(left=0.02, right=0.94, wspace=0.12, hspace=0.18)
     return figure
+
+
+def named(network: str) -> str:
+    """The network's specification as part of a figure's name, which is a file's."""
+    return re.sub("[:,]", "-", network)
 
 
 def _whiskers(points: Sequence[tuple[float, float]], most: float = math.inf) -> tuple[list[float], list[float]]:

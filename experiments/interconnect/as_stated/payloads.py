@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_bars
+from experiments.interconnect.figures import draw_bars, named
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import Row, at_least, delivery_check, livelock_check, nested, performances
 from experiments.interconnect.traffic import SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
@@ -107,7 +107,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
         bars = {
             (f"{key[2]} B, {key[3]}", key[1]): values for key, values in _measured(rows).items() if key[0] == network
         }
-        drawn[f"5.25-{network.replace(':', '-').replace(',', '-')}"] = draw_bars(
+        drawn[f"5.25-{named(network)}"] = draw_bars(
             f"{network}: a tenth of the links failed, by payload and injection", nested(bars), y_label="100 L0 / Lf (%)",
             low=90, claim=95.0, claim_says="claim: above 95 %",
         )  # fmt: skip
