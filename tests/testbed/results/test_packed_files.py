@@ -113,8 +113,9 @@ def test_the_seconds_of_parts_that_were_killed_count_up_to_their_last_point(tmp_
         began = (killed / "manifest.json").stat().st_mtime
         os.utime(killed / "points.jsonl", (began, began + 100))
         run = StudyRun.resume(killed, "twice", 1)
-    run.count_earlier(1000)
-    place = run.finish(run.rows, Verdict(checks=()), {})
+    with run:
+        run.count_earlier(1000)
+        place = run.finish(run.rows, Verdict(checks=()), {})
     seconds = load_study(place)[1].seconds
     assert seconds is not None and 1200 <= seconds < 1260
 
