@@ -32,14 +32,14 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     seeds = seeds_of(seed, quick)
     found = []
     for pattern in ("uniform", "bit-reversal") if quick else SYNTHETIC:
-        own = {} if quick or pattern != "uniform" else {"seconds": UNIFORM_S}
+        full_s = UNIFORM_S if pattern == "uniform" else None
         for paths in (1, 4) if quick else (1, 2, 3, 4, 5):
-            ten = {"faults": 10, "fault_kind": "start", "paths": paths}
-            found += [drb_point(NETWORK, pattern, s, quick=quick, **ten, **own) for s in seeds]
+            ten: dict[str, Any] = {"faults": 10, "fault_kind": "start", "paths": paths}
+            found += [drb_point(NETWORK, pattern, s, quick=quick, full_s=full_s, **ten) for s in seeds]
             if pattern in FALLING:
                 ten |= {"rate": LOADED, "seconds": LOADED_S}
                 found += [drb_point(NETWORK, pattern, s, quick=quick, **ten) for s in seeds]
-        found += [drb_point(NETWORK, pattern, s, quick=quick, **own) for s in seeds]
+        found += [drb_point(NETWORK, pattern, s, quick=quick, full_s=full_s) for s in seeds]
     return found
 
 

@@ -43,7 +43,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             found += [
                 drb_point(network, pattern, s, quick=quick, faults=n, fault_kind="half") for n in counts for s in seeds
             ]
-        loaded = {
+        loaded: dict[str, Any] = {
             "fault_kind": "half",
             "rate": LOADED,
             "seconds": 0.02 if quick else LOADED_S[network],
@@ -83,7 +83,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
                 )
             )
     checks += [_gradual(thesis), _opened(thesis)]
-    loaded = {
+    loaded: dict[str, Any] = {
         network: spread(v)[0] for (network, _), v in _at_ten_percent([r for r in rows if r["rate"] == LOADED]).items()
     }
     note = (

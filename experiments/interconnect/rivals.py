@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from experiments.interconnect.figures import draw_lines
+from experiments.interconnect.figures import draw_lines, named
 from experiments.interconnect.samples import Row, of_mean, performances
 from experiments.interconnect.traffic import faults_of, network_of, traffic_of
 from testbed.commands.studies.study import Study
@@ -264,7 +264,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
                     if values:
                         mean, width = spread(values)
                         lines.setdefault(" + ".join(rival), {})[load] = (1e6 * mean, 1e6 * width)
-            found[f"{network.replace(':', '-').replace(',', '-')}-{dead}"] = draw_lines(
+            found[f"{named(network)}-{dead}"] = draw_lines(
                 f"{network}, uniform, {dead} dead cables: latency over load (runs that delivered all)", lines,
                 x_label="offered load (fraction of a link, each host)", y_label="mean latency (us)",
             )  # fmt: skip

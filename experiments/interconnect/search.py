@@ -44,7 +44,11 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
         for load in loads[::3] if quick else loads:
             seconds = MESSAGES[network] / (load * LINK_RATE) / (8 if quick else 1)
             for many, kind in KINDS:
-                chosen = {"faults": many * TEN_PERCENT[network], "fault_kind": kind, "rate": load * LINK_RATE}
+                chosen: dict[str, Any] = {
+                    "faults": many * TEN_PERCENT[network],
+                    "fault_kind": kind,
+                    "rate": load * LINK_RATE,
+                }
                 found += [drb_point(network, "uniform", s, quick=quick, seconds=seconds, **chosen) for s in seeds]
     return found
 

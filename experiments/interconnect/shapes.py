@@ -19,7 +19,7 @@ from testbed.model.verdict import Verdict
 
 LEG = 5  # links a leg of each shape
 CLAIMED = 98.0
-FULL_S, QUICK_S = 3.2, 0.08
+FULL_S = 3.2
 
 
 def points(quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -27,9 +27,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     seeds = seeds_of(seed, quick)
     kinds = [(0, "none"), *((1, f"shape:{shape}:{LEG}") for shape in SHAPES)]
     return [
-        drb_point(
-            "torus:32x32", "uniform", s, quick=quick, faults=n, fault_kind=kind, seconds=QUICK_S if quick else FULL_S
-        )
+        drb_point("torus:32x32", "uniform", s, quick=quick, full_s=FULL_S, faults=n, fault_kind=kind)
         for s in seeds
         for n, kind in kinds
     ]

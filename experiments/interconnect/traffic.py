@@ -50,17 +50,21 @@ def seeds_of(seed: int, quick: bool, *, few: int = 2) -> range:
     return range(seed, seed + (few if quick else 30) * STRIDE, STRIDE)
 
 
-def drb_point(network: str, pattern: str, seed: int, *, quick: bool, **changed: Any) -> dict[str, Any]:
+def drb_point(
+    network: str, pattern: str, seed: int, *, quick: bool, full_s: float | None = None, **changed: Any
+) -> dict[str, Any]:
     """One run of Zarza 2011, Tables 5.5 and 5.6: 512 B packets at 400 a second a node, 8 KB buffers, links of 2 Gbps.
 
-    Any entry may be changed, most often ``faults``, how many links fail, and ``fault_kind``: "start", "half",
+    ``full_s`` is the simulated time of a full run where the study has its own; any entry may be changed, most often ``faults``, how many links fail, and ``fault_kind``: "start", "half",
     "random-start": permanent from the start, half-way, a random moment; "transient": up to a tenth of the run; "intermittent": ten times, a tenth of the run altogether;
     "shape:NAME:LEG"; "trace:MACHINE", "trace-permanent:MACHINE"; "none" where no link fails. Raises ValueError for anything
     else.
     """
     full, short = FULL_AND_QUICK_S[network]
-    if pattern == "uniform" and network in UNIFORM_S:
-        full = UNIFORM_S[network]
+    if full_s is not None:
+        full = full_s
+    elif pattern == "uniform":
+        full = UNIFORM_S.get(network, full)
     point: dict[str, Any] = {
         "network": network,
         "pattern": pattern,

@@ -54,28 +54,26 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             *((most, kind) for kind in ("transient", "intermittent", "start")),
         ]
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
-            lengths = {kind: {} if quick else _length(network, pattern, kind) for _, kind in kinds}
+            lengths = {kind: None if quick else _length_s(network, pattern, kind) for _, kind in kinds}
             for number, s in enumerate(seeds):
-                some = [
-                    k
-                    for k in kinds
-                    if k[1] != "intermittent" or pattern == "uniform" or number < INTERMITTENT_SEEDS.get(network, 30)
-                ]
-                used = {repr(lengths[kind]): lengths[kind] for _, kind in some}
-                found += [drb_point(network, pattern, s, quick=quick, **length) for length in used.values()]
+                without = pattern != "uniform" and number >= INTERMITTENT_SEEDS.get(network, len(seeds))
+                some = [(n, kind) for n, kind in kinds if not (without and kind == "intermittent")]
                 found += [
-                    drb_point(network, pattern, s, quick=quick, faults=n, fault_kind=kind, **lengths[kind])
+                    drb_point(network, pattern, s, quick=quick, full_s=full_s)
+                    for full_s in dict.fromkeys(lengths[kind] for _, kind in some)
+                ]
+                found += [
+                    drb_point(network, pattern, s, quick=quick, full_s=lengths[kind], faults=n, fault_kind=kind)
                     for n, kind in some
                 ]
     return found
 
 
-def _length(network: str, pattern: str, kind: str) -> dict[str, float]:
-    """The simulated time of a full run, where it is not what every study has."""
-    other = OTHERWISE_S.get((network, "uniform" if pattern == "uniform" else "others", kind))
-    if other is not None:
-        return {"seconds": other}
-    return {} if pattern == "uniform" else {"seconds": SECONDS[network]}
+def _length_s(network: str, pattern: str, kind: str) -> float | None:
+    """The simulated time of a full run; None where it is what every study has."""
+    if pattern == "uniform":
+        return OTHERWISE_S.get((network, "uniform", kind))
+    return OTHERWISE_S.get((network, "others", kind), SECONDS[network])
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
@@ -143,10 +141,10 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
             y_label="100 L0 / Lf (%)", claim=claim, claim_says="claim: above 99.5 %",
         )  # fmt: skip
         lost = {
-            (name, key[1]): [100.0 - value for value in v]
+            (name, pattern): [100.0 - value for value in found[key]]
             for kind, name in names.items()
-            for key, v in found.items()
-            if (key[0], key[2], key[3]) == (network, kind, TEN_PERCENT[network])
+            for pattern in lines
+            if (key := (network, pattern, kind, TEN_PERCENT[network])) in found
         }
         drawn[f"kinds-{named(network)}"] = draw_bars(
             f"{network}: what failures of a tenth of the links cost", nested(lost), y_label="100 - 100 L0 / Lf (%)"
@@ -162,10 +160,10 @@ def _measured(rows: Sequence[Row]) -> dict[tuple[str, str, str, int], list[float
 def _gains(
     found: Mapping[tuple[str, str, str, int], list[float]], network: str, passing: str = "transient"
 ) -> dict[str, list[float]]:
-    """Pattern -> points gained over permanent failures, a seed each (the same seed draws the same links), of the seeds that both have."""
+    """Pattern -> points gained over permanent failures, a seed each (the same seed draws the same links), of the first seeds where fewer pass."""
     most = TEN_PERCENT[network]
     return {
-        pattern: [t - p for t, p in zip(values, found[network, pattern, "start", most], strict=False)]
+        pattern: [t - p for t, p in zip(values, found[network, pattern, "start", most][: len(values)], strict=True)]
         for (where, pattern, kind, count), values in found.items()
         if where == network and kind == passing and count == most
     }

@@ -31,13 +31,13 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
             for size in PAYLOADS:
                 for injection in INJECTIONS:
                     for count in (0, TEN_PERCENT[network]):
-                        common = {"faults": count, "fault_kind": "start", "bytes": size}
+                        common: dict[str, Any] = {"faults": count, "fault_kind": "start", "bytes": size}
                         found += [
                             drb_point(network, pattern, s, quick=quick, **common) | {"injection": injection}
                             for s in seeds
                         ]
     for count in GATHER_LINKS[:2] if quick else GATHER_LINKS:
-        gather = {"faults": count, "fault_kind": "start", "seconds": GATHER_S}
+        gather: dict[str, Any] = {"faults": count, "fault_kind": "start", "seconds": GATHER_S}
         found += [
             drb_point("torus:32x32", "gather", s, quick=quick, **gather) | {"injection": "periodic"} for s in seeds
         ]

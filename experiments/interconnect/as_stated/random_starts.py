@@ -30,7 +30,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
         seeds = list(seeds_of(seed, quick))[:count]
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
             for faults in (0, most) if quick else (0, 2, 4, 6, 8, 10, most):
-                random = {"faults": faults, "fault_kind": "random-start"}
+                random: dict[str, Any] = {"faults": faults, "fault_kind": "random-start"}
                 found += [drb_point(network, pattern, s, quick=quick, **random) for s in seeds]
     return found
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.interconnect.figures import draw_lines
+from experiments.interconnect.figures import draw_lines, named
 from experiments.interconnect.peers import booksim_runs
 from experiments.interconnect.samples import COUNTED, Row
 from testbed.commands.studies.study import Study
@@ -269,7 +269,7 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
         for (place, share), (value, width) in apart.items():
             if place[:2] == (network, routing):
                 lines.setdefault(place[2], {})[100 * share] = (100 * value, 100 * width)
-        drawn[f"{network.replace(':', '-').replace(',', '-')}-{routing}"] = draw_lines(
+        drawn[f"{named(network)}-{routing}"] = draw_lines(
             f"{network}, {routing}: our mean latency beside BookSim2's",
             lines,
             x_label="offered load (% of the load at which BookSim2 saturates)",
