@@ -171,6 +171,12 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("phases", "torus:16x16: performance after the failure moves so much when 6 s", slower(1.1, of_length(4))),
     ("phases", "fat-tree:4,3: performance after the failure moves so much when 400 s", slower(1.1, of_length(8))),
     ("phases", "torus:32x32: performance after the failure moves so much when 6.4 s", slower(1.1, of_length(5))),
+    (
+        "phases",
+        "failures of pnnl-mpp2: performance after the failure moves so much when 6.4 s",
+        slower(1.1, of_length(5)),
+    ),
+    ("phases", "failures of pnnl-mpp2: messages past a failure", lambda row: {"diverted_share": 0.0}),
     ("phases", "extrapolated, moves so much", slower(1.01, of_length(4))),
     ("phases", "torus:16x16: messages past a failure", lambda row: {"diverted_share": 0.0}),
     ("lengths", "torus:16x16: performance moves when the time is doubled", slower(1.1, in_twice_the_time)),
