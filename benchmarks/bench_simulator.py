@@ -42,9 +42,10 @@ ROUNDS = 3
 def measured(rounds: int) -> Iterator[tuple[str, int, float]]:
     """Name, packet-hops and seconds of this process (median of the rounds) of each case, as it ends."""
     for name, engine, network_name, parameters, rate, duration in CASES:
-        model = build_model(load_network(network_name), parameters)
-        shape = model.network.attributes.get("shape")
-        pattern = build_pattern("uniform", model.layout.hosts, shape=shape, to_itself=parameters.hop.to_itself)
+        network = load_network(network_name)
+        model = build_model(network, parameters)
+        shape = network.attributes.get("shape")
+        pattern = build_pattern("uniform", len(network.hosts), shape=shape, to_itself=parameters.hop.to_itself)
         process = InjectionProcess(rate_per_s=rate)
         simulate(model, build_injections(pattern, process, duration_s=0.0002, seed=1), parameters, engine=engine)
         injections = build_injections(pattern, process, duration_s=duration, seed=1)

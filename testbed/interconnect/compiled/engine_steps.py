@@ -73,6 +73,7 @@ def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -
             if link < 0:
                 link = net.host[s.packets[packet].destination].downlink
         channel = net.link[link].entry
+    prefetch(s.queues, channel * net.lanes + lane_of(net, queue))
     s.queues[queue].want = channel
     s.queues[queue].since = now
     s.queues[queue].next_asker = s.channels[channel].first_asker
@@ -268,6 +269,9 @@ def send_over(net: Any, o: Any, s: Any, hook: Any, channel: int, packet: int, la
                 append(s, behind, packet)
                 push(s, s.packets[packet].tail, DELIVERY, behind)
             return
+    elif net.output_buffers:
+        prefetch(s.channels, channel - net.links)
+        prefetch(s.queues, behind - net.links * net.lanes)
     append(s, behind, packet)
     take_slot(s, behind)
     push(s, head, ARRIVAL, behind)

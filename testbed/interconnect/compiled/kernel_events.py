@@ -320,11 +320,11 @@ def leave_slot(s: Any, queue: int, now: int) -> int:
         s.queues[queue].returning_at = slot_after(s, queue, s.queues[queue].returning_at)
         s.queues[queue].returning -= 1
     if s.queues[queue].returning == 0:
-        s.queues[queue].returning_at = s.queues[queue].slot_first
-    place = s.queues[queue].returning_at + s.queues[queue].returning
-    end = s.queues[queue].slot_first + s.queues[queue].slots
+        s.queues[queue].returning_at = queue
+    place = s.queues[queue].returning_at + s.queues[queue].returning * len(s.queues)
+    room = s.queues[queue].slots * len(s.queues)
     s.queues[queue].returning += 1
-    return int(place if place < end else place - s.queues[queue].slots)
+    return int(place if place < queue + room else place - room)
 
 
 def link_of(net: Any, queue: int) -> int:
@@ -355,8 +355,8 @@ def queues_of_reader(net: Any, queue: int) -> int:
 
 def slot_after(s: Any, queue: int, place: int) -> int:
     """The slot that is used after this one."""
-    first = s.queues[queue].slot_first
-    return int(place + 1 if place + 1 < first + s.queues[queue].slots else first)
+    after = place + len(s.queues)
+    return int(after if after < queue + s.queues[queue].slots * len(s.queues) else queue)
 
 
 INLINE = (

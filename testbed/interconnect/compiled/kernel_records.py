@@ -144,7 +144,7 @@ QUEUE = np.dtype(
             "i4",
         ),  # slots that packets have left, some of which are not free yet: in the order of their being left
         ("returning_at", "i4"),  # place of the first of these in ``release``
-        ("slot_first", "i4"),  # the queue's part of ``release``
+        ("filler", "i4"),
         ("router", "i4"),
         ("rank", "u2"),
         ("lane_wanted", "i2"),  # behind the channel that the head asks for, under a relation; NONE: any

@@ -126,7 +126,8 @@ class State(NamedTuple):
     path: Any
     """By signal: the inputs on its cycle."""
     release: Any
-    """By queue and slot that a packet has left: from when it is free; small buffers first, since they are the ones looked at most."""
+    """By slot k and queue q (at k Q + q of Q queues), for slots that a packet has left: from when it is free. First slots lie side by
+    side, since a queue that runs empty begins with its first again: where few packets are in the network, no others are looked at."""
     down: Any
     """By cable: 1 while it has failed."""
     free: Any
@@ -261,7 +262,7 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scra
         identifications=scratch.records("identifications", IDENTIFICATION_PACKET, IDENTIFICATIONS if nac else 1),
         signals=scratch.records("signals", RECOVERY_SIGNAL, signals),
         path=scratch.records("path", np.int32, signals * MAX_CYCLE).reshape(-1, MAX_CYCLE),
-        release=np.zeros(max(int(model.queues.slots.sum()), 1), dtype=np.int64),
+        release=np.zeros(max(layout.queues * int(np.max(model.queues.slots, initial=1)), 1), dtype=np.int64),
         down=np.zeros(max(model.cables, 1), dtype=np.uint8),
         free=scratch.records("free", np.int32, messages + ack_pool),
         notices=np.full(IDENTIFICATIONS if drb is not None else 1, NONE, dtype=np.int32),
@@ -293,12 +294,9 @@ def _channels(model: NetworkModel) -> Any:
 
 def _queues(model: NetworkModel) -> Any:
     table, count = model.queues, model.layout.queues
-    by_slots = np.argsort(table.slots, kind="stable")
-    first = np.zeros(count, dtype=np.int32)
-    first[by_slots] = np.cumsum(table.slots[by_slots]) - table.slots[by_slots]
     if int(np.max(table.rank, initial=0)) > MAX_RANK:
         raise InputError(f"{model.network.name}: a switch with more than {MAX_RANK} buffers; take a smaller one")
     return records(
-        QUEUE, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_wanted=NONE, slots=table.slots, slot_first=first,
-        returning_at=first, router=table.router, rank=table.rank,
+        QUEUE, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_wanted=NONE, slots=table.slots,
+        returning_at=np.arange(count), router=table.router, rank=table.rank,
     )  # fmt: skip
