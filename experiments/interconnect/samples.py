@@ -71,6 +71,29 @@ def at_least(name: str, claimed: float, values: Sequence[float], **evidence: Unp
     return Check.at_least(name, claimed, spread(values)[0], **of_mean(values, evidence))
 
 
+def stands_still(
+    figure: str, share: float, short: Sequence[float], own: Sequence[float], doubled: Sequence[float], *, may: float
+) -> Check:
+    """A check that a figure's mean moves by ``may`` at most when the simulated time of its runs is doubled; all of the same seeds.
+
+    Its rival is how far the mean moves from that ``share`` of the time.
+    """  # fmt: skip
+    differences = [b - a for a, b in zip(own, doubled, strict=True)]
+    return Check.at_most(
+        f"{figure} moves so much when the time is doubled",
+        may,
+        abs(spread(differences)[0]),
+        **of_mean(
+            differences,
+            {
+                "rival": abs(spread(own)[0] - spread(short)[0]),
+                "rival_is": f"as from {share:g} of the time",
+                "detail": f"from {spread(own)[0]:.4g} to {spread(doubled)[0]:.4g}",
+            },
+        ),
+    )
+
+
 def of_mean(values: Sequence[float], evidence: Evidence) -> Evidence:
     """The evidence, with the uncertainty of the values' mean (none of a single value) and how many there are."""
     runs = ", ".join(filter(None, (f"{len(values)} runs", evidence.get("detail", ""))))

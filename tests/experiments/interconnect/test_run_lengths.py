@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from experiments.interconnect.run_lengths import lengths
-from experiments.interconnect.samples import RUN_KEYS
+from experiments.interconnect.samples import RUN_KEYS, stands_still
 from experiments.interconnect.traffic import drb_point
 
 LATENCY = {0.1: 1.25, 1.0: 1.02}
@@ -62,3 +62,17 @@ def test_a_figure_stands_still_moves_or_did_not_even_move_from_a_tenth_of_the_ti
     doubled: float, tenth: float, said: str
 ) -> None:
     assert outcome(doubled, tenth) == said
+
+
+@pytest.mark.parametrize(
+    ("short", "doubled", "said"),
+    [(10.0, 98.5, "holds"), (10.0, 90.0, "fails"), (98.0, 98.5, "cannot-tell")],
+)
+def test_a_mean_stands_still_moves_or_did_not_even_move_from_the_short_time(
+    short: float, doubled: float, said: str
+) -> None:
+    noise = (-0.1, 0.0, 0.1)
+    values = ([mean + part for part in noise] for mean in (short, 98.0, doubled))
+    check = stands_still("a figure", 0.1, *values, may=1.0)
+    assert check.outcome == said
+    assert "from 98 to" in check.detail and check.rival == pytest.approx(98.0 - short)
