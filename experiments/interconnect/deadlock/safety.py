@@ -26,8 +26,6 @@ FULL_TORUS_S = 0.06
 ACK_BYTES = 64
 IMPROVEMENTS = ("notifications reused", "queued sources notified")
 """Alternatives of which the document says that they improve performance."""
-STATED_S = 2.0
-"""Of a full run at the stated rate."""
 ALTERNATIVES: Mapping[str, Mapping[str, Any]] = {
     "defaults": {},
     "destination notifies": {"notifier": "destination"},
@@ -47,17 +45,15 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
     found = []
     for s in seeds:
         for routing in ("dor", "ft-drb"):
-            found.append(
-                {**drb_point(NETWORK, "uniform", s, quick=quick, full_s=STATED_S, routing=routing), "part": "cost"}
-            )
+            found.append({**drb_point(NETWORK, "uniform", s, quick=quick, routing=routing), "part": "cost"})
         for deadlock in ("none", "nac"):
             eight: dict[str, Any] = {"faults": 8, "fault_kind": "start", "rate": BUSY_RATE, "seconds": 0.002}
             point = drb_point(NETWORK, "uniform", s, quick=quick, deadlock=deadlock, **eight)
             found.append({**point, "part": "deadlock"})
         found.append({**_full_torus(s, quick), "part": "torus"})
         for name, options in ALTERNATIVES.items():
-            ten = {"faults": 10, "fault_kind": "transient", "options": dict(options)}
-            point = drb_point(NETWORK, "uniform", s, quick=quick, full_s=STATED_S, **ten)
+            ten: dict[str, Any] = {"faults": 10, "fault_kind": "transient", "options": dict(options)}
+            point = drb_point(NETWORK, "uniform", s, quick=quick, **ten)
             found.append({**point, "part": "alternatives", "design": name})
     return found
 
