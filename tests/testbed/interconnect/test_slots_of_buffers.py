@@ -13,10 +13,14 @@ from testbed.interconnect.compiled.kernel_events import has_room, leave_slot, ta
 from testbed.interconnect.compiled.kernel_records import QUEUE
 from testbed.interconnect.compiled.kernel_state import records
 
-SLOTS = (1, 3, 5)
+SLOTS = (2, 3)
 """Of the buffers, which lie side by side in the table of releases."""
 CALLS = st.lists(
-    st.tuples(st.integers(0, len(SLOTS) - 1), st.booleans(), st.integers(0, 3), st.integers(0, 9)), max_size=120
+    st.tuples(
+        st.integers(0, len(SLOTS) - 1), st.sampled_from((False, False, True)), st.integers(0, 2), st.integers(0, 9)
+    ),
+    min_size=40,
+    max_size=120,
 )
 
 
