@@ -87,8 +87,24 @@ def of_length(place: int) -> Callable[[Row], bool]:
 
 
 def in_twice_the_time(row: Row) -> bool:
-    """Of the study that doubles the time of others: with failures, in twice the time."""
+    """Of studies that double their time, or that of others: in twice the time."""
     return bool(row.get("share") == 2.0)
+
+
+def failed_in_twice_the_time(row: Row) -> bool:
+    return in_twice_the_time(row) and row["faults"] > 0
+
+
+def default_in_the_longest_time(row: Row) -> bool:
+    return bool(row.get("share") == 8.0) and not row["options"]
+
+
+def ft_drb_in_twice_the_time(row: Row) -> bool:
+    return in_twice_the_time(row) and row["routing"] == "ft-drb"
+
+
+def transient_in_twice_the_time(row: Row) -> bool:
+    return in_twice_the_time(row) and row["fault_kind"] == "transient"
 
 
 def shorter(row: Row) -> bool:
@@ -115,10 +131,9 @@ def is_default(row: Row) -> bool:
 
 
 def not_reused(row: Row) -> dict[str, Any]:
-    """As many escapes as where notifications are not reused, in the run of the same seed."""
-    alike = [
-        o for o in rows_of("balance") if is_default(o) and (o["seed"], o["faults"]) == (row["seed"], row["faults"])
-    ]
+    """As many escapes as where notifications are not reused, in the run of the same seed and length."""
+    same = ("seed", "faults", "share")
+    alike = [o for o in rows_of("balance") if is_default(o) and all(o[name] == row[name] for name in same)]
     return {"escaped_share": alike[0]["escaped_share"]} if row["options"] == {"reuse_notifications": True} else {}
 
 
@@ -182,12 +197,23 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("lengths", "torus:16x16: performance moves when the time is doubled", slower(1.1, in_twice_the_time)),
     ("lengths", "fat-tree:4,3: performance moves when the time is doubled", slower(1.1, in_twice_the_time)),
     ("search", "after the failure is 80 %", slower(0.9)),
-    ("balance", "given up again", lambda row: {"shrunk": row["grown"] // 2} if is_default(row) else {}),
+    ("search", "after the failure is 80 % moves so much when", slower(1.1, failed_in_twice_the_time)),
+    (
+        "search",
+        "torus:8x8: load at which transient failures gain 14 points moves so much when",
+        slower(0.5, transient_in_twice_the_time),
+    ),
+    ("balance", "given up again over", lambda row: {"shrunk": row["grown"] // 2} if is_default(row) else {}),
     ("balance", "costs without failures", slower(1.1, lambda row: is_default(row) and not row["faults"])),
     ("balance", "reuse of notifications", not_reused),
+    ("balance", "for a thousand messages", lambda row: {"shrunk": row["sent"] // 500} if is_default(row) else {}),
+    ("balance", "what load balancing costs in 256 ms (% of latency) moves", slower(1.1, default_in_the_longest_time)),
+    ("balance", "performance with three failed links", slower(1.1, failed_in_twice_the_time)),
     ("rivals", "leave undelivered", lambda row: {"received": row["received"] - 1} if row.get("sent") else {}),
     ("rivals", "over that of up*/down*", slower(1.1, lambda row: row["routing"] == "ft-drb" and row["faults"] > 0)),
     ("rivals", "Valiant's detours", lambda row: {"latency_s": 1e-5} if row.get("sent") else {}),
+    ("rivals", "FT-DRB's latency in parts of up*/down*'s moves so much when", slower(1.2, ft_drb_in_twice_the_time)),
+    ("rivals", "performance under odd-even turns (%) moves so much when", slower(1.2, failed_in_twice_the_time)),
     ("rivals", "turn model (odd-even)", slower(2.0, lambda row: row["part"] == "turn" and row["faults"] > 0)),
     ("nac_exhaustive", "states under NAC that can never drain, ", of_part("nac", stuck=1)),
     ("nac_exhaustive", "left no state out", of_part("nac", whole=False)),
