@@ -93,7 +93,6 @@ def test_the_tutorial_in_virtual_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.emulation
-@pytest.mark.unclocked
 @pytest.mark.timeout(900)
 def test_the_tutorial_on_switches(tmp_path: Path) -> None:
     if shutil.which("ovs-vswitchd") is None and not Path("/usr/sbin/ovs-vswitchd").exists():
