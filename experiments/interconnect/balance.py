@@ -17,6 +17,7 @@ from experiments.interconnect.samples import (
     delivery_check,
     livelock_check,
     of_mean,
+    of_share,
     performances,
     stands_still,
 )
@@ -194,7 +195,7 @@ def _performance(found: Mapping[int, Sequence[Row]]) -> list[float]:
 def _table(rows: Sequence[Row], share: float) -> dict[str, dict[int, list[Row]]]:
     """Variant -> number of failures -> runs in order of seed, of that share of the time."""
     found: dict[str, dict[int, list[Row]]] = {}
-    for row in (row for row in rows if row["share"] == share):
+    for row in of_share(rows, share):
         name = next(name for name, options in VARIANTS.items() if options == row["options"])
         found.setdefault(name, {}).setdefault(row["faults"], []).append(row)
     return found

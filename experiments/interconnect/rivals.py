@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from experiments.interconnect.figures import draw_lines, named
-from experiments.interconnect.samples import Row, of_mean, performances, stands_still
+from experiments.interconnect.samples import Row, of_mean, of_share, performances, stands_still
 from experiments.interconnect.traffic import faults_of, network_of, traffic_of
 from testbed.commands.studies.study import Study
 from testbed.errors import InputError
@@ -133,7 +133,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """Who copes delivers all, who does not loses; FT-DRB against up*/down*; detours cost; the turn model's 82 %; in twice the time
     FT-DRB against up*/down* and the turn model are as they were."""
     everything = [row for row in rows if row["part"] == "rivals"]
-    own = [row for row in everything if row["share"] == 1.0]
+    own = of_share(everything, 1.0)
     checks = [_delivery(everything)]
     for network in RIVALS:
         checks += [*_against_up_down(everything, network), _detours(own, network)]
@@ -185,9 +185,7 @@ def _runs(rows: Sequence[Row], network: str, rival: tuple[str, str], dead: int, 
 def _against_up_down(rows: Sequence[Row], network: str) -> list[Check]:
     """FT-DRB's latency over that of up*/down* with a tenth of the links dead, at the least load; and in twice the time."""
     most, least = max(DEAD[network]), min(row["load"] for row in rows)
-    short, own, doubled = (
-        _ratios([row for row in rows if row["share"] == share], network, most, least) for share in SHARES
-    )
+    short, own, doubled = (_ratios(of_share(rows, share), network, most, least) for share in SHARES)
     return [
         Check.at_most(
             f"{network}: latency of FT-DRB with NAC over that of up*/down*, a tenth of the links dead",
@@ -230,7 +228,7 @@ def _detours(rows: Sequence[Row], network: str) -> Check:
 
 def _turn_model(rows: Sequence[Row]) -> list[Check]:
     """Performance with three dead links at 90 % of its own saturation (latency three times that of the least load)."""
-    own = [row for row in rows if row["share"] == 1.0]
+    own = of_share(rows, 1.0)
     means = {
         load: spread([r["latency_s"] for r in own if r["load"] == load and not r["faults"]])[0]
         for load in sorted({row["load"] for row in own})
@@ -239,9 +237,7 @@ def _turn_model(rows: Sequence[Row]) -> list[Check]:
     saturation = next((load for load, value in means.items() if value > 3 * base), max(means))
     chosen = max((load for load in means if load <= 0.9 * saturation + 1e-9), default=min(means))
     short, values, doubled = (
-        performances([row for row in rows if row["share"] == share], lambda row: (row["load"], row["faults"])).get(
-            (chosen, TURN_DEAD), []
-        )
+        performances(of_share(rows, share), lambda row: (row["load"], row["faults"])).get((chosen, TURN_DEAD), [])
         for share in TURN_SHARES
     )
     return [
@@ -295,7 +291,7 @@ def _cell(rows: Sequence[Row], network: str, rival: tuple[str, str], dead: int, 
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Latency and accepted load over load, by rival, without dead links and with a tenth of them dead."""
     found = {}
-    rows = [row for row in rows if row["part"] == "rivals" and row["share"] == 1.0]
+    rows = [row for row in of_share(rows, 1.0) if row["part"] == "rivals"]
     for network, rivals in RIVALS.items():
         for dead in (0, max(DEAD[network])):
             late: dict[str, dict[float, tuple[float, float]]] = {}

@@ -71,6 +71,11 @@ def at_least(name: str, claimed: float, values: Sequence[float], **evidence: Unp
     return Check.at_least(name, claimed, spread(values)[0], **of_mean(values, evidence))
 
 
+def of_share(rows: Sequence[Row], share: float) -> list[Row]:
+    """The runs of that share of their study's time."""
+    return [row for row in rows if row["share"] == share]
+
+
 def stands_still(
     figure: str, share: float, short: Sequence[float], own: Sequence[float], doubled: Sequence[float], *, may: float
 ) -> Check:

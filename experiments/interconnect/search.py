@@ -12,7 +12,15 @@ from typing import Any
 
 from experiments.interconnect.figures import draw_lines
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import Row, delivery_check, livelock_check, of_mean, performances, stands_still
+from experiments.interconnect.samples import (
+    Row,
+    delivery_check,
+    livelock_check,
+    of_mean,
+    of_share,
+    performances,
+    stands_still,
+)
 from experiments.interconnect.traffic import TEN_PERCENT, drb_point, seeds_of
 from experiments.interconnect.transient import GAINS
 from testbed.commands.studies.study import Study
@@ -60,7 +68,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 def judge(rows: Sequence[Row]) -> Verdict:
     """The load at which each of the document's figures appears, against the load that it states, and when the time is doubled."""
     checks = [delivery_check(rows), livelock_check(rows)]
-    of_length = {share: [row for row in rows if row["share"] == share] for share in SHARES}
+    of_length = {share: of_share(rows, share) for share in SHARES}
     for field, words in (("latency_s", "of the whole run"), ("latency_later_s", "after the failure")):
         short, own, doubled = (_losses(of, field) for of in of_length.values())
         checks += _load_of(f"{TREE}: load at which performance {words} is 80 %", 100.0 - CLAIMED, short, own, doubled)
@@ -162,7 +170,7 @@ def _told(rows: Sequence[Row]) -> str:
 def figures(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Performance over load, by network and kind of failure."""
     drawn = {}
-    rows = [row for row in rows if row["share"] == 1.0]
+    rows = of_share(rows, 1.0)
     for field, name in (("latency_s", "whole"), ("latency_later_s", "later")):
         lines = {
             f"{network}, {kind}": {load: spread(v) for load, v in line.items()}

@@ -112,8 +112,6 @@ class QueueTable:
 
     slots: Numbers
     """Packets that it holds; 0: no limit."""
-    slot_first: Numbers
-    """Where the release times of its slots begin (one entry more: where the last ends)."""
     router: Numbers
     """The router where its packets wait; NONE: a host."""
     reader: Numbers
@@ -322,7 +320,6 @@ def _queues(
     ]
     return QueueTable(
         slots=slots,
-        slot_first=_starts(slots),
         router=router,
         reader=np.concatenate(readers).astype(np.int32),
         rank=rank,

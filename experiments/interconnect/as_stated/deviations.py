@@ -44,7 +44,7 @@ PLACES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 """An 8x8 torus, uniform; 512 bytes, in the last place 2 KB and NAC at work. At the stated rate for as long as all studies of uniform
-traffic (``traffic.UNIFORM_S``); at 0.2 of a link for as many messages as in balance.py."""
+traffic (``traffic.UNIFORM_S``); at 0.2 of a link for about as many messages."""
 RING, RING_RATE, RING_S = "ring of 8", 34_000.0, 0.02
 """Tornado, so many packets of 2 KB a second a node."""
 STATED = ("400 packets/s", "transient faults", "intermittent faults")
