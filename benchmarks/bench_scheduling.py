@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from testbed.scheduling.exact.theory_methods import dsatur, exact, milp
 
 from testbed.model.traffic import Traffic
 from testbed.scheduling import check_schedule, liquid_schedule
 from testbed.scheduling.baselines import networkx_dsatur_frames
-from testbed.scheduling.exact.theory_methods import dsatur, exact, milp
 from testbed.scheduling.fast.portfolio import cp_sat_schedule
 from testbed.scheduling.traffic.all_pairs import AllPairs
 from testbed.scheduling.traffic.allocation import distinct_allocations

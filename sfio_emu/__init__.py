@@ -1,7 +1,7 @@
 """The striped-file emulator of Chapter 2: files striped over I/O nodes in units of a few bytes, and its interface.
 The functions of Gabrielyan 2007, appendix A, `StripedFile`, and the errors; how to set a session up: docs/workloads/striping.md."""
 
-from sfio_emu.client.current_session import use
+from sfio_emu.client.current_session import made_by, use
 from sfio_emu.client.nonblocking import Request, wait_all
 from sfio_emu.client.session import Session
 from sfio_emu.errors import ListenerLost, PeerError, ProtocolError, RemoteFailure, SfioError, UsageError
@@ -31,6 +31,16 @@ from sfio_emu.layout.striping import Layout
 from sfio_emu.ports import FreeTurns, SoloGroup
 from sfio_emu.settings import Settings
 from sfio_emu.striped_file import StripedFile
+
+
+def _from_environment() -> Session:
+    """Of a program that `testbed run` started: it hands no connections over."""
+    from sfio_emu.adapters.environment import session_from_environment
+
+    return session_from_environment()
+
+
+made_by(_from_environment)
 
 __all__ = [
     "FreeTurns", "Layout", "ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "Request", "Session", "Settings",

@@ -26,6 +26,7 @@ from itertools import accumulate, groupby
 from pathlib import Path
 
 from topologies.errors import TopologyError
+from topologies.text_file import read_text
 
 OPPORTUNITY_BYTES = 1500
 """What one line of a Mahimahi trace lets pass, in bytes of IP packets."""
@@ -326,8 +327,6 @@ def _trace(rest: str, folder: str | Path) -> RateTrace:
         return RateTrace(times_ms=tuple(accumulate(gap for gap, count in gaps for _ in range(count))))
     if not rest:
         raise TopologyError("impairment 'trace:': name the trace's file, as trace:lte.mahi")
-    from topologies.files.formats import read_text  # which reads networks, and those know impairments
-
     path = Path(folder) / rest
     return parse_trace(read_text(path, "name a trace of Mahimahi, one time in ms a line"), path.name)
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.code.erasure_code import Symbols
-from fec.code.galois_field import interpolation_rows
+from fec.engines.engine import Symbols
+from fec.engines.galois_field import interpolation_rows
 from fec.errors import EngineUnavailable
 
 _TABLE_BYTES = 32

@@ -1,18 +1,12 @@
-"""What an erasure code offers to senders and receivers, and what an engine offers to a code.
+"""What an erasure code offers to senders and receivers.
 
 Protocols only, so that a large-block code (RaptorQ) or another engine fits in without touching its users.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
-
-Symbols: TypeAlias = NDArray[np.uint8]
-"""uint8 of shape (symbols, symbol_bytes), C-contiguous: one symbol a row."""
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 
@@ -36,21 +30,4 @@ class ErasureCode(Protocol):
 
     def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
         """All source symbols, from any that suffice; raises NotDecodable."""
-        ...
-
-
-class Engine(Protocol):
-    """Applies a matrix over GF(2^8) to symbols: the one costly operation of encoding and decoding."""
-
-    name: str
-
-    def prepare(self, known: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
-        """Whatever the engine wants to keep for giving the ``wanted`` symbols from the ``known`` M (cached by the code)."""
-        ...
-
-    def bind(self, prepared: Any, source: Symbols, out: Symbols) -> Callable[[], None]:
-        """A call that writes the wanted symbols to ``out`` from the known ones in ``source`` (rows in those orders).
-
-        It may be called again whenever the buffers' contents have changed.
-        """
         ...

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from fec.code.erasure_code import BytesLike, Symbols
-from fec.code.galois_field import ORDER
+from fec.code.erasure_code import BytesLike
 from fec.engines import best_engine, load_engine
+from fec.engines.engine import Symbols
+from fec.engines.galois_field import ORDER
 from fec.errors import FecError, NotDecodable
 
 MAX_BLOCK = ORDER

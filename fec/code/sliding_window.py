@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.code.galois_field import LOGARITHMS, ORDER, POWERS
 from fec.code.tinymt32 import TinyMT32
+from fec.engines.galois_field import LOGARITHMS, ORDER, POWERS
 from fec.errors import FecError
 
 Symbol = NDArray[np.uint8]

@@ -1,6 +1,6 @@
 """The engines that a Reed-Solomon code can run on, fastest first; each module is loaded when first asked for.
 
-An engine applies interpolation rows to symbols (``fec.code.erasure_code.Engine``); which one runs never changes a byte. The
+An engine applies interpolation rows to symbols (``fec.engines.engine.Engine``); which one runs never changes a byte. The
 package ``reedsolo`` is the reference: the generator matrix is by definition what it makes of unit vectors
 (``tests/fec/code/test_erasure_engines.py`` holds the closed form of the others against it). It is a dependency, not only a test's
 oracle, because it is also the engine of a machine on which neither ISA-L nor numba works.
@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import cast
 
-from fec.code.erasure_code import Engine
+from fec.engines.engine import Engine
 from fec.errors import EngineUnavailable, FecError
 
 _MODULES = {

@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.code.erasure_code import Symbols
-from fec.code.galois_field import interpolation_rows
+from fec.engines.engine import Symbols
+from fec.engines.galois_field import interpolation_rows
 from fec.engines.xor_kernel import multiply_words
 
 _WORD_BYTES = 8

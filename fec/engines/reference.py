@@ -11,8 +11,8 @@ from typing import Any
 
 import reedsolo
 
-from fec.code.erasure_code import Symbols
-from fec.code.galois_field import ORDER, POLYNOMIAL
+from fec.engines.engine import Symbols
+from fec.engines.galois_field import ORDER, POLYNOMIAL
 
 
 class ReedsoloEngine:

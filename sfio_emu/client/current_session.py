@@ -3,10 +3,19 @@ The functions of Appendix A and `StripedFile.open` take it where they are not gi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sfio_emu.client.session import Session
 from sfio_emu.errors import UsageError
 
 _session: Session | None = None
+_otherwise: Callable[[], Session] | None = None
+
+
+def made_by(make: Callable[[], Session]) -> None:
+    """How a session is made where a process needs one and none was given; the package says so when it is imported."""
+    global _otherwise
+    _otherwise = make
 
 
 def use(session: Session | None) -> None:
@@ -21,10 +30,9 @@ def current_session() -> Session:
     """The session of this process; raises `UsageError` where the environment describes none."""
     global _session
     if _session is None:
-        # The only reach for an adapter: a program that `testbed run` started hands no connections over.
-        from sfio_emu.adapters.environment import session_from_environment
-
-        _session = session_from_environment()
+        if _otherwise is None:
+            raise UsageError("this process has no session: give one (sfio_emu.use)")
+        _session = _otherwise()
     return _session
 
 

@@ -6,17 +6,15 @@ from __future__ import annotations
 import struct as binary
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sfio_emu.ports import ProcessGroup
+from sfio_emu.views.block_file import BlockFile
 from sfio_emu.views.datatypes import Integers
 from sfio_emu.views.file_views import PairedRuns
-
-if TYPE_CHECKING:
-    from sfio_emu.views.mpi_file import BlockFile
 
 __all__ = ["TwoPhase"]
 

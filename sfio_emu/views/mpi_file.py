@@ -7,7 +7,7 @@ import struct as binary
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from sfio_emu.client.buffers import as_bytes
 from sfio_emu.client.nonblocking import Request
@@ -16,8 +16,9 @@ from sfio_emu.errors import PeerError, SfioError, UsageError, whole_number
 from sfio_emu.opening import FILE_MODES, MPI_MODES, parse_mode
 from sfio_emu.ports import ProcessGroup, SoloGroup
 from sfio_emu.striped_file import StripedFile
+from sfio_emu.views.block_file import BlockFile
 from sfio_emu.views.collective_buffering import TwoPhase
-from sfio_emu.views.datatypes import BYTE, Datatype, Integers
+from sfio_emu.views.datatypes import BYTE, Datatype
 from sfio_emu.views.file_views import PairedAccess, View, memory_runs
 from sfio_emu.views.hints import Hints
 from sfio_emu.views.shared_pointer import SharedPointer
@@ -28,21 +29,6 @@ Mode = Literal["r", "w", "rw", "r+", "x", "a"]
 Whence = Literal["set", "current", "end"]
 Verb = Literal["read", "write"]
 Result = TypeVar("Result")
-
-
-class BlockFile(Protocol):
-    """What an MpiFile stands on: blocks of a file moved from and to one buffer in one call; StripedFile is one.
-
-    Block i is `sizes[i]` bytes at `places[i]` of the buffer and `offsets[i]` of the file, int64 arrays of shape (n,).
-    Reading stops at the end of the file (fewer bytes are returned), writing extends the file. `truncate` and `close` are
-    called by every process of the group.
-    """
-
-    def pread_blocks(self, target: memoryview, offsets: Integers, places: Integers, sizes: Integers) -> int: ...
-    def pwrite_blocks(self, data: memoryview, offsets: Integers, places: Integers, sizes: Integers) -> int: ...
-    def size(self) -> int: ...
-    def truncate(self, size: int) -> object: ...
-    def close(self) -> None: ...
 
 
 class MpiFile:

@@ -19,8 +19,9 @@ from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from testbed.errors import InputError
+from topologies import text_file
 from topologies.errors import TopologyError
-from topologies.files import formats, node_link
+from topologies.files import node_link
 
 T = TypeVar("T")
 
@@ -30,14 +31,14 @@ def read_json(path: str | Path, where: str = "", *, mend: str = "name a JSON fil
     that cannot be read or is no JSON.
     """
     with _located(where or str(path)):
-        text = formats.read_text(Path(path), mend)
+        text = text_file.read_text(Path(path), mend)
     return parse_json(text, where or str(path), mend=mend)
 
 
 def read_text(path: str | Path, *, mend: str = "check the name and its permissions") -> str:
     """The text of a file in UTF-8; InputError, which begins with the path and ends with ``mend``, where it cannot be read."""
     with _located(str(path)):
-        return formats.read_text(Path(path), mend)
+        return text_file.read_text(Path(path), mend)
 
 
 def parse_json(text: str, where: str, *, mend: str = "") -> Any:

@@ -12,9 +12,9 @@ from typing import Any
 
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Check
-from testbed.report.drawing.axes import NOTHING, seconds_in_words
 from testbed.report.markup import Markup, tag
 from testbed.report.page import differences, page_head, picture
+from testbed.report.quantities import NOTHING, seconds_in_words
 from testbed.report.sections import badge, scrolling
 from testbed.report.wording import OUTCOME_MARKS, RELATIONS, counted, state_of, when
 

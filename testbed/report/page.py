@@ -12,9 +12,9 @@ from testbed.model.code_words import stream_code_words
 from testbed.model.json_values import json_ready
 from testbed.model.record_json import record_to_json
 from testbed.model.run_records import LoadedRun, SessionRun
-from testbed.report.drawing.axes import NOTHING, plain, seconds_in_words
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
 from testbed.report.markup import Markup, join, tag
+from testbed.report.quantities import NOTHING, plain, seconds_in_words
 from testbed.report.sections import PER_PATH, badge, checks_block, scrolling, session_section, worst_deviation
 from testbed.report.wording import ror_is_predicted, state_of, what_was_run, when, why
 

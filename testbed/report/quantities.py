@@ -9,8 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from testbed.report.drawing.axes import NOTHING
-
+NOTHING = "–"
+"""Written where there is no value."""
+MINUS = "−"
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "_bps": ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")),
     "_bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes")),
@@ -90,3 +91,44 @@ def _number(value: float) -> str:
     places = max(0, DIGITS - 1 - math.floor(math.log10(abs(value))))
     written = f"{value:.{places}f}"
     return written.rstrip("0").rstrip(".") if "." in written else written
+
+
+def percent(share: float | None, digits: int = 2) -> str:
+    """A fraction as per cent: 0.125 -> "12.50 %"."""
+    return NOTHING if share is None else f"{share * 100:.{digits}f} %".replace("-", MINUS)
+
+
+def plain(value: float | None, digits: int = 2) -> str:
+    """A number with at most so many decimals, no trailing zeros."""
+    if value is None:
+        return NOTHING
+    written = f"{value:.{digits}f}"
+    written = written.rstrip("0").rstrip(".") if "." in written else written
+    return ("0" if written == "-0" else written).replace("-", MINUS)
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Seconds as whole milliseconds (one decimal below ten)."""
+    if seconds is None:
+        return NOTHING
+    return f"{seconds * 1000:.{1 if abs(seconds) < 0.01 else 0}f} ms".replace("-", MINUS)
+
+
+def seconds_in_words(seconds: float | None) -> str:
+    """1.5 -> "1.5 s", 75 -> "1 min 15 s"."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 60:
+        return f"{plain(seconds, 1)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def half_width(interval: tuple[float, float] | None) -> float | None:
+    """Half the length of an interval: what follows the ± sign."""
+    return None if interval is None else (interval[1] - interval[0]) / 2
+
+
+def largest(values: Sequence[float | None], default: float = 0.0) -> float:
+    """The largest of the values that are there."""
+    return max((v for v in values if v is not None), default=default)

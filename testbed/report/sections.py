@@ -9,7 +9,6 @@ from testbed.model.code_words import stream_code_words
 from testbed.model.run_records import FaultRecord, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.model.verdict import Check, Verdict
-from testbed.report.drawing.axes import NOTHING, half_width, milliseconds, percent, plain
 from testbed.report.drawing.network_svg import (
     exact,
     hidden_hosts,
@@ -23,6 +22,7 @@ from testbed.report.drawing.scatter_svg import loss_scatter, size_scatter
 from testbed.report.drawing.timeline_svg import drawn_until_s, timeline_figure
 from testbed.report.legend import route_legend
 from testbed.report.markup import Markup, join, tag
+from testbed.report.quantities import NOTHING, half_width, milliseconds, percent, plain
 from testbed.report.wording import (
     MARKS,
     OUTCOME_CLASSES,

@@ -8,11 +8,10 @@ from typing import Any
 
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.report.drawing.axes import seconds_in_words
 from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, join, tag
 from testbed.report.page import differences, fact_list, page_head, picture
-from testbed.report.quantities import cell, column, is_series
+from testbed.report.quantities import cell, column, is_series, seconds_in_words
 from testbed.report.sections import badge, checks_block, scrolling
 from testbed.report.wording import counted, state_of, when, why
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from testbed.model.code_words import stream_code_words
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.stored_runs import RunState
-from testbed.report.drawing.axes import NOTHING, half_width, plain
+from testbed.report.quantities import NOTHING, half_width, plain
 from testbed.report.wording import MARKS, accused, counted, over_bound, ror_is_predicted, state_of, why
 
 STYLES: dict[RunState, str] = {

@@ -8,7 +8,7 @@ from datetime import datetime
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.stored_runs import STATES, RunState
 from testbed.model.verdict import Check, Outcome, Verdict
-from testbed.report.drawing.axes import NOTHING, plain
+from testbed.report.quantities import NOTHING, plain
 
 FABRICS = {"emulation": "real packets through virtual switches", "simulator": "simulated in virtual time"}
 METHODS = {

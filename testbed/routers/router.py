@@ -13,13 +13,13 @@ frames to send, ``arrived`` what came for the host. Time is the caller's, in sec
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from testbed.routers.nac import Nac
 from testbed.routers.plan import Avoidance
-from testbed.routers.wire import CREDIT_FRAME, DataPacket, Identification, WireError, decode
+from testbed.routers.wire import CREDIT_FRAME, DataPacket, Identification, Recovery, WireError, decode
 
 NEVER = float("inf")
 
@@ -63,6 +63,22 @@ class Counters:
     made: int = 0
 
 
+class Avoider(Protocol):
+    """What a router asks of NAC (``testbed.routers.nac``)."""
+
+    held_back: int
+    done: Counter[str]
+    first_blocked_s: float | None
+    first_identified_s: float | None
+
+    def detect(self) -> None: ...
+    def next_time_s(self) -> float: ...
+    def may_pass(self, port: int, out: int) -> bool: ...
+    def passed(self, port: int, out: int, *, aside: bool = False) -> None: ...
+    def receive_identification(self, port: int, message: Identification) -> None: ...
+    def receive_recovery(self, port: int, message: Recovery) -> None: ...
+
+
 class Router:
     """See the module. Ports are 0 to ``ports - 1``; ``ports`` itself is the host's."""
 
@@ -79,7 +95,8 @@ class Router:
         self.outgoing: list[tuple[int, bytes]] = []
         self.arrived: list[DataPacket] = []
         self.counters = Counters()
-        self.nac = Nac(self) if settings.avoidance == "nac" else None
+        self.nac: Avoider | None = None
+        """Set by whoever builds the router, where it runs NAC."""
         self.now_s = 0.0
 
     def offer(self, packet: DataPacket) -> None:

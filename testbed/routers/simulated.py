@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 
 from testbed.routers.measurements import Log, RouterRun, collect, log_arrivals, report_of
+from testbed.routers.nac import Nac
 from testbed.routers.plan import RouterPlan
 from testbed.routers.router import NEVER, Router, RouterSettings
 from testbed.routers.wire import DataPacket
@@ -15,7 +16,7 @@ from testbed.routers.wire import DataPacket
 
 def build_router(plan: RouterPlan, number: int) -> Router:
     """One router of the plan, empty."""
-    return Router(
+    router = Router(
         RouterSettings(
             number=number,
             ports=len(plan.ports[number]),
@@ -26,6 +27,9 @@ def build_router(plan: RouterPlan, number: int) -> Router:
             retry_s=plan.retry_s,
         )
     )
+    if plan.avoidance == "nac":
+        router.nac = Nac(router)
+    return router
 
 
 def messages_of(plan: RouterPlan, number: int) -> list[tuple[float, DataPacket]]:

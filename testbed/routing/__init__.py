@@ -5,7 +5,8 @@ Importing this package imports neither numba nor numpy; large networks do, when 
 
 from testbed.routing.baselines import disjoint_paths, ecmp, max_flow, single_path
 from testbed.routing.capillary.route import capillary_route
-from testbed.routing.methods import METHOD_NAMES, ROUTINGS, route_by_name, routing_method
+from testbed.routing.methods import METHOD_NAMES, route_by_name
+from testbed.routing.named_routings import ROUTINGS, routing_method
 
 __all__ = [
     "METHOD_NAMES",

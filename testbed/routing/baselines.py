@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from fractions import Fraction
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.flows.end_points import FlowProblem, LinkEnds, flow_problem
+from testbed.routing.flows.circulations import drop_circulations
+from testbed.routing.flows.end_points import FlowProblem, flow_problem
 from testbed.routing.flows.flow_steps import (
     PUSHABLE,
     build_residual,
@@ -151,34 +151,3 @@ def _greatest_flow(problem: FlowProblem) -> list[int]:
     while spread_levels(graph, 0, problem.nodes, 0, 0) == PUSHABLE:
         push_flow(graph, 0, problem.nodes, 0, 0)
     return [int(amount) for amount in graph.flow]
-
-
-def drop_circulations(problem: LinkEnds, flow: list[Any]) -> None:
-    """Take circulations out of the flow (numbers of any kind, one a usable link; changed in place), link by link.
-
-    Walk along loaded links; where the walk meets itself, take the least load off that circle and start again."""
-    leaving: list[list[int]] = [[] for _ in range(problem.nodes)]
-    for link, tail in enumerate(problem.tail):
-        leaving[tail].append(link)
-    clear: set[int] = set()  # nodes from which no circle can be reached
-    for start in range(problem.nodes):
-        walk: list[int] = []
-        place = {start: 0}
-        node = start
-        while node not in clear:
-            onward = [i for i in leaving[node] if flow[i] and problem.head[i] not in clear]
-            if not onward:
-                clear.add(node)
-                del place[node]
-                node = problem.tail[walk.pop()] if walk else node
-                continue
-            walk.append(onward[0])
-            node = problem.head[onward[0]]
-            if node in place:
-                circle = walk[place[node] :]
-                least = min(flow[i] for i in circle)
-                for i in circle:
-                    flow[i] -= least
-                walk, place, node = [], {start: 0}, start
-            else:
-                place[node] = len(walk)

@@ -6,9 +6,8 @@ The linear programmes (thesis-loop, least-fec:T, smore:K) load scipy when they a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from testbed.errors import InputError, TestbedError, require
+from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import (
     all_disjoint_paths,
@@ -19,11 +18,11 @@ from testbed.routing.baselines import (
     single_path,
 )
 from testbed.routing.capillary.route import capillary_route
-from topologies.errors import TopologyError
+from testbed.routing.named_routings import ROUTINGS as ROUTINGS
+from testbed.routing.named_routings import RoutingMethod as RoutingMethod
+from testbed.routing.named_routings import routing_method as routing_method
 from topologies.network import Network
-from topologies.registry import PluginError, Registry, function_check
-
-RoutingMethod = Callable[[Network, str, str], SplitRoute]
+from topologies.registry import PluginError
 
 
 def _two_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
@@ -40,28 +39,6 @@ def _smore(network: Network, source: str, sink: str, paths: int) -> SplitRoute:
     from testbed.routing.semi_oblivious import smore_route  # the solver, again
 
     return smore_route(network, source, sink, paths)
-
-
-def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
-    """The routing of that name; ``layers`` is another way to say the K of ``capillary:K``.
-
-    Raises InputError for an unknown name, for a number that is none or below 1, and for layers of other methods; PluginError for
-    a plug-in that cannot be used.
-    """
-    require(method, str, "method", "the name of a routing method")
-    _, colon, text = method.partition(":")
-    found = ROUTINGS.find(method)
-    if found is None:
-        raise InputError(f"routing method {method!r} is not known; choose one of {', '.join(ROUTINGS.names())}")
-    if layers is not None:
-        if method != "capillary":
-            raise InputError(f"routing method {method!r} takes no layers; only 'capillary' does")
-        return routing_method(f"capillary:{layers}")
-    if not colon:
-        routing: RoutingMethod = found
-        return routing
-    made: RoutingMethod = found(text)
-    return made
 
 
 def _numbered(name: str, numbered: Callable[[Network, str, str, int], SplitRoute]) -> Callable[[str], RoutingMethod]:
@@ -100,11 +77,6 @@ def _least_fec(tolerance: str) -> RoutingMethod:
     return route
 
 
-ROUTINGS: Registry[Callable[..., Any]] = Registry(
-    "testbed.routings", "routing", function_check("network, source and sink"), (TestbedError, TopologyError)
-)
-"""Routings of one flow: functions of network, source and sink; those named with a colon (``disjoint:k``) are functions of the text
-after it that give one."""
 ROUTINGS.register("single", single_path)
 ROUTINGS.register("ecmp", ecmp)
 ROUTINGS.register("disjoint-2", _two_disjoint_paths)

@@ -7,13 +7,14 @@ from fractions import Fraction
 import numpy as np
 
 from testbed.model.routes import SplitRoute
-from testbed.routing.baselines import drop_circulations, single_path
+from testbed.routing.baselines import single_path
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.pair_routes import flow_paths
 from testbed.routing.demands.path_sets import PathSet, shortest_path_set
 from testbed.routing.demands.routing_trees import tree_path_set
 from testbed.routing.demands.semi_oblivious import best_rates
+from testbed.routing.flows.circulations import drop_circulations
 from testbed.routing.flows.end_points import flow_problem
 from topologies.network import Network
 

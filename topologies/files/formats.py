@@ -12,6 +12,7 @@ from typing import Any
 from topologies.errors import TopologyError
 from topologies.files.node_link import parse_document, parse_json, read_document, write_document
 from topologies.network import Network
+from topologies.text_file import read_text, reason
 
 FORMATS = (".json", ".graphml")
 
@@ -38,16 +39,6 @@ def read_network_file(path: str | Path) -> Network:
         return read_document(text, name, path.parent)
     except TopologyError as error:
         raise TopologyError(f"{shortened(path)}: {error}") from error
-
-
-def read_text(path: Path, mend: str = "check the name and its permissions") -> str:
-    """The text of a file in UTF-8; TopologyError says why there is none, and ``mend`` what to do about a file that is not there."""
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TopologyError(f"not text in UTF-8 (byte {error.start}); save it as UTF-8") from error
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        raise TopologyError(f"cannot be read ({_reason(error)}); {mend}") from error
 
 
 def write_network_file(network: Network, path: str | Path) -> None:
@@ -100,7 +91,7 @@ def write_whole(path: str | Path, content: bytes) -> None:
                 Path(draft).unlink()
             raise
     except (OSError, ValueError) as error:
-        raise TopologyError(f"{shortened(path)}: cannot be written ({_reason(error)}); choose another place") from error
+        raise TopologyError(f"{shortened(path)}: cannot be written ({reason(error)}); choose another place") from error
 
 
 def is_there(path: str) -> bool:
@@ -115,10 +106,6 @@ def shortened(name: object) -> str:
     """A name as errors quote it, cut where it is absurdly long."""
     text = str(name)
     return text if len(text) <= 200 else text[:200] + "..."
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _umask() -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import CapabilityError, InvalidRunError
 
 if TYPE_CHECKING:
-    from testbed.bulk.emulated.machine_load import LoadStep
+    from testbed.bulk.machine_load import LoadStep
     from testbed.emulation.machine.capabilities import Capability
 
 
@@ -86,7 +86,7 @@ def _calibrate(as_json: bool) -> int:
         raise CapabilityError(f"emulation is not possible here: {obstacle}")
     if not in_sandbox():
         enter_sandbox(sys.argv[1:])
-    from testbed.bulk.emulated.machine_load import load_steps
+    from testbed.bulk.machine_load import load_steps
 
     steps = list(load_steps(lambda step: None if as_json else print(_step_words(step), flush=True)))
     carried = [step for step in steps if step.carried]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.routing.coding_options import LABELS, coding_of
-from testbed.report.drawing.axes import seconds_in_words
 from testbed.report.progress_bar import spinner
+from testbed.report.quantities import seconds_in_words
 
 if TYPE_CHECKING:
     from testbed.routing.demands.matrix import DemandMatrix

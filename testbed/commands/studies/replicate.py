@@ -25,8 +25,8 @@ from testbed.live.adapters.studies import PointsPage
 from testbed.live.events import Findings
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, spokesman
-from testbed.report.drawing.axes import seconds_in_words
 from testbed.report.progress_bar import progress_bar
+from testbed.report.quantities import seconds_in_words
 from testbed.results.replication import stored_runs
 
 DESCRIPTION = (

@@ -11,7 +11,14 @@ from itertools import chain
 
 from testbed.compile import compiled_entry
 from testbed.interconnect import static_paths
-from testbed.interconnect.compiled import engine_steps, ft_drb_hooks, kernel_events, kernel_loop, relation_steps
+from testbed.interconnect.compiled import (
+    channel_requests,
+    engine_steps,
+    ft_drb_hooks,
+    kernel_events,
+    kernel_loop,
+    relation_steps,
+)
 from testbed.interconnect.compiled.nac import asking_anew, detection, identification, recovery, throttle
 from testbed.interconnect.ft_drb import escape_steps, source_steps
 
@@ -19,6 +26,7 @@ IN_CALLERS = (
     static_paths,
     kernel_events,
     relation_steps,
+    channel_requests,
     throttle,
     detection,
     identification,
@@ -29,6 +37,7 @@ CALLED = (
     static_paths,
     kernel_events,
     relation_steps,
+    channel_requests,
     engine_steps,
     escape_steps,
     source_steps,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.compile import prefetch
-from testbed.interconnect.compiled.ft_drb_hooks import route_packet, target_of
+from testbed.interconnect.compiled.channel_requests import request_channel, slots_waited_for, withdraw_request
+from testbed.interconnect.compiled.ft_drb_hooks import target_of
 from testbed.interconnect.compiled.kernel_events import (
     append,
     drop_packet,
@@ -21,7 +22,6 @@ from testbed.interconnect.compiled.kernel_events import (
     push,
     queues_of_reader,
     record_delivery,
-    slot_after,
     take_head,
     take_slot,
     wake,
@@ -36,84 +36,13 @@ from testbed.interconnect.compiled.kernel_records import (
     TIMEOUT,
 )
 from testbed.interconnect.compiled.nac.detection import look_at_reader
-from testbed.interconnect.compiled.nac.throttle import (
-    counts_credits,
-    may_request,
-    slots_waited_for,
-    use_reserved_slot,
-    wake_for_credits,
-    watch_if_full,
-)
-from testbed.interconnect.compiled.relation_steps import lacks_bubble, route_by_relation
+from testbed.interconnect.compiled.nac.throttle import counts_credits, may_request, use_reserved_slot, watch_if_full
+from testbed.interconnect.compiled.relation_steps import lacks_bubble
 from testbed.interconnect.relation_tables import RECOVERY as RECOVERY_LANE
-from testbed.interconnect.static_paths import NONE, next_link
+from testbed.interconnect.static_paths import NONE
 
 AVOIDANCE_GRADE, DATA_GRADE = 1 << 57, 1 << 58
 """Added to a data packet's place in arbitration, as its queue is NAC's avoidance buffer or not; ACKs go before both."""
-
-
-def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> None:
-    """The head of the queue asks for its channel, and is woken when that, its reader or a slot frees."""
-    packet = s.queues[queue].head
-    router = s.queues[queue].router
-    if router < 0:
-        if s.packets[packet].next >= 0:  # made long ago, and out of the cache
-            prefetch(s.packets, s.packets[packet].next)
-        channel = net.host[s.packets[packet].source].uplink
-    elif hook is not None:
-        channel = route_packet(net, o, s, hook, queue, packet, router, now)
-    elif net.output_buffers and net.links * net.lanes <= queue < net.source_queue:
-        channel = link_of(net, queue) - net.links
-    else:
-        if net.adaptive:
-            link = route_by_relation(net, s, queue, packet, router, now)
-        else:
-            target = net.host[s.packets[packet].destination].target
-            link = next_link(net.routes, s.packets[packet].variant, router, target)
-            if link < 0:
-                link = net.host[s.packets[packet].destination].downlink
-        channel = net.link[link].entry
-    prefetch(s.queues, channel * net.lanes + lane_of(net, queue))
-    s.queues[queue].want = channel
-    s.queues[queue].since = now
-    s.queues[queue].next_asker = s.channels[channel].first_asker
-    s.channels[channel].first_asker = queue
-    if s.channels[channel].busy > now:
-        wake(s, channel, s.channels[channel].busy)
-    read_until = s.queues[first_of_reader(net, queue)].read_until
-    if read_until > now:
-        wake(s, channel, read_until)
-    lanes = net.lanes if hook is None or s.packets[packet].kind != DATA else net.data_lanes
-    wake_for_slots(net, s, channel, lanes, slots_waited_for(net, o), now)
-    if o.nac.enabled and channel >= net.links and s.links[channel - net.links].reserved > 0:
-        wake_for_credits(net, o, s, channel - net.links, now)
-    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and lane_of(net, queue) < net.data_lanes:
-        push(s, now + o.timeout, TIMEOUT, queue)
-    if o.bubble:
-        wake_for_bubble(net, s, channel, now)
-
-
-def wake_for_bubble(net: Any, s: Any, channel: int, now: int) -> None:
-    """Let the channel be arbitrated when any slot behind it is known to be free."""
-    behind = channel * net.lanes
-    place = s.queues[behind].returning_at
-    for _ in range(s.queues[behind].returning):
-        if now < s.release[place] < NEVER:
-            wake(s, channel, s.release[place])
-        place = slot_after(s, behind, place)
-
-
-def withdraw_request(net: Any, s: Any, queue: int) -> None:
-    """The head of the queue asks no more."""
-    channel = s.queues[queue].want
-    before, at = NONE, s.channels[channel].first_asker
-    while at != queue:
-        before, at = at, s.queues[at].next_asker
-    if before < 0:
-        s.channels[channel].first_asker = s.queues[queue].next_asker
-    else:
-        s.queues[before].next_asker = s.queues[queue].next_asker
-    s.queues[queue].want = NONE
 
 
 def open_lane(net: Any, o: Any, s: Any, hook: Any, channel: int, queue: int, now: int) -> int:
@@ -313,7 +242,6 @@ def free_slot(net: Any, o: Any, s: Any, queue: int, gone: int, now: int) -> None
 
 
 INLINE = (
-    withdraw_request,
     open_lane,
     free_slot,
     send_over,
@@ -321,5 +249,5 @@ INLINE = (
     arbitrate,
 )
 """For the compiled engine to put into their callers."""
-STEPS = (wake_for_bubble, request_channel, recover)
+STEPS = (recover,)
 """Called from many places, or rarely: compiled as functions of their own."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.compile import by_reference
-from testbed.interconnect.compiled.engine_steps import arbitrate, recover, request_channel, withdraw_request
+from testbed.interconnect.compiled.channel_requests import request_channel, withdraw_request
+from testbed.interconnect.compiled.engine_steps import arbitrate, recover
 from testbed.interconnect.compiled.ft_drb_hooks import (
     choose_path,
     deliver,

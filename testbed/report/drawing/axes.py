@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-NOTHING = "–"
-"""Written where there is no value."""
-MINUS = "−"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,44 +52,3 @@ def nice_top(value: float, most: int = 5, *, whole: bool = False) -> float:
             break
         top = rounded
     return top
-
-
-def percent(share: float | None, digits: int = 2) -> str:
-    """A fraction as per cent: 0.125 -> "12.50 %"."""
-    return NOTHING if share is None else f"{share * 100:.{digits}f} %".replace("-", MINUS)
-
-
-def plain(value: float | None, digits: int = 2) -> str:
-    """A number with at most so many decimals, no trailing zeros."""
-    if value is None:
-        return NOTHING
-    written = f"{value:.{digits}f}"
-    written = written.rstrip("0").rstrip(".") if "." in written else written
-    return ("0" if written == "-0" else written).replace("-", MINUS)
-
-
-def milliseconds(seconds: float | None) -> str:
-    """Seconds as whole milliseconds (one decimal below ten)."""
-    if seconds is None:
-        return NOTHING
-    return f"{seconds * 1000:.{1 if abs(seconds) < 0.01 else 0}f} ms".replace("-", MINUS)
-
-
-def seconds_in_words(seconds: float | None) -> str:
-    """1.5 -> "1.5 s", 75 -> "1 min 15 s"."""
-    if seconds is None:
-        return NOTHING
-    if seconds < 60:
-        return f"{plain(seconds, 1)} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s"
-
-
-def half_width(interval: tuple[float, float] | None) -> float | None:
-    """Half the length of an interval: what follows the ± sign."""
-    return None if interval is None else (interval[1] - interval[0]) / 2
-
-
-def largest(values: Sequence[float | None], default: float = 0.0) -> float:
-    """The largest of the values that are there."""
-    return max((v for v in values if v is not None), default=default)

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
-from testbed.report.drawing.axes import NOTHING, percent
 from testbed.report.drawing.colours import layer_class
 from testbed.report.drawing.layout import (
     Box,
@@ -25,7 +24,7 @@ from testbed.report.drawing.layout import (
 )
 from testbed.report.drawing.node_places import Point, place_network
 from testbed.report.markup import Markup, tag
-from testbed.report.quantities import cell, column
+from testbed.report.quantities import NOTHING, cell, column, percent
 from topologies.files.node_link import parse_document
 from topologies.impairments import known_impairments, short_text
 

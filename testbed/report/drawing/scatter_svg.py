@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from testbed.model.run_records import SessionRun
-from testbed.report.drawing.axes import Scale, nice_top, percent, plain, ticks
+from testbed.report.drawing.axes import Scale, nice_top, ticks
 from testbed.report.markup import Markup, tag
+from testbed.report.quantities import percent, plain
 
 LEFT_PX = 52
 BOTTOM_PX = 40

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.model.run_records import FaultRecord, SessionRun, TimelineRecord
-from testbed.report.drawing.axes import Scale, largest, nice_top, percent, plain, ticks
+from testbed.report.drawing.axes import Scale, nice_top, ticks
 from testbed.report.markup import Markup, tag
+from testbed.report.quantities import largest, percent, plain
 
 MAX_POINTS = 1200
 """Bins drawn at most; more are drawn together, weighted by the packets sent."""

@@ -22,7 +22,7 @@ from testbed.routing.demands.routing_trees import tree_path_set
 from testbed.routing.demands.semi_oblivious import best_rates
 from testbed.routing.demands.splits import RoutedDemands
 from testbed.routing.demands.trade import least_redundancy
-from testbed.routing.methods import METHOD_NAMES, ROUTINGS, routing_method
+from testbed.routing.named_routings import ROUTINGS, routing_method
 from topologies.errors import TopologyError
 from topologies.registry import PluginError, Registry, function_check
 
@@ -67,7 +67,7 @@ def demand_routing(method: str) -> DemandRouting:
     try:
         routing_method(method)
     except InputError as error:
-        if name in {known.partition(":")[0] for known in METHOD_NAMES}:
+        if name in {known.partition(":")[0] for known in ROUTINGS.own_names()}:
             raise
         joint = [known for known in DEMAND_ROUTINGS.names() if known not in ROUTINGS.names()]
         raise InputError(f"{error}, {', '.join(joint)}") from None

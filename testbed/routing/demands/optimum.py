@@ -22,10 +22,10 @@ from scipy.sparse import coo_array, csr_array, hstack
 from scipy.sparse.csgraph import shortest_path
 
 from testbed.errors import InputError
-from testbed.routing.baselines import drop_circulations
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.splits import RoutedDemands, sparse_shares
+from testbed.routing.flows.circulations import drop_circulations
 from testbed.routing.flows.linear_programs import UnsolvedError, solve_priced_lp
 from topologies.errors import NoPathError
 

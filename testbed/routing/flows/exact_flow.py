@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.baselines import drop_circulations
+from testbed.routing.flows.circulations import drop_circulations
 from testbed.routing.flows.end_points import FlowProblem
 
 SCALE = 1 << 120

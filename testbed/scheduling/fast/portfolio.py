@@ -259,7 +259,7 @@ def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedul
 def _proof(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
     """Small traffics: exhausted search, else CP-SAT; a schedule of the least length, or none within the time."""
     if len(traffic) <= MAX_FOR_EXACT:
-        from testbed.scheduling.exact.theory_methods import exact
+        from testbed.scheduling.theory_methods import exact
 
         found = exact(traffic, seed=seed, time_limit_s=max(1.0, budget.left_s() / 2), now=budget.now)
         if found.proved != "unknown":

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fec import EngineUnavailable, FecError, NotDecodable, ReedSolomonCode, available_engines
-from fec.code.galois_field import interpolation_rows
 from fec.engines import load_engine
+from fec.engines.galois_field import interpolation_rows
 
 FAST = ("isal", "numba")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.engine_steps import request_channel, withdraw_request
+from testbed.interconnect.compiled.channel_requests import request_channel, withdraw_request
 from testbed.interconnect.compiled.kernel_events import wake
 from testbed.interconnect.compiled.kernel_records import DATA
 from testbed.interconnect.compiled.nac.detection import wanted_link

@@ -8,14 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.compile import first_bit
+from testbed.interconnect.compiled.channel_requests import wake_for_credits
 from testbed.interconnect.compiled.kernel_events import link_of, push, wake
 from testbed.interconnect.compiled.kernel_records import BLOCKED, DETECTION, ID_MASK, RETRY, RING_FULL, WORD
-from testbed.interconnect.compiled.nac.throttle import (
-    free_slots_behind,
-    resume_injection,
-    throttle_injection,
-    wake_for_credits,
-)
+from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
 from testbed.interconnect.static_paths import NONE
 
 RECOVERING = -2

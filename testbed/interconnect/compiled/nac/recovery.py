@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.engine_steps import request_channel, withdraw_request
+from testbed.interconnect.compiled.channel_requests import request_channel, wake_for_credits, withdraw_request
 from testbed.interconnect.compiled.kernel_events import append, leave_slot, push, take_head, wake
 from testbed.interconnect.compiled.kernel_records import (
     ENDED,
@@ -26,7 +26,6 @@ from testbed.interconnect.compiled.nac.throttle import (
     free_slots_behind,
     reserve_slot,
     throttle_injection,
-    wake_for_credits,
     watch_if_full,
 )
 from testbed.interconnect.static_paths import NONE

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after, wake, wake_for_slots
+from testbed.interconnect.compiled.channel_requests import wake_for_credits
+from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after, wake
 from testbed.interconnect.compiled.kernel_records import WORD
 
 
@@ -27,18 +28,6 @@ def free_slots_behind(net: Any, s: Any, link: int, now: int) -> int:
         own = (net.links + link) * net.lanes
         room += s.queues[own].slots - s.queues[own].held
     return int(room)
-
-
-def slots_waited_for(net: Any, o: Any) -> int:
-    """How many free slots behind a channel its askers wait for: one may be reserved, and the slack counts them; or (with output
-    buffers, where neither is about the slots behind the crossbar) one."""
-    return int(o.nac.slack + 2 if o.nac.enabled and not net.output_buffers else 1)
-
-
-def wake_for_credits(net: Any, o: Any, s: Any, out: int, now: int) -> None:
-    """Let the output be arbitrated, and looked at, at the ticks, already known, at which slots in the input behind it are free."""
-    if net.output_buffers:
-        wake_for_slots(net, s, out, 1, o.nac.slack + 2, now)
 
 
 def counts_credits(s: Any, out: int) -> bool:
@@ -142,8 +131,6 @@ def use_reserved_slot(net: Any, s: Any, channel: int, queue: int, now: int) -> N
 
 
 INLINE = (
-    slots_waited_for,
-    wake_for_credits,
     counts_credits,
     throttle_injection,
     free_slots_behind,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from testbed.model.traffic import Traffic
+from testbed.scheduling import theory_methods
 from testbed.scheduling.checker import check_schedule
-from testbed.scheduling.exact import theory_methods
 
 FIGURE_30 = Traffic.from_transfers(
     [

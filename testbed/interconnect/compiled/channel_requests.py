@@ -1,0 +1,106 @@
+"""A head asks for its channel, and withdraws: what cut-through and NAC both do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.compile import prefetch
+from testbed.interconnect.compiled.ft_drb_hooks import route_packet
+from testbed.interconnect.compiled.kernel_events import (
+    first_of_reader,
+    lane_of,
+    link_of,
+    push,
+    slot_after,
+    wake,
+    wake_for_slots,
+)
+from testbed.interconnect.compiled.kernel_records import (
+    DATA,
+    NEVER,
+    TIMEOUT,
+)
+from testbed.interconnect.compiled.relation_steps import route_by_relation
+from testbed.interconnect.static_paths import NONE, next_link
+
+
+def slots_waited_for(net: Any, o: Any) -> int:
+    """How many free slots behind a channel its askers wait for: one may be reserved, and the slack counts them; or (with output
+    buffers, where neither is about the slots behind the crossbar) one."""
+    return int(o.nac.slack + 2 if o.nac.enabled and not net.output_buffers else 1)
+
+
+def wake_for_credits(net: Any, o: Any, s: Any, out: int, now: int) -> None:
+    """Let the output be arbitrated, and looked at, at the ticks, already known, at which slots in the input behind it are free."""
+    if net.output_buffers:
+        wake_for_slots(net, s, out, 1, o.nac.slack + 2, now)
+
+
+def request_channel(net: Any, o: Any, s: Any, hook: Any, queue: int, now: int) -> None:
+    """The head of the queue asks for its channel, and is woken when that, its reader or a slot frees."""
+    packet = s.queues[queue].head
+    router = s.queues[queue].router
+    if router < 0:
+        if s.packets[packet].next >= 0:  # made long ago, and out of the cache
+            prefetch(s.packets, s.packets[packet].next)
+        channel = net.host[s.packets[packet].source].uplink
+    elif hook is not None:
+        channel = route_packet(net, o, s, hook, queue, packet, router, now)
+    elif net.output_buffers and net.links * net.lanes <= queue < net.source_queue:
+        channel = link_of(net, queue) - net.links
+    else:
+        if net.adaptive:
+            link = route_by_relation(net, s, queue, packet, router, now)
+        else:
+            target = net.host[s.packets[packet].destination].target
+            link = next_link(net.routes, s.packets[packet].variant, router, target)
+            if link < 0:
+                link = net.host[s.packets[packet].destination].downlink
+        channel = net.link[link].entry
+    prefetch(s.queues, channel * net.lanes + lane_of(net, queue))
+    s.queues[queue].want = channel
+    s.queues[queue].since = now
+    s.queues[queue].next_asker = s.channels[channel].first_asker
+    s.channels[channel].first_asker = queue
+    if s.channels[channel].busy > now:
+        wake(s, channel, s.channels[channel].busy)
+    read_until = s.queues[first_of_reader(net, queue)].read_until
+    if read_until > now:
+        wake(s, channel, read_until)
+    lanes = net.lanes if hook is None or s.packets[packet].kind != DATA else net.data_lanes
+    wake_for_slots(net, s, channel, lanes, slots_waited_for(net, o), now)
+    if o.nac.enabled and channel >= net.links and s.links[channel - net.links].reserved > 0:
+        wake_for_credits(net, o, s, channel - net.links, now)
+    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and lane_of(net, queue) < net.data_lanes:
+        push(s, now + o.timeout, TIMEOUT, queue)
+    if o.bubble:
+        wake_for_bubble(net, s, channel, now)
+
+
+def wake_for_bubble(net: Any, s: Any, channel: int, now: int) -> None:
+    """Let the channel be arbitrated when any slot behind it is known to be free."""
+    behind = channel * net.lanes
+    place = s.queues[behind].returning_at
+    for _ in range(s.queues[behind].returning):
+        if now < s.release[place] < NEVER:
+            wake(s, channel, s.release[place])
+        place = slot_after(s, behind, place)
+
+
+def withdraw_request(net: Any, s: Any, queue: int) -> None:
+    """The head of the queue asks no more."""
+    channel = s.queues[queue].want
+    before, at = NONE, s.channels[channel].first_asker
+    while at != queue:
+        before, at = at, s.queues[at].next_asker
+    if before < 0:
+        s.channels[channel].first_asker = s.queues[queue].next_asker
+    else:
+        s.queues[before].next_asker = s.queues[queue].next_asker
+    s.queues[queue].want = NONE
+
+
+INLINE = (slots_waited_for, wake_for_credits, withdraw_request)
+"""For the compiled engine to put into their callers."""
+STEPS = (wake_for_bubble, request_channel)
+"""Called from many places: compiled as functions of their own."""
