@@ -1,0 +1,24 @@
+"""Outcomes of commands and of their ways through the library are frozen: they change only where a commit says which and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.recorded.invocations import JSON, TEXT, TWINS
+from tests.recorded.record import kept, run, twin
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_exit_code_and_json_are_as_recorded(name: str) -> None:
+    assert run(name) == kept("json", name)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_document_of_the_library_is_as_recorded(name: str) -> None:
+    assert twin(name) == kept("twins", name)
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_help_and_refusals_are_as_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(name) == kept("text", name)
