@@ -1,4 +1,4 @@
-"""How many packet-hops a second the engines simulate; with ``--before DIR`` those of another checkout beside them, in one run.
+"""How many packet-hops a second the engine simulates; with ``--before DIR`` those of another checkout beside them, in one run.
 
 Uniform traffic on an 8x8 and a 32x32 torus: plain, with NAC, with FT-DRB and NAC, at the document's load and at 0.8 of a link.
 """
@@ -27,38 +27,37 @@ BOOKSIM = SimulationParameters(deadlock="virtual-channels")
 THESIS = SimulationParameters(model="thesis")
 SMALL = replace(THESIS, packet_bytes=512, buffer_bytes=8192)
 CASES = (
-    ("reference, booksim hops, 2 VCs", "reference", "torus:8x8", BOOKSIM, 12_207.0, 0.01),
-    ("booksim hops, 2 VCs", "compiled", "torus:8x8", BOOKSIM, 12_207.0, 1.0),
-    ("thesis hops", "compiled", "torus:8x8", THESIS, 12_207.0, 0.5),
-    ("thesis hops, NAC at 0.8", "compiled", "torus:8x8", replace(THESIS, deadlock="nac"), 97_656.0, 0.03),
-    ("32x32, 400/s, 1 s", "compiled", "torus:32x32", SMALL, 400.0, 1.0),
-    ("32x32, NAC at 0.8", "compiled", "torus:32x32", replace(THESIS, deadlock="nac"), 97_656.0, 0.0015),
-    ("32x32, FT-DRB and NAC, 400/s, 0.2 s", "compiled", "torus:32x32", replace(SMALL, routing="ft-drb", deadlock="nac"), 400.0, 0.2),
-    ("32x32, FT-DRB and NAC at 0.8", "compiled", "torus:32x32", replace(THESIS, routing="ft-drb", deadlock="nac"), 97_656.0, 0.0008),
+    ("booksim hops, 2 VCs", "torus:8x8", BOOKSIM, 12_207.0, 1.0),
+    ("thesis hops", "torus:8x8", THESIS, 12_207.0, 0.5),
+    ("thesis hops, NAC at 0.8", "torus:8x8", replace(THESIS, deadlock="nac"), 97_656.0, 0.03),
+    ("32x32, 400/s, 1 s", "torus:32x32", SMALL, 400.0, 1.0),
+    ("32x32, NAC at 0.8", "torus:32x32", replace(THESIS, deadlock="nac"), 97_656.0, 0.0015),
+    ("32x32, FT-DRB and NAC, 400/s, 0.2 s", "torus:32x32", replace(SMALL, routing="ft-drb", deadlock="nac"), 400.0, 0.2),
+    ("32x32, FT-DRB and NAC at 0.8", "torus:32x32", replace(THESIS, routing="ft-drb", deadlock="nac"), 97_656.0, 0.0008),
 )  # fmt: skip
 ROUNDS = 3
 
 
 def measured(rounds: int) -> Iterator[tuple[str, int, float]]:
     """Name, packet-hops and seconds of this process (median of the rounds) of each case, as it ends."""
-    for name, engine, network_name, parameters, rate, duration in CASES:
+    for name, network_name, parameters, rate, duration in CASES:
         network = load_network(network_name)
         model = build_model(network, parameters)
         shape = network.attributes.get("shape")
         pattern = build_pattern("uniform", len(network.hosts), shape=shape, to_itself=parameters.hop.to_itself)
         process = InjectionProcess(rate_per_s=rate)
-        simulate(model, build_injections(pattern, process, duration_s=0.0002, seed=1), parameters, engine=engine)
+        simulate(model, build_injections(pattern, process, duration_s=0.0002, seed=1), parameters)
         injections = build_injections(pattern, process, duration_s=duration, seed=1)
         times = []
         for _ in range(rounds):
             began = time.process_time()
-            run = simulate(model, injections, parameters, engine=engine)
+            run = simulate(model, injections, parameters)
             times.append(time.process_time() - began)
         yield name, run.packet_hops, statistics.median(times)
 
 
 def measured_in(directory: Path) -> dict[str, float]:
-    """M packet-hops a second of each case, once, by the engines of a checkout."""
+    """M packet-hops a second of each case, once, by the engine of a checkout."""
     done = subprocess.run(
         [sys.executable, str(Path(__file__).resolve()), "--json"],
         cwd=directory, env={**os.environ, "PYTHONPATH": str(directory.resolve())}, stdout=subprocess.PIPE, check=True,

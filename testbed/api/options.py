@@ -174,4 +174,3 @@ class SimulationPlanOptions(TypedDict, total=False):
     timeline: int
     duration_s: float
     warm_up_s: float
-    engine: str

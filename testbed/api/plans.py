@@ -175,7 +175,7 @@ def simulation_plan(
     """Routers with finite buffers in virtual time, run once for each of ``seeds`` seeds from ``seed`` on.
 
     ``rate``: of every node, as a fraction of a link. ``options``: fields of ``SimulationParameters`` (model, routing, deadlock, ...)
-    and of ``Experiment`` (pattern, injection, burst, faults, duration_s, warm_up_s, engine); defaults are the command's.
+    and of ``Experiment`` (pattern, injection, burst, faults, duration_s, warm_up_s); defaults are the command's.
 
     >>> plan = simulation_plan("torus:4x4", 0.2, deadlock="virtual-channels", seeds=3)
     >>> plan.seeds, plan.experiment.parameters.routing, plan.experiment.parameters.channels

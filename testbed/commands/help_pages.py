@@ -20,7 +20,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     ),
     "routing and schedule": (
         "method", "layers", "floats", "certify", "routing", "schedule", "check", "time_limit", "switching", "alone", "barrier", "deadlock", "wormhole",
-        "remedy", "wavelengths", "optimise", "without", "save_pattern", "route", "virtual_channels", "buffer_bytes", "arbitration", "model", "engine",
+        "remedy", "wavelengths", "optimise", "without", "save_pattern", "route", "virtual_channels", "buffer_bytes", "arbitration", "model",
     ),
     "code": (
         "profile", "m", "tolerance", "der", "labels", "large_blocks", "code", "block_symbols", "rate_pps", "symbol_bytes", "playback",

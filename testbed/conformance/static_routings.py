@@ -117,7 +117,7 @@ def dependency_cycle(paths: Paths) -> bool:
 
 
 def _undelivered(network: Network, name: str, paths: Paths, cyclic: bool) -> str | None:
-    """Bursts of messages through the reference engine; where dependencies have a cycle, with NAC against deadlocks."""
+    """Bursts of messages through the router simulator; where dependencies have a cycle, with NAC against deadlocks."""
     hosts = {host.id: i for i, host in enumerate(network.hosts)}
     pairs = list(paths) * 2
     injections = Injections(
@@ -127,7 +127,7 @@ def _undelivered(network: Network, name: str, paths: Paths, cyclic: bool) -> str
     )
     options: dict[str, Any] = {"deadlock": "nac"} if cyclic else {}
     parameters = SimulationParameters(model="thesis", routing=_SIMULATORS_NAME.get(name, name), **options)
-    run = simulate(network, injections, parameters, engine="reference")
+    run = simulate(network, injections, parameters)
     if run.deadlocked:
         return "deadlock, " + ("with NAC" if options else "although no cycle of dependencies was found")
     return None if run.received == len(pairs) else f"{run.received} of {len(pairs)} messages arrived"

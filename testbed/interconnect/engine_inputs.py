@@ -1,6 +1,6 @@
 """What both engines are handed, and all that they share: the run in whole ticks, from parameters, messages and faults.
 
-The engines (``compiled/`` and ``reference/``) are held against each other by tests, so they import nothing of one another: they
+The engines (``compiled/`` and that of ``tests/oracles/interconnect/``) are held against each other by tests, so they import nothing of one another: they
 meet in the network's tables (``network_model.py``, ``static_paths.py``) and in the values of this module.
 """
 

@@ -60,7 +60,6 @@ class Experiment:
     duration_s: float
     """Messages are made for so long; those made after ``warm_up_s``, and before the last twentieth, are measured."""
     warm_up_s: float
-    engine: str = "compiled"
 
 
 def own_routing(network: Network) -> str:
@@ -76,7 +75,7 @@ def run_seed(experiment: Experiment, seed: int) -> dict[str, Any]:
     injections = _messages(experiment, parameters, seed)
     faults = faults_of(experiment, seed)
     run = simulate(
-        experiment.network, injections, parameters, faults, engine=experiment.engine,
+        experiment.network, injections, parameters, faults,
         recording=Recording(nac_events=experiment.timeline or (NAC_DRAWN if parameters.deadlock == "nac" else 0)),
     )  # fmt: skip
     cycle = deadlock_cycle(experiment.network, run) if run.deadlocked else []

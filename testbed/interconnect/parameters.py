@@ -27,7 +27,6 @@ FLIT_BYTES = 64
 ROUTINGS = ("dor", "d-mod-k", "nca", "table", "shortest-path", "ft-drb")
 DEADLOCKS = ("none", "nac", "virtual-channels", "bubble", "disha")
 ARBITRATIONS = ("round-robin", "fifo")
-ENGINES = ("compiled", "reference")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from testbed.errors import InputError
 from testbed.faults.cable_faults import check_faults
 from testbed.faults.fault import Fault
-from testbed.interconnect.engine_inputs import Recording, build_inputs
+from testbed.interconnect.engine_inputs import EngineInputs, Recording, build_inputs
 from testbed.interconnect.injection import Injections
 from testbed.interconnect.network_model import NetworkModel, build_model
-from testbed.interconnect.parameters import ENGINES, MAX_S, SimulationParameters
-from testbed.interconnect.results import Simulation
+from testbed.interconnect.parameters import MAX_S, SimulationParameters
+from testbed.interconnect.results import Outcome, Simulation
 from topologies import Network
 
 
@@ -24,35 +24,32 @@ def simulate(
     parameters: SimulationParameters,
     faults: Sequence[Fault] = (),
     *,
-    engine: str = "compiled",
+    engine: Callable[[EngineInputs], Outcome] | None = None,
     recording: Recording | None = None,
 ) -> Simulation:
     """Run until every message is delivered, nothing moves any more, or ``drain_s`` after the last message.
 
-    ``engine``: "compiled" (numba) or "reference" (Python); both give the same history. ``recording``: how much of it is kept
-    (None: ``Recording()``). A ``NetworkModel`` made before spares its making. Raises InputError for an unknown engine,
-    messages of unknown hosts, too late or too long, and what ``build_model`` refuses.
+    ``engine``: another one than the compiled (None), which a test holds against it. ``recording``: how much of the history is
+    kept (None: ``Recording()``). A ``NetworkModel`` made before spares its making. Raises InputError for messages of unknown
+    hosts, too late or too long, and what ``build_model`` refuses.
     """
-    if engine not in ENGINES:
-        raise InputError(f"engine {engine!r}; give {' or '.join(ENGINES)}")
     model = network if isinstance(network, NetworkModel) else build_model(network, parameters, dead_from_start(faults))
     _check_messages(model, injections, parameters)
     _check_dead(model, parameters, faults)
     inputs = build_inputs(model, injections, parameters, check_faults(model.network, faults), recording or Recording())
-    if engine == "reference":
-        from testbed.interconnect.reference.reference_run import run_reference
-
-        outcome = run_reference(inputs)
-    else:
-        from testbed.interconnect.compiled.compiled_run import run_compiled
-
-        outcome = run_compiled(inputs)
+    outcome = (engine or _compiled)(inputs)
     return Simulation(
         **vars(outcome),
         born=inputs.messages.born,
         source=inputs.messages.source,
         destination=inputs.messages.destination,
     )
+
+
+def _compiled(inputs: EngineInputs) -> Outcome:
+    from testbed.interconnect.compiled.compiled_run import run_compiled  # numba
+
+    return run_compiled(inputs)
 
 
 def dead_from_start(faults: Sequence[Fault]) -> frozenset[frozenset[str]]:

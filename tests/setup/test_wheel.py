@@ -111,13 +111,13 @@ def test_route_of_the_core(environment: Path) -> None:
     assert [layer["load"] for layer in document["layers"]] == ["1/4", "1/12"]
 
 
-def test_schedule_simulated_demo_and_router_simulator_of_the_core(environment: Path) -> None:
+def test_schedule_simulated_demo_and_figures_left_out_of_the_core(environment: Path) -> None:
     assert "liquid" in command(environment, "schedule", "crossbar:4").stdout
     demo = command(environment, "demo", "--quick", "--fabric", "simulator")
     assert "verdict: passed" in demo.stdout
-    words = ["simulate", "mesh:3x3", "--rate", "0.1", "--duration", "0.001", "--engine", "reference", "--json"]
-    simulated = command(environment, *words)  # the compiled engine would be compiled anew for every environment
-    picture = environment / json.loads(simulated.stdout)["results"] / "figure-missing.svg"
+    words = ["bulk", "crossbar:3", "--fabric", "simulator", "--message-size", "10kB", "--alone", "--json"]
+    moved = command(environment, *words)
+    picture = environment / json.loads(moved.stdout)["results"] / "figure-missing.svg"
     assert "matplotlib, which is not installed" in picture.read_text()
 
 

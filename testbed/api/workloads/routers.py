@@ -29,7 +29,7 @@ def _judge(plan: SimulationPlan, rows: Rows) -> Judgement:
 def _small() -> SimulationPlan:
     from testbed.api.plans import simulation_plan
 
-    return simulation_plan("mesh:3x3", rate=0.1, duration_s=0.001, engine="reference")
+    return simulation_plan("mesh:3x3", rate=0.1, duration_s=0.001)
 
 
 SIMULATION = Workload(name="simulation", plan=SimulationPlan, judge=_judge, simulate=_simulate, example=_small)

@@ -115,7 +115,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--seed", type=numbers.seed, default=1, help="first seed (default 1)")
     add("--seeds", type=numbers.some, default=1, metavar="N", help="runs, seeds one after another (default 1)")
-    add("--engine", default="compiled", choices=("compiled", "reference"), help="both give the same result")
     add("--results", type=Path, default=Path("results"), help="where runs are kept (default results)")
     add("--json", action="store_true", help="print one JSON object on stdout")
     add_live(parser)
@@ -255,7 +254,6 @@ def _experiment(args: argparse.Namespace, asked_rate: float) -> Experiment:
         timeline=0 if args.nac_timeline is None else TIMELINE_EVENTS,
         duration_s=duration,
         warm_up_s=warm_up,
-        engine=args.engine,
     )
 
 

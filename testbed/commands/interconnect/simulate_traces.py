@@ -32,7 +32,7 @@ def traced_traffic(
         raise InputError(f"--traffic {args.traffic}: starts are found without failures; leave them out")
     files = _files(args.traffic)
     ranks = [read_rank(_content(file), rank, str(file)) for rank, file in enumerate(files)]
-    found = trace_starts(ranks, network, parameters, args.engine)
+    found = trace_starts(ranks, network, parameters)
     last = max(message["time_s"] for message in found.document["messages"])
     summary = {
         "ranks": len(ranks), "messages": len(found.starts_s), "finished_s": found.finished_s, "turns": found.turns,

@@ -23,5 +23,5 @@ avoidance · ``ft_drb_hooks.py`` FT-DRB's packets (``testbed/interconnect/ft_drb
 ``compiled_kernel.py`` compilation · ``compiled_run.py`` a run from its inputs to its outcome · ``stretches.py`` runs of more
 than some seconds of simulated time.
 
-``testbed/interconnect/reference`` is the same simulator, written apart with objects; tests require equal histories of both.
+``tests/oracles/interconnect`` is the same simulator, written apart with objects; tests require equal histories of both.
 """

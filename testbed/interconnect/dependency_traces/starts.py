@@ -38,9 +38,7 @@ class TracedRun:
     turns: int
 
 
-def trace_starts(
-    ranks: Sequence[Sequence[TraceNode]], network: Network, parameters: SimulationParameters, engine: str = "compiled"
-) -> TracedRun:
+def trace_starts(ranks: Sequence[Sequence[TraceNode]], network: Network, parameters: SimulationParameters) -> TracedRun:
     """Rank k is the network's k-th host. Without faults.
 
     Raises InputError for more ranks than hosts, a receive without a send or the other way round, nodes that wait for each other in a
@@ -66,7 +64,7 @@ def trace_starts(
             }
             for key in sends
         ]  # fmt: skip
-        arrived = _arrivals(messages, model, parameters, engine)
+        arrived = _arrivals(messages, model, parameters)
         found = {key: tick - starts[key] for key, tick in zip(sends, arrived, strict=True)}
         if found == under_way:
             return TracedRun(
@@ -142,11 +140,11 @@ def _times(
 
 
 def _arrivals(
-    messages: Sequence[Mapping[str, Any]], model: NetworkModel, parameters: SimulationParameters, engine: str
+    messages: Sequence[Mapping[str, Any]], model: NetworkModel, parameters: SimulationParameters
 ) -> list[int]:
     """The tick at which the last packet of each message has arrived."""
     injections = read_messages({"messages": list(messages)}, model.network, parameters)
-    run = simulate(model, injections, parameters, engine=engine)
+    run = simulate(model, injections, parameters)
     if (run.delivered < 0).any():
         raise InputError("trace: messages never arrive; take a routing without deadlock, or --deadlock")
     hosts = {host.id: n for n, host in enumerate(model.network.hosts)}

@@ -35,7 +35,7 @@ How it is written
 -----------------
 ``source_steps.py`` and ``escape_steps.py`` are functions of flat arrays (``source_state.py``, ``static_paths.Paths``), which numba
 compiles; ``testbed/interconnect/compiled/ft_drb_hooks.py`` carries their decisions out with packets. The reference engine uses
-none of it: ``testbed/interconnect/reference/ft_drb_source.py`` decides by objects of its own, and both must agree packet by packet.
+none of it: ``tests/oracles/interconnect/ft_drb_source.py`` decides by objects of its own, and both must agree packet by packet.
 Draws are part of the definition: a draw is ``mixed`` of numbers that name what is decided (message, router, path), never a
 generator's state, so that two engines draw alike however they are written.
 """

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from experiments.interconnect.deadlock.flapping import drawn_load, drawn_parameters, measure_batch
-from testbed.interconnect.simulation import simulate
 from tests.helpers.study_rows import published
+from tests.oracles.interconnect import simulate
 from topologies import load_network
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from experiments.interconnect.peers.ugal import MINIMAL, measure, pattern_of
-from testbed.interconnect.reference.reference_parts import Packet
-from testbed.interconnect.reference.relation_routing import RelationRouting
 from tests.helpers.study_rows import published
+from tests.oracles.interconnect.reference_parts import Packet
+from tests.oracles.interconnect.relation_routing import RelationRouting
 from topologies import load_network
 
 LANES, SLOTS = 4, 8

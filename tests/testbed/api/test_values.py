@@ -165,7 +165,7 @@ def test_every_workload_runs_on_the_simulator_to_a_verdict(plan: Callable[[], An
 
 
 def test_simulation_gives_the_commands_json(tmp_path: Path) -> None:
-    plan = testbed.simulation_plan("mesh:3x3", 0.1, duration_s=0.001, seeds=2, engine="reference")
+    plan = testbed.simulation_plan("mesh:3x3", 0.1, duration_s=0.001, seeds=2)
     words = [
         "simulate",
         "mesh:3x3",
@@ -175,8 +175,6 @@ def test_simulation_gives_the_commands_json(tmp_path: Path) -> None:
         "0.001",
         "--seeds",
         "2",
-        "--engine",
-        "reference",
         "--json",
     ]
     command = [sys.executable, "-m", "testbed.cli", *words, "--results", str(tmp_path)]

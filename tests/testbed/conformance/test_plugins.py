@@ -319,7 +319,7 @@ def test_suite_of_every_group_passes_what_works(every_kind: Path, name: str) -> 
     [
         "route cycle:5 --from s0 --to s2 --method resort:2 --json",
         "topology show cycle:4 --json",
-        "simulate cycle:4 --routing again --rate 0.05 --duration 0.001 --engine reference --json",
+        "simulate cycle:4 --routing again --rate 0.05 --duration 0.001 --json",
         "bulk cycle:3 --routing again --fabric simulator --message-size 10kB --alone --json",
         "download swiss-t1 --from s1 --to s6 --code rs-again --size 100kB --faults /dev/null --fabric simulator --json",
         "demands cycle:4 --method resort:1 --json",

@@ -12,11 +12,11 @@ from testbed.interconnect.injection import InjectionProcess, Injections, build_i
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.reference.ft_drb_routing import FtDrbRouting
-from testbed.interconnect.reference.reference_parts import Packet
 from testbed.interconnect.results import NAC_EVENTS, Simulation
-from testbed.interconnect.simulation import simulate
 from tests.helpers.injected_messages import messages
+from tests.oracles.interconnect import simulate
+from tests.oracles.interconnect.ft_drb_routing import FtDrbRouting
+from tests.oracles.interconnect.reference_parts import Packet
 from topologies import load_network
 
 THESIS = SimulationParameters(model="thesis", routing="ft-drb", deadlock="nac")

@@ -13,9 +13,9 @@ from testbed.interconnect.injection import InjectionProcess, build_injections, b
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import FtDrbOptions, NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.reference.nac import Nac
-from testbed.interconnect.simulation import simulate
 from tests.helpers.injected_messages import messages
+from tests.oracles.interconnect import simulate
+from tests.oracles.interconnect.nac import Nac
 from topologies import load_network
 
 SOAK = "SIMULATOR_CONFIGURATIONS" in os.environ

@@ -22,11 +22,11 @@ from testbed.interconnect.injection import InjectionProcess, Injections, build_i
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.reference.nac import Nac
-from testbed.interconnect.reference.reference_engine import ReferenceEngine
-from testbed.interconnect.reference.reference_parts import Buffer, Channel
-from testbed.interconnect.simulation import simulate
 from tests.helpers.study_rows import published
+from tests.oracles.interconnect import simulate
+from tests.oracles.interconnect.nac import Nac
+from tests.oracles.interconnect.reference_engine import ReferenceEngine
+from tests.oracles.interconnect.reference_parts import Buffer, Channel
 from topologies import load_network
 
 

@@ -24,9 +24,9 @@ from testbed.interconnect.ft_drb import source_steps
 from testbed.interconnect.ft_drb.escape_steps import escape_path, measure_path
 from testbed.interconnect.ft_drb.source_state import build_state, count_events
 from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
-from testbed.interconnect.reference.ft_drb_paths import Escape, RoutingMap
-from testbed.interconnect.reference.ft_drb_source import COUNTED, Source
 from testbed.interconnect.static_paths import NONE, Paths, build_paths, compact_routes, links_between, next_link
+from tests.oracles.interconnect.ft_drb_paths import Escape, RoutingMap
+from tests.oracles.interconnect.ft_drb_source import COUNTED, Source
 from topologies import load_network
 from topologies.routing_tables import static_routing
 

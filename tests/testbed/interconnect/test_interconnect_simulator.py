@@ -19,13 +19,13 @@ from testbed.interconnect.injection import InjectionProcess, build_injections, b
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import NacOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.reference.reference_engine import ReferenceEngine
-from testbed.interconnect.reference.reference_parts import Buffer, Packet
-from testbed.interconnect.reference.reference_run import run_reference
 from testbed.interconnect.results import Outcome, Simulation, summarize
-from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic_files import read_messages
 from tests.helpers.injected_messages import messages
+from tests.oracles.interconnect import simulate
+from tests.oracles.interconnect.reference_engine import ReferenceEngine
+from tests.oracles.interconnect.reference_parts import Buffer, Packet
+from tests.oracles.interconnect.reference_run import run_reference
 from topologies import load_network
 
 CYCLE_S = 256e-9

@@ -15,8 +15,8 @@ from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.injection import InjectionProcess, build_injections
 from testbed.interconnect.parameters import FtDrbOptions, SimulationParameters
 from testbed.interconnect.patterns import build_pattern
-from testbed.interconnect.simulation import simulate
 from tests.helpers.injected_messages import messages
+from tests.oracles.interconnect import simulate
 from topologies import load_network
 
 THESIS = SimulationParameters(model="thesis", routing="ft-drb", deadlock="nac")

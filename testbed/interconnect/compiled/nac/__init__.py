@@ -26,5 +26,5 @@ have gone, and nothing is blocked, the throttle opens. The time is 2 n t_f on a 
 What the document leaves open is decided by number in docs/workloads/interconnect.md (``NacOptions``): the retry timer, where a
 dropped packet has no answer (8), control packets outside all buffers (15), and others.
 
-``testbed/interconnect/reference/nac.py`` is the same algorithm, written apart.
+``tests/oracles/interconnect/nac.py`` is the same algorithm, written apart.
 """

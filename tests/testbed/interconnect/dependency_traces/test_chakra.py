@@ -97,7 +97,7 @@ def test_both_forms_say_the_same() -> None:
 def test_a_chain_starts_when_by_hand_it_must() -> None:
     """8.192 us for 2048 bytes at 2 Gbit/s and 0.127 us a router, no other packet in the way; ring:4's hosts 0, 1, 2 are one, one and two switches apart."""
     network = load_network("ring:4")
-    found = trace_starts(read(wire), network, PARAMETERS, "reference")
+    found = trace_starts(read(wire), network, PARAMETERS)
     near, far = (zero_load_ticks(PARAMETERS, routers, 2048) / TICKS_PER_S for routers in (2, 3))
     assert (near, far) == pytest.approx((8.446e-6, 8.573e-6))
     assert found.starts_s == pytest.approx({(0, 1): 0.0, (1, 3): near + 1e-4, (2, 10): 2 * near + 1e-4}, abs=2e-11)
@@ -117,7 +117,7 @@ def test_a_message_waits_for_the_last_of_those_it_depends_on_in_contention() -> 
         [{"id": 1, "type": 5, "after": [], "attr": ends(3, 0)}],
     ]
     trace = [read_rank(wire(own), k, "") for k, own in enumerate(both)]
-    found = trace_starts(trace, load_network("ring:4"), PARAMETERS, "reference")
+    found = trace_starts(trace, load_network("ring:4"), PARAMETERS)
     assert found.starts_s[0, 3] == pytest.approx(8.446e-6 + 8.192e-6, rel=0.02)
     assert found.turns >= 2
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from testbed.interconnect.reference.reference_engine import Avoidance, ReferenceEngine, Routing
-from testbed.interconnect.reference.reference_parts import Buffer, EventKind, Packet
 from testbed.interconnect.relation_tables import ANY_LANE, FINAL, FIRST, LANE_BITS, RECOVERY, UNDECIDED
 from testbed.interconnect.static_paths import NONE
+from tests.oracles.interconnect.reference_engine import Avoidance, ReferenceEngine, Routing
+from tests.oracles.interconnect.reference_parts import Buffer, EventKind, Packet
 
 Choice = tuple[int, range]
 """A link, and the lanes behind it that will do."""

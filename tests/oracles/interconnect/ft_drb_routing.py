@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 
 from testbed.interconnect.engine_inputs import FtDrbSettings
-from testbed.interconnect.reference.ft_drb_paths import Escape, RoutingMap
-from testbed.interconnect.reference.ft_drb_source import COUNTED, Source
-from testbed.interconnect.reference.reference_engine import ReferenceEngine, Routing
-from testbed.interconnect.reference.reference_parts import Buffer, EventKind, Packet, PacketKind
 from testbed.interconnect.static_paths import NONE
+from tests.oracles.interconnect.ft_drb_paths import Escape, RoutingMap
+from tests.oracles.interconnect.ft_drb_source import COUNTED, Source
+from tests.oracles.interconnect.reference_engine import ReferenceEngine, Routing
+from tests.oracles.interconnect.reference_parts import Buffer, EventKind, Packet, PacketKind
 
 NUMBERS = 1 << 18
 """Notices under way are numbered anew after so many."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.interconnect.engine_inputs import EngineInputs
-from testbed.interconnect.reference.ft_drb_routing import FtDrbRouting
-from testbed.interconnect.reference.nac import Nac
-from testbed.interconnect.reference.reference_engine import ReferenceEngine
-from testbed.interconnect.reference.relation_routing import Bubble, Disha, RelationRouting
 from testbed.interconnect.results import Outcome, Stuck
 from testbed.interconnect.static_paths import NONE
+from tests.oracles.interconnect.ft_drb_routing import FtDrbRouting
+from tests.oracles.interconnect.nac import Nac
+from tests.oracles.interconnect.reference_engine import ReferenceEngine
+from tests.oracles.interconnect.relation_routing import Bubble, Disha, RelationRouting
 
 
 def run_reference(inputs: EngineInputs) -> Outcome:

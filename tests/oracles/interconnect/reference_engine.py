@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 
 from testbed.interconnect.engine_inputs import EngineInputs
-from testbed.interconnect.reference.reference_parts import NEVER, Buffer, Channel, EventKind, Packet
 from testbed.interconnect.static_paths import NONE
+from tests.oracles.interconnect.reference_parts import NEVER, Buffer, Channel, EventKind, Packet
 
 
 class ReferenceEngine:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from testbed.interconnect.parameters import MAX_CYCLE
-from testbed.interconnect.reference.reference_engine import Avoidance, ReferenceEngine
-from testbed.interconnect.reference.reference_parts import NEVER, Buffer, EventKind, Slot
 from testbed.interconnect.results import NAC_EVENTS
 from testbed.interconnect.static_paths import NONE
+from tests.oracles.interconnect.reference_engine import Avoidance, ReferenceEngine
+from tests.oracles.interconnect.reference_parts import NEVER, Buffer, EventKind, Slot
 
 SIGNALS = 4096
 """Recovery signals are numbered anew after so many."""

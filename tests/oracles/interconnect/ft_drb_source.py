@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from testbed.interconnect.engine_inputs import FtDrbSettings
-from testbed.interconnect.reference.ft_drb_paths import MINIMAL, MODULUS, Middles, RoutingMap, draw
 from testbed.interconnect.static_paths import NONE
+from tests.oracles.interconnect.ft_drb_paths import MINIMAL, MODULUS, Middles, RoutingMap, draw
 
 COUNTED = (
     "notifications",

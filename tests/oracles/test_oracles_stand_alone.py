@@ -1,0 +1,19 @@
+"""An oracle imports nothing of what it is held against."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+INTERCONNECT = Path(__file__).parent / "interconnect"
+JUDGED = ("testbed.interconnect.compiled", "testbed.interconnect.ft_drb", "testbed.interconnect.exhaustive")
+PARTS = sorted(path for path in INTERCONNECT.glob("*.py") if path.name != "__init__.py")
+
+
+@pytest.mark.parametrize("path", PARTS, ids=lambda path: path.stem)
+def test_reference_engine_imports_nothing_of_the_compiled_one(path: Path) -> None:
+    tree = ast.walk(ast.parse(path.read_text()))
+    named = [node.module or "" for node in tree if isinstance(node, ast.ImportFrom)]
+    assert not [name for name in named if name.startswith(JUDGED)]
