@@ -16,6 +16,7 @@ EXTRA_OF = {
     "scapy": "emulation",
     "fsspec": "files",
     "mpi4py": "mpi",
+    "cryptography": "campaigns",
     "dask": "campaigns",
     "distributed": "campaigns",
     "pyarrow": "campaigns",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.commands.dask_link import TLS_OPTIONS
 from testbed.errors import CapabilityError, InputError
 
 Args = argparse.Namespace
@@ -55,6 +56,11 @@ def _spread(args: Args) -> bool:
 
 
 _ALONE = Rule(options=_SPREAD, when=_spread, needs="a run over several machines, with --machines")
+_LINKED = Rule(
+    options=TLS_OPTIONS,
+    when=lambda a: "://" in (a.machines or ""),
+    needs="a Dask scheduler elsewhere, with --machines tls://HOST:PORT",
+)
 _FAULTS = ("faults", "fault_kind", "links", "one_way", "precision")
 RULES: dict[str, tuple[Rule, ...]] = {
     "route": (
@@ -76,6 +82,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=_CODING, when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)"),
         Rule(options=_FT_DRB, when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),
         _ALONE,
+        _LINKED,
         Rule(options=("machines",), when=lambda a: _coded(a) and not _probing(a), needs="a coded stream without --probe-block-size"),
         Rule(options=("pcap", "background_mbps"), when=lambda a: not _spread(a), needs="a stream on one machine, without --machines"),
         Rule(options=("blocks", "probe_link"), when=_probing, needs="--probe-block-size"),
@@ -97,6 +104,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "mobility": (
         _ALONE,
+        _LINKED,
         Rule(options=("frames",), when=lambda a: len(a.network) == 1, needs="one mobile network, not one file a frame"),
         Rule(options=("layers",), when=lambda a: a.method.partition(":")[0] == "capillary", needs="--method capillary"),
     ),
@@ -110,6 +118,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "bulk": (
         _ALONE,
+        _LINKED,
         Rule(options=("store",), when=lambda a: not _spread(a), needs="a run on one machine, without --machines"),
         Rule(options=("method", "pattern", "time_limit"), when=lambda a: a.schedule is None, needs="a run without --schedule"),
         Rule(options=("inject",), when=lambda a: not (a.alone and a.switching == "packet"), needs="circuit switching"),
@@ -121,6 +130,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "sfio": (
         _ALONE,
+        _LINKED,
         Rule(
             options=("schedule", "switching", "kill", "root", "time_limit"),
             when=lambda a: not _spread(a),
@@ -131,14 +141,18 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "campaign": (
         Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="a local cluster, without --scheduler"),
         Rule(
-            options=("campaign", "workers", "scheduler", "resume", "results", "live"),
+            options=("campaign", "workers", "scheduler", "resume", "results", "live", *TLS_OPTIONS),
             when=lambda a: not a.list,
             needs="a campaign that is run, without --list",
         ),
     ),
     "replicate": (
         Rule(options=("workers",), when=lambda a: a.scheduler is None, needs="local workers, without --scheduler"),
-        Rule(options=("hours", "workers", "scheduler", "live"), when=lambda a: not a.book, needs="studies that are run, without --book"),
+        Rule(
+            options=("hours", "workers", "scheduler", "live", *TLS_OPTIONS),
+            when=lambda a: not a.book,
+            needs="studies that are run, without --book",
+        ),
     ),
     "wavelengths": (Rule(options=("packets", "wrong"), when=lambda a: a.fabric != "none", needs="--fabric simulator or emulation"),),
     "simulate": (
@@ -152,9 +166,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=("burst",), when=lambda a: a.injection == "burst", needs="--injection burst"),
         Rule(options=("in_phase",), when=lambda a: a.injection != "poisson", needs="--injection periodic or burst"),
     ),
-    "up": (_ALONE,),
+    "up": (_ALONE, _LINKED),
     "run": (
         _ALONE,
+        _LINKED,
         Rule(options=("mpi",), when=lambda a: not _spread(a), needs="a program on one machine, without --machines (its launcher starts ranks in hosts of its own machine only)"),
         Rule(options=("results",), when=lambda a: a.root is None, needs="a run without --root, which says where subfiles lie"),
     ),

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from testbed.commands.dask_link import add_tls, tls_files
 from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineLostError
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def add_machine_options(parser: argparse.ArgumentParser) -> None:
-    """--machines, --place, --underlay, --encrypt."""
+    """--machines, --place, --underlay, --encrypt, and those of the scheduler's link."""
     add = parser.add_argument
     add(
         "--machines",
         metavar="N|SCHEDULER",
-        help="spread the network over N machines that are namespaces on this computer, or over the workers of a Dask scheduler, tcp://HOST:PORT",
+        help="spread the network over N machines that are namespaces on this computer, or over the workers of a Dask scheduler, tls://HOST:PORT",
     )
     add(
         "--place",
@@ -38,6 +39,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="of --machines: what crosses from one machine to another goes through WireGuard",
     )
+    add_tls(parser)
 
 
 def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest | None:
@@ -46,7 +48,11 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
 
     if args.machines is None:
         return None
-    asked = parse_machines(args.machines)
+    asked = replace(parse_machines(args.machines), tls=tls_files(args))
+    if asked.scheduler is not None:
+        from testbed.machines.adapters.dask_security import scheduler_security
+
+        scheduler_security(asked.scheduler, asked.tls)
     if fabric != "emulation":
         raise InputError("--machines: a network of real switches is spread; leave --fabric simulator out")
     if args.encrypt:

@@ -18,11 +18,27 @@ UNDERLAY_MTU = 9000
 
 
 @dataclass(frozen=True, kw_only=True)
+class TlsFiles:
+    """How to speak to a scheduler elsewhere: files of its authority, of our certificate and its key (None: those that Dask's
+    configuration names), or ``without_tls``: plain TCP, whoever may reach it."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    without_tls: bool = False
+
+    @property
+    def named(self) -> bool:
+        """Whether any file is given."""
+        return any(path is not None for path in (self.ca, self.cert, self.key))
+
+
+@dataclass(frozen=True, kw_only=True)
 class MachinesRequest:
     """``scheduler``: the address of a Dask scheduler whose workers are the machines, None: ``count`` machines here.
 
     ``underlay``: the machines' interface towards each other. ``start_s``: how long they may take to come up. ``place``: a document of
-    ``parse_placement``, None: the network is cut by what the machines say they can carry. ``clock_offsets_s``: of machines here. ``encrypt``: what crosses goes through WireGuard.
+    ``parse_placement``, None: the network is cut by what the machines say they can carry. ``clock_offsets_s``: of machines here. ``encrypt``: what crosses goes through WireGuard. ``tls``: for the scheduler's link.
     """
 
     count: int
@@ -33,10 +49,11 @@ class MachinesRequest:
     start_s: float = START_S
     place: Mapping[str, Any] | None = None
     encrypt: bool = False
+    tls: TlsFiles = TlsFiles()
 
 
 def parse_machines(text: str) -> MachinesRequest:
-    """``4`` or ``tcp://host:8786``. InputError for anything else.
+    """``4``, ``tls://host:8786`` or ``tcp://host:8786``. InputError for anything else.
 
     >>> parse_machines("2").count, parse_machines("tcp://h:8786").scheduler
     (2, 'tcp://h:8786')
@@ -46,7 +63,7 @@ def parse_machines(text: str) -> MachinesRequest:
     if text.isdecimal() and 1 <= int(text) <= MOST_LOCAL:
         return MachinesRequest(count=int(text))
     raise InputError(
-        f"machines {text!r}: give 1 to {MOST_LOCAL} machines on this one, or a Dask scheduler, tcp://HOST:PORT"
+        f"machines {text!r}: give 1 to {MOST_LOCAL} machines on this one, or a Dask scheduler, tls://HOST:PORT"
     )
 
 

@@ -18,7 +18,7 @@ from testbed.results.study_store import StudyRun
 from topologies.errors import TopologyError
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Security
 
 RESULTS = "campaign.parquet"
 
@@ -29,6 +29,7 @@ def run_campaign(
     *,
     workers: int,
     scheduler: str | None = None,
+    security: Security | None = None,
     report_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[dict[str, Any]]:
     """Compute what is missing of the run, then return all rows in the campaign's order.
@@ -41,7 +42,7 @@ def run_campaign(
     missing = [unit for unit in todo if unit.index not in done]
     report_progress(len(done), len(todo))
     if missing:
-        with dask_client(workers, scheduler) as client:
+        with dask_client(workers, scheduler, security) as client:
             for index, rows in _computed(client, campaign, missing):
                 run.add({"unit": index, "rows": rows})
                 done[index] = rows

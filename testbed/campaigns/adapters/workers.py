@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from testbed.emulation.sandbox.process_life import children_without_interrupts
 from testbed.errors import CapabilityError
+from testbed.machines.adapters.dask_security import local_cluster
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Security
 
 CONNECT_S = 15.0
 FIRST_WORKER_S = 60.0
@@ -20,10 +21,14 @@ LOST_WORKERS = 100
 
 
 @contextmanager
-def dask_client(workers: int, scheduler: str | None) -> Iterator[Client]:
-    """A client of ``workers`` processes here, or of the scheduler at that address. Raises CapabilityError where it cannot be reached."""
+def dask_client(workers: int, scheduler: str | None, security: Security | None = None) -> Iterator[Client]:
+    """A client of ``workers`` processes here, or of the scheduler at that address. Raises CapabilityError where it cannot be reached.
+
+    Other users of the machine reach the ports of processes here: they answer only those with the cluster's own certificate.
+    ``security``: for the scheduler elsewhere (``testbed.machines.adapters.dask_security``), None: plain TCP.
+    """
     import dask
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
     dask.config.set(
         {"distributed.scheduler.allowed-failures": LOST_WORKERS, "distributed.comm.timeouts.connect": CONNECT_S}
@@ -33,16 +38,15 @@ def dask_client(workers: int, scheduler: str | None) -> Iterator[Client]:
     if scheduler is None:
         # workers watch for the end of this process and go with it, kill -9 included
         with (
-            children_without_interrupts(),
-            LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
-            ) as cluster,
+            children_without_interrupts() as scratch,
+            dask.config.set({"temporary-directory": str(scratch)}),
+            local_cluster(n_workers=workers, threads_per_worker=1) as cluster,
             Client(cluster) as client,
         ):
             yield client
         return
     try:
-        connected = Client(scheduler, timeout=CONNECT_S)
+        connected = Client(scheduler, timeout=CONNECT_S, security=security)
     except (OSError, ValueError) as error:
         raise CapabilityError(
             f"scheduler {scheduler}: cannot be reached ({type(error).__name__}); start one with 'dask scheduler' or leave it out"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.dask_link import add_tls, security_of
 from testbed.commands.live import add_live, start_live
 from testbed.errors import InputError
 
@@ -37,7 +38,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--workers", type=numbers.processes, default=2, help="processes of the local cluster (default 2)"
     )
-    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler to use instead")
+    parser.add_argument("--scheduler", metavar="tls://HOST:PORT", help="a Dask scheduler to use instead")
+    add_tls(parser)
     parser.add_argument(
         "--resume",
         nargs="?",
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         )
     from testbed.campaigns.known import load_campaign
 
-    campaign = load_campaign(args.campaign)
+    campaign, security = load_campaign(args.campaign), security_of(args)
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
     from testbed.campaigns.figures import campaign_figures
     from testbed.campaigns.summary import judge_claims, summarise
@@ -72,7 +74,12 @@ def run(args: argparse.Namespace) -> int:
     start_live(args)
     with _open(args, campaign) as store, points_shown(campaign.name, lambda: _found(campaign, store)) as show_points:
         rows = run_campaign(
-            campaign, store, workers=args.workers, scheduler=args.scheduler, report_progress=show_points
+            campaign,
+            store,
+            workers=args.workers,
+            scheduler=args.scheduler,
+            security=security,
+            report_progress=show_points,
         )
         summary, verdict = summarise(rows), judge_claims(campaign, rows)
         write_rows(rows, store.draft / RESULTS)

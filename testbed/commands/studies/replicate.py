@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.commands import numbers
+from testbed.commands.dask_link import add_tls, security_of, tls_words
 from testbed.commands.live import add_live, start_live
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
 from testbed.emulation.sandbox.process_life import die_with_parent
@@ -91,6 +92,7 @@ def add_parser(subparsers: Any) -> None:
         help="processes that share the points of computed studies (default 2)",
     )
     add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share them instead")
+    add_tls(parser)
     add("--results", type=Path, help="where runs are kept (default: replication, with --quick results/replication)")
     add("--book", action="store_true", help="run nothing, only write the book of what is stored")
     add("--pages", type=Path, metavar="DIR", help="write the tables into the pages chapter_N.md of DIR as well")
@@ -133,7 +135,8 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _shared_words(args: argparse.Namespace) -> list[str]:
-    return ["--scheduler", args.scheduler] if args.scheduler else ["--workers", str(args.workers)]
+    security_of(args)  # what is wrong with it is said before anything begins
+    return ["--scheduler", args.scheduler, *tls_words(args)] if args.scheduler else ["--workers", str(args.workers)]
 
 
 def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> None:

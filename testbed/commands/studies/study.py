@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from testbed.commands import numbers
+from testbed.commands.dask_link import add_tls, security_of
 from testbed.commands.live import add_live, start_live
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.runs import show_verdict
@@ -100,12 +101,15 @@ class Study:
         if self.shared:
             add("--workers", type=numbers.processes, default=1, help="processes that share the points (default 1)")
             add("--scheduler", metavar="ADDRESS", help="a Dask scheduler whose workers share the points instead")
+            add_tls(parser)
         if self.options is not None:
             self.options(parser)
         args = parser.parse_args(words)
         return reported(lambda: self._run(args, words))
 
     def _run(self, args: argparse.Namespace, words: list[str]) -> int:
+        if self.shared:
+            security_of(args)  # what is wrong with it is said before anything begins
         if self.configure is not None:
             self.configure(args)
         start_live(args)
@@ -266,7 +270,7 @@ def _shared(
 
     from testbed.campaigns.adapters.workers import dask_client
 
-    with dask_client(args.workers, args.scheduler) as client:
+    with dask_client(args.workers, args.scheduler, security_of(args)) as client:
         futures = dict(zip(client.map(measure, points, pure=False, retries=0), points, strict=True))
         try:
             for future in as_completed(list(futures)):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import CapabilityError, InvalidRunError, MachineLostError
 from testbed.machines.adapters import on_machine
 from testbed.machines.adapters.actor import MachineActor
+from testbed.machines.adapters.dask_security import local_cluster, scheduler_security
 from testbed.machines.adapters.local_machines import address_of, local_machines, make_bridge
 from testbed.machines.adapters.relays import own_address
 from testbed.machines.asked import MachinesRequest
@@ -192,7 +193,7 @@ class Machines:
 def machines_up(asked: MachinesRequest) -> Iterator[Machines]:
     """The machines, each with its process running, clocks compared. CapabilityError names who did not come up in time."""
     import dask
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
     dask.config.set({"distributed.comm.timeouts.connect": 10, "distributed.admin.tick.limit": "1h"})
     for name in ("distributed", "distributed.scheduler", "distributed.core", "distributed.comm", "tornado"):
@@ -203,18 +204,22 @@ def machines_up(asked: MachinesRequest) -> Iterator[Machines]:
             make_bridge(asked.underlay_mtu)
             beneath = stack.enter_context(ExitStack())  # the scheduler takes leave of its workers before they go
             host = address_of(-1)
-            cluster = stack.enter_context(
-                LocalCluster(
-                    n_workers=0, protocol="tcp", host=host, dashboard_address=None, silence_logs=logging.CRITICAL
+            cluster = stack.enter_context(local_cluster(n_workers=0, host=host))
+            scheduler, security = cluster.scheduler_address, cluster.security
+            local = beneath.enter_context(
+                local_machines(
+                    asked.count,
+                    scheduler,
+                    certificate=(security.tls_worker_cert, security.tls_worker_key),
+                    mtu=asked.underlay_mtu,
+                    clock_offsets_s=asked.clock_offsets_s,
                 )
             )
-            scheduler = cluster.scheduler_address
-            local = beneath.enter_context(
-                local_machines(asked.count, scheduler, mtu=asked.underlay_mtu, clock_offsets_s=asked.clock_offsets_s)
-            )
             expected = [one.name for one in local]
+        else:
+            security = scheduler_security(scheduler, asked.tls)
         try:
-            client = stack.enter_context(Client(scheduler, timeout=15, direct_to_workers=True))
+            client = stack.enter_context(Client(scheduler, security=security, timeout=15, direct_to_workers=True))
         except (OSError, ValueError) as error:
             raise CapabilityError(f"scheduler {scheduler}: cannot be reached ({type(error).__name__})") from None
         workers = _await_workers(client, asked, expected)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import fcntl
+import json
 import os
 import socket
 import struct
@@ -40,11 +41,14 @@ def port_of(number: int) -> str:
 
 
 class LocalMachine:
-    """One machine: its outer process and its namespaces."""
+    """One machine: its outer process and its namespaces. ``certificate``: of its worker, with the key (PEM), for the scheduler."""
 
-    def __init__(self, number: int, scheduler: str, *, mtu: int, clock_offset_s: float) -> None:
+    def __init__(
+        self, number: int, scheduler: str, *, certificate: tuple[str, str], mtu: int, clock_offset_s: float
+    ) -> None:
         self.name = f"machine-{number}"
         self.number, self.address, self._mtu = number, address_of(number), mtu
+        self._certificate = certificate
         self.clock_offset_s = clock_offset_s
         words = [
             sys.executable,
@@ -76,7 +80,7 @@ class LocalMachine:
         finally:
             os.close(namespace)
         assert self.process.stdin is not None
-        self.process.stdin.write(b"\n")
+        self.process.stdin.write(json.dumps(self._certificate).encode() + b"\n")
         self.process.stdin.flush()
 
     def _await_namespace(self) -> None:
@@ -103,18 +107,23 @@ class LocalMachine:
 
 @contextmanager
 def local_machines(
-    count: int, scheduler: str, *, mtu: int = UNDERLAY_MTU, clock_offsets_s: Sequence[float] | None = None
+    count: int,
+    scheduler: str,
+    *,
+    certificate: tuple[str, str],
+    mtu: int = UNDERLAY_MTU,
+    clock_offsets_s: Sequence[float] | None = None,
 ) -> Iterator[tuple[LocalMachine, ...]]:
     """So many machines on a bridge whose own address is ``address_of(-1)``; inside a sandbox only.
 
-    ``clock_offsets_s``: by how much each one's clock is ahead of ours.
+    ``certificate``: of all their workers, with its key. ``clock_offsets_s``: by how much each one's clock is ahead of ours.
     """
     require_sandbox()
     offsets = clock_offsets_s or [CLOCK_STEP_S * (k + 1) for k in range(count)]
     machines: list[LocalMachine] = []
     try:
         for number, offset in zip(range(count), offsets, strict=True):
-            machines.append(LocalMachine(number, scheduler, mtu=mtu, clock_offset_s=offset))
+            machines.append(LocalMachine(number, scheduler, certificate=certificate, mtu=mtu, clock_offset_s=offset))
         for machine in machines:
             machine.connect()
         yield tuple(machines)

@@ -1,11 +1,13 @@
 """A Dask worker as a machine of its own on this one: waits until its interface is there, then serves its scheduler.
 
-local_worker.py SCHEDULER NAME ADDRESS       runs in the machine's namespaces; a line on stdin says that the interface is up
+local_worker.py SCHEDULER NAME ADDRESS       runs in the machine's namespaces; a line on stdin says that the interface is up,
+                                             and holds the worker's certificate and key (JSON), which are in no file
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -14,12 +16,20 @@ import sys
 from testbed.emulation.sandbox.process_life import die_with_parent
 
 
-async def serve(scheduler: str, name: str, address: str) -> None:
+async def serve(scheduler: str, name: str, address: str, certificate: str, key: str) -> None:
     """Until the scheduler goes."""
-    from distributed import Worker
+    from distributed import Security, Worker
 
+    # the client is the worker's, for scheduler and other workers
+    roles = {
+        f"tls_{role}_{part}": pem
+        for role in ("worker", "client")
+        for part, pem in (("cert", certificate), ("key", key))
+    }
     async with Worker(
         scheduler,
+        protocol="tls",
+        security=Security(require_encryption=True, tls_ca_file=certificate, **roles),
         name=name,
         host=address,
         nthreads=1,
@@ -36,9 +46,9 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     import distributed  # noqa: F401 - meanwhile the interface is made
 
-    if not sys.stdin.readline():
-        return
-    asyncio.run(serve(*sys.argv[1:4]))
+    line = sys.stdin.readline()
+    if line:
+        asyncio.run(serve(*sys.argv[1:4], *json.loads(line)))
 
 
 if __name__ == "__main__":
