@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.emulation.held.channel import Frame, checked, receive, send
-from testbed.emulation.sandbox.door import address, knock
+from testbed.emulation.sandbox.door import door_address, knock
 from testbed.model.progress import Progress, ReportProgress
 
 _STAND_IN = Path(__file__).with_name("host_program.py")
@@ -44,7 +44,8 @@ def answer(sock: socket.socket, report_progress: ReportProgress | None = None) -
 def program_words(
     name: str, host: str, argv: Sequence[str], env: Mapping[str, str] | None = None, *, end_point: bool = False
 ) -> list[str]:
-    """The words of a local process that stands for ``argv`` in the host (see ``programs.run_program``)."""
+    """The words of a local process that stands for ``argv`` in the host (see ``programs.run_program``). InputError where no such
+    network of this user's is up."""
     header: dict[str, Any] = {
         "do": "exec",
         "host": host,
@@ -53,7 +54,7 @@ def program_words(
         "env": dict(env or {}),
     }
     header["end_point"] = end_point
-    return [sys.executable, "-I", "-S", str(_STAND_IN), address(name)[1:], json.dumps(header)]
+    return [sys.executable, "-I", "-S", str(_STAND_IN), door_address(name), json.dumps(header)]
 
 
 def start_program(

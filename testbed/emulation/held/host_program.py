@@ -15,6 +15,7 @@ import struct
 import sys
 
 _LENGTHS = struct.Struct(">II")
+_CREDENTIALS = struct.Struct("=iII")
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -28,6 +29,12 @@ def main(address: str, header: str) -> int:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.connect("\0" + address)
+        if (
+            _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1]
+            != os.geteuid()
+        ):
+            print("testbed: the network has gone, and another user listens in its place", file=sys.stderr)
+            return 3  # our terminal is not handed to a stranger
         _send(sock, header, [0, 1, 2])
         while True:
             ready: list[object] = select.select([sock, waker], [], [])[0]  # type: ignore[type-var]

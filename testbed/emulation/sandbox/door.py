@@ -2,52 +2,47 @@
 
 It is made outside, before the sandbox is entered, and inherited, because a socket belongs to the network namespace in which it was
 made. Its name lies in Linux's abstract namespace and not in a directory, so that nothing is left of it when the last process
-that holds it has ended, in whatever way. Only processes of the user who opened it are let in.
+that holds it has ended, in whatever way. Every user may take any such name; so a part of it cannot be guessed, the door is looked
+for among those that are open, and each side asks the kernel whose process the other is before it says a word.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import socket
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.errors import InputError, SessionError
+from testbed.errors import InputError
 
 VARIABLE = "TESTBED_DOOR"
 """In the environment of a sandbox: the descriptor of its door."""
+_PREFIX = "testbed-network-"
+_LISTENS = "00010000"
+"""The flags that /proc/net/unix shows of a listening socket."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _CREDENTIALS = struct.Struct("=iII")
+_TIME = struct.Struct("@ll")
 _WAITING = 256
 
 
-def address(name: str, user: int | None = None) -> str:
-    """The socket's name; a zero byte says that it is no file.
-
-    >>> address("mine", 1000)
-    '\\x00testbed-network-1000-mine'
-    """
-    return f"\0{_prefix(user)}{name}"
-
-
-def _prefix(user: int | None = None) -> str:
-    return f"testbed-network-{os.geteuid() if user is None else user}-"
-
-
 def open_door(name: str) -> socket.socket:
-    """A listening socket of that name. InputError for a name that is none, or that another network has."""
+    """A listening socket of that name. InputError for a name that is none, or that another network of this user has."""
     if not _NAME.fullmatch(name):
         raise InputError(f"name {name!r}: give letters, digits, dots, dashes and underscores, 64 at most")
     door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        door.bind(address(name))
-    except OSError:
-        door.close()
-        raise InputError(
-            f"a network named {name!r} is up already; choose another name (testbed attach lists them)"
-        ) from None
+    door.bind(f"\0{_PREFIX}{os.geteuid()}-{secrets.token_hex(8)}-{name}")
     door.listen(_WAITING)
+    for _, other in _doors(name):
+        with other:
+            if other.getpeername() != door.getsockname():
+                door.close()
+                raise InputError(
+                    f"a network named {name!r} is up already; choose another name (testbed attach lists them)"
+                )
     return door
 
 
@@ -58,7 +53,7 @@ def inherited_door() -> socket.socket | None:
         return None
     try:
         door = socket.socket(fileno=int(number))
-        if door.family == socket.AF_UNIX and b"testbed-network-" in bytes(door.getsockname()):
+        if door.family == socket.AF_UNIX and _PREFIX.encode() in bytes(door.getsockname()):
             door.set_inheritable(False)
             return door
         door.detach()
@@ -69,37 +64,74 @@ def inherited_door() -> socket.socket | None:
 
 def name_of(door: socket.socket) -> str:
     """The name by which a door was opened."""
-    return bytes(door.getsockname()).decode().partition("testbed-network-")[2].partition("-")[2]
+    return _parts(bytes(door.getsockname()).decode())[1]
 
 
 def open_doors() -> tuple[str, ...]:
-    """Names of this user's networks that are up, as the kernel lists them."""
+    """Names of this user's networks that are up."""
     names = []
-    try:
-        lines = Path("/proc/net/unix").read_text().splitlines()
-    except OSError:
-        return ()
-    for line in lines:
-        path = line.split(maxsplit=7)[-1]
-        listening = line.split()[3:4] == ["00010000"]
-        if listening and path.startswith("@" + _prefix()):
-            names.append(path.removeprefix("@" + _prefix()))
+    for name, sock in _doors():
+        sock.close()
+        names.append(name)
     return tuple(sorted(names))
 
 
+def door_address(name: str) -> str:
+    """The socket's name, after its zero byte, of this user's network of that name. InputError where none is up."""
+    with knock(name) as sock:
+        return bytes(sock.getpeername()).decode()[1:]
+
+
 def knock(name: str) -> socket.socket:
-    """A connection to the network of that name. InputError where there is none."""
+    """A connection to this user's network of that name. InputError where none is up."""
+    for _, sock in _doors(name):
+        return sock
+    up = ", ".join(open_doors()) or "none"
+    raise InputError(f"no network named {name!r} is up; these are: {up}")
+
+
+def _parts(address: str) -> tuple[str, str]:
+    """(user id, name) of a door, from the socket's name.
+
+    >>> _parts("\\0testbed-network-1000-0123456789abcdef-my-net")
+    ('1000', 'my-net')
+    """
+    user, _, rest = address[1:].removeprefix(_PREFIX).partition("-")
+    return user, rest.partition("-")[2]
+
+
+def _doors(wanted: str | None = None) -> Iterator[tuple[str, socket.socket]]:
+    """(name, connection) of every door of this user's that is open, or of those of one name. The kernel lists them."""
+    try:
+        lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        words = line.split(maxsplit=7)
+        if words[3:4] != [_LISTENS] or not words[-1].startswith("@" + _PREFIX):
+            continue
+        address = "\0" + words[-1][1:]
+        user, name = _parts(address)
+        if user == str(os.geteuid()) and _NAME.fullmatch(name) and wanted in (None, name):
+            sock = _connected(address)
+            if sock is not None:
+                yield name, sock
+
+
+def _connected(address: str) -> socket.socket | None:
+    """A connection to a process of this user, None where there is none, or another user's; nothing has been said on it."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.connect(address(name))
+        # whoever accepts nothing does not hold us up for long
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, 200_000))
+        sock.connect(address)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, 0))
+        if is_own(sock):
+            return sock
     except OSError:
-        sock.close()
-        up = ", ".join(open_doors()) or "none"
-        raise InputError(f"no network named {name!r} is up; these are: {up}") from None
-    if not is_own(sock):
-        sock.close()
-        raise SessionError(f"the network named {name!r} belongs to another user")
-    return sock
+        pass
+    sock.close()
+    return None
 
 
 def is_own(sock: socket.socket) -> bool:

@@ -5,16 +5,32 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
+import time
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from testbed.emulation.held import host_program
+from testbed.emulation.held.caller import ask, start_program
 from testbed.emulation.held.channel import Frame, checked, error_header, receive, send
 from testbed.emulation.held.service import DoorKeeper
-from testbed.emulation.sandbox.door import VARIABLE, inherited_door, knock, name_of, open_door, open_doors
+from testbed.emulation.sandbox.door import (
+    VARIABLE,
+    door_address,
+    inherited_door,
+    is_own,
+    knock,
+    name_of,
+    open_door,
+    open_doors,
+)
 from testbed.errors import CapabilityError, InputError, SessionError
 
 
@@ -33,6 +49,80 @@ def test_door_is_listed_while_it_is_open_and_has_no_file(name: str, tmp_path: Pa
     assert name not in open_doors()
     with pytest.raises(InputError, match="no network named"):
         knock(name)
+
+
+STRANGER = """
+import array, json, os, socket, sys
+os.setgid(65534); os.setuid(65534)
+doors = []
+for name in sys.argv[1:]:
+    doors.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    doors[-1].bind("\\0" + name)
+    doors[-1].listen(50)
+print("listening", flush=True)
+sys.stdin.readline()
+found = []
+for door in doors:
+    door.setblocking(False)
+    try:
+        while True:
+            peer, _ = door.accept()
+            data, descriptors, _, _ = socket.recv_fds(peer, 65536, 8)
+            found.append([len(data), len(descriptors)])
+    except BlockingIOError:
+        pass
+print(json.dumps(found))
+"""
+
+
+@contextmanager
+def stranger(*names: str) -> Iterator[Callable[[], list[list[int]]]]:
+    """Another user listens at these abstract names; what is yielded tells the bytes and descriptors of all who came."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    words = [sys.executable, "-I", "-S", "-c", STRANGER, *names]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "listening\n"
+        yield lambda: list(json.loads(process.communicate("\n", timeout=30)[0]))
+        process.kill()
+
+
+def test_another_user_is_handed_no_terminal_when_a_network_has_died(
+    name: str,
+) -> None:
+    door = open_door(name)
+    address = door_address(name)
+    door.close()
+    with stranger(address) as came:
+        with pytest.raises(InputError, match="no network named"):
+            start_program(name, "h0", ["id"])
+        with pytest.raises(InputError, match="no network named"):
+            ask(name, {"do": "describe"})
+        words = [sys.executable, "-I", "-S", host_program.__file__, address, json.dumps({"do": "exec"})]
+        done = subprocess.run(words, input="secret", capture_output=True, text=True, timeout=30)
+        assert (done.returncode, done.stdout) == (3, "") and "another user listens in its place" in done.stderr
+        assert name not in open_doors()
+        found = came()
+        assert len(found) >= 3 and not any(any(sent) for sent in found)
+
+
+def test_another_user_can_keep_no_name(name: str) -> None:
+    user = os.geteuid()
+    with stranger(f"testbed-network-{user}-{name}", f"testbed-network-{user}-{'0' * 16}-{name}"):
+        with open_door(name), knock(name) as sock:
+            assert is_own(sock) and open_doors().count(name) == 1
+            with pytest.raises(InputError, match="is up already"):
+                open_door(name)
+        assert name not in open_doors()
+
+
+def test_who_accepts_nothing_holds_nobody_up(name: str) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as deaf, ExitStack() as waiting:
+        deaf.bind(f"\0testbed-network-{os.geteuid()}-{'0' * 16}-{name}")
+        deaf.listen(0)
+        waiting.enter_context(knock(name))
+        began = time.monotonic()
+        assert name not in open_doors() and time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("wrong", ["", "a b", "../x", "-x", "x" * 65, "a\0b"])
