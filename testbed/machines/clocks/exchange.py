@@ -5,14 +5,15 @@ A datagram carries the run's key, so that nobody else's answers are believed, an
 
 from __future__ import annotations
 
+import hmac
 import struct
 from dataclasses import dataclass
 
 from testbed.errors import InputError
 
-KEY_BYTES = 8
-_QUESTION = struct.Struct("!4s8sq")
-_ANSWER = struct.Struct("!4s8sqqq")
+KEY_BYTES = 16
+_QUESTION = struct.Struct(f"!4s{KEY_BYTES}sq")
+_ANSWER = struct.Struct(f"!4s{KEY_BYTES}sqqq")
 _ASKS, _SAYS = b"tbq1", b"tba1"
 ANSWER_BYTES = _ANSWER.size
 
@@ -50,7 +51,7 @@ def parse_question(data: bytes, key: bytes) -> int | None:
     if len(data) != _QUESTION.size:
         return None
     kind, given, sent_ns = _QUESTION.unpack(data)
-    return int(sent_ns) if kind == _ASKS and given == key else None
+    return int(sent_ns) if kind == _ASKS and hmac.compare_digest(given, key) else None
 
 
 def answer(key: bytes, sent_ns: int, received_ns: int, answered_ns: int) -> bytes:
@@ -61,12 +62,10 @@ def answer(key: bytes, sent_ns: int, received_ns: int, answered_ns: int) -> byte
 def parse_answer(data: bytes, key: bytes) -> tuple[int, int, int] | None:
     """(our stamp, their two), or None for what is no answer of this run.
 
-    >>> parse_answer(answer(b"12345678", 1, 20, 30), b"12345678")
-    (1, 20, 30)
-    >>> parse_answer(answer(b"12345678", 1, 20, 30), b"87654321") is None
-    True
+    >>> parse_answer(answer(bytes(16), 1, 20, 30), bytes(16)), parse_answer(answer(bytes(16), 1, 20, 30), b"another key, 16B")
+    ((1, 20, 30), None)
     """
     if len(data) != _ANSWER.size:
         return None
     kind, given, *stamps = _ANSWER.unpack(data)
-    return (stamps[0], stamps[1], stamps[2]) if kind == _SAYS and given == key else None
+    return (stamps[0], stamps[1], stamps[2]) if kind == _SAYS and hmac.compare_digest(given, key) else None

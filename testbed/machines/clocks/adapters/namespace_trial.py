@@ -24,7 +24,7 @@ import numpy as np
 from testbed.emulation.machine.time_namespaces import time_namespace, time_namespace_obstacle
 from testbed.errors import CapabilityError
 from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers, ClockQuestions
-from testbed.machines.clocks.exchange import ANSWER_BYTES
+from testbed.machines.clocks.exchange import ANSWER_BYTES, KEY_BYTES
 from testbed.machines.clocks.foreign_clock import ForeignClock
 from testbed.machines.clocks.report import ClockReport, clock_report
 
@@ -67,7 +67,7 @@ def run_trial(conditions: TrialConditions, *, duration_s: float, seed: int = 1) 
     with ExitStack() as stack:
         for _ in range(conditions.busy):
             stack.enter_context(_process([sys.executable, "-I", "-S", "-c", _BUSY]))
-        key = os.urandom(8)
+        key = os.urandom(KEY_BYTES)
         other = stack.enter_context(_process(_other_words(conditions, key)))
         port, their_start_ns = _hello(other)
         address = ("127.0.0.1", port)

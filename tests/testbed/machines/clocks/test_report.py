@@ -12,7 +12,7 @@ from testbed.machines.clocks.exchange import Exchange, answer, parse_answer, par
 from testbed.machines.clocks.foreign_clock import ForeignClock, OurTimes
 from testbed.machines.clocks.report import clock_report, order, require_clock, underlay_reason
 
-KEY = b"8 bytes!"
+KEY = b"sixteen bytes!!!"
 
 
 def exchanges(
@@ -61,7 +61,7 @@ def test_a_link_that_loses_a_twentieth_or_turns_slow_is_named() -> None:
 
 def test_only_the_answers_of_this_run_are_believed() -> None:
     assert parse_question(question(KEY, 5), KEY) == 5
-    assert parse_question(question(KEY, 5), b"another!") is None
+    assert parse_question(question(KEY, 5), b"sixteen others!!") is None
     assert parse_question(b"anything", KEY) is None
     assert parse_answer(answer(KEY, 1, 2, 3)[:-1], KEY) is None
     with pytest.raises(InputError, match="ran backwards"):
