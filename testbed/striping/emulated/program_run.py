@@ -21,6 +21,7 @@ from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.ground_rules import install_shortest_paths
 from testbed.emulation.held.program_group import ChildProgram, ProgramGroup
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.sandbox.rights import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InputError
 from testbed.model.wiring import Wiring, wire
@@ -168,7 +169,7 @@ def start_ranks(net: EmulatedNetwork, places: Sequence[Place], command: Sequence
         ChildProgram(
             net.run_in_host(
                 place.host,
-                command,
+                confined(command),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

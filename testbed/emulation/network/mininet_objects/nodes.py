@@ -20,6 +20,8 @@ from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Node, OVSSwitch
 
+from testbed.emulation.sandbox.rights import confined
+
 SetLink = Callable[[str, str, bool], None]
 
 
@@ -79,6 +81,11 @@ class _LateShell:
     def pid(self, value: int | None) -> None:
         """Mininet sets None while it makes the node."""
 
+    def popen(self, *args: Any, **options: Any) -> Any:
+        """As Mininet's, without rights over the machine."""
+        options.setdefault("mncmd", ["mnexec", "-da", str(self.pid), *confined([])])
+        return super().popen(*args, **options)  # type: ignore[misc]
+
     def terminate(self) -> None:
         """End the shell, if there is one; the namespace is the network's."""
         if self._started is not None:
@@ -95,13 +102,7 @@ class _LateShell:
             *own,
             "mnexec",
             *options,
-            "env",
-            "PS1=\x7f",
-            "bash",
-            "--norc",
-            "--noediting",
-            "-is",
-            "mininet:" + self.name,
+            *confined(["env", "PS1=\x7f", "bash", "--norc", "--noediting", "-is", "mininet:" + self.name]),
         ]
         self.master, self.slave = pty.openpty()
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))

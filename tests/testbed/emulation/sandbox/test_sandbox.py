@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.sandbox.sandbox import probe_sandbox, run_in_sandbox, sandbox_command
+from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, run_in_sandbox, sandbox_command
 from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT
 from tests.helpers.signals import heed_signals
@@ -226,3 +226,17 @@ def test_refusal_of_namespaces_is_one_line_and_exit_code_3() -> None:
     assert done.returncode == 3
     assert done.stderr.startswith("testbed: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_variables_that_strayed_out_of_a_sandbox_are_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.setenv("TESTBED_SANDBOX", str(tmp_path))
+    assert not in_sandbox()
+    script = "from testbed.emulation.sandbox.sandbox import in_sandbox as i; print(i())"
+    inside = run_in_sandbox(["sh", "-c", f'{sys.executable} -c "{script}"; echo $TESTBED_SANDBOX_NETWORK'])
+    believed, network = inside.stdout.split()
+    assert believed == "True"
+    monkeypatch.setenv("TESTBED_SANDBOX_NETWORK", network)
+    assert not in_sandbox()
