@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 from sfio_emu.errors import UsageError
 from sfio_emu.keys import key_of_text
 
+LOG = logging.getLogger("sfio_emu.keys")
 KEY_BYTES = 32
+MAX_CHARACTERS = 1 << 16
 
 
 def new_key() -> bytes:
@@ -25,11 +28,14 @@ def write_key(path: Path, key: bytes) -> None:
 
 
 def read_key(path: Path) -> bytes:
-    """The key in a file; raises `UsageError`."""
+    """The key in a file; raises `UsageError`. Says so where others than its owner could have read it."""
     try:
-        text = path.read_text(errors="replace")
+        with path.open(errors="replace") as stream:
+            text, status = stream.read(MAX_CHARACTERS), os.fstat(stream.fileno())
     except OSError as fault:
         raise UsageError(f"the key file {path} cannot be read: {fault.strerror}") from None
+    if status.st_mode & 0o077 or status.st_uid not in (0, os.geteuid()):
+        LOG.warning("the key file %s is open to others: its owner should be you, chmod 600 %s", path, path)
     return key_of_text(text.strip(), f"the key file {path}")
 
 

@@ -28,6 +28,7 @@ from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MES
 from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
 from sfio_emu.adapters.listener_log import LimitedLog
 from sfio_emu.adapters.listener_threads import BEAT_S, Heart, Syncs
+from sfio_emu.adapters.local_users import is_own_user
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.bodies import NONCE_BYTES
 from sfio_emu.errors import UsageError
@@ -46,7 +47,7 @@ TICK_S = 0.25
 class Listener:
     """Serves clients of the given listening sockets, each with its own directory.
 
-    `sockets`: (listening socket, directory) pairs. A client that holds a buffer others wait for and sends nothing for MAX_SILENCE_S is
+    `sockets`: (listening socket, directory) pairs. `own_user`: only processes of this user on this machine are served. A client that holds a buffer others wait for and sends nothing for MAX_SILENCE_S is
     dropped. `sieve`: many small runs near one another are moved as one span. `key`: only who has it is served.
     `subfiles` makes the disk of a directory. `limits`: how much of it clients may take.
     """
@@ -57,10 +58,11 @@ class Listener:
         *,
         sieve: bool = True,
         key: bytes | None = None,
+        own_user: bool = False,
         limits: Limits | None = None,
         subfiles: Callable[[Path], RootedSubfiles] | None = None,
     ) -> None:
-        self._key, self._machine = key, _machine_id()
+        self._key, self._machine, self._own_user = key, _machine_id(), own_user
         self._limits = Limits.of_process() if limits is None else limits
         self._pool = BufferPool(self._limits.memory_bytes, self._limits.message_bytes)
         self._sieve = sieve
@@ -161,6 +163,10 @@ class Listener:
         peer = f"{address[0]}:{address[1]}"
         if len(self._clients) >= self._limits.clients and not self._make_room():
             self._log.warn("turned away", peer, f"{len(self._clients)} clients are served already")
+            stream.close()
+            return
+        if self._own_user and not is_own_user(stream):
+            self._log.warn("turned away", peer, "not known to be this user's: give --key-file FILE, or --without-key")
             stream.close()
             return
         stream.setblocking(False)
@@ -358,7 +364,8 @@ def _parser() -> argparse.ArgumentParser:
                         help="move each run by a call of its own, also many small ones near one another")  # fmt: skip
     key = parser.add_mutually_exclusive_group()
     key.add_argument("--key-file", type=Path, metavar="FILE",
-                     help="serve only who has the key in FILE, in hexadecimal digits (default: that of SFIO_KEY_FILE)")  # fmt: skip
+                     help="serve only who has the key in FILE, in hexadecimal digits (default: that of SFIO_KEY_FILE, "
+                     "without one only this user's processes on this machine)")  # fmt: skip
     key.add_argument("--without-key", action="store_true", help="serve everybody, beyond this machine too")
     return parser
 
@@ -399,7 +406,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             (open_listening_socket(address, port), options.root / name) for name, address, port in options.listen
         ]
         limits = Limits.of_process(options.memory, options.message or DEFAULT_MESSAGE_BYTES)
-        listener = Listener(sockets, sieve=options.sieve, key=key, limits=limits)
+        listener = Listener(
+            sockets, sieve=options.sieve, key=key, own_user=key is None and not options.without_key, limits=limits
+        )
     except (OSError, ValueError) as fault:
         print(f"the listener cannot start: {fault}", file=sys.stderr)
         return 2

@@ -1,0 +1,68 @@
+"""A listener without a key serves its own user alone; a key that others can read is told of."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sfio_emu.adapters.key_files import new_key, read_key, write_key
+from sfio_emu.adapters.local_users import is_own_user
+from tests.helpers.listeners import listener
+from tests.helpers.ordinary_user import as_ordinary_user
+
+ASK = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), 10); s.settimeout(3); {}"
+HEAR = ASK.format("print(s.recv(1) or 'turned away')")
+
+
+def connected() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        client = socket.create_connection(door.getsockname())
+        return client, door.accept()[0]
+
+
+def test_a_process_of_this_user_is_known_until_it_closes() -> None:
+    client, ours = connected()
+    with ours:
+        assert is_own_user(ours)
+        client.close()  # from now on the kernel shows the socket as root's
+        assert not is_own_user(ours)
+
+
+def test_a_connection_that_was_reset_is_nobody_s() -> None:
+    client, ours = connected()
+    with ours:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        assert not is_own_user(ours)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize(("options", "said"), [((), "turned away"), (("--without-key",), None)])
+def test_another_user_is_turned_away_unless_everybody_is_served(
+    options: tuple[str, ...], said: str | None, tmp_path: Path
+) -> None:
+    with listener(tmp_path, "p1", *options) as (_, addresses):
+        words = as_ordinary_user([sys.executable, "-c", HEAR, str(addresses["p1"][1])])
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    if said is None:
+        assert "TimeoutError" in done.stderr  # served: the listener waits for its first word
+    else:
+        assert done.stdout.strip() == said, done.stderr
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o640, 0o604, 0o660])
+def test_a_key_that_others_can_read_is_told_of(mode: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file, key = tmp_path / "key", new_key()
+    write_key(file, key)
+    file.chmod(mode)
+    with caplog.at_level(logging.WARNING):
+        assert read_key(file) == key
+    assert bool(caplog.messages) == bool(mode & 0o077)
+    assert all("chmod 600" in message and key.hex() not in message for message in caplog.messages)
