@@ -50,8 +50,8 @@ class SshMachines:
         return {pid: words for pid, words in descendants(self.inits[machine]).items() if words}
 
     @contextmanager
-    def cluster(self) -> Iterator[str]:
-        """The address of a scheduler on the head with a worker on each machine, by ``examples/ssh_machines.py``."""
+    def cluster(self) -> Iterator[list[str]]:
+        """What follows --machines for a scheduler on the head with a worker on each machine, by ``examples/ssh_machines.py``."""
         hosts = [ADDRESS.format(number) for number in (HEAD, *(n for n in self.inits if n != HEAD))]
         key = ["--key", str(self.folder / "id"), "--any-host-key"]
         words = self.command(HEAD, sys.executable, str(ROOT / "examples" / "ssh_machines.py"), *key, *hosts)
@@ -59,9 +59,9 @@ class SshMachines:
             example = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             assert example.stdout is not None
-            address = example.stdout.readline().strip()
-            assert address, (self.folder / "cluster.log").read_text()
-            yield address
+            words = (example.stdout.readline() + example.stdout.readline()).split()
+            assert words, (self.folder / "cluster.log").read_text()
+            yield words
         finally:
             try:
                 example.communicate(timeout=30)

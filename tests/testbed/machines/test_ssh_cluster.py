@@ -46,8 +46,8 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshMachines]:
         yield made
 
 
-def started(machines: SshMachines, scheduler: str, *words: str) -> subprocess.Popen[str]:
-    over = ["--machines", scheduler, "--underlay", "between", "--results", str(machines.folder / "results")]
+def started(machines: SshMachines, scheduler: list[str], *words: str) -> subprocess.Popen[str]:
+    over = ["--machines", *scheduler, "--underlay", "between", "--results", str(machines.folder / "results")]
     program = ["--", sys.executable, str(ROOT / "examples" / "greetings.py")] if words[0] == "run" else []
     command = machines.command(HEAD, sys.executable, "-m", "testbed.cli", *words, *over, *program)
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)

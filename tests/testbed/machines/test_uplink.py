@@ -115,7 +115,7 @@ def streamed_by_an_ordinary_user(*more: str) -> dict[str, Any]:
         ]  # fmt: skip
         for process in processes:
             stack.callback(process.kill)
-        words = ("--machines", SCHEDULER, "--underlay", "between", "--mtu", "1390", "--json", *more)
+        words = ("--machines", SCHEDULER, "--without-tls", "--underlay", "between", "--mtu", "1390", "--json", *more)
         run = started(inside[9], "testbed.cli", *STREAM, *words)
         out, errors = run.communicate(timeout=150)
     assert run.returncode == 0, errors[-2000:]

@@ -1,0 +1,73 @@
+"""A scheduler and a worker as ``examples/ssh_machines.py`` starts them: they speak to who has the certificates, and to nobody else."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+
+import dask
+import pytest
+from distributed import Client, Security
+
+from testbed.machines.adapters.dask_security import scheduler_security
+from testbed.machines.asked import TlsFiles
+from tests.helpers.paths import ROOT
+
+
+@pytest.fixture
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("ssh_machines", ROOT / "examples" / "ssh_machines.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_certificates_lie_where_only_this_user_reads_them_and_go(example: ModuleType) -> None:
+    with example.certificates([], {}) as directory:
+        made = sorted(Path(directory).iterdir())
+        assert Path(directory).stat().st_mode & 0o777 == 0o700
+        assert [(path.name, path.stat().st_mode & 0o777) for path in made] == [
+            ("ca.pem", 0o600), ("cert.pem", 0o600), ("key.pem", 0o600)
+        ]  # fmt: skip
+    assert not Path(directory).exists()
+
+
+def started(stack: ExitStack, config: str, said: str, *words: str) -> str:
+    """A process of the cluster's; the line that says where it is."""
+    environment = {**os.environ, "DASK_INTERNAL_INHERIT_CONFIG": config}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_spec", *words], stderr=subprocess.PIPE, text=True, env=environment
+    )
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    assert process.stderr is not None
+    return next(line for line in process.stderr if said in line)
+
+
+def test_only_who_has_the_certificates_is_answered(example: ModuleType) -> None:
+    with ExitStack() as stack:
+        directory = stack.enter_context(example.certificates([], {}))
+        with dask.config.set(example.named(directory)):
+            config = dask.config.serialize(dask.config.global_config)
+        common = {"host": "127.0.0.1", "protocol": "tls"}
+        options = {"port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0", **common}
+        line = started(
+            stack, config, "Scheduler at", "--spec", json.dumps({"cls": "distributed.Scheduler", "opts": options})
+        )
+        address = line.split("Scheduler at:")[1].strip()
+        worker = {"0": {"cls": "distributed.Worker", "opts": {"nthreads": 1, "memory_limit": 0, **common}}}
+        started(stack, config, "worker at", address, "--spec", json.dumps(worker))
+        ours = example.options(directory)
+        security = scheduler_security(address, TlsFiles(ca=ours[1], cert=ours[3], key=ours[5]))
+        with Client(address, security=security, timeout=10) as client:
+            assert client.submit(int).result(timeout=20) == 0
+        for other, theirs in ((address, Security.temporary()), (address.replace("tls", "tcp"), None)):
+            with pytest.raises((OSError, TypeError, ValueError)), Client(other, security=theirs, timeout=2):
+                pass
