@@ -34,7 +34,7 @@ def is_own_user(stream: socket.socket) -> bool:
         _, state, _, _, found, user, inode = _ANSWER.unpack_from(said, _HEADER.size)
     except (OSError, struct.error):
         return False
-    return found == places and state == _ESTABLISHED and inode != 0 and user == os.geteuid()
+    return bool(found == places and state == _ESTABLISHED and inode != 0 and user == os.geteuid())
 
 
 __all__ = ["is_own_user"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
+from testbed.emulation.sandbox.rights import confined
 from testbed.errors import CapabilityError
 from testbed.striping.emulated.mpi_launcher import find_mpiexec, mpiexec_words
 from testbed.striping.emulated.program_run import Place
@@ -19,7 +20,8 @@ def test_every_rank_has_its_host_and_its_environment() -> None:
     text = " ".join(words)
     assert "-hosts 10.0.0.1,10.0.0.2 -ppn 1 -l" in text
     assert "-genv MPIR_CVAR_NOLOCAL 1 -genv UCX_TLS tcp,self" in text
-    assert text.endswith("-n 1 -env SFIO_RANK 0 python a.py : -n 1 -env SFIO_RANK 1 python a.py")
+    ran = " ".join(confined(["python", "a.py"]))
+    assert text.endswith(f"-n 1 -env SFIO_RANK 0 {ran} : -n 1 -env SFIO_RANK 1 {ran}")
 
 
 def test_a_machine_without_mpich_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
