@@ -48,8 +48,8 @@ def words_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point
     wiring = net.wiring
     switches = {s.node for s in wiring.switches} | {s.name for s in wiring.switches}
     if name in switches and not end_point and not _has_host(net, name):
-        return confined(argv)
-    return words_inside(net.host_pid(device_of(net, name)), confined(argv))
+        return argv
+    return words_inside(net.host_pid(device_of(net, name)), argv)
 
 
 def device_of(net: EmulatedNetwork, name: str) -> str:
@@ -67,12 +67,13 @@ def _has_host(net: EmulatedNetwork, name: str) -> bool:
 
 def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
     asked: dict[str, Any] = request.header
+    argv = list(asked.get("argv", ()))
     words = words_in_host(
-        net, str(asked.get("host")), list(asked.get("argv", ())), end_point=bool(asked.get("end_point"))
+        net, str(asked.get("host")), confined(argv) if argv else argv, end_point=bool(asked.get("end_point"))
     )
     stdin, stdout, stderr = request.descriptors
     environment = {**os.environ, **asked.get("env", {})}
-    program = asked["argv"][0]
+    program = argv[0]
     try:
         if "/" not in program and shutil.which(program, path=environment.get("PATH")) is None:
             raise InputError(f"{program}: No such file or directory")
