@@ -26,12 +26,14 @@ from itertools import accumulate, groupby
 from pathlib import Path
 
 from topologies.errors import TopologyError
-from topologies.text_file import read_text
+from topologies.text_file import read_bytes, utf8
 
 OPPORTUNITY_BYTES = 1500
 """What one line of a Mahimahi trace lets pass, in bytes of IP packets."""
 MAX_DELAY_S = 60.0
 MAX_OPPORTUNITIES = 1_000_000
+MAX_TRACE_MS = 10**12
+_MAX_TRACE_BYTES = 2**24
 REORDER_DELAY_S = 0.01
 
 
@@ -210,10 +212,11 @@ _KEYS = {
 _WORDS = re.compile(r"\s+")
 
 
-def parse_impairments(text: str, folder: str | Path = "") -> Impairments:
-    """The impairments of words with spaces between; a trace's file is looked for in ``folder``.
+def parse_impairments(text: str, folder: str | Path | None = "") -> Impairments:
+    """The impairments of words with spaces between.
 
-    Raises TopologyError, which names the word and what it may be.
+    ``folder``: where the files of traces lie, and nowhere else; "": the words were typed and may name any file; None: they may
+    name none. Raises TopologyError, which names the word and what it may be.
 
     >>> [str(one) for one in parse_impairments("ge:p=0.01,r=0.3 jitter:0.005")]
     ['ge:p=0.01,r=0.3,1-h=1.0,1-k=0.0', 'delay:0.005,jitter=0.005']
@@ -263,7 +266,7 @@ def _short(one: Impairment) -> str:
     return f"{'loss' if isinstance(one, RandomLoss) else 'duplicate'}:{one.fraction:g}"
 
 
-def _impairment(word: str, folder: str | Path) -> Impairment:
+def _impairment(word: str, folder: str | Path | None) -> Impairment:
     kind, colon, rest = word.partition(":")
     if kind == "corrupt":
         raise TopologyError(
@@ -312,29 +315,44 @@ def _values(word: str, kind: str, rest: str) -> dict[str, float]:
     return found
 
 
-def _trace(rest: str, folder: str | Path) -> RateTrace:
+def _trace(rest: str, folder: str | Path | None) -> RateTrace:
     if rest.startswith("ms="):
-        try:
-            gaps = [
-                (int(gap), int(count or 1)) for gap, _, count in (run.partition("x") for run in rest[3:].split("+"))
-            ]
-        except ValueError:
-            raise TopologyError(f"impairment 'trace:{rest[:40]}': write gaps of ms as 12x100+0x3+40") from None
-        _check(
-            sum(count for _, count in gaps) <= MAX_OPPORTUNITIES, f"trace: more than {MAX_OPPORTUNITIES} opportunities"
-        )
-        _check(all(gap >= 0 and count > 0 for gap, count in gaps), "trace: a gap is 0 ms or more, once or more often")
-        return RateTrace(times_ms=tuple(accumulate(gap for gap, count in gaps for _ in range(count))))
+        return _trace_of_gaps(rest[3:])
     if not rest:
         raise TopologyError("impairment 'trace:': name the trace's file, as trace:lte.mahi")
+    if folder is None:
+        raise TopologyError(
+            f"impairment 'trace:{rest[:40]}': no file is read here; write the gaps, as trace:ms=12x100+40"
+        )
     path = Path(folder) / rest
-    return parse_trace(read_text(path, "name a trace of Mahimahi, one time in ms a line"), path.name)
+    below = None if folder == "" else Path(folder)
+    try:
+        text = utf8(
+            read_bytes(
+                path, "name a trace of Mahimahi, one time in ms a line", most=_MAX_TRACE_BYTES, below=below, plain=True
+            )
+        )
+    except TopologyError as error:
+        raise TopologyError(f"impairment 'trace:{rest[:200]}': {error}") from None
+    return parse_trace(text, path.name)
+
+
+def _trace_of_gaps(text: str) -> RateTrace:
+    """The trace of runs of gaps in ms, as ``RateTrace.gaps`` writes them."""
+    try:
+        gaps = [(int(gap), int(count or 1)) for gap, _, count in (run.partition("x") for run in text.split("+"))]
+    except ValueError:
+        raise TopologyError(f"impairment 'trace:ms={text[:37]}': write gaps of ms as 12x100+0x3+40") from None
+    _check(sum(count for _, count in gaps) <= MAX_OPPORTUNITIES, f"trace: more than {MAX_OPPORTUNITIES} opportunities")
+    _check(all(gap >= 0 and count > 0 for gap, count in gaps), "trace: a gap is 0 ms or more, once or more often")
+    _check(sum(gap * count for gap, count in gaps) <= MAX_TRACE_MS, f"trace: longer than {MAX_TRACE_MS} ms")
+    return RateTrace(times_ms=tuple(accumulate(gap for gap, count in gaps for _ in range(count))))
 
 
 def parse_trace(text: str, name: str) -> RateTrace:
     """A packet-delivery-opportunity trace in Mahimahi's format: on each line a whole number of ms, none less than the one before.
 
-    Raises TopologyError, which names the line.
+    Raises TopologyError, which names the line and quotes nothing of it.
 
     >>> parse_trace("0\\n5\\n5\\n10\\n", "small").mean_rate_bps
     4800000.0
@@ -345,9 +363,9 @@ def parse_trace(text: str, name: str) -> RateTrace:
         if not word:
             continue
         if not word.isdecimal() or len(word) > 12:
-            raise TopologyError(f"{name}, line {number}: {word[:40]!r} is no whole number of milliseconds")
+            raise TopologyError(f"{name}, line {number}: no whole number of milliseconds")
         if times and int(word) < times[-1]:
-            raise TopologyError(f"{name}, line {number}: {word} ms comes before {times[-1]} ms; times never go back")
+            raise TopologyError(f"{name}, line {number}: this time comes before the last one; times never go back")
         times.append(int(word))
         if len(times) > MAX_OPPORTUNITIES:
             raise TopologyError(f"{name}: more than {MAX_OPPORTUNITIES} lines; cut it")

@@ -54,7 +54,7 @@ class Fault:
             )
         if self.kind == "impaired":
             try:
-                known = parse_impairments(self.impairments)
+                known = parse_impairments(self.impairments, None)  # those of stored runs too: no file is read
             except TopologyError as error:
                 raise InputError(f"{where}: {error}") from None
             object.__setattr__(self, "impairments", impairment_text(known))
