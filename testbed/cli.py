@@ -16,6 +16,7 @@ from testbed.commands.heartbeat import heartbeat
 from testbed.commands.interrupts import end_now, hear_interrupts
 from testbed.commands.live import end_live
 from testbed.commands.meaning import refuse_meaningless
+from testbed.commands.notes import notes_told
 from testbed.commands.parsing import INTERRUPTED, OneLineParser, reported
 
 COMMANDS = {
@@ -121,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     """Parse and run, with a sign of life on a terminal."""
     chosen = next((w for w in words if not w.startswith("-")), None)
-    with heartbeat(chosen):
+    with heartbeat(chosen), notes_told():
         return _run_chosen(chosen, words)
 
 

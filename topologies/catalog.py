@@ -15,7 +15,8 @@ from typing import Any, Literal
 from topologies.direct_networks import dragonfly, hyperx
 from topologies.errors import TopologyError
 from topologies.fat_tree import clos, fat_tree
-from topologies.files.formats import is_there, read_network_file, read_topohub, shortened
+from topologies.files.formats import is_there, read_topohub, shortened
+from topologies.files.reading import ENDINGS, read_network_file
 from topologies.manet import Walk, manet
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud
@@ -71,7 +72,7 @@ COMMON = (
 
 
 def load_network(name_or_path: str | os.PathLike[str]) -> Network:
-    """The network of a catalogue name or of a JSON node-link or GraphML file.
+    """The network of a catalogue name or of a file in one of the formats of ``topologies.files.reading``.
 
     A catalogue name wins over a file of the same name: write ./torus for the file. Raises TopologyError, in one line
     with the nearest names, for what is neither, and for parameters or files that make no network.
@@ -184,7 +185,7 @@ _PARSERS: Mapping[str, Callable[[str, str], Any]] = {
 
 
 def _looks_like_a_file(name: str) -> bool:
-    return "/" in name.partition(":")[0] or name.lower().endswith((".json", ".graphml", ".xml"))
+    return "/" in name.partition(":")[0] or name.lower().endswith(ENDINGS)
 
 
 def _nearest(wrong: str, known: Mapping[str, object], otherwise: str) -> str:

@@ -22,6 +22,10 @@ LinkId = tuple[str, str, int]
 """(source, target, key): the name of one directed link; ``key`` tells parallel links apart, 0 where there is one."""
 
 DEFAULT_CAPACITY_BPS = 1e7
+MAX_CAPACITY_BPS = 1e15
+"""As of rates on the command line."""
+MAX_DELAY_S = 86_400.0
+"""A day."""
 
 
 def reverse_of(link: LinkId) -> LinkId:
@@ -89,8 +93,12 @@ class Link:
                 raise TopologyError(f"{name}: {what} {value!r} is not a number; give one that is {floor}")
         if self.capacity_bps <= 0:
             raise TopologyError(f"{name}: capacity_bps {self.capacity_bps!r} must be positive")
+        if self.capacity_bps > MAX_CAPACITY_BPS:
+            raise TopologyError(f"{name}: capacity_bps {self.capacity_bps:g} must be at most {MAX_CAPACITY_BPS:g}")
         if self.delay_s < 0:
             raise TopologyError(f"{name}: delay_s {self.delay_s!r} must be zero or more")
+        if self.delay_s > MAX_DELAY_S:
+            raise TopologyError(f"{name}: delay_s {self.delay_s:g} must be at most {MAX_DELAY_S:g}")
         if not isinstance(self.impairments, str):
             raise TopologyError(
                 f"{name}: impairments {self.impairments!r} must be text, as 'ge:p=0.01,r=0.3 jitter:0.005'"

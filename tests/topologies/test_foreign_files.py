@@ -86,7 +86,7 @@ def test_containerlab_topology_has_hosts_switches_and_parallel_cables(tmp_path: 
         ("x.graph", "1 9953280 329\nedge_3", "1 fast 329\nedge_3", "line 12: .* are no numbers"),
         ("x.graph", "155520 1913", "0 1913", "line 18: link '0_New_York' -> '1_Chicago'.*capacity_bps"),
         ("x.graph", "label src dest", "label from to", "give 'EDGES NUMBER'"),
-        ("x.clab.yml", '"b:eth1"', '"host:eth1"', r"topology.links\[4\]: 'host' is none of the nodes"),
+        ("x.clab.yml", '"b:eth1"', '"c:eth1"', r"topology.links\[4\]: 'c' is none of the nodes"),
         ("x.clab.yml", "  nodes:", "  knots:", "topology.nodes: give a table"),
         ("x.clab.yml", '["b:eth1", "leaf2:e1-1"]', '["b:eth1"]', "give two endpoints"),
         ("x.clab.yml", "name: leaves", "name: [", "not YAML"),

@@ -1,67 +1,115 @@
 """Networks of containerlab's topology files (YAML): nodes of kind ``linux`` are hosts, all others switches; links have both directions.
 
-What is kept: nodes, kinds (also by group or default), links. Images, configurations and addresses are not ours.
+What is kept: nodes, kinds (also by group or default), links; whatever else nodes and links have stays as attributes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topologies.errors import TopologyError
-from topologies.network import Link, Network, Node
+from topologies.files.foreign import some
+from topologies.files.yaml_text import parse_yaml
 
 HOST_KIND = "linux"
+OUTSIDE = ("host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy")
+"""What stands in the place of a node in links that leave the lab."""
+
+Table = Mapping[str, Any]
 
 
-def read_containerlab(text: str, name: str) -> Network:
-    """The network of a file whose ``topology`` has ``nodes`` and ``links``; its ``name`` counts more than the file's.
+def containerlab_document(text: str, notes: list[str]) -> dict[str, Any]:
+    """The node-link document of a file whose ``topology`` has ``nodes`` and ``links``.
 
-    Raises TopologyError naming the entry; ModuleNotFoundError where PyYAML (the extra ``networks``) is not installed.
+    ``notes``: links that leave the network are left out, and hosts with several links do not forward. Raises TopologyError
+    naming the entry; ModuleNotFoundError where PyYAML (the extra ``networks``) is not installed.
     """
-    import yaml  # type: ignore[import-untyped,unused-ignore]
-
-    try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise TopologyError(f"not YAML ({' '.join(str(error).split())[:120]})") from error
-    topology = _table(_table(document, "the file").get("topology"), "topology")
+    file = _table(parse_yaml(text), "the file")
+    name = file.get("name")
+    if name is not None and not isinstance(name, str):
+        raise TopologyError("name: give text")
+    topology = _table(file.get("topology"), "topology")
     declared = _table(topology.get("nodes"), "topology.nodes")
-    nodes = tuple(Node(id=str(label), kind=_kind(topology, declared[label], str(label))) for label in declared)
-    links: list[Link] = []
-    keys: dict[tuple[str, str], int] = {}
-    entries = topology.get("links", [])
+    nodes = [_node(topology, label, declared[label]) for label in declared]
+    entries = topology.get("links") or []
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         raise TopologyError("topology.links: give a list")
+    links: list[dict[str, Any]] = []
+    used: dict[str, str] = {}
+    outside: dict[str, None] = {}
     for number, entry in enumerate(entries):
-        ends = _ends(entry, f"topology.links[{number}]", {node.id for node in nodes})
-        first, second = sorted(ends)
-        key = keys[first, second] = keys.get((first, second), -1) + 1
-        links += [Link(source=ends[0], target=ends[1], key=key), Link(source=ends[1], target=ends[0], key=key)]
-    return Network(name=str(document.get("name") or name), nodes=nodes, links=tuple(links))
+        link = _link(entry, f"topology.links[{number}]", declared, used)
+        if isinstance(link, str):
+            outside[link] = None
+        else:
+            links.append(link)
+    if outside:
+        notes.append(f"left out: links out of the network, at {some(outside)}")
+    ends = Counter(link[end] for link in links for end in ("source", "target"))
+    routers = [node["id"] for node in nodes if node["kind"] == "host" and ends[node["id"]] > 1]
+    if routers:
+        notes.append(f"hosts (kind {HOST_KIND}) with several links, which do not forward: {some(routers)}")
+    graph = {"name": name} if name else {}
+    return {"directed": False, "multigraph": True, "graph": graph, "nodes": nodes, "links": links}
 
 
-def _table(value: Any, where: str) -> Mapping[Any, Any]:
+def _table(value: Any, where: str) -> Table:
     if not isinstance(value, Mapping):
         raise TopologyError(f"{where}: give a table, as containerlab's topology files have")
     return value
 
 
-def _kind(topology: Mapping[Any, Any], node: Any, label: str) -> Any:
-    """The node's own kind, else its group's, else the default."""
-    fields = {} if node is None else _table(node, f"topology.nodes.{label}")
-    group = (topology.get("groups") or {}).get(fields.get("group")) or {}
-    kind = fields.get("kind") or group.get("kind") or (topology.get("defaults") or {}).get("kind")
-    return "host" if kind == HOST_KIND else "switch"
+def _node(topology: Table, label: str, node: Any) -> dict[str, Any]:
+    """The node with its own kind, else its group's, else the default."""
+    where = f"topology.nodes.{label[:60]}"
+    fields = {} if node is None else dict(_table(node, where))
+    group = fields.get("group")
+    if group is not None and not isinstance(group, str):
+        raise TopologyError(f"{where}.group: give text")
+    groups = _table(topology.get("groups") or {}, "topology.groups")
+    shared = _table(groups.get(group or "") or {}, f"topology.groups.{group}")
+    defaults = _table(topology.get("defaults") or {}, "topology.defaults")
+    kind = fields.pop("kind", None) or shared.get("kind") or defaults.get("kind")
+    if kind is not None and not isinstance(kind, str):
+        raise TopologyError(f"{where}.kind: give text")
+    theirs = {"type_name": kind} if kind else {}
+    return {**fields, **theirs, "id": label, "kind": "host" if kind == HOST_KIND else "switch"}
 
 
-def _ends(entry: Any, where: str, nodes: set[str]) -> tuple[str, str]:
-    """Nodes of a link in the short form (``"node:interface"``) or the long one (``{node:, interface:}``)."""
-    ends = entry.get("endpoints") if isinstance(entry, Mapping) else None
-    if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
+def _link(entry: Any, where: str, nodes: Table, used: dict[str, str]) -> dict[str, Any] | str:
+    """The link, or the one end in the network of a link that leaves it. ``used``: which link has each interface."""
+    fields = dict(entry) if isinstance(entry, Mapping) else {}
+    single = fields.pop("endpoint", None)
+    ends = [single] if single is not None else fields.pop("endpoints", None)
+    if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != (2 if single is None else 1):
         raise TopologyError(f"{where}: give two endpoints")
-    found = [str(end.get("node")) if isinstance(end, Mapping) else str(end).partition(":")[0] for end in ends]
-    for end in found:
-        if end not in nodes:
-            raise TopologyError(f"{where}: {end!r} is none of the nodes; links out of the network cannot be built")
-    return found[0], found[1]
+    names = [_end(end, where, used) for end in ends]
+    inside = [name for name in names if name in nodes]
+    for name in names:
+        if name not in nodes and (name not in OUTSIDE or not inside):
+            raise TopologyError(f"{where}: {name!r} is none of the nodes")
+    if len(inside) < 2:
+        return inside[0]
+    if str(fields.get("mtu", "")).isdecimal():
+        fields["mtu"] = int(fields["mtu"])
+    return {**fields, "source": names[0], "target": names[1]}
+
+
+def _end(end: Any, where: str, used: dict[str, str]) -> str:
+    """The node of an end in the short form (``"node:interface"``) or the long one (``{node:, interface:}``)."""
+    if isinstance(end, Mapping):
+        name, interface = end.get("node"), end.get("interface")
+    elif isinstance(end, str):
+        name, _, interface = end.partition(":")
+    else:
+        name, interface = None, None
+    if not isinstance(name, str) or not isinstance(interface, (str, type(None))):
+        raise TopologyError(f"{where}: give each endpoint as node:interface")
+    if interface and name not in OUTSIDE:
+        label = f"{name}:{interface}"
+        if label in used:
+            raise TopologyError(f"{where}: {label!r} is used by {used[label]} too; an interface has one link")
+        used[label] = where
+    return name

@@ -1,4 +1,4 @@
-"""Networks in files (JSON node-link, GraphML; REPETITA's and containerlab's are read) and by topohub name; files are written whole or not at all."""
+"""Networks to files of JSON node-link or GraphML, written whole or not at all, and networks by topohub name."""
 
 from __future__ import annotations
 
@@ -10,35 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from topologies.errors import TopologyError
-from topologies.files.node_link import parse_document, parse_json, read_document, write_document
+from topologies.files.node_link import parse_document, parse_json, write_document
 from topologies.network import Network
 from topologies.text_file import read_text, reason
 
 FORMATS = (".json", ".graphml")
-
-
-def read_network_file(path: str | Path) -> Network:
-    """The network of a JSON, GraphML or REPETITA file (told apart by content) or of containerlab's (by its ending); TopologyError
-    naming file, entry and mend."""
-    path = Path(path)
-    name = path.stem or "network"
-    try:
-        text = read_text(path)
-        if text.lstrip().startswith("<"):
-            from topologies.files.graphml import read_graphml
-
-            return read_graphml(text, name, strict=True, folder=path.parent)
-        if path.suffix.lower() in (".yml", ".yaml"):
-            from topologies.files.containerlab import read_containerlab
-
-            return read_containerlab(text, name.removesuffix(".clab"))
-        if text.startswith("NODES"):
-            from topologies.files.repetita import read_repetita
-
-            return read_repetita(text, name)
-        return read_document(text, name, path.parent)
-    except TopologyError as error:
-        raise TopologyError(f"{shortened(path)}: {error}") from error
 
 
 def write_network_file(network: Network, path: str | Path) -> None:

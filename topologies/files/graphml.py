@@ -9,13 +9,15 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
 
 from topologies.errors import TopologyError
+from topologies.files.foreign import adapted, rename_kinds, without_loops
 from topologies.files.node_link import POSITION_LIKE, network_document, parse_document, parse_json
-from topologies.files.schemas import network_schema, refuse_unknown_keys
+from topologies.files.xml_tree import local
 from topologies.network import Network
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
@@ -96,54 +98,40 @@ def _xml_text(name: str) -> str:
     return name
 
 
-def read_graphml(text: str, name: str, *, strict: bool = False, folder: Path | None = None) -> Network:
-    """The network of GraphML text; ``name`` is its name where the graph gives none.
+def read_graphml(root: ElementTree.Element, name: str, folder: Path | None, notes: list[str]) -> Network:
+    """The network of a <graphml> element; ``name`` is its name where the graph gives none, ``notes`` takes what is told of it.
 
     As for JSON: nodes without ``kind`` are switches, an undirected edge stands for both directions (an edge's own
-    ``directed`` wins over ``edgedefault``), parallel edges without a whole-number ``key`` are numbered in order. Raises
-    TopologyError, naming node or edge, for what is no GraphML, for hyperedges and for nested graphs; ``strict``: and for an
-    attribute that the schema of networks does not know. ``folder``: where the traces of links' impairments lie.
+    ``directed`` wins over ``edgedefault``), parallel edges without a whole-number ``key`` are numbered in order; edges from a node
+    to itself are left out. Raises TopologyError, naming node or edge, for what is no GraphML, for hyperedges and for nested graphs,
+    and as ``adapted`` does. ``folder``: where the traces of links' impairments lie.
     """
-    try:
-        root = ElementTree.fromstring(text.encode())
-    except ElementTree.ParseError as error:
-        raise TopologyError(f"not XML: {error}") from error
-    if _local(root) != "graphml":
-        raise TopologyError(f"the root element is <{_local(root)}>, not <graphml>")
-    graphs = [child for child in root if _local(child) == "graph"]
+    graphs = [child for child in root if local(child) == "graph"]
     if len(graphs) != 1:
         raise TopologyError(f"{len(graphs)} graphs; leave exactly one")
-    if any(_local(e) in ("hyperedge", "graph") for e in graphs[0].iter() if e is not graphs[0]):
+    if any(local(e) in ("hyperedge", "graph") for e in graphs[0].iter() if e is not graphs[0]):
         raise TopologyError("hyperedges and nested graphs have no meaning here; remove them")
-    keys = {e.get("id", ""): e for e in root.iter() if _local(e) == "key"}
+    keys = {e.get("id", ""): e for e in root.iter() if local(e) == "key"}
     default = graphs[0].get("edgedefault", "undirected")
     if default not in ("directed", "undirected"):
         raise TopologyError(f"edgedefault {default!r} is neither 'directed' nor 'undirected'")
-    attributes = _read_data(graphs[0], "graph", keys, "graph")
     nodes = []
-    for i, e in enumerate(child for child in graphs[0] if _local(child) == "node"):
+    for i, e in enumerate(child for child in graphs[0] if local(child) == "node"):
         nodes.append({**_read_data(e, "node", keys, f"nodes[{i}]"), "id": e.get("id")})
-    edges = [child for child in graphs[0] if _local(child) == "edge"]
+    edges = [child for child in graphs[0] if local(child) == "edge"]
     ends = [{"source": e.get("source"), "target": e.get("target")} for e in edges]
     links = [_read_data(e, "edge", keys, f"edges[{i}]") | ends[i] for i, e in enumerate(edges)]
-    for node in nodes:
-        if "kind" in node and node["kind"] not in ("host", "switch"):
-            node["type_name"] = node.pop("kind")  # another program's word for something else
+    one_way = [_is_one_way(e, i, default) for i, e in enumerate(edges)]
+    stay = without_loops(((e["source"], e["target"]) for e in ends), notes)
+    rename_kinds(nodes)
     document = {
         "directed": default == "directed",
         "multigraph": True,
-        "graph": attributes,
+        "graph": _read_data(graphs[0], "graph", keys, "graph"),
         "nodes": nodes,
-        "edges": links,
+        "edges": list(compress(links, stay)),
     }
-    if strict:
-        refuse_unknown_keys(document, network_schema())
-    return parse_document(
-        document,
-        name,
-        [_is_one_way(e, i, default) for i, e in enumerate(edges)],
-        folder,
-    )
+    return parse_document(adapted(document, notes), name, list(compress(one_way, stay)), folder)
 
 
 def _is_one_way(edge: ElementTree.Element, i: int, default: str) -> bool:
@@ -158,18 +146,21 @@ def _read_data(
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for number, key in keys.items():
-        default = next((child for child in key if _local(child) == "default"), None)
+        default = next((child for child in key if local(child) == "default"), None)
         if key.get("for", "all") in (scope, "all") and default is not None:
-            found[key.get("attr.name", number)] = _value(key, default, place)
+            _set_value(found, key, number, default, place)
     for data in element:
-        if _local(data) != "data":
+        if local(data) != "data":
             continue
         known = keys.get(data.get("key", ""))
         if known is None:
             raise TopologyError(f"{place}: data of the undeclared key {data.get('key')!r}; declare it with <key>")
-        if len(data):
-            continue  # an editor's drawing, not an attribute
-        found[known.get("attr.name", data.get("key", ""))] = _value(known, data, place)
+        if len(data):  # an editor's drawing; of it the label is read (yEd)
+            label = next((e.text for e in data.iter() if local(e) in ("NodeLabel", "EdgeLabel")), None)
+            if label and label.strip():
+                found.setdefault("label", label.strip())
+            continue
+        _set_value(found, known, data.get("key", ""), data, place)
     packed = found.pop(_JSON_KEY, None)
     if packed is None:
         return found
@@ -182,21 +173,28 @@ def _read_data(
     return found | rest
 
 
-def _value(key: ElementTree.Element, data: ElementTree.Element, place: str) -> object:
-    kind, text = key.get("attr.type", "string"), data.text or ""
-    word = text.strip()
-    try:
-        if kind == "boolean":
-            return {"true": True, "1": True, "false": False, "0": False}[word.lower()]
-        if kind in ("int", "long", "integer"):
-            return int(word)
-        if kind in ("float", "double", "real"):
-            return float(word)
-    except (ValueError, KeyError) as error:
-        name = key.get("attr.name", key.get("id", "?"))
-        raise TopologyError(f"{place}: {name} {text[:40]!r} is not of its type {kind}") from error
-    return text
+def _set_value(
+    found: dict[str, Any], key: ElementTree.Element, number: str, data: ElementTree.Element, place: str
+) -> None:
+    """The value under its key's name; an empty number or truth value (yEd's defaults) is none."""
+    name, kind, text = key.get("attr.name", number), key.get("attr.type", "string"), data.text or ""
+    kinds: dict[str, Callable[[str], object]] = {
+        "boolean": _truth,
+        "float": float,
+        "double": float,
+        "real": float,
+        "int": int,
+        "long": int,
+        "integer": int,
+    }
+    if kind not in kinds:
+        found[name] = text
+    elif text.strip():
+        try:
+            found[name] = kinds[kind](text.strip())
+        except (ValueError, KeyError) as error:
+            raise TopologyError(f"{place}: {name} {text[:40]!r} is not of its type {kind}") from error
 
 
-def _local(element: ElementTree.Element) -> str:
-    return str(element.tag).rpartition("}")[2]
+def _truth(word: str) -> bool:
+    return {"true": True, "1": True, "false": False, "0": False}[word.lower()]

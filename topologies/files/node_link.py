@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from topologies.errors import TopologyError
-from topologies.files.schemas import network_schema, refuse_unknown_keys
+from topologies.files.schemas import network_schema
 from topologies.impairments import impairment_text, parse_impairments
 from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node
 
@@ -85,28 +86,28 @@ def write_document(network: Network) -> str:
 def _as_json(value: object, where: str) -> str:
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise TopologyError(f"{where}: JSON cannot hold this attribute ({error}); make it text or a number") from error
 
 
-def read_document(text: str, name: str, folder: Path | None = None) -> Network:
-    """Parse JSON text; ``name`` is the network's where the document gives none. Traces of links are looked for in ``folder``.
-
-    Raises TopologyError where it is no JSON, and for a key that the schema of networks does not know.
-    """
-    document = parse_json(text)
-    refuse_unknown_keys(document, network_schema())
-    return parse_document(document, name, folder=folder)
-
-
 def parse_json(text: str) -> Any:
-    """The value of a JSON text; TopologyError says at which line and column it is none."""
+    """The value of a JSON text; TopologyError says at which line and column it is none, or which key is there twice."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise TopologyError(f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except TopologyError:
+        raise
     except (ValueError, RecursionError) as error:
         raise TopologyError(f"not JSON that can be read: {str(error)[:120]}") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise TopologyError(f"the key {twice[:60]!r} is there twice in one object; keep one")
+    return found
 
 
 def parse_document(
@@ -127,12 +128,7 @@ def parse_document(
     """
     if not isinstance(document, dict):
         raise TopologyError(f"a node-link document is a JSON object, not {_kind_of(document)}")
-    graph = document.get("graph", {})
-    if isinstance(graph, list):  # networkx once wrote pairs
-        graph = dict(p for p in graph if isinstance(p, list) and len(p) == 2 and isinstance(p[0], str))
-    if not isinstance(graph, dict):
-        raise TopologyError(f"graph: must be an object of attributes, not {_kind_of(graph)}")
-    graph = _unpacked(graph, "graph")
+    graph = _unpacked(graph_attributes(document), "graph")
     directed = _truth(document, "directed")
     multigraph = _truth(document, "multigraph")
     nodes = tuple(_parse_node(i, entry) for i, entry in enumerate(_entries(document, "nodes")))
@@ -147,6 +143,16 @@ def parse_document(
         links=links,
         attributes={k: v for k, v in graph.items() if k != "name"},
     )
+
+
+def graph_attributes(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes under ``graph``, which networkx once wrote as pairs."""
+    graph = document.get("graph", {})
+    if isinstance(graph, list):
+        graph = dict(p for p in graph if isinstance(p, list) and len(p) == 2 and isinstance(p[0], str))
+    if not isinstance(graph, dict):
+        raise TopologyError(f"graph: must be an object of attributes, not {_kind_of(graph)}")
+    return graph
 
 
 def _parse_links(
@@ -196,7 +202,7 @@ def _with_traces(place: str, entry: object, folder: Path | None) -> object:
     if not isinstance(entry, dict) or not isinstance(words, str):
         return entry
     try:
-        return entry | {"impairments": impairment_text(parse_impairments(words, folder or ""))}
+        return entry | {"impairments": impairment_text(parse_impairments(words, folder))}
     except TopologyError as error:
         raise TopologyError(f"{place}: {error}") from None
 

@@ -7,32 +7,38 @@ algorithms", arXiv 1710.08665, 2017.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from topologies.errors import TopologyError
-from topologies.network import Link, Network, Node
 
 _NODE_HEAD, _LINK_HEAD = "label x y", "label src dest weight bw delay"
 
 
-def read_repetita(text: str, name: str) -> Network:
-    """The network: nodes by their labels, in order; a link's name and weight become attributes, further links of a pair keys.
+def repetita_document(text: str) -> dict[str, Any]:
+    """The node-link document: nodes by their labels, in order; a link's label and weight become attributes.
 
     Raises TopologyError naming the line.
 
-    >>> found = read_repetita("NODES 2\\nlabel x y\\na 0 0\\nb 1 0\\n\\nEDGES 1\\nlabel src dest weight bw delay\\ne 0 1 3 2000 150", "two")
-    >>> found.links[0].label, found.links[0].capacity_bps, found.links[0].delay_s
-    ('a->b', 2000000.0, 0.00015)
+    >>> found = repetita_document("NODES 2\\nlabel x y\\na 0 0\\nb 1 0\\n\\nEDGES 1\\nlabel src dest weight bw delay\\ne 0 1 3 2000 150")
+    >>> found["links"]
+    [{'source': 'a', 'target': 'b', 'capacity_bps': 2000000.0, 'delay_s': 0.00015, 'label': 'e', 'weight': 3.0}]
     """
     lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     count, rest = _section(lines, "NODES", _NODE_HEAD)
-    nodes = tuple(_node(number, words) for number, words in rest[:count])
+    entries = rest[:count]
+    nodes = [_node(number, words) for number, words in entries]
     links_count, links = _section(rest[count:], "EDGES", _LINK_HEAD)
     if len(nodes) < count or len(links) != links_count:
         raise TopologyError(
             f"{count} nodes and {links_count} links are announced, {len(nodes)} and {len(links)} follow"
         )
-    keys: dict[tuple[str, str], int] = {}
-    return Network(name=name, nodes=nodes, links=tuple(_link(number, words, nodes, keys) for number, words in links))
+    first: dict[str, int] = {}
+    for number, (label, *_) in entries:
+        if first.setdefault(label, number) != number:
+            raise TopologyError(f"line {number}: the label {label!r} is that of line {first[label]} too; rename one")
+    ids = [node["id"] for node in nodes]
+    found = [_link(number, words, ids) for number, words in links]
+    return {"directed": True, "multigraph": True, "graph": {}, "nodes": nodes, "links": found}
 
 
 Lines = list[tuple[int, list[str]]]
@@ -60,30 +66,28 @@ def _numbers(number: int, words: list[str]) -> list[float]:
     return found
 
 
-def _node(number: int, words: list[str]) -> Node:
+def _node(number: int, words: list[str]) -> dict[str, Any]:
     if len(words) != 3:
         raise TopologyError(f"line {number}: give a node's {_NODE_HEAD}")
-    x, y = _numbers(number, words[1:])
-    return Node(id=words[0], kind="switch", position=(x, y))
+    return {"id": words[0], "position": _numbers(number, words[1:])}
 
 
-def _link(number: int, words: list[str], nodes: tuple[Node, ...], keys: dict[tuple[str, str], int]) -> Link:
+def _link(number: int, words: list[str], ids: list[str]) -> dict[str, Any]:
     if len(words) != 6:
         raise TopologyError(f"line {number}: give a link's {_LINK_HEAD}")
-    source, target, weight, kbps, microseconds = _numbers(number, words[1:])
-    ends = [int(end) for end in (source, target)]
-    if any(end != exact or not 0 <= end < len(nodes) for end, exact in zip(ends, (source, target), strict=True)):
-        raise TopologyError(f"line {number}: src and dest are numbers of nodes, 0 to {len(nodes) - 1}")
-    pair = nodes[ends[0]].id, nodes[ends[1]].id
-    key = keys[pair] = keys.get(pair, -1) + 1
-    try:
-        return Link(
-            source=pair[0],
-            target=pair[1],
-            key=key,
-            capacity_bps=kbps * 1e3,
-            delay_s=round(microseconds * 1e-6, 12),
-            attributes={"label": words[0], "weight": weight},
-        )
-    except TopologyError as error:
-        raise TopologyError(f"line {number}: {error}") from error
+    *exact, weight, kbps, microseconds = _numbers(number, words[1:])
+    ends = [int(end) for end in exact]
+    if ends != exact or not all(0 <= end < len(ids) for end in ends):
+        raise TopologyError(f"line {number}: src and dest are numbers of nodes, 0 to {len(ids) - 1}")
+    source, target = (ids[end] for end in ends)
+    if kbps <= 0 or microseconds < 0:
+        what = f"capacity_bps of bw {kbps:g} must be positive" if kbps <= 0 else f"delay {microseconds:g} is below 0"
+        raise TopologyError(f"line {number}: link {source!r} -> {target!r}: {what}")
+    return {
+        "source": source,
+        "target": target,
+        "capacity_bps": kbps * 1e3,
+        "delay_s": round(microseconds * 1e-6, 12),
+        "label": words[0],
+        "weight": weight,
+    }

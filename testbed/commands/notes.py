@@ -1,0 +1,42 @@
+"""What a network's file holds that is not read: one line on stderr, once a command, however often the file is read."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from topologies.files.reading import NetworkNote
+
+_TOLD = "TESTBED_NOTES_TOLD"
+"""The notes that were told, for the same command when it starts itself again in a sandbox."""
+
+
+@contextmanager
+def notes_told() -> Iterator[None]:
+    """Within it, a NetworkNote becomes a line on stderr; other warnings are shown as before."""
+    before = os.environ.get(_TOLD, "")
+    told = set(before.split())
+    plain = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not isinstance(message, NetworkNote):
+            plain(message, category, *where, **more)
+            return
+        mark = f"{zlib.crc32(str(message).encode(errors='replace')):08x}"
+        if mark not in told:
+            told.add(mark)
+            os.environ[_TOLD] = " ".join(sorted(told))
+            print("testbed: note: " + " ".join(str(message).split()), file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", NetworkNote)
+        warnings.showwarning = show
+        try:
+            yield
+        finally:
+            os.environ[_TOLD] = before

@@ -1,0 +1,132 @@
+"""GraphML of the Topology Zoo and of other programs is read: what is not ours is kept, and one note says what."""
+
+from __future__ import annotations
+
+import warnings
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from tests.helpers.zoo_graphml import EDGE, GRAPH, zoo_graphml
+from topologies import Network, load_network
+from topologies.files.formats import write_network_file
+from topologies.files.reading import NetworkNote
+
+HEAD = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com/xml/graphml">'
+
+
+def read(path: Path, content: bytes | str) -> tuple[Network, list[str]]:
+    """The network of a file with that content, and its notes."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        network = load_network(path)
+    return network, [str(one.message) for one in caught if issubclass(one.category, NetworkNote)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "iso-8859-1", "utf-16"])
+@pytest.mark.parametrize("editor", [False, True], ids=["archive", "sources"])
+def test_zoo_files_are_read(editor: bool, encoding: str, tmp_path: Path) -> None:
+    for seed in range(30):
+        content = zoo_graphml(seed, editor=editor, encoding=encoding)
+        network, notes = read(tmp_path / "zoo.graphml", content)
+        plain = nx.read_graphml(_utf8(tmp_path, content), force_multigraph=True)
+        loops = nx.number_of_selfloops(plain)
+        assert [node.id for node in network.nodes] == list(plain.nodes)
+        assert len(network.links) == 2 * (plain.number_of_edges() - loops) and loops >= 1
+        assert len(notes) == 1 and f"left out: {loops} link" in notes[0]
+        for node in network.nodes:
+            theirs = plain.nodes[node.id]
+            assert node.attributes.get("asn") == theirs.get("asn")
+            if "Longitude" in theirs and "Latitude" in theirs:
+                assert node.position == (theirs["Longitude"], theirs["Latitude"])
+        for link in network.links:
+            assert link.capacity_bps == link.attributes.get("LinkSpeedRaw", 1e7)
+        for name in plain.graph.keys() & {*GRAPH} - {"Network", "label", "edge_default", "node_default"}:
+            assert network.attributes[name] == plain.graph[name] and name in notes[0]
+        for suffix in (".json", ".graphml"):
+            write_network_file(network, tmp_path / f"again{suffix}")
+            again, told = read(tmp_path / f"again{suffix}", (tmp_path / f"again{suffix}").read_bytes())
+            assert again == network and told == []
+
+
+def _utf8(folder: Path, content: bytes) -> Path:
+    """The file for networkx, which reads no keys without names: the editor's drawings are taken out."""
+    root = ElementTree.fromstring(content)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag.endswith("key") and "attr.name" not in child.attrib:
+                parent.remove(child)
+            if child.tag.endswith("data") and (len(child) or child.get("key") == "r"):
+                parent.remove(child)
+            if child.tag.endswith("default"):
+                parent.remove(child)
+    (folder / "plain.graphml").write_bytes(ElementTree.tostring(root))
+    return folder / "plain.graphml"
+
+
+@pytest.mark.parametrize(
+    "key", [*EDGE, "weight", "value", "Edge Label", "colour", "bandwidth", "bw", "latency", "Weight"]
+)
+def test_every_key_of_other_programs_stays(key: str, tmp_path: Path) -> None:
+    graph = nx.Graph()
+    graph.add_edge("a", "b", **{key: 3})
+    nx.write_graphml(graph, tmp_path / "n.graphml")
+    network, _ = read(tmp_path / "n.graphml", (tmp_path / "n.graphml").read_bytes())
+    assert network.links[0].attributes.get(key) == 3 or key == "key"
+
+
+def test_an_editor_s_label_is_read(tmp_path: Path) -> None:
+    body = '<key for="node" id="d" yfiles.type="nodegraphics"/><key attr.name="url" for="node" id="u"/><graph edgedefault="directed">'
+    node = (
+        '<node id="n0"><data key="d"><y:ShapeNode><y:NodeLabel x="1"> Bern </y:NodeLabel></y:ShapeNode></data></node>'
+    )
+    network, notes = read(tmp_path / "y.graphml", f"{HEAD}{body}{node}</graph></graphml>")
+    assert network.nodes[0].attributes == {"label": "Bern"} and notes == []
+
+
+DECLARED = '<?xml version="1.0" encoding="{}"?>'
+GRAPHML = f'{HEAD}<graph edgedefault="undirected"><node id="Zürich"/><node id="b"/><edge source="Zürich" target="b"/></graph></graphml>'
+ENCODED: dict[str, bytes] = {
+    "declared latin-1": (DECLARED.format("ISO-8859-1") + GRAPHML).encode("latin-1"),
+    "declared windows-1252": (DECLARED.format("windows-1252") + GRAPHML).encode("cp1252"),
+    "declared utf-16": (DECLARED.format("UTF-16") + GRAPHML).encode("utf-16"),
+    "utf-16 without mark": (DECLARED.format("UTF-16") + GRAPHML).encode("utf-16-be"),
+    "latin-1 saved as utf-8": (DECLARED.format("ISO-8859-1") + GRAPHML).encode(),
+    "utf-16 saved as utf-8": (DECLARED.format("UTF-16") + GRAPHML).encode(),
+    "utf-8 with mark": (DECLARED.format("UTF-8") + GRAPHML).replace(">", ">\r\n").encode("utf-8-sig"),
+    "blank lines first": ("\r\n\n  " + DECLARED.format("UTF-8") + GRAPHML).encode(),
+    "blank lines in utf-16": ("\n\n" + DECLARED.format("UTF-16") + GRAPHML).encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("how", ENCODED)
+@pytest.mark.parametrize("packed", [False, True], ids=["", "gzip"])
+def test_xml_is_read_in_its_own_encoding(how: str, packed: bool, tmp_path: Path) -> None:
+    import gzip
+
+    content = gzip.compress(ENCODED[how]) if packed else ENCODED[how]
+    network, notes = read(tmp_path / ("n.graphml.gz" if packed else "n.graphml"), content)
+    assert [node.id for node in network.nodes] == ["Zürich", "b"] and (network.name, notes) == ("n", [])
+
+
+@pytest.mark.parametrize(
+    ("document", "kept"),
+    [
+        ({"nodes": [{"id": 0}, {"id": 1}], "edges": [{"source": 0, "target": 1, "weight": 3.0}]}, "weight (links)"),
+        ({"nodes": [{"id": "a", "group": 1}], "links": [], "options": {}}, "options (graph); group (nodes)"),
+        ({"nodes": [{"id": "a", "TYPE": 1, "ip": "10.0.0.1", "size": 3}], "links": []}, "TYPE, ip, size (nodes)"),
+        ({"nodes": [{"id": "a"}], "links": [], "graph": {"colour\x1b": "x"}}, "'colour\\x1b' (graph)"),
+    ],
+)  # fmt: skip
+def test_other_programs_json_is_kept_with_one_note(document: Any, kept: str, tmp_path: Path) -> None:
+    import json
+
+    network, notes = read(tmp_path / "n.json", json.dumps(document))
+    assert notes == [f"{tmp_path / 'n.json'}: kept, but not read: {kept}"]
+    write_network_file(network, tmp_path / "again.json")
+    again, told = read(tmp_path / "again.json", (tmp_path / "again.json").read_bytes())
+    assert again.nodes == network.nodes and again.attributes == network.attributes and told == []

@@ -1,0 +1,105 @@
+"""Networks of GML files (Himsolt 1996; networkx and the Topology Zoo write them): nested lists of keys and values."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+from topologies.errors import TopologyError
+
+_WORD = re.compile(r'\[|\]|"[^"]*"|[^\s\[\]"]+|"')
+_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_DEPTH = 50
+"""Lists in lists; real files have four."""
+MAX_WORDS = 2_000_000
+"""Some hundred thousand links."""
+
+Tree = dict[str, list[Any]]
+
+
+def gml_document(text: str, notes: list[str]) -> dict[str, Any]:
+    """The node-link document of a GML text.
+
+    Ids are the labels, as networkx reads them, or, where two are the same or one is missing, the numbers (then ``notes`` says
+    so). Raises TopologyError, which names the line, for what is no GML.
+
+    >>> gml_document('graph [ node [ id 1 label "a" ] node [ id 2 label "b" ] edge [ source 1 target 2 ] ]', [])["links"]
+    [{'source': 'a', 'target': 'b'}]
+    """
+    graphs = [one for one in _tree(text).get("graph", []) if isinstance(one, dict)]
+    if len(graphs) != 1:
+        raise TopologyError(f"{len(graphs)} graphs; leave exactly one")
+    graph = dict(graphs[0])
+    nodes = [_fields(one, f"node {i}") for i, one in enumerate(graph.pop("node", []))]
+    links = [_fields(one, f"edge {i}") for i, one in enumerate(graph.pop("edge", []))]
+    labels = [node.get("label") for node in nodes]
+    if all(isinstance(label, str) and label for label in labels) and len(set(labels)) == len(labels):
+        names = {node.get("id"): node["label"] for node in nodes}
+        if len(names) < len(nodes):
+            raise TopologyError("two nodes have the same id; number them anew")
+        for node in nodes:
+            node["id"] = node["label"]
+        for link in links:
+            link |= {end: names.get(link[end], link[end]) for end in ("source", "target") if end in link}
+    elif any(label is not None for label in labels):
+        notes.append("labels are missing or there twice: nodes are named by their ids")
+    directed = graph.pop("directed", [0])[-1] == 1
+    graph.pop("multigraph", None)
+    return {"directed": directed, "multigraph": True, "graph": _plain(graph), "nodes": nodes, "links": links}
+
+
+def _tree(text: str) -> Tree:
+    """The keys of a text, each with all of its values."""
+    text = _COMMENT.sub("", text)
+    root: Tree = {}
+    inside = [root]
+    key: str | None = None
+    for number, found in enumerate(_WORD.finditer(text)):
+        word = found[0]
+        if number == MAX_WORDS:
+            raise TopologyError(f"more than {MAX_WORDS} words; make it smaller")
+        if key is None and word == "]" and len(inside) > 1:
+            inside.pop()
+        elif key is None and word[0] not in '[]"':
+            key = word
+        elif key is not None and word == "[" and len(inside) <= _DEPTH:
+            deeper: Tree = {}
+            inside[-1].setdefault(key, []).append(deeper)
+            inside.append(deeper)
+            key = None
+        elif key is not None and word not in ("[", "]", '"'):
+            inside[-1].setdefault(key, []).append(_scalar(word))
+            key = None
+        else:
+            line = text.count("\n", 0, found.start()) + 1
+            raise TopologyError(f"no GML: {word[:20]!r} in line {line} is neither a key nor its value")
+    if key is not None or len(inside) > 1:
+        raise TopologyError("no GML: it ends within a list or before a value")
+    return root
+
+
+def _scalar(word: str) -> str | int | float:
+    if word.startswith('"'):
+        return html.unescape(word[1:-1])
+    for kind in (int, float) if word[0] in "+-.0123456789" else ():
+        try:
+            return kind(word)
+        except ValueError:
+            pass
+    return word
+
+
+def _fields(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TopologyError(f"{where}: give a list in brackets")
+    return _plain(value)
+
+
+def _plain(tree: Tree) -> dict[str, Any]:
+    """A key's only value, or the list of its values."""
+    return {
+        key: plain[0] if len(plain) == 1 else plain
+        for key, values in tree.items()
+        for plain in [[_plain(one) if isinstance(one, dict) else one for one in values]]
+    }

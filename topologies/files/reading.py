@@ -1,0 +1,140 @@
+"""Networks from files of many formats, told apart by what is in them and, where that does not say, by how they end."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from itertools import compress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from topologies.errors import TopologyError
+from topologies.files.foreign import adapted, rename_kinds, some, without_loops
+from topologies.files.formats import shortened
+from topologies.files.node_link import parse_document, parse_json
+from topologies.network import Network
+from topologies.text_file import MAX_NETWORK_BYTES, read_bytes, unpacked, utf8
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+READ = "read are JSON node-link, GraphML, GML, DOT, SNDlib (XML, native), REPETITA and containerlab (.clab.yml)"
+ENDINGS = (".json", ".graphml", ".xml", ".gml", ".dot", ".gv", ".graph", ".yml", ".yaml", ".gz")
+"""How the names of files of networks end; a name that ends so is one of a file."""
+_OTHERS = {
+    ".py": "Python files are not read; write the network as JSON node-link, as testbed schema network says",
+    ".mn": "MiniEdit files are not read",
+    ".net": "Pajek files are not read",
+    ".gexf": "GEXF files are not read",
+    ".csv": "tables are not read as networks",
+}
+_PACKED = {b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
+_MIN_CAPACITY_BPS = 8 * 1500
+"""One packet of 1500 bytes a second."""
+_GML = re.compile(r"^\s*graph\s*\[", re.MULTILINE)
+_DOT = re.compile(r"\s*(strict\s+)?(di)?graph\b[^\[{]*\{", re.IGNORECASE)
+_DOT_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|^#[^\n]*", re.DOTALL | re.MULTILINE)
+_NATIVE = re.compile(r"^\s*NODES\s*\(", re.MULTILINE)
+
+
+class NetworkNote(UserWarning):
+    """What was kept without being read, left out or changed of a file of a network."""
+
+
+def read_network_file(path: str | Path) -> Network:
+    """The network of a file in one of the formats READ, packed by gzip or not.
+
+    Warns once, with a NetworkNote, of what other programs' files hold that is not read. Raises TopologyError naming file, entry
+    and mend.
+    """
+    path = Path(path)
+    notes: list[str] = []
+    try:
+        network = _read(path, notes)
+        if not network.nodes:
+            raise TopologyError("no node is in it; give at least one")
+        slow = [link.label for link in network.links if link.capacity_bps < _MIN_CAPACITY_BPS]
+        if slow:
+            notes.append(f"less than one packet of 1500 bytes a second, which switches cannot shape: {some(slow)}")
+    except TopologyError as error:
+        raise TopologyError(f"{shortened(path)}: {error}") from error
+    if notes:
+        warnings.warn(NetworkNote(f"{shortened(path)}: {'; '.join(notes)}"), stacklevel=3)
+    return network
+
+
+def _read(path: Path, notes: list[str]) -> Network:
+    content = unpacked(read_bytes(path, most=MAX_NETWORK_BYTES))
+    inner = path if path.suffix.lower() != ".gz" else path.with_suffix("")
+    name, ending = inner.stem.removesuffix(".clab") or "network", inner.suffix.lower()
+    packing = next((word for start, word in _PACKED.items() if content.startswith(start)), None)
+    if packing:
+        raise TopologyError(f"a file packed by {packing} is not read; unpack it")
+    text = _text(content)
+    head = (content if text is None else text.encode(errors="replace")).lstrip()[:1]
+    if head == b"<":
+        from topologies.files.xml_tree import local, parse_xml
+
+        root = parse_xml(content, text)
+        if local(root) == "graphml":
+            from topologies.files.graphml import read_graphml
+
+            return read_graphml(root, name, path.parent, notes)
+        document = _of_xml(root, local(root))
+    else:
+        document = _document(utf8(content) if text is None else text, ending, notes)
+    if head not in (b"{", b"[") and ending != ".json":
+        rename_kinds(document["nodes"])
+        links = document["links"]
+        document["links"] = list(compress(links, without_loops(((k["source"], k["target"]) for k in links), notes)))
+    return parse_document(adapted(document, notes), name, folder=path.parent)
+
+
+def _text(content: bytes) -> str | None:
+    """The text of content in UTF-8, or in UTF-16 with a byte order mark or of XML; None where it is neither."""
+    utf_16 = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
+    try:
+        return content.decode(utf_16.get(content[:2], "utf-8-sig"))
+    except UnicodeDecodeError:
+        return None
+
+
+def _of_xml(root: Element, kind: str) -> dict[str, Any]:
+    if kind != "network":
+        raise TopologyError(f"the root element is <{kind[:60]}>, not <graphml> or SNDlib's <network>; {READ}")
+    from topologies.files.sndlib import xml_document
+
+    return xml_document(root)
+
+
+def _document(text: str, ending: str, notes: list[str]) -> Any:
+    """The node-link document of a text, by its beginning, else by the file's ending."""
+    start = text.lstrip()[:4096]
+    if not start and ending != ".json":
+        raise TopologyError(f"it is empty; {READ}")
+    if ending in (".yml", ".yaml"):
+        from topologies.files.containerlab import containerlab_document
+
+        return containerlab_document(text, notes)
+    if start.startswith(("{", "[")) or ending == ".json":
+        return parse_json(text)
+    if ending in _OTHERS:
+        raise TopologyError(f"{_OTHERS[ending]} ({READ})")
+    if start.startswith("?SNDlib") or _NATIVE.search(start):
+        from topologies.files.sndlib import native_document
+
+        return native_document(text)
+    if start.startswith("NODES") or ending == ".graph":
+        from topologies.files.repetita import repetita_document
+
+        return repetita_document(text)
+    if ending in (".dot", ".gv") or _DOT.match(_DOT_COMMENT.sub("", start)):
+        from topologies.files.dot import dot_document
+
+        return dot_document(text)
+    if ending == ".gml" or _GML.search(start):
+        from topologies.files.gml import gml_document
+
+        return gml_document(text, notes)
+    plain = ending in ("", ".txt", *ENDINGS)
+    raise TopologyError(f"{'it is in none of the formats' if plain else f'{ending} files are not read'}; {READ}")

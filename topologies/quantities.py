@@ -1,0 +1,42 @@
+"""Rates and times as text with a unit: ``10Mbps``, ``2.5 Gbit/s``, ``5ms``."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_SECONDS = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
+_RATE = re.compile(rf"{_NUMBER}\s*([kmgt]?)(?:b|bit|bits)?(?:ps|/s)?", re.ASCII)
+_TIME = re.compile(rf"{_NUMBER}\s*(ns|us|µs|ms|s|min|h|)")
+
+
+def rate_bps(text: str) -> float:
+    """Bits a second; without a unit the number itself; not a number for what is no rate.
+
+    >>> rate_bps("10Mbps"), rate_bps("2.5 Gbit/s"), rate_bps("1e6"), rate_bps("fast")
+    (10000000.0, 2500000000.0, 1000000.0, nan)
+    """
+    return _times(_RATE.fullmatch(text.strip().lower()), _THOUSANDS)
+
+
+def seconds(text: str) -> float:
+    """Seconds; without a unit the number itself; not a number for what is no time.
+
+    >>> seconds("5ms"), seconds("2 min"), seconds("0.25"), seconds("soon")
+    (0.005, 120.0, 0.25, nan)
+    """
+    return _times(_TIME.fullmatch(text.strip().lower()), _SECONDS)
+
+
+def is_bare(text: str) -> bool:
+    """Whether the text is a number without a unit."""
+    return re.fullmatch(_NUMBER, text.strip().lower()) is not None
+
+
+def _times(found: re.Match[str] | None, units: dict[str, float]) -> float:
+    if found is None or len(found[0]) > 60:
+        return math.nan
+    number, factor = float(found[1]), units[found[2]]
+    return number * factor if factor >= 1 else number / round(1 / factor)
