@@ -9,15 +9,18 @@ _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _SECONDS = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
 _RATE = re.compile(rf"{_NUMBER}\s*([kmgt]?)(?:b|bit|bits)?(?:ps|/s)?", re.ASCII)
+_BYTES = re.compile(r"B(?:ps|/s)?$")
 _TIME = re.compile(rf"{_NUMBER}\s*(ns|us|µs|ms|s|min|h|)")
 
 
 def rate_bps(text: str) -> float:
-    """Bits a second; without a unit the number itself; not a number for what is no rate.
+    """Bits a second; without a unit the number itself; not a number for what is no rate, and for bytes (``10MB/s``).
 
-    >>> rate_bps("10Mbps"), rate_bps("2.5 Gbit/s"), rate_bps("1e6"), rate_bps("fast")
+    >>> rate_bps("10Mbps"), rate_bps("2.5 Gbit/s"), rate_bps("1e6"), rate_bps("10MB/s")
     (10000000.0, 2500000000.0, 1000000.0, nan)
     """
+    if _BYTES.search(text.strip()):
+        return math.nan
     return _times(_RATE.fullmatch(text.strip().lower()), _THOUSANDS)
 
 

@@ -1,14 +1,21 @@
-"""Files of other programs are read: REPETITA's graphs and containerlab's topologies; what is wrong in them is named."""
+"""Files of other programs are read (REPETITA, containerlab, GML, DOT, SNDlib, D3); what is wrong in them is named."""
 
 from __future__ import annotations
 
+import json
+import warnings
 from pathlib import Path
+from typing import Any
 
+import networkx as nx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from testbed.routing import capillary_route
-from topologies import load_network
+from topologies import Network, load_network
 from topologies.errors import TopologyError
+from topologies.files.reading import NetworkNote
 
 # the ends of the first links of Abilene, as REPETITA's collection has them: 9.95 Gbit/s
 SQUARE = """NODES 4
@@ -97,3 +104,318 @@ def test_wrong_entry_is_named(tmp_path: Path, name: str, old: str, new: str, say
     assert old in text
     with pytest.raises(TopologyError, match=says):
         load_network(written(tmp_path, name, text.replace(old, new, 1)))
+
+
+def read(path: str | Path) -> tuple[Network, str]:
+    """The network, and its note or nothing."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        network = load_network(path)
+    notes = [str(one.message) for one in caught if issubclass(one.category, NetworkNote)]
+    assert len(notes) <= 1
+    return network, "".join(notes)
+
+
+LAB = """
+name: 007
+x-common: &common {kind: srl, image: "i:1"}
+topology:
+  nodes:
+    no: {<<: *common}
+    010: *common
+    on: {kind: linux}
+    null_: ~
+  links:
+    - {endpoints: ["no:e1", "010:e1"], mtu: 9000}
+    - endpoints: ["no:e2", "host:up"]
+    - endpoints: ["macvlan:eth0", "on:eth1"]
+    - {type: dummy, endpoint: {node: "010", interface: e9}}
+    - {type: mgmt-net, endpoint: {node: "010", interface: e8}, host-interface: x}
+    - endpoints: ["on:eth2", "no:e3"]
+    - {type: veth, endpoints: [{node: on, interface: eth3}, {node: null_, interface: e1}]}
+    - endpoints: ["no:e4", "no:e5"]
+"""
+
+
+def test_a_lab_is_text_and_what_leaves_it_is_left_out(tmp_path: Path) -> None:
+    network, note = read(written(tmp_path, "lab.clab.yml", LAB))
+    assert (network.name, [n.id for n in network.nodes]) == ("007", ["no", "010", "on", "null_"])
+    assert [k.label for k in network.links[::2]] == ["no->010", "on->no", "on->null_"]
+    assert network.links[0].attributes == {"mtu": 9000} and network.node("no").attributes["type_name"] == "srl"
+    for part in (
+        "left out: links out of the network, at 'no', 'on', '010'",
+        "left out: 1 link from a node to itself, at 'no'",
+        "hosts (kind linux) with several links, which do not forward: 'on'",
+        "image (nodes); mtu (links)",
+    ):
+        assert part in note
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("010: *common", "no: *common", "the key 'no' is there twice"),
+        ('"010:e1"]', '"010:e9"]', "topology.links[3]: '010:e9' is used by topology.links[0] too"),
+        ('"host:up"', '"router:up"', "topology.links[1]: 'router' is none of the nodes"),
+        ('"no:e2", "host:up"', '"mgmt-net:a", "host:up"', "is none of the nodes"),
+        ('"no:e2", "host:up"', '"no:e2"', "give two endpoints"),
+        ('"no:e2", "host:up"', '[a], "host:up"', "give each endpoint as node:interface"),
+        ("name: 007", "name: [a]", "name: give text"),
+        ("kind: linux", "kind: {a: b}", "kind: give text"),
+        ("*common}", "*other}", "the alias 'other' stands for nothing"),
+        ("  links:", "  links: 7\n  more:", "topology.links: give a list"),
+    ],
+)
+def test_a_wrong_lab_is_refused(old: str, new: str, says: str, tmp_path: Path) -> None:
+    assert old in LAB
+    with pytest.raises(TopologyError) as caught:
+        load_network(written(tmp_path, "lab.clab.yml", LAB.replace(old, new, 1)))
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
+@pytest.mark.parametrize("ending", ["gml", "graphml", "json"])
+def test_networkx_writes_and_we_read_the_same(kind: Any, ending: str, tmp_path: Path) -> None:
+    graph = kind()
+    graph.add_edge("Zürich", "São Paulo", weight=2.5)
+    graph.add_edge("São Paulo", "東京 (1)", weight=1)
+    graph.add_edge("東京 (1)", 'a "b"', weight=1)
+    if graph.is_multigraph():
+        graph.add_edge("Zürich", "São Paulo", weight=7)
+    path = tmp_path / f"n.{ending}"
+    if ending == "json":
+        path.write_text(json.dumps(nx.node_link_data(graph, edges="edges")))
+    else:
+        (nx.write_gml if ending == "gml" else nx.write_graphml)(graph, path)
+    network, note = read(path)
+    assert {n.id for n in network.nodes} == set(graph)
+    assert len(network.links) == graph.number_of_edges() * (1 if graph.is_directed() else 2)
+    assert network.link("Zürich", "São Paulo").attributes["weight"] == 2.5 and "weight (links)" in note
+
+
+NONE = 'node [ id 3 label "None" Longitude 8.5 Latitude 47.4 ] node [ id 5 label "None" ]'
+
+
+def test_gml_of_the_zoo(tmp_path: Path) -> None:
+    edges = 'edge [ source 3 target 5 LinkSpeedRaw 1e10 LinkLabel "&#252;" ] edge [ source 5 target 3 ] edge [ source 5 target 5 ]'
+    text = f'# a comment [\nCreator "X"\ngraph [\n DateObtained "1/1/10"\n{NONE}\n{edges}\n]'
+    network, note = read(written(tmp_path, "z.gml", text))
+    assert [(n.id, n.position) for n in network.nodes] == [("3", (8.5, 47.4)), ("5", None)]
+    assert [(k.label, k.capacity_bps) for k in network.links[::2]] == [("3->5", 1e10), ("5->3#1", 1e7)]
+    assert network.links[0].attributes["LinkLabel"] == "ü"
+    for part in ("named by their ids", "1 link from a node to itself", "DateObtained (graph)"):
+        assert part in note
+
+
+def test_dot_of_yates_and_of_graphviz(tmp_path: Path) -> None:
+    text = """strict digraph "the net" { /* { */ // }
+    # -> x
+    node [type=switch]; edge [cost=1, delay=5ms]
+    h1 [type=host,ip="10.0.0.1"];
+    h1:p1 -> s1 -> "a \\"b\\"" [capacity="1Gbps";dst_port=2]
+    subgraph cluster_0 { node [role=core] s2 } s2 -> s1; rankdir = LR }"""
+    network, note = read(written(tmp_path, "t.dot", text))
+    assert network.name == "the net" and [h.id for h in network.hosts] == ["h1"]
+    assert [k.label for k in network.links] == ["h1->s1", 's1->a "b"', "s2->s1"]
+    assert {(k.capacity_bps, k.delay_s) for k in network.links} == {(1e9, 0.005), (1e7, 0.005)}
+    assert network.node("s2").attributes["role"] == "core" and "ip (nodes); cost, dst_port (links)" in note
+    assert len(read(written(tmp_path, "u.txt", "graph { a -- b -- c }"))[0].links) == 4
+
+
+NATIVE = """?SNDlib native format; type: network; version: 1.0
+# NODES ( x
+META (
+  granularity = UNLIMITED
+)
+NODES (
+  N1 ( 7.1 50.7 )
+  N2 ( 8.2 49.0 ) # a comment
+)
+LINKS (
+  L1 ( N1 N2 ) 40.00 0.00 0.00 0.00 ( 155.00 8500.00 622.00 17000.00 )
+  L2 ( N2 N1 ) 0.00 0.00 0.00 0.00 ( )
+)
+DEMANDS (
+  D1 ( N1 N2 ) 1 195.00 UNLIMITED
+)
+ADMISSIBLE_PATHS ( )
+"""
+XML = """<?xml version="1.0" encoding="ISO-8859-1"?><network xmlns="http://sndlib.zib.de/network" version="1.0"><meta/>
+<networkStructure><nodes coordinatesType="geographical">
+<node id="N1"><coordinates><x>7.1</x><y>50.7</y></coordinates></node><node id="N2"><coordinates><x>8.2</x><y>49.0</y></coordinates></node>
+</nodes><links><link id="L1"><source>N1</source><target>N2</target><preInstalledModule><capacity>40.0</capacity><cost>0</cost>
+</preInstalledModule><additionalModules><addModule><capacity>155.0</capacity></addModule></additionalModules></link>
+<link id="L2"><source> N2 </source><target>N1</target></link></links></networkStructure>
+<demands><demand id="D1"><source>N1</source><target>N2</target></demand></demands></network>"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("n.txt", NATIVE), ("n.xml", XML), ("no_ending", NATIVE)])
+def test_sndlib_in_both_forms(name: str, text: str, tmp_path: Path) -> None:
+    network, note = read(written(tmp_path, name, text))
+    assert [(n.id, n.position) for n in network.nodes] == [("N1", (7.1, 50.7)), ("N2", (8.2, 49.0))]
+    assert [k.label for k in network.links] == ["N1->N2", "N2->N1", "N2->N1#1", "N1->N2#1"]
+    assert (
+        network.links[0].attributes == {"name": "L1", "preinstalled_capacity": 40.0}
+        and network.links[0].capacity_bps == 1e7
+    )
+    assert "preinstalled_capacity (links)" in note
+
+
+PAIR: list[dict[str, Any]] = [{"id": "a"}, {"id": "b"}]
+
+
+def document(folder: Path, nodes: Any, links: Any, **more: Any) -> str:
+    return written(folder, "n.json", json.dumps({"nodes": nodes, "links": links, **more}))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ends", "ids", "says"),
+    [
+        ([[0, 1], [0, 2]], ([0, 1], [0, 2]), ["0_1", "0_2"], "[0, 1] is '0_1'"),
+        ([["a", [1, 2.0]], [3.5, "b"]], (["a", [1, 2]], [3.5, "b"]), ["a_1_2", "3.5_b"], "is 'a_1_2'"),
+        ([1.5, 2.0], (1.5, 2), ["1.5", "2"], "1.5 is '1.5'"),
+        (["x", "y"], (0, 1), ["x", "y"], "positions in the list of nodes"),
+    ],
+)
+def test_ids_of_networkx_and_d3(nodes: Any, ends: Any, ids: list[str], says: str, tmp_path: Path) -> None:
+    links = [{"source": ends[0], "target": ends[1]}]
+    network, note = read(document(tmp_path, [{"id": one} for one in nodes], links))
+    assert [n.id for n in network.nodes] == ids and network.links[0].id[:2] == tuple(ids) and says in note
+
+
+def test_nodes_of_d3_have_names_alone(tmp_path: Path) -> None:
+    nodes = [{"name": "Myriel", "group": 1}, {"name": "Napoléon", "group": 1}]
+    network, note = read(document(tmp_path, nodes, [{"source": 1, "target": 0, "value": 2}]))
+    assert network.links[0].label == "Napoléon->Myriel" and "named by their 'name'" in note
+    with pytest.raises(TopologyError, match="the id 'Myriel' is that of"):
+        load_network(document(tmp_path, [nodes[0], nodes[0]], []))
+
+
+@pytest.mark.parametrize("ids", [[1, 2, 3], ["1", "2", "3"]])
+def test_numbers_that_are_ids_are_no_positions(ids: Any, tmp_path: Path) -> None:
+    nodes = [{"id": one} for one in ids]
+    assert read(document(tmp_path, nodes, [{"source": 1, "target": 2}]))[0].links[0].label == "1->2"
+    with pytest.raises(TopologyError, match="unknown node '0'"):
+        load_network(document(tmp_path, nodes, [{"source": 0, "target": 1}]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "capacity_bps", "delay_s"),
+    [
+        ({"capacity_bps": "10Mbps", "delay_s": "5ms"}, 1e7, 0.005),
+        ({"capacity": "2.5 Gbit/s", "delay": "20 us"}, 2.5e9, 2e-5),
+        ({"capacity": "100k", "delay": "1min"}, 1e5, 60.0),
+        ({"capacity_bps": "1e6", "delay_s": "0.25"}, 1e6, 0.25),
+        ({"LinkSpeedRaw": 155520000.0}, 155.52e6, 0.0),
+        ({"LinkSpeedRaw": "2500000000", "LinkSpeed": "2.5"}, 2.5e9, 0.0),
+        ({"LinkSpeedRaw": 1e9, "capacity_bps": 5e6}, 5e6, 0.0),
+        ({"LinkSpeedRaw": 0}, 1e7, 0.0),
+        ({"LinkSpeedRaw": 1e300}, 1e7, 0.0),
+    ],
+)
+def test_units_in_a_file(fields: Any, capacity_bps: float, delay_s: float, tmp_path: Path) -> None:
+    network, _ = read(document(tmp_path, PAIR, [{"source": "a", "target": "b", **fields}]))
+    assert (network.links[0].capacity_bps, network.links[0].delay_s) == (capacity_bps, delay_s)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"capacity": 10}, "links[0]: unknown key 'capacity'; did you mean 'capacity_bps'? It is in bits a second"),
+        ({"capacity": "10"}, "or say the unit, as capacity '10Mbps'"),
+        ({"delay": 5}, "unknown key 'delay'; did you mean 'delay_s'? It is in seconds; or say the unit, as delay '5ms'"),
+        ({"delay": None}, "unknown key 'delay'"),
+        ({"capacity": "10Mbps", "capacity_bps": 1e7}, "both 'capacity' and 'capacity_bps'"),
+        ({"capacity": "10MB/s"}, "capacity_bps '10MB/s' is not a number"),
+        ({"capacity_bps": "fast"}, "capacity_bps 'fast' is not a number"),
+        ({"capacity_bps": 1e300}, "must be at most 1e+15"),
+        ({"capacity_bps": "1000000T"}, "must be at most 1e+15"),
+        ({"capacity_bps": 10**400}, "is not a number"),
+        ({"delay_s": 1e6}, "must be at most 86400"),
+        ({"delay_s": "nan"}, "is not a number"),
+        ({"capacity_bps": float("inf")}, "is not a number"),
+        ({"capacity_mbps": 10}, "did you mean 'capacity_bps'? It is in bits a second"),
+    ],
+)  # fmt: skip
+def test_numbers_without_unit_or_bound_are_refused(fields: Any, says: str, tmp_path: Path) -> None:
+    with pytest.raises(TopologyError) as caught:
+        load_network(document(tmp_path, PAIR, [{"source": "a", "target": "b", **fields}]))
+    assert says in str(caught.value)
+
+
+@given(st.sampled_from(["capacity_bps", "delay_s", "impairments"]), st.data())
+@settings(max_examples=60, deadline=None)
+def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> None:
+    from topologies.files.foreign import adapted
+
+    place = data.draw(st.integers(0, len(key) - 2))
+    sign = data.draw(st.sampled_from("qzx0"))
+    slips = (
+        key[:place] + key[place + 1 :],
+        key[:place] + sign + key[place:],
+        key[:place] + sign + key[place + 1 :],
+        key[:place] + key[place + 1] + key[place] + key[place + 2 :],
+    )
+    wrong = data.draw(st.sampled_from([slip for slip in slips if slip != key]))
+    with pytest.raises(TopologyError, match=f"did you mean {key!r}"):
+        adapted({"nodes": PAIR, "links": [{"source": "a", "target": "b", wrong: 1}]}, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.py", "from mininet.topo import Topo\ngraph = []", "Python files are not read; write the network as JSON"),
+        ("a.mn", '{"application": {}, "hosts": [], "links": [], "switches": []}', "MiniEdit files are not read"),
+        ("a.gexf", "<gexf/>", "the root element is <gexf>"),
+        ("a.net", "*Vertices 2", "Pajek files are not read"),
+        ("a.csv", "a,b", "tables are not read as networks"),
+        ("a.edgelist", "a b {}", ".edgelist files are not read"),
+        ("a.xlsx", b"PK\x03\x04", "packed by zip"),
+        ("a.bz2", b"BZh9", "packed by bzip2"),
+        ("a.graphml", "", "it is empty"),
+        ("a.gml", "\n \n", "it is empty"),
+        ("a.gml", "hello", "no GML"),
+        ("a.dot", "hello", "no DOT: line 1"),
+        ("a.dot", "graph {\n a -- {b c} }", "line 2, '{': an edge of a whole subgraph"),
+        ("a.dot", "graph { h-1 }", "'-': this sign has no meaning here"),
+        ("a.graph", "6 7", "give 'NODES NUMBER'"),
+        ("a.txt", "hello", "it is in none of the formats"),
+        ("a.txt", "NODES (\n A ( 1 2 )\n)", "the sections NODES ( ... ) and LINKS ( ... )"),
+        ("a.json", '{"nodes": [], "links": []}', "no node is in it"),
+        ("a.json", '{"nodes": [{"id": "a", "id": "b"}], "links": []}', "the key 'id' is there twice"),
+        ("a.json", "hello", "not JSON at line 1"),
+        ("a.json", '{"nodes": [{"id": "Z\xfcrich"}], "links": []}'.encode("latin-1"), "not text in UTF-8"),
+        ("a.graphml", b'<graphml><graph><node id="\xfc"/></graph></graphml>', "save it as UTF-8"),
+        ("a.graphml", b'<?xml version="1.0" encoding="zip"?><graphml id="\xfc"/>', "not XML"),
+    ],
+)
+def test_what_is_not_read_is_told_by_its_format(name: str, content: str | bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(TopologyError) as caught:
+        load_network(str(tmp_path / name))
+    said = str(caught.value)
+    assert says in said and said.startswith(str(tmp_path / name)) and "\n" not in said
+    assert "not JSON" not in said or name == "a.json"
+
+
+@given(st.text(max_size=60), st.sampled_from(["gml", "dot", "graph", "clab.yml", "txt", "graphml", "json"]))
+@settings(max_examples=150, deadline=None)
+def test_no_text_is_more_than_one_line_of_error(text: str, ending: str) -> None:
+    import tempfile
+
+    starts = {
+        "gml": "graph [ node [ ",
+        "dot": "graph { a -- ",
+        "clab.yml": "topology: ",
+        "graphml": "<graphml>",
+        "graph": "NODES 1\n",
+    }
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for content in (text, starts.get(ending, "") + text):
+            path = Path(folder) / f"n.{ending}"
+            path.write_text(content, encoding="utf-8")
+            try:
+                load_network(path)
+            except TopologyError as error:
+                assert "\n" not in str(error)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from topologies.errors import TopologyError
 from topologies.files.gml import MAX_WORDS
 
-_SKIPPED = r"/\*.*?\*/|//[^\n]*|(?:(?<=\n)|\A)#[^\n]*|\s+"
+_SKIPPED = r"/\*.*?\*/|//[^\n]*|#[^\n]*|\s+"
 _TOKEN = re.compile(
     rf'(?P<skip>{_SKIPPED})|(?P<quoted>"[^"\\]*(?:\\.[^"\\]*)*")|(?P<sign>->|--|[{{}}\[\];,=:+])'
     r"|(?P<word>(?<![\w.])-?(?:\.\d+|\d+(?:\.\d*)?)(?![\w.])|\w[\w.]*)|(?P<wrong>.)",
