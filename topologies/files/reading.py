@@ -29,6 +29,8 @@ _OTHERS = {
     ".csv": "tables are not read as networks",
 }
 _PACKED = {b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
+MAX_PARTS = 4_000_000
+"""Elements of XML, or lists, or objects of JSON: more would need gigabytes of memory."""
 _MIN_CAPACITY_BPS = 8 * 1500
 """One packet of 1500 bytes a second."""
 _GML = re.compile(r"^\s*graph\s*\[", re.MULTILINE)
@@ -70,6 +72,8 @@ def _read(path: Path, notes: list[str]) -> Network:
     packing = next((word for start, word in _PACKED.items() if content.startswith(start)), None)
     if packing:
         raise TopologyError(f"a file packed by {packing} is not read; unpack it")
+    if max(content.count(sign) for sign in (b"<", b"[", b"{")) > MAX_PARTS:
+        raise TopologyError(f"more than {MAX_PARTS} elements, lists or objects; make it smaller")
     text = _text(content)
     head = (content if text is None else text.encode(errors="replace")).lstrip()[:1]
     if head == b"<":

@@ -189,20 +189,31 @@ def _draw_nodes(axes: Any, network: Network, places: Mapping[str, Point], sides:
 
 
 def _write_label(axes: Any, node: Node, place: Point, side: float, *, crowded: bool) -> None:
-    """The id inside its mark where it is legible there, else above it, else (a host, or a crowd) not at all."""
+    """The id inside its mark where it is legible there, else above it, else (a host, or a crowd) not at all; below a switch what
+    its file calls it besides (Topology Zoo, topohub)."""
     inside = min(9.0, side * 0.62, side * 0.95 / (0.62 * len(node.id)))
-    legible = inside >= 3.6
-    if not legible and (crowded or node.kind == "host"):
-        return
+    if inside >= 3.6:
+        colour = LIGHT["paper"] if node.kind == "switch" else LIGHT["ink"]
+        _write(axes, node.id, place, 0, inside, colour)
+    elif not crowded and node.kind == "switch":
+        _write(axes, node.id, place, side * 0.6, 6.5, LIGHT["ink"])
+    other = node.attributes.get("label", node.attributes.get("name"))
+    named = isinstance(other, str) and other.isprintable() and other.strip() not in ("", "None", node.id)
+    if named and not crowded and node.kind == "switch":
+        _write(axes, str(other)[:24], place, -side * 0.6, 5.5, LIGHT["soft"])
+
+
+def _write(axes: Any, text: str, place: Point, offset: float, size: float, colour: str) -> None:
+    """Text in the middle of a place, or points above (below) it."""
     axes.annotate(
-        node.id,
+        text,
         place,
-        xytext=(0, 0) if legible else (0, side * 0.6),
+        xytext=(0, offset),
         textcoords="offset points",
         ha="center",
-        va="center_baseline" if legible else "bottom",
-        fontsize=inside if legible else 6.5,
-        color=LIGHT["paper"] if legible and node.kind == "switch" else LIGHT["ink"],
+        va="center_baseline" if not offset else "bottom" if offset > 0 else "top",
+        fontsize=size,
+        color=colour,
         zorder=4,
         parse_math=False,
     )

@@ -91,3 +91,12 @@ def test_a_network_without_nodes_or_a_strange_ending_is_refused(tmp_path: Path) 
 
 def test_a_single_node_with_a_dollar_in_its_name_is_drawn() -> None:
     assert picture(Network(name="$x_$", nodes=(Node(id="$a^$", kind="switch"),), links=()), "svg")
+
+
+def test_what_a_file_calls_a_node_is_drawn_below_its_id() -> None:
+    nodes = [{"id": "0", "label": "Zürich"}, {"id": "1", "name": "Bern"}, {"id": "2", "label": "None"}]
+    network = parse_document(
+        {"nodes": nodes, "links": [{"source": "0", "target": "1"}, {"source": "1", "target": "2"}]}
+    )
+    text = picture(network, "svg").decode()
+    assert "Zürich" in text and "Bern" in text and ">None<" not in text
