@@ -26,7 +26,7 @@ Labels = Literal["random", "stratified"]
 
 
 def network(name: NetworkLike) -> Network:
-    """The network of a catalogue name or of a file (JSON node-link, GraphML); a network is returned as it is.
+    """The network of a catalogue name or of a file (docs/guide/networks.md); a network is returned as it is.
 
     Raises TopologyError for a name that is neither, UsageError for anything else.
 

@@ -1,7 +1,7 @@
 """JSON Schemas of the files that people write, and the refusal of every key that a file's schema does not know.
 
 A schema is published as it is (``testbed schema``); parsers check values, and this module, by the same schema, keys. Of JSON Schema
-it reads ``properties``, ``additionalProperties``, ``items``, ``anyOf``, ``$ref`` and ``$defs``; ``x-also`` lists other words for a key.
+it reads ``properties``, ``additionalProperties``, ``items``, ``anyOf``, ``$ref`` and ``$defs``.
 """
 
 from __future__ import annotations
@@ -85,10 +85,8 @@ def _likeness(value: Any, schema: Mapping[str, Any]) -> tuple[bool, int]:
 
 
 def _advice(key: str, known: Mapping[str, Any]) -> str:
-    """The nearest key, and where what the testbed does not read may stay."""
+    """The nearest key."""
     names = {name.lower(): name for name in known}
-    names |= {other.lower(): name for name, one in known.items() for other in one.get("x-also", ())}
     near = [name for name in names if len(key) > 2 and name.startswith(key.lower())]
     near += difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.6)
-    hint = f"did you mean {names[near[0]]!r}?" if near else f"known are {', '.join(sorted(known))}"
-    return hint + (" (what is not to be read goes under 'attributes')" if "attributes" in known else "")
+    return f"did you mean {names[near[0]]!r}?" if near else f"known are {', '.join(sorted(known))}"

@@ -21,12 +21,13 @@ def add_parser(subparsers: Any) -> None:
     listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
     listing.set_defaults(run=run_list)
     show = actions.add_parser("show", help="what a network is made of")
-    show.add_argument("network", metavar="NETWORK", help="a catalogue name, or a JSON node-link or GraphML file")
+    network = "a catalogue name, or a file: JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA or containerlab"
+    show.add_argument("network", metavar="NETWORK", help=network)
     show.add_argument("--json", action="store_true", help="the node-link document on standard output")
     show.add_argument("--plot", metavar="FILE", help="draw it: .svg, .png or .pdf")
     show.set_defaults(run=run_show)
     export = actions.add_parser("export", help="write a network to a file")
-    export.add_argument("network", metavar="NETWORK", help="a catalogue name, or a JSON node-link or GraphML file")
+    export.add_argument("network", metavar="NETWORK", help=network)
     export.add_argument("file", metavar="FILE", help=".json (node-link) or .graphml")
     export.set_defaults(run=run_export)
 
@@ -54,7 +55,9 @@ def run_list(args: argparse.Namespace) -> int:
     Console().print(table)
     common = ", ".join(f"{p.name}={p.default}" for p in COMMON)
     print(f"All but topohub also take {common}.")
-    print("Write name:parameter=value,..., or name a JSON node-link or GraphML file.")
+    print(
+        "Write name:parameter=value,..., or name a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab)."
+    )
     return 0
 
 
