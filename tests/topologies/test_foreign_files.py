@@ -398,6 +398,39 @@ def test_what_is_not_read_is_told_by_its_format(name: str, content: str | bytes,
     assert "not JSON" not in said or name == "a.json"
 
 
+def test_an_entry_is_counted_as_in_the_file_though_loops_are_left_out(tmp_path: Path) -> None:
+    body = '<node id="a"/><edge source="a" target="a"/><edge source="a" target="z"/>'
+    for name, text in (
+        ("n.graphml", f'<graphml><graph edgedefault="directed">{body}</graph></graphml>'),
+        ("n.dot", "digraph { a -> a; a -> b [delay_s=-1] }"),
+    ):
+        with pytest.raises(TopologyError, match=r"(edges|links)\[1\]: "):
+            load_network(written(tmp_path, name, text))
+
+
+def test_a_name_in_a_python_file_is_told_as_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "my.py", "topos = {}")
+    with pytest.raises(TopologyError, match="Python files are not read"):
+        load_network(f"{path}:mytopo")
+
+
+@given(st.binary(max_size=60), st.sampled_from(["gml", "graphml", "json", "clab.yml", "gz", "txt"]), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_no_bytes_are_more_than_one_line_of_error(content: bytes, ending: str, packed: bool) -> None:
+    import gzip
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / f"n.{ending}"
+        for start in (b"", b"<graphml>", b"\xff\xfe", b"\x1f\x8b", b"graph ["):
+            path.write_bytes(gzip.compress(start + content) if packed else start + content)
+            try:
+                load_network(path)
+            except TopologyError as error:
+                assert "\n" not in str(error)
+
+
 @given(st.text(max_size=60), st.sampled_from(["gml", "dot", "graph", "clab.yml", "txt", "graphml", "json"]))
 @settings(max_examples=150, deadline=None)
 def test_no_text_is_more_than_one_line_of_error(text: str, ending: str) -> None:

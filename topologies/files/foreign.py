@@ -83,14 +83,13 @@ def rename_kinds(nodes: Iterable[Fields]) -> None:
             node["type_name"] = node.pop("kind")
 
 
-def without_loops(ends: Iterable[tuple[Any, Any]], notes: list[str]) -> list[bool]:
-    """Of each link, by its ends, whether it leads to another node; a note says how many do not, and at which nodes."""
-    pairs = list(ends)
-    loops = dict.fromkeys(source for source, target in pairs if source == target)
+def without_loops(links: list[Fields], one_way: list[bool], notes: list[str]) -> list[bool | None]:
+    """Of each link whether it goes one way, None where it leads from a node to itself; a note says how many do, and where."""
+    loops = [link.get("source") for link in links if link.get("source") == link.get("target")]
     if loops:
-        count = sum(source == target for source, target in pairs)
-        notes.append(f"left out: {count} link{'s' if count > 1 else ''} from a node to itself, at {some(loops)}")
-    return [source != target for source, target in pairs]
+        count = f"{len(loops)} link{'s' if len(loops) > 1 else ''}"
+        notes.append(f"left out: {count} from a node to itself, at {some(dict.fromkeys(loops))}")
+    return [way if link.get("source") != link.get("target") else None for link, way in zip(links, one_way, strict=True)]
 
 
 def some(names: Iterable[Any], most: int = 6) -> str:

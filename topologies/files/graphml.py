@@ -10,7 +10,6 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
-from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,16 +121,15 @@ def read_graphml(root: ElementTree.Element, name: str, folder: Path | None, note
     ends = [{"source": e.get("source"), "target": e.get("target")} for e in edges]
     links = [_read_data(e, "edge", keys, f"edges[{i}]") | ends[i] for i, e in enumerate(edges)]
     one_way = [_is_one_way(e, i, default) for i, e in enumerate(edges)]
-    stay = without_loops(((e["source"], e["target"]) for e in ends), notes)
     rename_kinds(nodes)
     document = {
         "directed": default == "directed",
         "multigraph": True,
         "graph": _read_data(graphs[0], "graph", keys, "graph"),
         "nodes": nodes,
-        "edges": list(compress(links, stay)),
+        "edges": links,
     }
-    return parse_document(adapted(document, notes), name, list(compress(one_way, stay)), folder)
+    return parse_document(adapted(document, notes), name, without_loops(links, one_way, notes), folder)
 
 
 def _is_one_way(edge: ElementTree.Element, i: int, default: str) -> bool:

@@ -111,7 +111,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_document(
-    document: object, name: str = "network", one_way: Sequence[bool] | None = None, folder: Path | None = None
+    document: object, name: str = "network", one_way: Sequence[bool | None] | None = None, folder: Path | None = None
 ) -> Network:
     """The network of a node-link document.
 
@@ -119,7 +119,7 @@ def parse_document(
     ``capacity_bps`` 10 Mbit/s, ``delay_s`` 0, ``key`` 0 (in a multigraph the next free one). Ids that are whole numbers
     become text; keys that are text are numbered in order and kept as the attribute ``key_name``. Positions are read
     from ``position``, ``pos``, ``x`` and ``y``, or ``Longitude`` and ``Latitude``. ``one_way`` says link by link what
-    ``directed`` says for all (GraphML mixes them). Traces that ``impairments`` name are looked for in ``folder``. Raises
+    ``directed`` says for all (GraphML mixes them); None: the link is left out. Traces that ``impairments`` name are looked for in ``folder``. Raises
     TopologyError, naming the entry.
 
     >>> net = parse_document({"nodes": [{"id": 1}, {"id": 2}], "edges": [{"source": 1, "target": 2}]})
@@ -156,7 +156,7 @@ def graph_attributes(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parse_links(
-    where: str, entries: Sequence[object], nodes: tuple[Node, ...], one_way: Sequence[bool], multigraph: bool
+    where: str, entries: Sequence[object], nodes: tuple[Node, ...], one_way: Sequence[bool | None], multigraph: bool
 ) -> tuple[Link, ...]:
     """Links of link entries; ``where`` names their list in errors."""
     known = _each_once(nodes)
@@ -174,6 +174,8 @@ def _parse_links(
                     place,
                     f"link {ends[0]!r} -> {ends[1]!r} names the unknown node {end!r}; add the node or mend the link",
                 )
+        if one_way[i] is None:
+            continue
         both = (ends,) if one_way[i] else (ends, ends[::-1])
         key = _key(place, fields, both, taken, multigraph)
         given = {

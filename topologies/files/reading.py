@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,11 +86,11 @@ def _read(path: Path, notes: list[str]) -> Network:
         document = _of_xml(root, local(root))
     else:
         document = _document(utf8(content) if text is None else text, ending, notes)
+    one_way = None
     if head not in (b"{", b"[") and ending != ".json":
         rename_kinds(document["nodes"])
-        links = document["links"]
-        document["links"] = list(compress(links, without_loops(((k["source"], k["target"]) for k in links), notes)))
-    return parse_document(adapted(document, notes), name, folder=path.parent)
+        one_way = without_loops(document["links"], [document["directed"]] * len(document["links"]), notes)
+    return parse_document(adapted(document, notes), name, one_way, path.parent)
 
 
 def _text(content: bytes) -> str | None:
