@@ -12,7 +12,7 @@ _WORD = re.compile(r'\[|\]|"[^"]*"|[^\s\[\]"]+|"')
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _DEPTH = 50
 """Lists in lists; real files have four."""
-MAX_WORDS = 2_000_000
+MAX_WORDS = 1_000_000
 """Some hundred thousand links."""
 
 Tree = dict[str, list[Any]]

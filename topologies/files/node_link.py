@@ -162,6 +162,7 @@ def _parse_links(
     known = _each_once(nodes)
     links: list[Link] = []
     taken: dict[tuple[str, str, int], int] = {}
+    free: dict[tuple[tuple[str, ...], ...], int] = {}
     for i, entry in enumerate(entries):
         place = f"{where}[{i}]"
         if not isinstance(entry, dict):
@@ -177,7 +178,7 @@ def _parse_links(
         if one_way[i] is None:
             continue
         both = (ends,) if one_way[i] else (ends, ends[::-1])
-        key = _key(place, fields, both, taken, multigraph)
+        key = _key(place, fields, both, taken, free if multigraph else None)
         given = {
             "capacity_bps": fields.pop("capacity_bps", DEFAULT_CAPACITY_BPS),
             "delay_s": fields.pop("delay_s", 0.0),
@@ -214,8 +215,9 @@ def _key(
     fields: dict[str, Any],
     both: tuple[tuple[str, ...], ...],
     taken: Mapping[tuple[str, str, int], int],
-    multigraph: bool,
+    free: dict[tuple[tuple[str, ...], ...], int] | None,
 ) -> int:
+    """The link's key; ``free``: from where to look for the next one of each pair of nodes, None where links have no keys."""
     key = fields.pop("key", None)
     if isinstance(key, int) and not isinstance(key, bool):
         return key
@@ -223,12 +225,14 @@ def _key(
         fields["key_name"] = key
     elif key is not None:
         _wrong(place, f"key {key!r} must be a whole number or text")
-    if key is None and not multigraph:
+    if key is None and free is None:
         return 0
-    free = 0
-    while any((source, target, free) in taken for source, target in both):
-        free += 1
-    return free
+    found = (free or {}).get(both, 0)
+    while any((source, target, found) in taken for source, target in both):
+        found += 1
+    if free is not None:
+        free[both] = found
+    return found
 
 
 def _parse_node(i: int, entry: object) -> Node:

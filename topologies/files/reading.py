@@ -28,7 +28,7 @@ _OTHERS = {
     ".csv": "tables are not read as networks",
 }
 _PACKED = {b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
-MAX_PARTS = 4_000_000
+MAX_PARTS = 1_000_000
 """Elements of XML, or lists, or objects of JSON: more would need gigabytes of memory."""
 _MIN_CAPACITY_BPS = 8 * 1500
 """One packet of 1500 bytes a second."""
