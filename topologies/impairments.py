@@ -215,8 +215,8 @@ _WORDS = re.compile(r"\s+")
 def parse_impairments(text: str, folder: str | Path | None = "") -> Impairments:
     """The impairments of words with spaces between.
 
-    ``folder``: where the files of traces lie, and nowhere else; "": the words were typed and may name any file; None: they may
-    name none. Raises TopologyError, which names the word and what it may be.
+    ``folder``: where the files of traces lie, and nowhere else; "": the words were typed and may name any file; None:
+    they may name none. Raises TopologyError, which names the word and what it may be.
 
     >>> [str(one) for one in parse_impairments("ge:p=0.01,r=0.3 jitter:0.005")]
     ['ge:p=0.01,r=0.3,1-h=1.0,1-k=0.0', 'delay:0.005,jitter=0.005']

@@ -26,8 +26,8 @@ def read_text(path: Path, mend: str = _CHECK) -> str:
 def read_bytes(path: Path, mend: str = _CHECK, *, most: int, below: Path | None = None, plain: bool = False) -> bytes:
     """The content of a regular file or (not ``plain``) of a pipe, at most ``most`` bytes.
 
-    ``below``: the file must lie in that folder or deeper, no symbolic link may lead out of it, and the file may be none. Raises
-    TopologyError, whose text holds nothing of the content.
+    ``below``: the file must lie in that folder or deeper, no symbolic link may lead out of it, and the file may be
+    none. Raises TopologyError, whose text holds nothing of the content.
     """
     try:
         if below is not None and not path.resolve().is_relative_to(below.resolve()):
@@ -50,7 +50,8 @@ def read_bytes(path: Path, mend: str = _CHECK, *, most: int, below: Path | None 
 
 
 def unpacked(content: bytes) -> bytes:
-    """What gzip packed, at most MAX_NETWORK_BYTES of it; other content as it is. TopologyError where it is damaged or too long."""
+    """What gzip packed, at most MAX_NETWORK_BYTES of it; other content as it is. TopologyError where it is damaged or
+    too long."""
     if not content.startswith(b"\x1f\x8b"):
         return content
     try:

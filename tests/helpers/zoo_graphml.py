@@ -1,4 +1,5 @@
-"""GraphML as the Topology Zoo writes it, in both its forms: the archive's and the sources', which an editor (yEd) wrote."""
+"""GraphML as the Topology Zoo writes it, in both its forms: the archive's and the sources', which an editor (yEd)
+wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every given input file that is meant as a network, with its outcome: what is read (nodes, links, part of the note), or the refusal."""
+"""Every given input file that is meant as a network, with its outcome: what is read (nodes, links, part of the note),
+or the refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A network's file from somebody else reads no file but traces beside it, shows nothing of them, and takes little memory and time."""
+"""A network's file from somebody else reads no file but traces beside it, shows nothing of them, and takes little
+memory and time."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ Table = Mapping[str, Any]
 def containerlab_document(text: str, notes: list[str]) -> dict[str, Any]:
     """The node-link document of a file whose ``topology`` has ``nodes`` and ``links``.
 
-    ``notes``: links that leave the network are left out, and hosts with several links do not forward. Raises TopologyError
-    naming the entry; ModuleNotFoundError where PyYAML (the extra ``networks``) is not installed.
+    ``notes``: links that leave the network are left out, and hosts with several links do not forward. Raises
+    TopologyError naming the entry; ModuleNotFoundError where PyYAML (the extra ``networks``) is not installed.
     """
     file = _table(parse_yaml(text), "the file")
     name = file.get("name")

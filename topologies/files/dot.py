@@ -1,7 +1,8 @@
-"""Networks of Graphviz' DOT language, as YATES and others write them: nodes, edges and their attributes; drawing is not read.
+"""Networks of Graphviz' DOT language, as YATES and others write them: nodes, edges and their attributes; drawing is not
+read.
 
-Attributes are text. ``type=host`` or ``type=switch`` (YATES) is the kind of a node. Subgraphs are read as if their borders were not
-there; an edge to a whole subgraph, and HTML text, are refused.
+Attributes are text. ``type=host`` or ``type=switch`` (YATES) is the kind of a node. Subgraphs are read as if their
+borders were not there; an edge to a whole subgraph, and HTML text, are refused.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class _Reader:
         }
 
     def _body(self) -> None:
-        """From the first brace to the last; ``defaults`` of nodes and edges hold to the end of the braces that they stand in."""
+        """From the first brace to the last; ``defaults`` of nodes and edges hold to the end of the braces that they
+        stand in."""
         self._sign("{")
         defaults: list[dict[str, Fields]] = [{"node": {}, "edge": {}, "graph": {}}]
         while defaults:

@@ -1,7 +1,7 @@
 """Node-link documents of other programs (networkx, D3, Gephi, the Topology Zoo), made ours before they are parsed.
 
-A key is refused where it is one of ours misspelt, or one of ours without its unit. Any other is kept as an attribute, and a note
-says which. Every format's reader gives such a document; the rules are these for all of them.
+A key is refused where it is one of ours misspelt, or one of ours without its unit. Any other is kept as an attribute,
+and a note says which. Every format's reader gives such a document; the rules are these for all of them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ Kept = dict[str, dict[str, None]]
 def adapted(document: Any, notes: list[str]) -> Any:
     """The document as ``parse_document`` takes it; what was done to it is added to ``notes``.
 
-    Done: capacities and delays with units, ``LinkSpeedRaw``; ids that are lists or floats; nodes named by ``name`` alone; links
-    by position (networkx 1, D3). Raises TopologyError, naming place, key and mend, for a key that is refused.
+    Done: capacities and delays with units, ``LinkSpeedRaw``; ids that are lists or floats; nodes named by ``name``
+    alone; links by position (networkx 1, D3). Raises TopologyError, naming place, key and mend, for a key that is
+    refused.
 
     >>> notes = []
     >>> link = {"source": "a", "target": "b", "capacity": "10Mbps", "weight": 3}
@@ -84,7 +85,8 @@ def rename_kinds(nodes: Iterable[Fields]) -> None:
 
 
 def without_loops(links: list[Fields], one_way: list[bool], notes: list[str]) -> list[bool | None]:
-    """Of each link whether it goes one way, None where it leads from a node to itself; a note says how many do, and where."""
+    """Of each link whether it goes one way, None where it leads from a node to itself; a note says how many do, and
+    where."""
     loops = [link.get("source") for link in links if link.get("source") == link.get("target")]
     if loops:
         count = f"{len(loops)} link{'s' if len(loops) > 1 else ''}"
@@ -109,7 +111,8 @@ def _refuse_misspelt(names: Iterable[str], scope: str, place: str) -> None:
 
 
 def _attributes(entry: Fields, scope: str, place: str, kept: Kept) -> Fields:
-    """The entry with its quantities as numbers, without values that no file can hold; what is not read is noted in ``kept``."""
+    """The entry with its quantities as numbers, without values that no file can hold; what is not read is noted in
+    ``kept``."""
     fields = dict(entry)
     if scope == "link":
         _read_quantities(fields, place)
@@ -201,7 +204,8 @@ def _by_position(nodes: list[Fields], links: list[Fields], notes: list[str]) -> 
 
 
 def is_near(word: str, ours: str) -> bool:
-    """Whether one sign added, left out, changed or swapped with its neighbour makes one of the other (or they are the same).
+    """Whether one sign added, left out, changed or swapped with its neighbour makes one of the other (or they are the
+    same).
 
     >>> [is_near(word, "kind") for word in ("knd", "kidn", "kind", "kinds", "type")]
     [True, True, True, True, False]

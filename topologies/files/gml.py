@@ -21,8 +21,8 @@ Tree = dict[str, list[Any]]
 def gml_document(text: str, notes: list[str]) -> dict[str, Any]:
     """The node-link document of a GML text.
 
-    Ids are the labels, as networkx reads them, or, where two are the same or one is missing, the numbers (then ``notes`` says
-    so). Raises TopologyError, which names the line, for what is no GML.
+    Ids are the labels, as networkx reads them, or, where two are the same or one is missing, the numbers (then
+    ``notes`` says so). Raises TopologyError, which names the line, for what is no GML.
 
     >>> gml_document('graph [ node [ id 1 label "a" ] node [ id 2 label "b" ] edge [ source 1 target 2 ] ]', [])["links"]
     [{'source': 'a', 'target': 'b'}]

@@ -98,12 +98,13 @@ def _xml_text(name: str) -> str:
 
 
 def read_graphml(root: ElementTree.Element, name: str, folder: Path | None, notes: list[str]) -> Network:
-    """The network of a <graphml> element; ``name`` is its name where the graph gives none, ``notes`` takes what is told of it.
+    """The network of a <graphml> element; ``name`` is its name where the graph gives none, ``notes`` takes what is told
+    of it.
 
     As for JSON: nodes without ``kind`` are switches, an undirected edge stands for both directions (an edge's own
-    ``directed`` wins over ``edgedefault``), parallel edges without a whole-number ``key`` are numbered in order; edges from a node
-    to itself are left out. Raises TopologyError, naming node or edge, for what is no GraphML, for hyperedges and for nested graphs,
-    and as ``adapted`` does. ``folder``: where the traces of links' impairments lie.
+    ``directed`` wins over ``edgedefault``), parallel edges without a whole-number ``key`` are numbered in order; edges
+    from a node to itself are left out. Raises TopologyError, naming node or edge, for what is no GraphML, for
+    hyperedges and for nested graphs, and as ``adapted`` does. ``folder``: where the traces of links' impairments lie.
     """
     graphs = [child for child in root if local(child) == "graph"]
     if len(graphs) != 1:

@@ -119,8 +119,8 @@ def parse_document(
     ``capacity_bps`` 10 Mbit/s, ``delay_s`` 0, ``key`` 0 (in a multigraph the next free one). Ids that are whole numbers
     become text; keys that are text are numbered in order and kept as the attribute ``key_name``. Positions are read
     from ``position``, ``pos``, ``x`` and ``y``, or ``Longitude`` and ``Latitude``. ``one_way`` says link by link what
-    ``directed`` says for all (GraphML mixes them); None: the link is left out. Traces that ``impairments`` name are looked for in ``folder``. Raises
-    TopologyError, naming the entry.
+    ``directed`` says for all (GraphML mixes them); None: the link is left out. Traces that ``impairments`` name are
+    looked for in ``folder``. Raises TopologyError, naming the entry.
 
     >>> net = parse_document({"nodes": [{"id": 1}, {"id": 2}], "edges": [{"source": 1, "target": 2}]})
     >>> [link.label for link in net.links]
@@ -217,7 +217,8 @@ def _key(
     taken: Mapping[tuple[str, str, int], int],
     free: dict[tuple[tuple[str, ...], ...], int] | None,
 ) -> int:
-    """The link's key; ``free``: from where to look for the next one of each pair of nodes, None where links have no keys."""
+    """The link's key; ``free``: from where to look for the next one of each pair of nodes, None where links have no
+    keys."""
     key = fields.pop("key", None)
     if isinstance(key, int) and not isinstance(key, bool):
         return key

@@ -45,8 +45,8 @@ class NetworkNote(UserWarning):
 def read_network_file(path: str | Path) -> Network:
     """The network of a file in one of the formats READ, packed by gzip or not.
 
-    Warns once, with a NetworkNote, of what other programs' files hold that is not read. Raises TopologyError naming file, entry
-    and mend.
+    Warns once, with a NetworkNote, of what other programs' files hold that is not read. Raises TopologyError naming
+    file, entry and mend.
     """
     path = Path(path)
     notes: list[str] = []

@@ -1,6 +1,8 @@
-"""Networks of SNDlib (Orlowski and others 2010), in XML and in its native text: nodes, coordinates and links; demands are left out.
+"""Networks of SNDlib (Orlowski and others 2010), in XML and in its native text: nodes, coordinates and links; demands
+are left out.
 
-Capacities have no unit there that fits all instances: they are kept as the attribute ``preinstalled_capacity``, and not read.
+Capacities have no unit there that fits all instances: they are kept as the attribute ``preinstalled_capacity``, and not
+read.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ _LINK = re.compile(r"(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)\s*(\S*)")
 
 
 def native_document(text: str) -> dict[str, Any]:
-    """The node-link document of a text whose sections NODES and LINKS hold ``A ( x y )`` and ``L ( A B ) capacity ...``.
+    """The node-link document of a text whose sections NODES and LINKS hold ``A ( x y )`` and ``L ( A B ) capacity
+    ...``.
 
     >>> native_document("NODES (\\n A ( 1.0 2.0 )\\n B ( 1.0 3.0 )\\n)\\nLINKS (\\n L ( A B ) 0.00\\n)")["links"]
     [{'source': 'A', 'target': 'B', 'name': 'L', 'preinstalled_capacity': 0.0}]

@@ -8,10 +8,11 @@ from topologies.errors import TopologyError
 
 
 def parse_xml(content: bytes, text: str | None) -> ElementTree.Element:
-    """The root element. ``text``: the content where it is known to be UTF-8 or UTF-16, whose declaration is then not heeded.
+    """The root element. ``text``: the content where it is known to be UTF-8 or UTF-16, whose declaration is then not
+    heeded.
 
-    A file that was saved anew as UTF-8 often keeps its old declaration. Entities that grow without bound and entities of other
-    files are refused (expat's limits). Raises TopologyError with line and column.
+    A file that was saved anew as UTF-8 often keeps its old declaration. Entities that grow without bound and entities
+    of other files are refused (expat's limits). Raises TopologyError with line and column.
     """
     parser = ElementTree.XMLParser(encoding=None if text is None else "utf-8")
     try:

@@ -1,6 +1,8 @@
-"""YAML whose scalars are all text, as programs in Go read it: ``no``, ``010`` and ``007`` are words; nothing is made of tags.
+"""YAML whose scalars are all text, as programs in Go read it: ``no``, ``010`` and ``007`` are words; nothing is made of
+tags.
 
-Aliases share what they stand for, but are counted as if they were written out: a few lines cannot stand for millions of values.
+Aliases share what they stand for, but are counted as if they were written out: a few lines cannot stand for millions of
+values.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ _MERGE = "<<"
 
 
 class _Open:
-    """A list or table that is being read: its value, how many values are in it, and a table's key that waits for its value."""
+    """A list or table that is being read: its value, how many values are in it, and a table's key that waits for its
+    value."""
 
     def __init__(self, value: Any, anchor: str | None) -> None:
         self.value, self.anchor, self.size = value, anchor, 1
@@ -56,7 +59,8 @@ class _Open:
 def parse_yaml(text: str) -> Any:
     """The value of a YAML document: tables, lists, text, and None for null and nothing. Merge keys (``<<``) are obeyed.
 
-    Raises TopologyError, which names the line; ModuleNotFoundError where PyYAML (the extra ``networks``) is not installed.
+    Raises TopologyError, which names the line; ModuleNotFoundError where PyYAML (the extra ``networks``) is not
+    installed.
     """
     import yaml  # type: ignore[import-untyped,unused-ignore]
 

@@ -189,8 +189,8 @@ def _draw_nodes(axes: Any, network: Network, places: Mapping[str, Point], sides:
 
 
 def _write_label(axes: Any, node: Node, place: Point, side: float, *, crowded: bool) -> None:
-    """The id inside its mark where it is legible there, else above it, else (a host, or a crowd) not at all; below a switch what
-    its file calls it besides (Topology Zoo, topohub)."""
+    """The id inside its mark where it is legible there, else above it, else (a host, or a crowd) not at all; below a
+    switch what its file calls it besides (Topology Zoo, topohub)."""
     inside = min(9.0, side * 0.62, side * 0.95 / (0.62 * len(node.id)))
     if inside >= 3.6:
         colour = LIGHT["paper"] if node.kind == "switch" else LIGHT["ink"]

@@ -1,4 +1,5 @@
-"""What is not read of other programs' files is one line on stderr, once a command; the answer on stdout is not touched."""
+"""What is not read of other programs' files is one line on stderr, once a command; the answer on stdout is not
+touched."""
 
 from __future__ import annotations
 
