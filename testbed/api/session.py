@@ -203,9 +203,12 @@ class Session:
         is broken already is broken in the new way.
         """
         require(link, str, "link", 'a text such as "s1->s2"')
-        manner = f"loss {loss:g}" if kind == "loss" and loss is not None else kind
-        text = f"{link} {manner}{' one-way' if one_way else ''}"
-        return float(self._process.ask({"do": "fail", "fault": text})["at_s"])
+        manner = [
+            *kind.split(),
+            *([f"{loss:g}"] if kind == "loss" and loss is not None else []),
+            *(["one-way"] if one_way else []),
+        ]
+        return float(self._process.ask({"do": "fail", "link": link, "manner": manner})["at_s"])
 
     def restore(self, link: str) -> float:
         """Mend a link that ``fail`` broke; the monotonic time at which it was whole. InputError where none stands on it."""
@@ -291,7 +294,7 @@ class Session:
         if not self._nodes:
             found = self._process.ask({"do": "describe"})
             listed = [*found["switches"], *found["hosts"]]
-            self._nodes = {one["device"]: one for one in listed} | {one["node"]: one for one in listed}
+            self._nodes = {one["name"]: one for one in listed} | {one["node"]: one for one in listed}
         if node not in self._nodes:
             raise InputError(
                 f"no host {node!r} in {self.network.name!r}; it has {', '.join(list(self._nodes)[:6])} ..."

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from testbed.faults.shapes import SHAPES, shape_faults
 from testbed.model.schemas import refuse_unknown
 from topologies.errors import TopologyError
 from topologies.impairments import impairment_text, parse_impairments
-from topologies.network import LinkId, Network
+from topologies.network import LinkId, Network, label_of
 
 TRANSIENT_SHARE = 0.1
 """Transient faults last up to this share of the run (Zarza 2011, 5.6.4)."""
@@ -77,6 +78,16 @@ def parse_fault(text: str, network: Network) -> Fault:
         (name, *manner), times = text.split() or [""], ""
     start, stop = _times(text, times)
     return Fault(link=parse_link(name, network), start_s=start, stop_s=stop, **_manner(text, manner))
+
+
+def standing_fault(link: LinkId, manner: Sequence[str]) -> Fault:
+    """A fault that stands on the link from now on, in the manner that the words say; InputError names the wrong one.
+
+    >>> fault = standing_fault(("s1", "s2", 0), ["loss", "0.3", "one-way"])
+    >>> fault.kind, fault.loss_fraction, fault.direction, fault.permanent
+    ('loss', 0.3, 'forward', True)
+    """
+    return Fault(link=link, **_manner(" ".join((label_of(link), *manner)), list(manner)))
 
 
 def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:

@@ -6,18 +6,24 @@ Rules, controller and emulated fabric all read ports and addresses here, so that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import Any
 
+from testbed.model.device_names import device_names, end_point_name, interface_name
 from topologies.network import LinkId, Network, reverse_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class WiredHost:
     """One host: ``node`` is its network node, or the switch whose end point it stands for (then ``outside`` is true:
-    its cable is no link of the model: not shaped, never failed, not counted)."""
+    its cable is no link of the model: not shaped, never failed, not counted).
+
+    ``name``: the node's id, or of an outside host one that no node has. ``device``: what its interfaces are called after.
+    """
 
     name: str
+    device: str
     node: str
     outside: bool
     ip: str
@@ -26,16 +32,17 @@ class WiredHost:
 
 @dataclass(frozen=True, kw_only=True)
 class WiredSwitch:
-    """One bridge; ``dpid`` is its OpenFlow datapath id, 1 and up."""
+    """One bridge; ``dpid`` is its OpenFlow datapath id, 1 and up. ``name``: the node's id; ``device``: the bridge's own name."""
 
     name: str
+    device: str
     node: str
     dpid: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cable:
-    """One veth pair between two devices. ``a`` and ``b`` are device names (WiredHost.name or WiredSwitch.name), the ports their
+    """One veth pair between two devices. ``a`` and ``b`` are names (WiredHost.name or WiredSwitch.name), the ports their
     port numbers (switches: OpenFlow port, 1 and up; hosts: index of the interface, 0 and up). ``forward`` is the link
     a -> b, ``backward`` the link b -> a; either may be None where the model has no link that way."""
 
@@ -43,21 +50,15 @@ class Cable:
     b: str
     a_port: int
     b_port: int
+    a_interface: str
+    b_interface: str
     forward: LinkId | None
     backward: LinkId | None
-
-    @property
-    def a_interface(self) -> str:
-        return f"{self.a}-e{self.a_port}"
-
-    @property
-    def b_interface(self) -> str:
-        return f"{self.b}-e{self.b_port}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wiring:
-    """The layout of one network. Names are at most 10 characters of [a-z0-9], so that interfaces fit in 15."""
+    """The layout of one network. Names are ids, and unlike each other; devices are as of ``device_names``."""
 
     network: Network
     hosts: tuple[WiredHost, ...]
@@ -106,42 +107,86 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
 
     Complexity linear in nodes and links. Raises TopologyError for an unknown end point.
     """
-    hosts = [
-        WiredHost(name=f"h{i}", node=n.id, outside=False, ip=_ip(i), mac=_mac(i)) for i, n in enumerate(network.hosts)
-    ]
-    switches = tuple(WiredSwitch(name=f"s{i + 1}", node=n.id, dpid=i + 1) for i, n in enumerate(network.switches))
-    device = {h.node: h.name for h in hosts} | {s.node: s.name for s in switches}
-    bridges = {s.name for s in switches}
-    next_port = {name: (1 if name in bridges else 0) for name in device.values()}
+    outside = _end_points(network, end_points)
+    hosts = {node.id: node.id for node in network.hosts} | outside
+    next_port = dict.fromkeys(hosts, 0) | {node.id: 1 for node in network.switches}
+    laid: list[tuple[str, int, str, int, LinkId | None, LinkId | None]] = []
 
-    def take(name: str) -> int:
-        next_port[name] += 1
-        return next_port[name] - 1
+    def lay(a: str, b: str, forward: LinkId | None, backward: LinkId | None) -> None:
+        laid.append((a, next_port[a], b, next_port[b], forward, backward))
+        next_port[a] += 1
+        next_port[b] += 1
 
-    cables: list[Cable] = []
-    out_ports: dict[LinkId, int] = {}
+    seen: set[LinkId] = set()
     for link in network.links:
-        if link.id in out_ports:
-            continue
-        a, b = device[link.source], device[link.target]
-        back: LinkId | None = reverse_of(link.id)
-        if back not in network.link_index:
-            back = None
-        cable = Cable(a=a, b=b, a_port=take(a), b_port=take(b), forward=link.id, backward=back)
-        cables.append(cable)
-        out_ports[link.id] = cable.a_port
-        if back is not None:
-            out_ports[back] = cable.b_port
-    for node_id in dict.fromkeys(end_points):
-        if network.node(node_id).kind == "host":
-            continue
-        number = len(hosts)
-        host = WiredHost(name=f"h{number}", node=node_id, outside=True, ip=_ip(number), mac=_mac(number))
-        hosts.append(host)
-        cables.append(
-            Cable(a=device[node_id], b=host.name, a_port=take(device[node_id]), b_port=0, forward=None, backward=None)
+        if link.id not in seen:
+            back = reverse_of(link.id)
+            lay(link.source, link.target, link.id, back if back in network.link_index else None)
+            seen.update((link.id, back))
+    for name, switch in outside.items():
+        lay(switch, name, None, None)
+
+    tops = {name: max(0, port - 1) for name, port in next_port.items()}
+    device = device_names({name: tops[name] for name in hosts}, {node.id: tops[node.id] for node in network.switches})
+    cables = tuple(
+        Cable(
+            a=a,
+            b=b,
+            a_port=a_port,
+            b_port=b_port,
+            a_interface=interface_name(device[a], a_port),
+            b_interface=interface_name(device[b], b_port),
+            forward=forward,
+            backward=backward,
         )
-    return Wiring(network=network, hosts=tuple(hosts), switches=switches, cables=tuple(cables), out_ports=out_ports)
+        for a, a_port, b, b_port, forward, backward in laid
+    )
+    return Wiring(
+        network=network,
+        hosts=tuple(
+            WiredHost(name=name, device=device[name], node=node, outside=name in outside, ip=_ip(i), mac=_mac(i))
+            for i, (name, node) in enumerate(hosts.items())
+        ),
+        switches=tuple(
+            WiredSwitch(name=node.id, device=device[node.id], node=node.id, dpid=i + 1)
+            for i, node in enumerate(network.switches)
+        ),
+        cables=cables,
+        out_ports={c.forward: c.a_port for c in cables if c.forward}
+        | {c.backward: c.b_port for c in cables if c.backward},
+    )
+
+
+def wiring_document(wiring: Wiring, *, cables: bool = False) -> dict[str, Any]:
+    """What of a wiring others than its process need to know, as JSON has it: ``network``, ``hosts``, ``switches`` and, where asked,
+    ``cables`` (``link``: one that the cable carries, None outside the model)."""
+    document: dict[str, Any] = {
+        "network": wiring.network.name,
+        "hosts": [asdict(host) for host in wiring.hosts],
+        "switches": [asdict(switch) for switch in wiring.switches],
+    }
+    if cables:
+        document["cables"] = [
+            {
+                "a": [cable.a, cable.a_port, cable.a_interface],
+                "b": [cable.b, cable.b_port, cable.b_interface],
+                "link": cable.forward or cable.backward,
+            }
+            for cable in wiring.cables
+        ]
+    return document
+
+
+def _end_points(network: Network, nodes: Sequence[str]) -> dict[str, str]:
+    """Name of the outside host -> its switch, of those of the nodes that are switches."""
+    names = {node.id for node in network.nodes}
+    found: dict[str, str] = {}
+    for node in dict.fromkeys(nodes):
+        if network.node(node).kind == "switch":
+            name = end_point_name(node, names)
+            names.add(name)
+            found[name] = node
+    return found
 
 
 def _ip(number: int) -> str:

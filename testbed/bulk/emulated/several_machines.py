@@ -99,7 +99,7 @@ class MachineLinks:
     def __init__(self, network: SpreadNetwork) -> None:
         self._network, self._machines = network, network.machines
         self.streams = Streams(self._machines)
-        self._bridges: Mapping[str, int] = {s.name: network.machine_of(s.node) for s in network.wiring.switches}
+        self._bridges: Mapping[str, int] = {s.device: network.machine_of(s.node) for s in network.wiring.switches}
         for k in range(len(self._machines)):
             own = tuple(name for name, machine in self._bridges.items() if machine == k)
             self._machines.call(k, offer_bridges, own).result(30)

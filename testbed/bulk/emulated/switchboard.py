@@ -56,10 +56,10 @@ class CircuitSwitchboard:
         connect: Callable[[str], socket.socket] | None = None,
         forget: Callable[[], object] | None = None,
     ) -> None:
-        """``connect``: to a bridge by its name, ``forget``: the switches' memory; of this machine where they are not given."""
+        """``connect``: to a bridge (``WiredSwitch.device``), ``forget``: the switches' memory; of this machine where they are not given."""
         self._wiring, self._pairs, self._forget = wiring, pairs, forget or forget_here
         reach = connect or connect_bridge
-        self._sockets = {s.dpid: reach(s.name) for s in wiring.switches}
+        self._sockets = {s.dpid: reach(s.device) for s in wiring.switches}
         self._readers = {dpid: SwitchReader() for dpid in self._sockets}
         self._numbers = itertools.count(1)
         self._waiting: dict[int, int] = {}

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import os
 import signal
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from testbed.commands.several_machines import (
     machines_request,
     said_when_lost,
 )
-from testbed.errors import CapabilityError, InputError
+from testbed.errors import CapabilityError, InputError, InvalidRunError
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:
@@ -87,8 +86,8 @@ def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
 
 def _inside(args: argparse.Namespace, network: Network, ends: list[str], captures: dict[LinkId, Path]) -> int:
     from testbed.emulation.control.ground_rules import install_shortest_paths
-    from testbed.emulation.control.prompt import Prompt
-    from testbed.emulation.held.service import reachable
+    from testbed.emulation.held.prompt import give_prompt
+    from testbed.emulation.held.service import NetworkService, reachable
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.emulation.network.links import look_at
     from testbed.live.adapters.feed import watched
@@ -116,16 +115,17 @@ def _inside(args: argparse.Namespace, network: Network, ends: list[str], capture
             install_shortest_paths(wiring)
             for link, path in captures.items():
                 net.start_capture(link, path)
-        name = stack.enter_context(reachable(net))
+        name, _ = stack.enter_context(reachable(NetworkService(net).handlers(), inside=True))
+        if name is None:
+            raise InvalidRunError("this process was given no door, by which the network would be reached")
         introduction = _introduction(net, time.monotonic() - began, name)
-        scene = partial(idle_scene, f"{network.name}, {name or 'up'}", network)
+        scene = partial(idle_scene, f"{network.name}, {name}", network)
         with watched(scene, "the network is up", partial(look_at, net.link_meter())):
             # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at once: it comes last,
             # because Python may drop an interrupt that meets an import.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             print(introduction, flush=True)
-            prompt = Prompt(net)
-    return 2 if prompt.wrong and not sys.stdin.isatty() else 0
+            return give_prompt(name, net.words_at)
 
 
 def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> tuple[FlowRule, ...]:
@@ -153,11 +153,11 @@ def _controller(stack: contextlib.ExitStack) -> ControllerLink:
     return controller
 
 
-def _introduction(net: EmulatedNetwork, seconds: float, name: str | None) -> str:
+def _introduction(net: EmulatedNetwork, seconds: float, name: str) -> str:
     wiring = net.wiring
     kind = "in the kernel" if net.datapath == "kernel" else "in user space"
     return (
         f"{wiring.network.name}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches ({kind}), "
-        f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes"
-        + (f"; testbed attach {name} reaches it too" if name else "")
+        f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes; "
+        f"testbed attach {name} reaches it too"
     )

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.commands.network.attach import HeldPrompt
 from testbed.errors import InvalidRunError, MachineLostError
 from testbed.report.progress_bar import spinner
 
@@ -39,10 +37,12 @@ def hold_over_machines(
 
     ``rules``: of --route, for a wiring; ``captures``: files of links that are recorded. MachineLostError where a machine dies meanwhile.
     """
+    from testbed.emulation.held.prompt import give_prompt
+    from testbed.emulation.held.service import reachable
     from testbed.live.adapters.feed import watched
     from testbed.live.scenes import idle_scene
     from testbed.machines.adapters.cluster import machines_up
-    from testbed.machines.adapters.held_network import reachable_over_machines
+    from testbed.machines.adapters.held_network import SpreadService
     from testbed.machines.adapters.programs_on_machine import let_all_talk
     from testbed.machines.adapters.recordings import recorded
     from testbed.machines.adapters.spread import placed, spread_network
@@ -63,14 +63,15 @@ def hold_over_machines(
                 spread.install(own, plan_id=1)
             machines.all(let_all_talk)
         inside = asked.scheduler is None
-        name, close = stack.enter_context(reachable_over_machines(spread, Streams(machines), inside=inside))
+        handlers = SpreadService(spread, Streams(machines)).handlers()
+        name, close = stack.enter_context(reachable(handlers, inside=inside))
         if name is None:
             raise InvalidRunError("this process was given no door, by which the network would be reached")
         scene = partial(idle_scene, f"{network.name}, {name}", network)
         stack.enter_context(watched(scene, "the network is up", ask=spread.reading))
         print(introduction(spread, time.monotonic() - began, name), flush=True)
         with _watched(spread, close), recorded(spread, captures, partial(print, flush=True)):
-            return _prompt(name)
+            return give_prompt(name)
 
 
 def introduction(spread: SpreadNetwork, seconds: float, name: str) -> str:
@@ -126,9 +127,3 @@ def _watched(spread: SpreadNetwork, close: Callable[[], None]) -> Iterator[None]
     if lost:
         lost[0].measured = {"machine": spread.machines.names[lost[0].number]}
         raise lost[0]
-
-
-def _prompt(name: str) -> int:
-    prompt = HeldPrompt(name)
-    prompt.cmdloop("")
-    return 2 if prompt.wrong and not sys.stdin.isatty() else 0

@@ -142,7 +142,7 @@ def _scene(command: list[str], placement: Placement) -> Callable[[], Scene]:
 
 
 def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Placement, root: Path) -> ProgramEnd:
-    from testbed.emulation.held.service import reachable
+    from testbed.emulation.held.service import NetworkService, reachable
     from testbed.emulation.network.links import look_at
     from testbed.live.adapters.feed import watched
     from testbed.striping.emulated.program_run import ProgramNetwork
@@ -150,7 +150,7 @@ def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Pla
     network = ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout)
     with ExitStack() as stack:
         stack.enter_context(network)
-        stack.enter_context(reachable(network.net))
+        stack.enter_context(reachable(NetworkService(network.net).handlers()))
         stack.enter_context(
             watched(_scene(command, placement), "the program runs", partial(look_at, network.net.link_meter()))
         )

@@ -25,33 +25,34 @@ def install_shortest_paths(wiring: Wiring, switches: Collection[str] | None = No
     ``switches``: names of those that are here (None: all).
     """
     texts = flow_texts(wiring)
-    return _change(texts if switches is None else {name: texts[name] for name in texts if name in switches})
+    return _change(wiring, texts if switches is None else {name: texts[name] for name in texts if name in switches})
 
 
 def remove_shortest_paths(wiring: Wiring) -> int:
     """Take back what ``install_shortest_paths`` installed; returns the number of rules."""
     texts = flow_texts(wiring)
     return _change(
-        {switch: tuple(f"delete_strict {text.split(',actions=')[0]}" for text in own) for switch, own in texts.items()}
+        wiring,
+        {switch: tuple(f"delete_strict {text.split(',actions=')[0]}" for text in own) for switch, own in texts.items()},
     )
 
 
-def _change(lines: Mapping[str, tuple[str, ...]]) -> int:
-    """Each bridge's lines as one bundle; returns their number."""
-    rules = {switch: texts for switch, texts in lines.items() if texts}
+def _change(wiring: Wiring, lines: Mapping[str, tuple[str, ...]]) -> int:
+    """Each switch's lines as one bundle to its bridge; returns their number."""
+    rules = {wiring.switch_at(switch).device: texts for switch, texts in lines.items() if texts}
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         for _ in pool.map(_add_flows, rules, rules.values()):
             pass
     return sum(len(texts) for texts in rules.values())
 
 
-def _add_flows(switch: str, texts: tuple[str, ...]) -> None:
-    words = ["ovs-ofctl", "-O", "OpenFlow13", "--bundle", "add-flows", switch, "-"]
+def _add_flows(bridge: str, texts: tuple[str, ...]) -> None:
+    words = ["ovs-ofctl", "-O", "OpenFlow13", "--bundle", "add-flows", bridge, "-"]
     try:
         done = subprocess.run(
             words, input="\n".join(texts), capture_output=True, text=True, timeout=_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise CapabilityError(f"bridge {switch} took no rules within {_LIMIT_S:g} s") from None
+        raise CapabilityError(f"bridge {bridge} took no rules within {_LIMIT_S:g} s") from None
     if done.returncode != 0:
-        raise CapabilityError(f"bridge {switch} refused its rules: {done.stderr.strip().splitlines()[-1]}")
+        raise CapabilityError(f"bridge {bridge} refused its rules: {done.stderr.strip().splitlines()[-1]}")

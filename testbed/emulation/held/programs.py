@@ -23,7 +23,7 @@ _SIGNALS = range(1, 65)
 def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> None:
     """Start the program that the request names on its three descriptors; the exit code is the answer.
 
-    The request: ``host`` (a node, or a device of the wiring; a switch stands for the switches' own namespace, or with ``end_point``
+    The request: ``host`` (a name of the wiring's; a switch stands for the switches' own namespace, or with ``end_point``
     for the host outside the model that hangs on it), ``argv``, ``cwd``, ``env`` (added to the sandbox's). Frames with ``signal`` are passed on; when the connection closes, the program and what it
     started are killed. Raises InputError where it cannot be started.
     """
@@ -45,24 +45,16 @@ def words_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point
     """
     if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
         raise InputError("give a program and its arguments, each a text")
-    wiring = net.wiring
-    switches = {s.node for s in wiring.switches} | {s.name for s in wiring.switches}
-    if name in switches and not end_point and not _has_host(net, name):
-        return argv
-    return words_inside(net.host_pid(device_of(net, name)), argv)
-
-
-def device_of(net: EmulatedNetwork, name: str) -> str:
-    """The wired host of that node, or of that name; InputError where there is none."""
     try:
-        return net.wiring.host_at(name).name
+        net.wiring.switch_at(name)
     except KeyError:
-        return net.host(name).name
-
-
-def _has_host(net: EmulatedNetwork, name: str) -> bool:
-    """Whether a host of the model has that name (an outside host stands for its switch, not for programs there)."""
-    return any(not host.outside and name == host.node for host in net.wiring.hosts)
+        return words_inside(net.host_pid(name), argv)
+    if not end_point:
+        return argv
+    try:
+        return words_inside(net.host_pid(net.wiring.host_at(name).name), argv)
+    except KeyError:
+        raise InputError(f"no host stands for the switch {name!r} in this network") from None
 
 
 def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:

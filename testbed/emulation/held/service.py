@@ -8,20 +8,21 @@ from __future__ import annotations
 import itertools
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 from testbed.emulation.control.fault_injection import BreakableNetwork, CableBreaker
 from testbed.emulation.held.channel import Frame, error_header, receive, send
-from testbed.emulation.held.programs import device_of, run_program
+from testbed.emulation.held.programs import run_program
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.sandbox.door import inherited_door, is_own, name_of
+from testbed.emulation.sandbox.door import inherited_door, is_own, name_of, open_door
 from testbed.errors import InputError, SessionError
-from testbed.faults.fault import Fault
-from testbed.faults.grammar import parse_fault, parse_link
-from testbed.model.wiring import Wiring
+from testbed.faults.fault import Fault, in_words
+from testbed.faults.grammar import parse_link, standing_fault
+from testbed.faults.schedules import cables_of
+from testbed.model.wiring import Wiring, wiring_document
 from topologies.network import LinkId, label_of
 
 Handler = Callable[[socket.socket, Frame], None]
@@ -34,6 +35,8 @@ class WiredNetwork(BreakableNetwork, Protocol):
     def wiring(self) -> Wiring: ...
 
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]: ...
+
+    def links_down(self) -> Collection[LinkId]: ...
 
 
 class StandingFaults:
@@ -48,17 +51,22 @@ class StandingFaults:
         self._standing: dict[str, Fault] = {}
         self._lock = threading.Lock()
 
-    def fail(self, text: str) -> float:
-        """``a->b [down | blackhole | loss FRACTION] [one-way]``; one fault a link: another takes its place. Monotonic seconds."""
-        fault = parse_fault(text, self._network)
-        if fault.start_s or not fault.permanent:
-            raise InputError(f"fault {text}: it begins now and stands until it is restored; leave the times out")
+    def fail(self, link: str, manner: Sequence[str]) -> tuple[float, str]:
+        """The link fails in that manner (``testbed.faults.grammar``); monotonic seconds, and the fault in words.
+
+        One fault a link: another takes its place.
+        """
+        try:
+            found = parse_link(link, self._network)
+        except InputError:
+            if "@" not in link:
+                raise
+            raise InputError(
+                f"fault {link}: it begins now and stands until it is restored; leave the times out"
+            ) from None
+        fault = standing_fault(found, manner)
         with self._lock:
-            before = self._standing.pop(label_of(fault.link), None)
-            if before is not None:
-                self._breaker.end(before)
-            self._standing[label_of(fault.link)] = fault
-            return self._breaker.begin(fault)
+            return self._begin(fault), _words(fault)
 
     def restore(self, text: str) -> float:
         """Mend the link; InputError where no fault stands on it."""
@@ -70,28 +78,76 @@ class StandingFaults:
                 raise InputError(f"restore {text}: no fault stands on it (standing: {standing})")
             return self._breaker.end(fault)
 
-    def texts(self) -> list[str]:
-        """The faults that stand, as they would be written."""
+    def set_cables(self, a: str, b: str, *, up: bool) -> None:
+        """Every cable between the two nodes loses its carrier, or has it back: faults as of ``fail`` and ``restore``."""
+        between = [link.id for link in self._network.links if {link.source, link.target} == {a, b}]
+        cables = {cables_of([link]): link for link in reversed(between)}
+        if not cables:
+            raise InputError(f"link: no cable of {self._network.name!r} joins {a!r} and {b!r}; links lists the cables")
         with self._lock:
-            return [f"{name} {fault.kind}" for name, fault in self._standing.items()]
+            for cable, link in cables.items():
+                cut = [name for name, one in self._standing.items() if _cuts(one) and cables_of([one.link]) == cable]
+                if up:
+                    for name in cut:
+                        self._breaker.end(self._standing.pop(name))
+                elif not cut:
+                    self._begin(Fault(link=link))
+
+    def texts(self) -> list[str]:
+        """The faults that stand, in words."""
+        with self._lock:
+            return [_words(fault) for fault in self._standing.values()]
+
+    def links(self) -> list[str]:
+        """Links on which one stands, as ``restore`` takes them."""
+        with self._lock:
+            return list(self._standing)
+
+    def _begin(self, fault: Fault) -> float:
+        name = label_of(fault.link)
+        before = self._standing.pop(name, None)
+        if before is not None:
+            self._breaker.end(before)
+        at_s = self._breaker.begin(fault)
+        self._standing[name] = fault
+        return at_s
+
+
+def _cuts(fault: Fault) -> bool:
+    """Whether the cable has no carrier meanwhile."""
+    return fault.kind == "down" and fault.direction == "both"
+
+
+def _words(fault: Fault) -> str:
+    return in_words(fault) + (" one-way" if fault.direction == "forward" else "")
 
 
 def link_handlers(net: WiredNetwork, faults: StandingFaults) -> dict[str, Handler]:
-    """The requests about links, which a network answers alike on one machine and on several: fail, restore, faults, counters."""
+    """The requests about links, which a network answers alike on one machine and on several."""
+
+    def fail(sock: socket.socket, request: Frame) -> None:
+        at_s, fault = faults.fail(_text(request, "link"), [str(word) for word in request.header.get("manner", ())])
+        send(sock, {"at_s": at_s, "fault": fault})
+
+    def set_cables(sock: socket.socket, request: Frame) -> None:
+        faults.set_cables(_text(request, "a"), _text(request, "b"), up=bool(request.header.get("up")))
+        send(sock, {})
 
     def counters(sock: socket.socket, _: Frame) -> None:
         send(sock, {"links": [[*link, *counts] for link, counts in net.link_counters().items()]})
 
     return {
-        "fail": lambda sock, request: send(sock, {"at_s": faults.fail(_text(request, "fault"))}),
+        "fail": fail,
         "restore": lambda sock, request: send(sock, {"at_s": faults.restore(_text(request, "link"))}),
-        "faults": lambda sock, _: send(sock, {"standing": faults.texts()}),
+        "faults": lambda sock, _: send(sock, {"standing": faults.texts(), "links": faults.links()}),
+        "set cables": set_cables,
+        "links down": lambda sock, _: send(sock, {"links": list(net.links_down())}),
         "counters": counters,
     }
 
 
 class NetworkService:
-    """The requests that every network which is up answers: describe, exec, fail, restore, faults, counters, capture."""
+    """The requests that every network which is up answers: describe, exec, capture, and those about links."""
 
     def __init__(self, net: EmulatedNetwork, breaker: CableBreaker | None = None) -> None:
         self.net = net
@@ -107,19 +163,9 @@ class NetworkService:
             **link_handlers(self.net, self.faults),
         }
 
-    def _describe(self, sock: socket.socket, _: Frame) -> None:
-        wiring = self.net.wiring
-        send(
-            sock,
-            {
-                "network": wiring.network.name,
-                "datapath": self.net.datapath,
-                "mtu": self.net.mtu,
-                "hosts": [{"node": h.node, "device": h.name, "ip": h.ip, "outside": h.outside} for h in wiring.hosts],
-                "switches": [{"node": s.node, "device": s.name, "dpid": s.dpid} for s in wiring.switches],
-                "setup_seconds": self.net.setup_seconds,
-            },
-        )
+    def _describe(self, sock: socket.socket, request: Frame) -> None:
+        told = {"datapath": self.net.datapath, "mtu": self.net.mtu, "setup_seconds": self.net.setup_seconds}
+        send(sock, {**told, **wiring_document(self.net.wiring, cables=bool(request.header.get("cables")))})
 
     def _capture(self, sock: socket.socket, request: Frame) -> None:
         """Records until the connection says ``stop`` or closes."""
@@ -200,24 +246,28 @@ class DoorKeeper:
 
 
 @contextmanager
-def reachable(net: EmulatedNetwork, breaker: CableBreaker | None = None) -> Iterator[str | None]:
-    """Meanwhile ``testbed exec`` and ``testbed attach`` reach the network by the name that is given, where this process has a door."""
-    door = inherited_door()
-    if door is None:
-        yield None
-        return
-    name = name_of(door)
-    keeper = DoorKeeper(door, NetworkService(net, breaker).handlers())
-    keeper.start()
-    try:
-        yield name
-    finally:
-        keeper.close()
+def reachable(
+    handlers: Mapping[str, Handler], *, inside: bool = False
+) -> Iterator[tuple[str | None, Callable[[], None]]]:
+    """Meanwhile ``testbed exec`` and ``testbed attach`` reach the network by the name that is given, where this process has a door.
 
+    (name, what closes the doors early). ``inside``: also from within this sandbox, whose network namespace the outer door is not in.
+    """
+    doors = [door for door in (inherited_door(),) if door is not None]
+    name = name_of(doors[0]) if doors else None
+    if inside and name is not None:
+        doors.append(open_door(name))
+    with ExitStack() as stack:
+        keepers = [DoorKeeper(door, handlers) for door in doors]
+        for keeper in keepers:
+            keeper.start()
+            stack.callback(keeper.close)
 
-def address_of(net: EmulatedNetwork, name: str) -> str:
-    """IPv4 address of a node's host."""
-    return net.host(device_of(net, name)).ip
+        def close() -> None:
+            for keeper in keepers:
+                keeper.close()
+
+        yield name, close
 
 
 def _text(request: Frame, name: str) -> str:

@@ -63,11 +63,13 @@ from testbed.emulation.network.open_vswitch.switches import (
     PrivateSwitches,
     choose_datapath,
 )
+from testbed.emulation.sandbox.rights import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError, InvalidRunError
 from testbed.faults.fault import Direction, Fault
+from testbed.model.device_names import interface_name
 from testbed.model.parts import Part
-from testbed.model.wiring import WiredHost, Wiring
+from testbed.model.wiring import WiredHost, Wiring, wiring_document
 from topologies.impairments import Impairments
 from topologies.network import LinkId, label_of
 
@@ -165,7 +167,7 @@ class EmulatedNetwork:
     def _build(self) -> None:
         began = time.monotonic()
         require_room(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
-        self._namespaces = HostNamespaces(list(self._hosts), [h.node for h in self._hosts.values()])
+        self._namespaces = HostNamespaces(list(self._hosts))
         ports = ports_of_bridges(self.wiring, self._part)
         one = self.datapath == "kernel"  # its datapath is one for all
         self._switches = PrivateSwitches(
@@ -233,7 +235,7 @@ class EmulatedNetwork:
     def _mark_bridge_interfaces(self) -> None:
         """User-space bridges' own interfaces go into the group that ``stop`` removes (the kernel's go with its datapath)."""
         if self.datapath == "user":
-            own = self._switch_names | {"ovs-netdev"}
+            own = {s.device for s in self.wiring.switches if s.name in self._switch_names} | {"ovs-netdev"}
             with Netlink() as netlink:
                 found = netlink.interfaces()
                 netlink.apply([set_group(found[name], CablePlan.GROUP) for name in sorted(own & found.keys())])
@@ -278,22 +280,34 @@ class EmulatedNetwork:
 
     @property
     def mininet(self) -> BuiltMininet:
-        """The network as a Mininet object: ``net.mininet["h0"].cmd("ip route")``. Node ids are names too where free."""
+        """The network as a Mininet object: ``net.mininet["h0"].cmd("ip route")``."""
         if self._mininet is None:
             from testbed.emulation.network.mininet_objects.view import mininet_view
 
-            self._mininet = mininet_view(
-                self.wiring, datapath=self.datapath, host_pid=self.host_pid, set_link=self.set_link
-            )
+            self._mininet = mininet_view(wiring_document(self.wiring, cables=True), self.words_at, self._set_cables)
         return self._mininet
+
+    def words_at(self, name: str, argv: Sequence[str]) -> list[str]:
+        """The words that run a program in that host, or beside that switch, without rights over the machine.
+
+        Raises InputError where there is neither.
+        """
+        bounded = confined(argv)
+        return bounded if name in self._switch_names else words_inside(self.host_pid(name), bounded)
+
+    def _set_cables(self, a: str, b: str, up: bool) -> None:
+        for cable in self.wiring.cables:
+            link = cable.forward or cable.backward
+            if link is not None and {cable.a, cable.b} == {a, b}:
+                self.set_link(link, up)
 
     @property
     def switch_names(self) -> frozenset[str]:
-        """Of the bridges that are built here."""
+        """Of the switches that are built here."""
         return frozenset(self._switch_names)
 
     def host(self, name: str) -> WiredHost:
-        """The wired host of that name (``h0``); InputError where there is none."""
+        """The wired host of that name; InputError where there is none."""
         found = self._hosts.get(name)
         if found is None:
             raise InputError(f"no host {name!r} in this network; it has {', '.join(list(self._hosts)[:6])} ...")
@@ -306,7 +320,7 @@ class EmulatedNetwork:
 
     def interface_of(self, host: str, port: int = 0) -> str:
         """Name of the host's interface."""
-        return f"{self.host(host).name}-e{port}"
+        return interface_name(self.host(host).device, port)
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket in the host's network, owned by this process."""
@@ -359,6 +373,10 @@ class EmulatedNetwork:
     def link_meter(self) -> LinkMeter:
         """Reads the links' bytes and carriers without touching anything that the run uses, in a forked process too."""
         return self._running_links.meter()
+
+    def links_down(self) -> tuple[LinkId, ...]:
+        """Links without a carrier, but for those between two hosts."""
+        return self.link_meter().without_carrier()
 
     def arrival_counters(self) -> Mapping[LinkId, int]:
         """Link -> packets that came over it, as its receiving interface counts them."""

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 
 from testbed.emulation.held.channel import Frame, send
-from testbed.emulation.held.service import DoorKeeper, Handler, StandingFaults, link_handlers
-from testbed.emulation.sandbox.door import inherited_door, name_of, open_door
+from testbed.emulation.held.service import Handler, StandingFaults, link_handlers
 from testbed.errors import InputError
 from testbed.machines.adapters.remote_program import RemoteProgram, attend
 from testbed.machines.adapters.spread import SpreadNetwork
 from testbed.machines.adapters.streams import Streams
 from testbed.machines.placement import nodes_of_devices
+from testbed.model.wiring import wiring_document
 
 
 class SpreadService:
-    """The requests that a network over machines answers: describe, exec, fail, restore, faults, counters; no recordings."""
+    """The requests that a network over machines answers: describe, exec and those about links; no recordings."""
 
     def __init__(self, network: SpreadNetwork, streams: Streams) -> None:
         self.network, self.streams = network, streams
@@ -34,7 +32,7 @@ class SpreadService:
         }
 
     def machine_of(self, name: str) -> int:
-        """Where the host or switch of that name, a node's or a device's, lies. InputError where there is none."""
+        """Where the host or switch of that name lies. InputError where there is none."""
         node = name if name in self.network.placement.machine_of else self._nodes.get(name)
         if node is None:
             raise InputError(f"no host {name!r} in this network; it has {', '.join(list(self._nodes)[:6])} ...")
@@ -44,28 +42,13 @@ class SpreadService:
         """The name of the machine that a node lies on."""
         return self.network.machines.names[self.network.machine_of(node)]
 
-    def _describe(self, sock: socket.socket, _: Frame) -> None:
-        wiring = self.network.wiring
-        hosts = [
-            {"node": h.node, "device": h.name, "ip": h.ip, "outside": h.outside, "machine": self.machine_name(h.node)}
-            for h in wiring.hosts
-        ]
-        switches = [
-            {"node": s.node, "device": s.name, "dpid": s.dpid, "machine": self.machine_name(s.node)}
-            for s in wiring.switches
-        ]
-        send(
-            sock,
-            {
-                "network": wiring.network.name,
-                "datapath": "user",
-                "mtu": self.network.mtu,
-                "hosts": hosts,
-                "switches": switches,
-                "machines": list(self.network.machines.names),
-                "setup_seconds": {},
-            },
-        )
+    def _describe(self, sock: socket.socket, request: Frame) -> None:
+        document = wiring_document(self.network.wiring, cables=bool(request.header.get("cables")))
+        for one in (*document["hosts"], *document["switches"]):
+            one["machine"] = self.machine_name(one["node"])
+        machines = list(self.network.machines.names)
+        told = {"datapath": "user", "mtu": self.network.mtu, "machines": machines, "setup_seconds": {}}
+        send(sock, {**told, **document})
 
     def _exec(self, sock: socket.socket, request: Frame) -> None:
         try:
@@ -80,27 +63,3 @@ class SpreadService:
 
     def _refuse_recording(self, sock: socket.socket, _: Frame) -> None:
         raise InputError("capture: links are recorded on a network on one machine; record in a host with testbed exec")
-
-
-@contextmanager
-def reachable_over_machines(
-    network: SpreadNetwork, streams: Streams, *, inside: bool = False
-) -> Iterator[tuple[str | None, Callable[[], None]]]:
-    """As ``testbed.emulation.held.service.reachable``; (name, what closes the doors early). ``inside``: also from within the sandbox
-    that coordinates it, whose network namespace the outer door is not in."""
-    doors: Sequence[socket.socket] = [door for door in (inherited_door(),) if door is not None]
-    name = name_of(doors[0]) if doors else None
-    if inside and name is not None:
-        doors = [*doors, open_door(name)]
-    handlers = SpreadService(network, streams).handlers()
-    with ExitStack() as stack:
-        keepers = [DoorKeeper(door, handlers) for door in doors]
-        for keeper in keepers:
-            keeper.start()
-            stack.callback(keeper.close)
-
-        def close() -> None:
-            for keeper in keepers:
-                keeper.close()
-
-        yield name, close

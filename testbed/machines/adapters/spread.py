@@ -161,6 +161,10 @@ class SpreadNetwork:
             carried |= one.link_bytes
         return Reading(link_bytes=carried, down=tuple(dict.fromkeys(link for one in told for link in one.down or ())))
 
+    def links_down(self) -> tuple[LinkId, ...]:
+        """As of ``EmulatedNetwork``."""
+        return self.reading().down or ()
+
     def switch_drops(self) -> tuple[int, ...]:
         """Of each machine: frames that found a full socket of a switch since its part was built."""
         return tuple(self.machines.all(on_machine.switch_drops, lane=LANE_COUNTS))

@@ -12,8 +12,9 @@ from sfio_emu.adapters.process_group import GroupServer
 from testbed.bulk.emulated.several_machines import MachineLinks
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.held.program_group import ProgramGroup
+from testbed.emulation.held.service import reachable
 from testbed.machines.adapters.cluster import machines_up
-from testbed.machines.adapters.held_network import reachable_over_machines
+from testbed.machines.adapters.held_network import SpreadService
 from testbed.machines.adapters.programs_on_machine import let_all_talk
 from testbed.machines.adapters.relays import own_address
 from testbed.machines.adapters.remote_program import programs_in_hosts
@@ -71,7 +72,7 @@ def run_over_machines(
         group = stack.enter_context(_group(machines.facts[0].address, placement))
         shares = _shares(network, placement, root, group.address)
         around = [one.result() for one in [machines.call(k, start_program_share, s) for k, s in enumerate(shares)]]
-        stack.enter_context(reachable_over_machines(network, links.streams))
+        stack.enter_context(reachable(SpreadService(network, links.streams).handlers()))
         ranks = stack.enter_context(_ranks(network, links, placement, command, options, around))
         groups.append(ranks)
         stack.enter_context(watched(network.reading))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -26,8 +25,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class HostNamespaces:
     """One network namespace a name, each held by a sleeping thread of one process, until ``close``; ``pids``: the threads' ids."""
 
-    def __init__(self, names: Sequence[str], hostnames: Sequence[str] | None = None) -> None:
-        """Begin to make them all; ``wait`` before use. ``hostnames``: what gethostname() says in each (default: the names)."""
+    def __init__(self, names: Sequence[str]) -> None:
+        """Begin to make them all; ``wait`` before use. gethostname() says the name in each (``as_hostname``)."""
         self._names = tuple(names)
         self._holder: subprocess.Popen[str] | None = None
         self._descriptors: dict[str, int] = {}
@@ -35,7 +34,7 @@ class HostNamespaces:
         if not names:
             return
         self._holder = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_HOLDER), *map(as_hostname, hostnames or names)],
+            [sys.executable, "-I", "-S", str(_HOLDER), *map(as_hostname, names)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -83,13 +82,14 @@ class HostNamespaces:
             self._holder = None
 
 
-def as_hostname(name: str) -> str:
-    """The name as a kernel takes it for a host: at most 64 bytes, and what a DNS label cannot have is a dash.
+def as_hostname(name: str) -> bytes:
+    """The name as a kernel takes it for a host: the whole characters of its first 64 bytes, a dash for each that does not print.
 
-    >>> as_hostname("t0"), as_hostname("h0_1"), as_hostname("São Paulo")
-    ('t0', 'h0_1', 'S-o-Paulo')
+    >>> as_hostname("t0"), as_hostname("São Paulo").decode(), as_hostname("a\\n"), len(as_hostname(63 * "x" + "ü"))
+    (b't0', 'São Paulo', b'a-', 63)
     """
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", name)[:64] or "host"
+    printed = "".join(letter if letter.isprintable() else "-" for letter in name)
+    return printed.encode()[:64].decode(errors="ignore").encode() or b"host"
 
 
 def words_inside(pid: int, argv: Sequence[str]) -> list[str]:

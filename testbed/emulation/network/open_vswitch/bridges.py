@@ -18,7 +18,7 @@ more than Open vSwitch's 5 s, and lost a fifth of them. A controller that dies i
 
 
 PortsOfBridges = Mapping[str, Sequence[tuple[str, int]]]
-"""Bridge -> its ports: interface and number; in the wiring's order."""
+"""Name of a switch -> its bridge's ports: interface and number; in the wiring's order."""
 
 
 def ports_of_bridges(wiring: Wiring, part: Part | None = None) -> PortsOfBridges:
@@ -62,12 +62,12 @@ def bridge_operations(
     operations: list[dict[str, Any]] = []
     bridges = []
     for number, switch in enumerate(switches):
-        made = [_port(f"b{number}", switch.name, None)]
+        made = [_port(f"b{number}", switch.device, None)]
         made += [_port(f"b{number}p{port}", name, port) for name, port in ports[switch.name]]
         for operation_pair, _ in made:
             operations += operation_pair
         row: dict[str, Any] = {
-            "name": switch.name,
+            "name": switch.device,
             "ports": _set(reference for _, reference in made),
             "datapath_type": datapath_type,
             "fail_mode": "secure",
