@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping
 _LEGAL = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Digits alone would be an interface's number to tcpdump and others."""
 _OTHERS = re.compile(
-    r"lo|all|default|detour|underlay|ovs-.*|im\d+[ab]|(bond|docker|dummy|erspan|eth|gre|gretap|ifb|ip6gre|ip6tnl|ip_vti|ip6_vti"
+    r".*-eth\d+|lo|all|default|detour|underlay|ovs-.*|im\d+[ab]|(bond|docker|dummy|erspan|eth|gre|gretap|ifb|ip6gre|ip6tnl|ip_vti|ip6_vti"
     r"|machines?|sit|tap|trial|tun|tunl|wg|wlan)\d+"
 )
-"""Devices that the kernel, Open vSwitch or the testbed itself may have beside the network's."""
+"""What interfaces are called, and devices that the kernel, Open vSwitch or the testbed itself may have beside the network's."""
 _MOST = 15
 """Characters of a device's name: IFNAMSIZ of Linux' <net/if.h> less the zero byte."""
 
@@ -38,22 +38,17 @@ def device_names(hosts: Mapping[str, int], switches: Mapping[str, int]) -> dict[
     >>> device_names({"São Paulo": 0, "7": 0}, {"a-very-long-name": 3, "s1": 3})
     {'São Paulo': 'h1', '7': 'h7', 'a-very-long-name': 's2', 's1': 's1'}
     """
-    ports = {**hosts, **switches}
-    # A node may be called as an interface of another is.
-    interfaces = {interface_name(name, port) for name, top in ports.items() for port in range(top + 1)}
-    taken = ports.keys() | interfaces
+    taken = {*hosts, *switches}
     found: dict[str, str] = {}
     for letter, names in (("h", hosts), ("s", switches)):
         numbers = itertools.count(1)
         for name, top in names.items():
-            if name not in interfaces and _fits(name, top):
+            if _fits(name, top):
                 found[name] = name
                 continue
-            short = f"{letter}{name}"
-            while not name.isdigit() or short in taken or not _fits(short, top):
-                short = f"{letter}{next(numbers)}"
-                if short not in taken:
-                    break
+            short = f"{letter}{name}" if name.isdigit() else ""
+            if short in taken or not _fits(short, top):
+                short = next(free for free in (f"{letter}{number}" for number in numbers) if free not in taken)
             found[name] = short
             taken.add(short)
     return found

@@ -166,7 +166,7 @@ class Prompt(CLI):  # type: ignore[misc]
                 if len(plain) == 1 and plain[0] in self._addresses and not (quoted and _PLAIN.fullmatch(plain[0])):
                     before = command[: match.start()].split()
                     if not (word.isdigit() and before and before[-1].startswith("-")):
-                        return self._addresses[plain[0]]
+                        return str(self._addresses[plain[0]])
             return word
 
         return _WORD.sub(address, command)

@@ -50,7 +50,7 @@ def _hold(holders: list[int], number: int, report: int, name: str) -> None:
     if _libc.unshare(CLONE_NEWNET | CLONE_NEWUTS) != 0:
         os.write(report, bytes([ctypes.get_errno()]))
         return
-    socket.sethostname(os.fsencode(name))
+    socket.sethostname(name)
     for scope in ("default", "all"):
         try:
             with open(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", "w") as file:

@@ -48,6 +48,9 @@ class LateShell:
     _started: subprocess.Popen[bytes] | None = None
     _interrupts = _number = 0
     _ended_s: float | None = None
+    readbuf: str
+    lastCmd: str | None  # noqa: N815
+    lastPid: int | None  # noqa: N815
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802
         """Not yet."""
@@ -149,6 +152,7 @@ class LateShell:
         attributes = termios.tcgetattr(inside)
         attributes[3] &= ~termios.ECHO if self.typed else ~(termios.ECHO | termios.ICANON | termios.ISIG)
         attributes[0] &= ~(0 if self.typed else termios.IXON)
+        attributes[1] &= ~termios.OPOST
         termios.tcsetattr(inside, termios.TCSANOW, attributes)
         termios.tcsetwinsize(inside, (50, 200))
         begin = 'exec bash --norc --noediting -is "$0" 2>&1'

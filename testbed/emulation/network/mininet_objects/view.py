@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from testbed.emulation.network.mininet_objects.late_shell import WordsAt
 from testbed.emulation.network.mininet_objects.nodes import (
     BuiltHost,
     BuiltInterface,
@@ -15,7 +16,6 @@ from testbed.emulation.network.mininet_objects.nodes import (
     BuiltMininet,
     BuiltSwitch,
     SetCables,
-    WordsAt,
 )
 
 

@@ -74,20 +74,20 @@ def controlled(wiring: Any) -> Iterator[tuple[Any, Any, float]]:
 
 
 class Labelled:
-    """Datagrams from h0 to h1 with any source port, counted where they arrive."""
+    """Datagrams from a's end point to d's with any source port, counted where they arrive."""
 
     def __init__(self, net: Any) -> None:
         self._net = net
-        self._sender = net.open_socket("h0", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
-        self._receiver = net.open_socket("h1", socket.AF_INET, socket.SOCK_DGRAM)
+        self._sender = net.open_socket("h_a", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        self._receiver = net.open_socket("h_d", socket.AF_INET, socket.SOCK_DGRAM)
         self._receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
         self._receiver.bind(("0.0.0.0", PORT))
         self._receiver.setblocking(False)
 
     def send(self, label: int) -> None:
-        source, sink = (socket.inet_aton(self._net.host(name).ip) for name in ("h0", "h1"))
+        source, sink = (socket.inet_aton(self._net.host(name).ip) for name in ("h_a", "h_d"))
         ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 32, 0, 0, 64, 17, 0, source, sink)
-        self._sender.sendto(ip + struct.pack("!HHHHI", label, PORT, 12, 0, label), (self._net.host("h1").ip, 0))
+        self._sender.sendto(ip + struct.pack("!HHHHI", label, PORT, 12, 0, label), (self._net.host("h_d").ip, 0))
 
     def arrived(self, expected: int, wait_s: float = 10.0) -> list[int]:
         """Labels of the packets that came, in order; waits for all that are expected."""

@@ -97,7 +97,7 @@ def survey() -> dict[str, Any]:
             hosts[host.name] = out
         queues = json.loads(_said("tc -j qdisc show"))
         links = json.loads(_said("ip -j link"))
-        controller = _said("ovs-vsctl get-controller s1").strip()
+        controller = _said("ovs-vsctl get-controller x").strip()
     left = [link["ifname"] for link in json.loads(_said("ip -j link"))]
     return {
         "ports": ports,
@@ -137,7 +137,7 @@ def test_ports_and_datapath_ids_are_those_of_the_wiring(surveyed: dict[str, Any]
 
 def test_hosts_have_the_addresses_of_the_wiring_and_know_all_others(surveyed: dict[str, Any], wiring: Any) -> None:
     for host in wiring.hosts:
-        interface = next(i for i in surveyed["hosts"][host.name]["link"] if i["ifname"] == f"{host.name}-e0")
+        interface = next(i for i in surveyed["hosts"][host.name]["link"] if i["ifname"] == f"{host.name}-eth0")
         assert interface["address"] == host.mac
         assert interface["mtu"] == 1600
         assert [a["local"] for a in interface["addr_info"]] == [host.ip]  # and no IPv6 address
@@ -157,7 +157,7 @@ def test_every_sending_end_has_its_links_rate_and_outside_hosts_none(surveyed: d
             if link is not None:
                 expected[interface] = wiring.network.link(*link).capacity_bps
     assert rates == expected
-    assert not any("h3" in name for name in rates)  # h3 stands for switch x
+    assert not any("h_x" in name for name in rates)  # h_x stands for switch x
 
 
 def test_network_that_is_stopped_leaves_no_interface(surveyed: dict[str, Any]) -> None:
@@ -177,7 +177,7 @@ def faults() -> dict[str, Any]:
     latencies: list[float] = []
     with EmulatedNetwork(wiring) as net:
         install_shortest_paths(wiring)
-        there, home = Pair(net, "h0", "h1"), Pair(net, "h1", "h0")
+        there, home = Pair(net, "a", "b"), Pair(net, "b", "a")
 
         def both_ways(*blocked: Pair) -> list[int]:
             """As many as come; where none should, for a time in which they all would."""
@@ -213,7 +213,7 @@ def faults() -> dict[str, Any]:
         ):
             took = [[timed(begin)]]
             found[name] = both_ways(*blocked)
-            found[name + " carrier"] = Path("/sys/class/net").exists() and "NO-CARRIER" in _said("ip link show s2-e2")
+            found[name + " carrier"] = Path("/sys/class/net").exists() and "NO-CARRIER" in _said("ip link show y-eth2")
             took.append([timed(end)])
             for _ in range(3):  # the quickest of four counts: a busy machine is late now and then
                 took[0].append(timed(begin))
@@ -296,14 +296,14 @@ def shaped_and_recorded(path: str) -> dict[str, Any]:
     with EmulatedNetwork(wiring) as net:
         install_shortest_paths(wiring)
         net.start_capture(("x", "y", 0), path)
-        pair = Pair(net, "h0", "h1")
+        pair = Pair(net, "a", "b")
         rates, arrived = list[float](), 0
         while len(rates) < 5 and max(rates, default=0.0) < 0.92e7:
             came = flooded(pair)
             rates.append(came * 1242 * 8 / 1.0)
             arrived += came + pair.heard(1_000_000, 0.5)
-        shell = net.mininet["a"].cmd("ping -c 1 -W 10", net.host("h1").ip)
-        names = [net.interface_of("h0"), net.mininet["h0"].IP(), str(net.host_pid("h0") > 0), net.datapath]
+        shell = net.mininet["a"].cmd("ping -c 1 -W 10", net.host("b").ip)
+        names = [net.interface_of("a"), net.mininet["a"].IP(), str(net.host_pid("a") > 0), net.datapath]
     return {"rates": rates, "arrived": arrived, "shell": shell, "names": names}
 
 
@@ -330,7 +330,7 @@ def test_link_carries_its_capacity_and_no_more_and_a_recording_holds_what_arrive
     found = sandboxed(shaped_and_recorded, str(path))
     assert max(found["rates"]) == pytest.approx(1e7, rel=0.08), found["rates"]
     assert "1 received" in found["shell"]
-    assert found["names"][:3] == ["h0-e0", "10.0.0.1", "True"]
+    assert found["names"][:3] == ["a-eth0", "10.0.0.1", "True"]
     content = path.read_bytes()
     assert struct.unpack_from("=I", content)[0] == 0xA1B23C4D
     packets, at = [], 24
@@ -354,7 +354,7 @@ def delayed() -> dict[str, Any]:
     try:
         with EmulatedNetwork(wiring) as net:
             install_shortest_paths(wiring)
-            there, home = Pair(net, "h0", "h1"), Pair(net, "h1", "h0")
+            there, home = Pair(net, "a", "b"), Pair(net, "b", "a")
             times, first = list[float](), 0
             for _ in range(10):
                 began = time.monotonic()

@@ -36,9 +36,9 @@ class Trip:
     """Numbered packets from one host to the other, each with the time at which it was sent."""
 
     def __init__(self, net: Any) -> None:
-        self.to = (net.host("h1").ip, 9000)
-        self.sender = net.open_socket("h0", socket.AF_INET, socket.SOCK_DGRAM)
-        self.receiver = net.open_socket("h1", socket.AF_INET, socket.SOCK_DGRAM)
+        self.to = (net.host("b").ip, 9000)
+        self.sender = net.open_socket("a", socket.AF_INET, socket.SOCK_DGRAM)
+        self.receiver = net.open_socket("b", socket.AF_INET, socket.SOCK_DGRAM)
         self.receiver.bind(("0.0.0.0", 9000))
         self.receiver.setsockopt(socket.SOL_SOCKET, _STAMPED, 1)
         self.receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)

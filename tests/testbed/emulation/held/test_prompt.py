@@ -1,0 +1,326 @@
+"""The prompt of ``testbed up`` and ``testbed attach``: names mean one thing, and no line ends the network or hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.paths import ROOT
+
+pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
+TESTBED = [sys.executable, "-m", "testbed.cli"]
+LONG = "東京の大変長い名前の大学院生が居る三十五文字の研究所の建物である"
+
+COMMANDS: dict[str, str] = {
+    # line: what is printed, with "testbed: " where it is wrong
+    "x nosuch": "testbed: x: give a node",
+    "x": "testbed: x: give a node",
+    "source /nofile": "testbed: source /nofile: No such file",
+    "source": "testbed: source: give a file",
+    "source /": "testbed: source /: Is a directory",
+    "noecho": "testbed: node: give a node",
+    "noecho h0 echo quiet": "quiet",
+    "noecho nosuch ls": "testbed: unknown command or node 'nosuch'",
+    "py 1/0": "testbed: py: ZeroDivisionError",
+    "py exit()": "testbed: py: SystemExit",
+    "py h1.name, net['s0'].name": "('h1', 's0')",
+    "py h1.cmd('hostname')": "h1",
+    "px x =": "testbed: px: SyntaxError",
+    "px import os; os.abort_": "testbed: px: AttributeError",
+    "h0 exit": "exit",
+    "h0 echo back": "back",
+    "h0 exec echo instead": "instead",
+    "h0 echo again": "again",
+    "h0 cat": "",
+    "h0 read x; echo read $?": "read 1",
+    "h0 bash": "",
+    "h0 sh -c 'cat; echo $?'": "0",
+    "h0 echo 'unclosed": "testbed: h0: the shell does not understand",
+    "'unclosed": "testbed: 'unclosed: a quote that does not end",
+    "s0 ( asdf": "testbed: s0: the shell does not understand",
+    "h0 ls |": "testbed: h0: the shell does not understand",
+    "h0 if true": "testbed: h0: the shell does not understand",
+    "h0 exec 2>/dev/null": "",
+    "h0 exec >/dev/null": "",
+    "h0 PS1=mine PROMPT_COMMAND=": "",
+    "h0 kill -9 $$": "",
+    "h0 set -e; false": "",
+    "h0 cd /tmp; word=kept": "",
+    "h0 echo $PWD $word": "/tmp kept",
+    "h0 sleep 1000 &": "",
+    "h0 echo 'a # b' # comment": "a # b",
+    "h0 head -c 4 /bin/ls; printf '\\001\\377'": "ELF",
+    r"h0 printf '\177\n'; echo after": "after",
+    f"h0 echo {'a' * 9000} | wc -c": "9001",
+    "h0 nosuchprogram": "command not found",
+    "h0": "testbed: h0: say what to run there",
+    "nosuch": "testbed: unknown command or node 'nosuch'",
+    "h0 hostname": "h0",
+    "'h1' hostname": "h1",
+    "node h2 hostname": "h2",
+    "node": "testbed: node: give a node",
+    "h0 ping -c 1 -W 10 h1": "1 received",
+    "h0 echo h1 'h1'": "10.0.0.2 h1",
+    "s1 ovs-vsctl list-br": "s0",
+    "link": "testbed: invalid number of args",
+    "link s0 s2 down": "testbed: link: no cable",
+    "link s0 nosuch down": "testbed: link: no cable",
+    "link s0 s1 sideways": "testbed: invalid type",
+    "fault nothing": "testbed: link 'nothing'",
+    "fault s0->s1 loss much": "testbed: fault",
+    "fault s0->s1 loss 7": "testbed: fault",
+    "fault s0->s1@1-2": "leave the times out",
+    "fault s0->s1 loss 0.2 one-way": "s0->s1 loss 20 % one-way",
+    "fault": "s0->s1 loss 20 % one-way",
+    "restore s0->s1": "s0->s1 restored",
+    "restore s1->s2": "testbed: restore s1->s2: no fault stands",
+    "restore": "testbed: restore: give a link",
+    "restore all": "",
+    "capture s0->s1": "testbed: capture: give a link",
+    "capture s0->s1 /no/such/directory/a.pcap": "testbed: pcap file /no/such/directory/a.pcap",
+    "capture nosuch a.pcap": "testbed: link 'nosuch'",
+    "iperf h0": "testbed: invalid number of args",
+    "iperf h0 h0": "testbed: iperf measures between two hosts",
+    "iperf h0 s1": "testbed: iperf measures between two hosts",
+    "iperf h0 nosuch": "testbed: node 'nosuch' not in network",
+    "iperfudp 1M h0": "testbed: invalid number of args",
+    "switch s9 stop": "testbed: switch s9 stop",
+    "switch s1 dance": "testbed: switch s1 dance",
+    "switch s1 stop": "",
+    "switch s1 start": "",
+    "pingall 2": "0% dropped (12/12 received)",
+    "pingall soon": "testbed: pingall soon: give seconds",
+    "pingpair": "0% dropped (2/2 received)",
+    "nodes": "h0 h1 h2 h3 s0 s1 s2 s3",
+    "net": "h1 h1-eth0:s1-eth3",
+    "dump": "h1-eth0:10.0.0.2",
+    "ports": "s1-eth3:3",
+    "intfs": "h3: h3-eth0",
+    "links": "s0-eth1<->s1-eth1 (OK OK)",
+    "names": "10.0.0.4",
+    "loads": "s0->s1",
+    "dpctl dump-flows": "nw_dst=10.0.0.1",
+    "dpctl": "testbed: usage: dpctl",
+    "xterm nosuch": "testbed: node 'nosuch' not in network",
+    "xterm": "testbed: usage: xterm",
+    "time nosuch": "testbed: unknown command or node 'nosuch'",
+    "help fault": "Break or impair a link",
+    "help nosuch": "testbed: no command 'nosuch'",
+    "sh echo $((6 * 7))": "42",
+    "sh cat": "",
+    "# a comment": "",
+    "   ": "",
+    "a\0b": "testbed: a line with a zero byte",
+    "\udcff\udcfe": "testbed: unknown command or node",
+}
+
+
+def network_file(folder: Path, hosts: Sequence[str], switches: Sequence[str], links: Sequence[tuple[str, str]]) -> str:
+    nodes = [{"id": name, "kind": kind} for names, kind in ((hosts, "host"), (switches, "switch")) for name in names]
+    path = folder / "network.json"
+    path.write_text(json.dumps({"nodes": nodes, "links": [{"source": a, "target": b} for a, b in links]}))
+    return str(path)
+
+
+def obeyed(words: Sequence[str], lines: Sequence[str], **options: object) -> tuple[int, list[str], str]:
+    """Exit code, what each line led to (both streams), and what came before the first."""
+    marked = [text for number, line in enumerate(lines) for text in (f"sh echo MARK {number}", line)]
+    done = subprocess.run(
+        [*TESTBED, *words],
+        input="\n".join(marked).encode(errors="surrogateescape") + b"\n",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=240,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "DISPLAY": ""},
+    )
+    before, *parts = done.stdout.decode(errors="replace").split("MARK ")
+    return done.returncode, [part.partition("\n")[2] for part in parts], before
+
+
+def require_answers(lines: Sequence[str], answers: Sequence[str], expected: dict[str, str]) -> None:
+    assert len(answers) == len(lines)
+    for line, answer in zip(lines, answers, strict=True):
+        assert expected[line] in answer, (line[:80], answer)
+        complaints = [said for said in answer.splitlines() if said.startswith("testbed: ")]
+        assert len(complaints) == expected[line].startswith("testbed: ") or "leave the times out" in answer, (
+            line,
+            answer,
+        )
+        assert "Traceback" not in answer
+
+
+def test_every_line_is_answered_and_the_network_lives() -> None:
+    assert len(COMMANDS) >= 60
+    code, answers, _ = obeyed(["up", "ring:4"], list(COMMANDS))
+    require_answers(list(COMMANDS), answers, COMMANDS)
+    assert code == 2
+
+
+@pytest.fixture(scope="module")
+def held() -> Iterator[str]:
+    """The name of a network of four switches that is up."""
+    name = f"prompt-{os.getpid()}"
+    words = [*TESTBED, "up", "ring:4", "--name", name]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as up:
+        assert up.stdout is not None and name in up.stdout.readline()
+        yield name
+        up.communicate()
+
+
+def test_attached_prompt_answers_alike(held: str) -> None:
+    left_out = ("xterm", "a\0b")
+    lines = [line for line in COMMANDS if not line.startswith(left_out)]
+    code, answers, _ = obeyed(["attach", held], lines)
+    require_answers(lines, answers, COMMANDS)
+    assert code == 2
+
+
+def test_exit_code_says_whether_a_line_was_wrong(held: str) -> None:
+    assert obeyed(["attach", held], ["h0 false", "nodes", "h0 exit", "exit"])[0] == 0
+    assert obeyed(["attach", held], ["nodes", "nosuch", "exit"])[0] == 2
+
+
+def test_sourced_lines_are_obeyed_and_a_file_that_reads_itself_ends(held: str, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_text(f"h1 hostname\nnosuch\nsource {file}\n")
+    _, (answer,), _ = obeyed(["attach", held], [f"source {file}"])
+    assert answer.count("h1\n") == 10 and answer.count("unknown command") == 10
+    assert "files that read files, 10 deep" in answer
+
+
+def test_closed_input_ends_the_prompt() -> None:
+    words = " ".join([*TESTBED, "up", "ring:3", "<&-"])
+    done = subprocess.run(words, shell=True, capture_output=True, text=True, timeout=90, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupt_ends_the_program_and_not_the_prompt(held: str) -> None:
+    """At a terminal: a program that ends with the first Ctrl-C, and one that hears none and ends with the second."""
+    ours, its = pty.openpty()
+    child = subprocess.Popen(
+        [*TESTBED, "attach", held], stdin=its, stdout=its, stderr=its, cwd=ROOT, start_new_session=True
+    )
+    os.close(its)
+
+    def until(word: str, limit_s: float = 30.0) -> str:
+        seen, limit = "", time.monotonic() + limit_s
+        while word not in seen and time.monotonic() < limit:
+            if select.select([ours], [], [], 0.1)[0]:
+                seen += os.read(ours, 4096).decode(errors="replace")
+        assert word in seen, seen
+        return seen
+
+    def typed(text: str) -> None:
+        os.write(ours, text.encode() + b"\n")
+
+    until(f"{held}> ")
+    typed("h0 echo begun; sleep 1000; echo not so")
+    until("begun\r\n")
+    os.kill(child.pid, signal.SIGINT)
+    until(f"{held}> ")
+    typed("h0 bash -c 'trap : INT; echo deaf; while :; do sleep 1; done'")
+    until("deaf\r\n")
+    for _ in range(2):
+        time.sleep(0.5)
+        os.kill(child.pid, signal.SIGINT)
+    until(f"{held}> ")
+    typed("h0 echo $((6 * 7)); nosuchprogram")
+    assert "not found" in until(f"{held}> ")
+    typed("nosuch")
+    until("unknown command")
+    typed("exit")
+    assert child.wait(30) == 0
+    os.close(ours)
+
+
+@pytest.mark.parametrize("second", ["switches called h1 and h2, hosts called s1 and s2", "hosts called h1 and h2"])
+def test_a_name_means_one_node_everywhere(second: str, tmp_path: Path) -> None:
+    hosts, switches = (["s1", "s2"], ["h2", "h1"]) if second.startswith("switches") else (["h2", "h1"], ["s1", "s2"])
+    (a, b), (x, y) = sorted(hosts), sorted(switches)
+    file = network_file(tmp_path, hosts, switches, [(a, x), (b, y), (x, y)])
+    ping = f"{a} ping -c 1 -W 1 {b}"
+    cut = [f"{a} hostname", f"{b} hostname", ping, f"link {x} {y} down", ping, "links", f"link {x} {y} up", ping]
+    broken = [
+        f"fault {x}->{y} down",
+        ping,
+        "links",
+        f"link {y} {x} up",
+        ping,
+        f"fault {a}->{x}",
+        ping,
+        "restore all",
+        ping,
+    ]
+    code, answers, _ = obeyed(["up", file], [*cut, *broken, f"iperf {b} {a}", "names", "net"])
+    told = dict(enumerate(answers))
+    assert code == 0 and [told[0].strip(), told[1].strip()] == [a, b]
+    assert ["1 received" in told[n] for n in (2, 4, 7, 9, 12, 14, 16)] == [True, False, True, False, True, False, True]
+    for n in (5, 10):
+        assert [line for line in told[n].splitlines() if "down down" in line] == [f"{x}-eth2<->{y}-eth2 (down down)"]
+    assert f"between {b} and {a}" in told[17] and "Mbits/sec" in told[17]
+    assert f"{a} {a}-eth0:{x}-eth1" in told[19]
+
+
+def test_names_that_no_device_can_have(tmp_path: Path) -> None:
+    hosts, switches = ["São Paulo", "a->b", "x", "1", "2"], [LONG, "link", "10"]
+    joins = [
+        ("São Paulo", LONG),
+        ("a->b", LONG),
+        (LONG, "link"),
+        ("x", "link"),
+        ("1", "link"),
+        ("2", "10"),
+        ("link", "10"),
+    ]
+    lines = {
+        "'São Paulo' hostname": "São Paulo",
+        '"a->b" hostname': "a->b",
+        "node x hostname": "x",
+        '"x" hostname': "x",
+        "x hostname": "testbed: x: give a node and a command; nodes lists the nodes; node x COMMAND",
+        "1 hostname": "1",
+        "1 ping -c 1 -W 5 2": "1 received",
+        "2 ping -c 1 -W 5 'São Paulo'": "1 received",
+        f"link '{LONG}' link down": "",
+        "links": "(down down)",
+        "São\\ Paulo ping -c 1 -W 1 x": "0 received",
+        f"fault '{LONG}->link'": f"{LONG}->link down",
+        f"restore '{LONG}->link'": "restored",
+        '2 ping -c 1 -W 5 "a->b"': "1 received",
+        "link 'São Paulo' x down": "testbed: link: no cable",
+        "pingall 2": "0% dropped (20/20 received)",
+        "py net['São Paulo'].cmd('hostname')": "São Paulo",
+    }
+    code, answers, before = obeyed(["up", network_file(tmp_path, hosts, switches, joins)], list(lines))
+    require_answers(list(lines), answers, lines)
+    assert code == 2
+    assert "also commands of this prompt: link, x; node NAME COMMAND runs one there" in before
+
+
+def test_iperf_over_a_broken_path_ends(tmp_path: Path) -> None:
+    code, answers, _ = obeyed(["up", "ring:3"], ["switch s1 stop", "iperf h0 h1", "iperfudp 1M h1 h0", "iperf h0 h2"])
+    assert code == 2
+    assert "testbed: iperf from h0 to h1 measured nothing" in answers[1]
+    assert "testbed: iperf from h1 to h0 measured nothing" in answers[2]
+    assert "Mbits/sec" in answers[3]
+
+
+def test_hosts_that_stand_for_switches_have_names_of_their_own(tmp_path: Path) -> None:
+    file = network_file(tmp_path, [], ["s1", "h1", "0"], [("s1", "h1"), ("h1", "0")])
+    lines = ["h_s1 hostname", "h_h1 hostname", "h0 hostname", "h_s1 ping -c 1 -W 5 h0", "link h_s1 s1 down"]
+    _, answers, _ = obeyed(["up", file], lines)
+    assert [answer.strip() for answer in answers[:3]] == ["h_s1", "h_h1", "h0"]
+    assert "1 received" in answers[3] and "no cable" in answers[4]
