@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 from typing import Any
 
 
@@ -29,4 +30,5 @@ def run(args: argparse.Namespace) -> int:
         names = open_doors()
         print(json.dumps({"networks": names}) if args.json else "\n".join(names) or "no network is up")
         return 0
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the prompt hears Ctrl-C more than once
     return give_prompt(args.held, sign=f"{args.held}> ")

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import select
 import shlex
 import subprocess
 import sys
+import termios
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ _WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""")
 _PLAIN = re.compile(r"[\w.:@%+=/~^-]+")
 _LONGEST = 4000
 """Bytes of a typed line that a terminal passes on whole (N_TTY of Linux: 4095)."""
-_DEEPEST = 10
+_DEEPEST, _LOOK_MS = 10, 100
 
 
 def give_prompt(name: str, words_at: WordsAt | None = None, *, sign: str = "mininet> ") -> int:
@@ -172,13 +174,25 @@ class Prompt(CLI):  # type: ignore[misc]
         return _WORD.sub(address, command)
 
     def waitForNode(self, node: Any) -> None:  # noqa: N802 - Mininet's name
-        """Show what the node's command prints until it ends; what waits in a pipe is the prompt's, not the command's."""
-        if self.typed:
-            super().waitForNode(node)
-            return
-        while node.waiting:
-            sys.stdout.write(node.monitor())
-            sys.stdout.flush()
+        """Show what the node's command prints until it ends, and give it what is typed; what waits in a pipe is the prompt's."""
+        with _single_keys() if self.typed else contextlib.nullcontext():
+            while node.waiting:
+                try:
+                    if self.typed:
+                        self._pass_keys(node)
+                    sys.stdout.write(node.monitor(None if not self.typed else 0))
+                    sys.stdout.flush()
+                except KeyboardInterrupt:
+                    if not self.typed:
+                        raise
+                    node.sendInt()
+
+    def _pass_keys(self, node: Any) -> None:
+        poller = select.poll()
+        for file in (sys.stdin, node.stdout):
+            poller.register(file, select.POLLIN)
+        if any(file == sys.stdin.fileno() for file, _ in poller.poll(_LOOK_MS)):
+            os.write(node.stdin.fileno(), os.read(sys.stdin.fileno(), 1024))
 
     def do_EOF(self, _line: str) -> bool:  # noqa: N802 - Mininet's name
         """The end of the input ends the prompt."""
@@ -381,6 +395,19 @@ def _first_word(line: str) -> tuple[str, str]:
     if found is None or (end < len(line) and not line[end].isspace()):
         raise InputError(f"{line}: a quote that does not end")
     return found[0], line[end:].lstrip()
+
+
+@contextlib.contextmanager
+def _single_keys() -> Iterator[None]:
+    """Meanwhile the terminal passes on each key as it is typed."""
+    before = termios.tcgetattr(sys.stdin)
+    keys = termios.tcgetattr(sys.stdin)
+    keys[3] &= ~termios.ICANON
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, keys)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
 def _machine(described: Mapping[str, Any]) -> str:
