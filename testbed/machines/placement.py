@@ -24,7 +24,7 @@ class Placement:
             raise InputError(f"place: nothing lies on machine {empty[0]}; give each a node, or take fewer machines")
 
     def device_machines(self, wiring: Wiring) -> dict[str, int]:
-        """The machine of every device (``h0``, ``s1``); an outside host lies where its switch does."""
+        """The machine of every host and bridge, by the wiring's names; an outside host lies where its switch does."""
         node_of = nodes_of_devices(wiring)
         missing = [node for node in node_of.values() if node not in self.machine_of]
         if missing:
@@ -38,5 +38,5 @@ class Placement:
 
 
 def nodes_of_devices(wiring: Wiring) -> dict[str, str]:
-    """Device (``s1``, ``h0``) -> the node that it is or stands for."""
+    """Name of a host or bridge of the wiring -> the node that it is or stands for."""
     return {s.name: s.node for s in wiring.switches} | {h.name: h.node for h in wiring.hosts}

@@ -19,7 +19,7 @@ class Tunnel:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """``devices``: names of the bridges and hosts here. ``tunnels``: by index into the wiring's cables, those with one end here.
+    """``devices``: the bridges and hosts here, by the wiring's names. ``tunnels``: by index into the wiring's cables, those with one end here.
 
     ``underlay``: this machine's interface towards the others, ``local`` its IPv4 address, ``port`` the tunnels' UDP port on all machines.
     ``framed``: whether packets on the interface have an Ethernet header (WireGuard's have none).

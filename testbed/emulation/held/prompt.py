@@ -24,14 +24,13 @@ from mininet.cli import CLI
 from mininet.log import lg
 
 from testbed.emulation.held.caller import Recording, ask, program_words
+from testbed.emulation.held.prompt_words import Words, first_word, with_addresses
 from testbed.emulation.network.mininet_objects.late_shell import WordsAt
 from testbed.emulation.network.mininet_objects.view import mininet_view
 from testbed.errors import InputError, TestbedError
 from topologies.errors import TopologyError
 from topologies.network import label_of
 
-_WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""")
-_PLAIN = re.compile(r"[\w.:@%+=/~^-]+")
 _LONGEST = 4000
 """Bytes of a typed line that a terminal passes on whole (N_TTY of Linux: 4095)."""
 _DEEPEST, _LOOK_MS = 10, 100
@@ -121,14 +120,14 @@ class Prompt(CLI):  # type: ignore[misc]
             return False
         if "\0" in line:
             raise InputError("a line with a zero byte, which no program takes")
-        first, rest = _first_word(line)
+        first, rest = first_word(line)
         if first[:1] in "!?":
             first, rest = {"!": "sh", "?": "help"}[first[:1]], f"{first[1:]} {rest}".strip()
         if not self._is_command(first):
             self._run_at(shlex.split(first)[0], rest)
             return False
         # What Python or a shell reads goes to it as it is.
-        taken = rest if first in ("py", "px", "sh", "time", "noecho", "node") else _Line(rest)
+        taken = rest if first in ("py", "px", "sh", "time", "noecho", "node") else Words(rest)
         return getattr(self, f"do_{first}")(taken)
 
     def _is_command(self, word: str) -> bool:
@@ -143,10 +142,10 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def _run_at(self, name: str, command: str) -> None:
         if name not in self.mn:
-            raise InputError(f"unknown command or node {name!r}; help lists the commands, nodes the nodes")
+            raise InputError(f"unknown command {name!r}; help lists the commands, nodes the nodes")
         if not command:
             raise InputError(f"{name}: say what to run there: NODE COMMAND")
-        command = self._with_addresses(command)
+        command = with_addresses(command, self._addresses)
         if self.typed and len(command.encode()) > _LONGEST:
             raise InputError(f"{name}: a line of more than {_LONGEST} bytes; put it into a file, and run that")
         parsed = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
@@ -156,22 +155,6 @@ class Prompt(CLI):  # type: ignore[misc]
         node = self.mn[name]
         node.sendCmd(command)
         self.waitForNode(node)
-
-    def _with_addresses(self, command: str) -> str:
-        """Names of hosts become addresses, as Mininet does it; not where they are quoted without need, or a number of an option."""
-
-        def address(match: re.Match[str]) -> str:
-            word = match[0]
-            with contextlib.suppress(ValueError):
-                plain = shlex.split(word)
-                quoted = len(plain) == 1 and plain[0] != word
-                if len(plain) == 1 and plain[0] in self._addresses and not (quoted and _PLAIN.fullmatch(plain[0])):
-                    before = command[: match.start()].split()
-                    if not (word.isdigit() and before and before[-1].startswith("-")):
-                        return str(self._addresses[plain[0]])
-            return word
-
-        return _WORD.sub(address, command)
 
     def waitForNode(self, node: Any) -> None:  # noqa: N802 - Mininet's name
         """Show what the node's command prints until it ends, and give it what is typed; what waits in a pipe is the prompt's."""
@@ -210,7 +193,7 @@ class Prompt(CLI):  # type: ignore[misc]
         """Run a command in a node whose name is that of a command here: node NAME COMMAND"""
         if not line:
             raise InputError("node: give a node and a command")
-        name, rest = _first_word(line)
+        name, rest = first_word(line)
         self._run_at(shlex.split(name)[0], rest)
 
     def do_noecho(self, line: str) -> None:
@@ -355,18 +338,6 @@ class Prompt(CLI):  # type: ignore[misc]
         print("testbed: " + re.sub(r"\s*\n\s*", "; ", text.strip()), file=sys.stderr, flush=True)
 
 
-class _Line(str):
-    """What follows a command, for Mininet: its words may be quoted, as a shell's."""
-
-    def split(self, *_: Any) -> list[str]:  # type: ignore[override]
-        """The words, without their quotes, up to a comment."""
-        words, rest = [], str(self).lstrip()
-        while rest and not rest.startswith("#"):
-            word, rest = _first_word(rest)
-            words += shlex.split(word)
-        return words
-
-
 class _Said(logging.Handler):
     """What Mininet says goes to the output; what it calls an error is a complaint."""
 
@@ -381,20 +352,6 @@ class _Said(logging.Handler):
         else:
             sys.stdout.write(record.getMessage())
             sys.stdout.flush()
-
-
-def _first_word(line: str) -> tuple[str, str]:
-    """The first word as it is written, quotes and all, and what follows it. InputError for a quote that does not end.
-
-    >>> _first_word("'New York' ping h1")
-    ("'New York'", 'ping h1')
-    """
-    line = line.strip()
-    found = _WORD.match(line)
-    end = found.end() if found else 0
-    if found is None or (end < len(line) and not line[end].isspace()):
-        raise InputError(f"{line}: a quote that does not end")
-    return found[0], line[end:].lstrip()
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ COMMANDS: dict[str, str] = {
     "source /": "testbed: source /: Is a directory",
     "noecho": "testbed: node: give a node",
     "noecho h0 echo quiet": "quiet",
-    "noecho nosuch ls": "testbed: unknown command or node 'nosuch'",
+    "noecho nosuch ls": "testbed: unknown command 'nosuch'",
     "py 1/0": "testbed: py: ZeroDivisionError",
     "py exit()": "testbed: py: SystemExit",
     "py h1.name, net['s0'].name": "('h1', 's0')",
@@ -64,7 +64,7 @@ COMMANDS: dict[str, str] = {
     f"h0 echo {'a' * 9000} | wc -c": "9001",
     "h0 nosuchprogram": "command not found",
     "h0": "testbed: h0: say what to run there",
-    "nosuch": "testbed: unknown command or node 'nosuch'",
+    "nosuch": "testbed: unknown command 'nosuch'",
     "h0 hostname": "h0",
     "'h1' hostname": "h1",
     "node h2 hostname": "h2",
@@ -113,7 +113,7 @@ COMMANDS: dict[str, str] = {
     "dpctl": "testbed: usage: dpctl",
     "xterm nosuch": "testbed: node 'nosuch' not in network",
     "xterm": "testbed: usage: xterm",
-    "time nosuch": "testbed: unknown command or node 'nosuch'",
+    "time nosuch": "testbed: unknown command 'nosuch'",
     "help fault": "Break or impair a link",
     "help nosuch": "testbed: no command 'nosuch'",
     "sh echo $((6 * 7))": "42",
@@ -121,7 +121,7 @@ COMMANDS: dict[str, str] = {
     "# a comment": "",
     "   ": "",
     "a\0b": "testbed: a line with a zero byte",
-    "\udcff\udcfe": "testbed: unknown command or node",
+    "\udcff\udcfe": "testbed: unknown command",
 }
 
 
