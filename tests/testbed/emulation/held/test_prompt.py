@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import testbed
 from tests.helpers.paths import ROOT
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
@@ -309,6 +310,26 @@ def test_names_that_no_device_can_have(tmp_path: Path) -> None:
     require_answers(list(lines), answers, lines)
     assert code == 2
     assert "also commands of this prompt: link, x; node NAME COMMAND runs one there" in before
+
+
+def test_library_and_exec_mean_the_same_nodes(tmp_path: Path) -> None:
+    file = network_file(
+        tmp_path,
+        ["h2", "h1", "São Paulo"],
+        ["s1", LONG],
+        [("h1", "s1"), ("h2", LONG), ("São Paulo", LONG), ("s1", LONG)],
+    )
+    with testbed.session(file) as session:
+        for name in ("h1", "h2", "São Paulo"):
+            words = [*TESTBED, "exec", session.name, name, "--", "hostname"]
+            done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+            assert done.stdout.strip() == session.exec(name, ["hostname"]).stdout.strip() == name
+        session.fail(f"s1->{LONG}")
+        assert session.ping("h1", "h2", 1, wait_s=0.2).received == 0
+        lines = [f"link s1 {LONG} up", "fault", "h1 ping -c 1 -W 5 h2"]
+        code, answers, _ = obeyed(["attach", session.name], lines)
+        assert code == 0 and answers[1].strip() == "" and "1 received" in answers[2]
+        assert session.ping("h1", "São Paulo", 1).received == 1
 
 
 def test_iperf_over_a_broken_path_ends(tmp_path: Path) -> None:
