@@ -9,6 +9,7 @@ finite are refused, so that what is read and written again has the same bytes.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, fields, is_dataclass
@@ -154,9 +155,22 @@ def _hints(kind: Any) -> Mapping[str, Any]:
     return {f.name: hints[f.name] for f in fields(kind)}
 
 
+def bounded_fraction(value: str | float) -> Fraction:
+    """The exact value of "1/3", "0.25" or a number. ValueError for other text, and for text of so many digits, or so great an exponent,
+    that the fraction alone would take the machine's memory and time; ZeroDivisionError as Fraction."""
+    if isinstance(value, str) and not _FRACTION.fullmatch(value):
+        raise ValueError(f"{value[:40]!r} is no fraction")
+    return Fraction(value)
+
+
+_FRACTION = re.compile(
+    r"\s*[-+]?(\d{1,4000}/\d{1,4000}|\d{1,400}(\.\d{0,400})?(e[-+]?\d{1,3})?|\d{1,4000})\s*", re.ASCII | re.IGNORECASE
+)
+
+
 def _fraction(value: Any, where: str) -> Fraction:
     try:
-        return Fraction(value)
+        return bounded_fraction(value)
     except (ValueError, ZeroDivisionError):
         raise _wrong(value, where, 'a fraction such as "1/3"') from None
 

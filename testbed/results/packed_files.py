@@ -6,35 +6,41 @@ Runs are written plain. ``pack_run`` packs one that is whole; whoever reads asks
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Container
 from pathlib import Path
 
 from testbed.errors import InputError
-from topologies.files.formats import write_whole
+from testbed.results import run_folder
+from testbed.results.run_folder import read_plain, read_unpacked, write_below
 
 PACKED = ".gz"
 POINTS, MEASUREMENTS = "points.jsonl", "measurements.jsonl"
 DRAWINGS = "figure-*.svg"
+MOST_OF_A_LINE = 32 << 20
+"""Characters: what JSON makes of a line takes some thirty times its memory."""
 
 
 def is_there(path: Path) -> bool:
     """Whether the file is there, plain or packed."""
-    return path.is_file() or _packed(path).is_file()
+    return run_folder.is_there(path) or run_folder.is_there(_packed(path))
 
 
 def read_packed(path: Path) -> str:
     """The text of the file of that plain name; bytes that are no UTF-8 are replaced.
 
-    Raises InputError where the packed file is damaged, FileNotFoundError where there is neither.
+    Raises as ``read_plain``, and InputError where the packed file is damaged.
     """
-    if path.is_file():
-        return path.read_text(encoding="utf-8", errors="replace")
-    packed = _packed(path)
-    try:
-        return gzip.decompress(packed.read_bytes()).decode("utf-8", errors="replace")
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{packed}: {error}; the packed file is damaged, restore it or run the study again") from None
+    content = read_plain(path) if run_folder.is_there(path) else read_unpacked(_packed(path))
+    return content.decode("utf-8", errors="replace")
+
+
+def read_lines(path: Path) -> list[str]:
+    """``read_packed`` by lines, without their ends; the last is what follows the last end. InputError for a line beyond MOST_OF_A_LINE."""
+    lines = read_packed(path).split("\n")
+    for number, line in enumerate(lines, start=1):
+        if len(line) > MOST_OF_A_LINE:
+            raise InputError(f"{path}:{number}: a line of {len(line)} characters, which no run writes; leave it out")
+    return lines
 
 
 def drawings_of(place: Path) -> tuple[str, ...]:
@@ -50,11 +56,11 @@ def pack_run(place: Path, leave: Container[str] = ()) -> int:
     """
     saved = 0
     for path in [*place.glob(POINTS), *place.glob(MEASUREMENTS), *sorted(place.glob(DRAWINGS))]:
-        plain = path.read_bytes()
+        plain = read_plain(path)
         packed = gzip.compress(plain, 9, mtime=0)
         if path.name in leave or len(packed) >= len(plain):
             continue
-        write_whole(_packed(path), packed)
+        write_below(place, _packed(path).name, packed)
         path.unlink()
         saved += len(plain) - len(packed)
     return saved

@@ -27,12 +27,12 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from testbed.errors import InputError
-from testbed.model.json_values import from_json, parse_json, read_json
+from testbed.model.json_values import from_json, parse_json
 from testbed.model.record_json import manifest_from_json, record_from_json, record_to_json
 from testbed.model.run_records import LoadedRun, Manifest, Record, combined_verdict, group_sessions
 from testbed.model.verdict import Verdict
-from testbed.results.packed_files import MEASUREMENTS, read_packed
-from topologies.files.formats import write_whole
+from testbed.results.packed_files import MEASUREMENTS, read_lines
+from testbed.results.run_folder import is_there, open_plain, read_json_below, refuse_link, write_below
 
 UNFINISHED = ".unfinished"
 MANIFEST, VERDICT, PAGE = "manifest.json", "verdict.json", "page.html"
@@ -81,6 +81,7 @@ class ResultStore:
     @staticmethod
     def _claim(parent: Path, stem: str) -> str:
         """Make ``<run>.unfinished`` for the first free run id: mkdir succeeds for one of any number of writers only."""
+        refuse_link(parent)
         parent.mkdir(parents=True, exist_ok=True)
         for count in range(1, MAX_TRIES):
             run = stem if count == 1 else f"{stem}-{count}"
@@ -110,7 +111,7 @@ class OpenRun:
         self._records: list[Record] = []
         self._verdict: Verdict | None = None
         self._finished = False
-        self._file: IO[str] = (self._draft / MEASUREMENTS).open("w", encoding="utf-8")
+        self._file: IO[str] = (self._draft / MEASUREMENTS).open("x", encoding="utf-8")
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         write_json(self._draft / MANIFEST, manifest.to_json())
 
@@ -153,7 +154,7 @@ class OpenRun:
         self.manifest = replace(self.manifest, seconds=seconds)
         write_json(self._draft / MANIFEST, self.manifest.to_json())
         write_json(self._draft / VERDICT, final.to_json())
-        write_whole(self._draft / PAGE, (build_page(self.loaded()) if page is None else page).encode())
+        write_below(self._draft, PAGE, (build_page(self.loaded()) if page is None else page).encode())
         self._file.flush()
         os.fsync(self._file.fileno())
         self._draft.rename(self.place)
@@ -170,12 +171,12 @@ def load_run(directory: Path) -> LoadedRun:
     """
     place = _find(directory)
     unfinished = _why_unfinished(place)
-    manifest = manifest_from_json(read_json(place / MANIFEST, mend=DAMAGED), str(place / MANIFEST))
+    manifest = manifest_from_json(read_json_below(place / MANIFEST, DAMAGED), str(place / MANIFEST))
     if unfinished is not None and manifest.interrupted is not None:
         unfinished = f"the run was interrupted ({manifest.interrupted})"
     records = _read_records(place / MEASUREMENTS, cut_short_allowed=unfinished is not None)
     verdict = (
-        from_json(Verdict, read_json(place / VERDICT, mend=DAMAGED), str(place / VERDICT))
+        from_json(Verdict, read_json_below(place / VERDICT, DAMAGED), str(place / VERDICT))
         if unfinished is None
         else None
     )
@@ -192,13 +193,13 @@ def redraw(directory: Path) -> tuple[LoadedRun, Path]:
 
     run = load_run(directory)
     page = _find(directory) / PAGE
-    write_whole(page, build_page(run).encode())
+    write_below(page.parent, PAGE, build_page(run).encode())
     return run, page
 
 
 def _find(directory: Path) -> Path:
     for place in (directory, directory.with_name(directory.name + UNFINISHED) if directory.name else directory):
-        if (place / MANIFEST).is_file():
+        if is_there(place / MANIFEST):
             return place
     if not directory.exists():
         raise InputError(f"{directory}: no such directory; give one of results/<name>/<run>")
@@ -211,25 +212,25 @@ def _find(directory: Path) -> Path:
 
 def _why_unfinished(place: Path) -> str | None:
     """Words for a run that has no verdict or still has its working name; None for a whole one."""
-    if not place.resolve().name.endswith(UNFINISHED) and (place / VERDICT).is_file():
+    if not place.resolve().name.endswith(UNFINISHED) and is_there(place / VERDICT):
         return None
     return "the run is still going on" if _is_locked(place / MEASUREMENTS) else "the run was interrupted before its end"
 
 
 def _is_locked(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:
+    except (OSError, InputError):
         return False
     return False
 
 
 def _read_records(path: Path, *, cut_short_allowed: bool) -> list[Record]:
     try:
-        *lines, cut_short = read_packed(path).split("\n")
+        *lines, cut_short = read_lines(path)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; {DAMAGED}") from None
     if cut_short and not cut_short_allowed:
@@ -240,4 +241,4 @@ def _read_records(path: Path, *, cut_short_allowed: bool) -> list[Record]:
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Write a document of a run, whole or not at all."""
-    write_whole(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+    write_below(path.parent, path.name, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())

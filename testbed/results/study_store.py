@@ -16,13 +16,14 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from testbed.errors import InputError
-from testbed.model.json_values import from_json, json_ready, parse_json, read_json
+from testbed.model.json_values import from_json, json_ready, parse_json
 from testbed.model.record_json import manifest_from_json
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.results.packed_files import POINTS, forget_packed, is_there, read_packed
+from testbed.results.packed_files import POINTS, forget_packed, is_there, read_lines
 from testbed.results.result_store import MANIFEST, PAGE, UNFINISHED, VERDICT, ResultStore, write_json
-from topologies.files.formats import write_whole
+from testbed.results.run_folder import is_there as is_plainly_there
+from testbed.results.run_folder import open_to_append, read_json_below, write_below
 
 DAMAGED = "the study is damaged, run it again"
 Row = dict[str, Any]
@@ -45,7 +46,7 @@ class StudyRun:
         self.place = place
         self.manifest = manifest
         self.draft = place.with_name(place.name + UNFINISHED)
-        self._file: IO[str] = (self.draft / POINTS).open("a+", encoding="utf-8")
+        self._file: IO[str] = open_to_append(self.draft / POINTS)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -112,7 +113,7 @@ class StudyRun:
         """Write the rows in their final order, verdict, figures and page, and give the run its name."""
         self.manifest = self._described()
         lines = "".join(json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n" for row in rows)
-        write_whole(self.draft / POINTS, lines.encode())
+        write_below(self.draft, POINTS, lines.encode())
         write_json(self.draft / MANIFEST, self.manifest.to_json())
         write_json(self.draft / VERDICT, verdict.to_json())
         write_drawings(self.draft, self.manifest, rows, verdict, figures)
@@ -146,9 +147,9 @@ def write_drawings(
 
     for name, drawing in figures.items():
         path = directory / f"figure-{name}.svg"
-        write_whole(path, drawing.encode())
+        write_below(directory, path.name, drawing.encode())
         forget_packed(path)
-    write_whole(directory / PAGE, build_study_page(manifest, rows, verdict, figures).encode())
+    write_below(directory, PAGE, build_study_page(manifest, rows, verdict, figures).encode())
 
 
 def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | None]:
@@ -157,17 +158,17 @@ def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | No
     if place is None:
         raise InputError(f"{directory}: no {POINTS} in it; give the directory of a study")
     file = place / VERDICT
-    verdict = from_json(Verdict, read_json(file, mend=DAMAGED), str(file)) if file.is_file() else None
+    verdict = from_json(Verdict, read_json_below(file, DAMAGED), str(file)) if is_plainly_there(file) else None
     return place, _manifest(place), _read_points(place / POINTS), verdict
 
 
 def _manifest(place: Path) -> Manifest:
-    return manifest_from_json(read_json(place / MANIFEST, mend=DAMAGED), str(place / MANIFEST))
+    return manifest_from_json(read_json_below(place / MANIFEST, DAMAGED), str(place / MANIFEST))
 
 
 def _existing(directory: Path) -> Path | None:
     for place in (directory, _draft_of(directory) if directory.name else directory):
-        if is_there(place / POINTS) and (place / MANIFEST).is_file():
+        if is_there(place / POINTS) and is_plainly_there(place / MANIFEST):
             return place
     return None
 
@@ -178,7 +179,7 @@ def _draft_of(place: Path) -> Path:
 
 def _read_points(path: Path) -> list[Row]:
     rows: list[Row] = []
-    *lines, cut_short = read_packed(path).split("\n")
+    *lines, cut_short = read_lines(path)
     for number, line in enumerate([*lines, *([cut_short] if cut_short else [])], start=1):
         try:
             rows.append(parse_json(line, f"{path}:{number}", mend=DAMAGED))

@@ -5,12 +5,12 @@ The formats themselves are parsed in testbed/faults/failure_traces.py.
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 
 from testbed.errors import InputError
 from testbed.faults.failure_traces import FailureTrace, parse_fta_events, parse_lanl_table, parse_pnnl_table
+from testbed.results.run_folder import bounded, unpacked
 
 
 def read_trace(
@@ -48,7 +48,8 @@ def read_trace(
 def read_lines(path: Path) -> list[str]:
     """The file's lines with their ends; bytes that are no UTF-8 become the replacement character."""
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            return file.read().decode("utf-8", errors="replace").splitlines(keepends=True)
-    except (OSError, EOFError) as error:
+        with path.open("rb") as file:
+            content = unpacked(file, path) if path.suffix == ".gz" else bounded(file, path)
+        return content.decode("utf-8", errors="replace").splitlines(keepends=True)
+    except OSError as error:
         raise InputError(f"{path}: cannot be read ({error}); give a trace file, plain or .gz") from None

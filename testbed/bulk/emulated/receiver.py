@@ -105,7 +105,9 @@ class Receiver:
         if isinstance(event, Began):
             if number in self._files:
                 self._files[number].close()
-            self._files[number] = self._place(number, ".part").open("wb")
+            part = self._place(number, ".part")
+            part.unlink(missing_ok=True)  # what stood there, a link too, is not written through
+            self._files[number] = part.open("xb")
         elif number in self._files:
             self._files[number].write(event.payload)
 
@@ -119,4 +121,4 @@ class Receiver:
     def _place(self, number: int, ending: str) -> Path:
         assert self._messages.store is not None
         source, sink = self._messages.pairs[number]
-        return self._messages.store / f"{number:06d}-{source}-{sink}{ending}"
+        return self._messages.store / f"{number:06d}-{source}-{sink}{ending}".replace("/", "_")

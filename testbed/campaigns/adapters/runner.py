@@ -5,7 +5,6 @@ Whatever order workers finish in, and however often they or this process are kil
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from testbed.campaigns.adapters.workers import LOST_WORKERS, dask_client
 from testbed.campaigns.description import Campaign, Unit, units
 from testbed.campaigns.rows import COLUMNS, unit_rows
 from testbed.errors import CapabilityError, InputError, TestbedError
+from testbed.results.run_folder import write_below
 from testbed.results.study_store import StudyRun
 from topologies.errors import TopologyError
 
@@ -58,12 +58,9 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     kinds = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
     schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
     columns = [pa.array([row[name] for row in rows], type=schema.field(name).type) for name in COLUMNS]
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        parquet.write_table(pa.Table.from_arrays(columns, schema=schema), draft, compression="zstd")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    content = pa.BufferOutputStream()
+    parquet.write_table(pa.Table.from_arrays(columns, schema=schema), content, compression="zstd")
+    write_below(path.parent, path.name, content.getvalue().to_pybytes())
 
 
 def _computed(

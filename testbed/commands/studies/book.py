@@ -12,7 +12,7 @@ from testbed.report.book import Chapter, Entry, book_pages
 from testbed.report.book_tables import errata_of, with_counts, with_tables
 from testbed.results.packed_files import pack_run, read_packed
 from testbed.results.replication import stored_runs
-from topologies.files.formats import write_whole
+from testbed.results.run_folder import write_below
 
 PAGES = Path("docs/replication")
 """Where the errata of the documents stand, where there is such a folder."""
@@ -26,12 +26,11 @@ def write_book(root: Path, pages: Path | None = None) -> Path:
     found = book_chapters(root, pages or PAGES)
     if pages is not None:
         for page, text in tables_of_pages(found, pages).items():
-            write_whole(page, text.encode())
-    book = root / "book"
-    book.mkdir(parents=True, exist_ok=True)
+            write_below(page.parent, page.name, text.encode())
+    root.mkdir(parents=True, exist_ok=True)
     for name, text in book_pages(found, _read_drawing).items():
-        write_whole(book / name, text.encode())
-    return book / "index.html"
+        write_below(root, f"book/{name}", text.encode())
+    return root / "book" / "index.html"
 
 
 def book_chapters(root: Path, pages: Path = PAGES) -> list[Chapter]:

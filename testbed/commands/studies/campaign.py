@@ -128,6 +128,7 @@ def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
     from testbed.emulation.machine.provenance import describe_run
     from testbed.model.json_values import json_ready
     from testbed.results.result_store import UNFINISHED
+    from testbed.results.run_folder import refuse_link
     from testbed.results.study_store import StudyRun
 
     described = json_ready(campaign)
@@ -143,6 +144,8 @@ def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
         raise InputError(
             f"--resume: no unfinished run of this very campaign in {args.results / name}; leave --resume out"
         )
+    for folder in (unfinished[-1].parent, unfinished[-1]):
+        refuse_link(folder)
     return StudyRun.resume(unfinished[-1], name, 1)
 
 
@@ -171,10 +174,10 @@ def _show(
             )
         )
         return
-    from rich.console import Console
     from rich.table import Table
 
     from testbed.commands.runs import show_checks
+    from testbed.report.terminal import Terminal
 
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "method": lambda row: row["method"],
@@ -199,7 +202,7 @@ def _show(
         table.add_column(name, justify="left" if name == "method" else "right", no_wrap=name == "method")
     for row in summary:
         table.add_row(*(columns[name](row) for name in shown))
-    Console().print(table)
+    Terminal().print(table)
     show_checks(verdict)
     print(f"rows:    {file}")
     print(f"page:    {directory / 'page.html'}")
