@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # isort: off
-from testbed.commands import early_interrupt  # noqa: F401 - before everything that takes time
+from testbed.commands import early_streams, early_interrupt  # noqa: F401 - before everything that takes time or descriptors
 
 # isort: on
 import argparse
@@ -18,6 +18,8 @@ from testbed.commands.live import end_live
 from testbed.commands.meaning import refuse_meaningless
 from testbed.commands.notes import notes_told
 from testbed.commands.parsing import INTERRUPTED, OneLineParser, reported
+from testbed.commands.unforeseen import hear_threads, of_threads
+from testbed.report.streams import make_printable
 
 COMMANDS = {
     "topology": "network",
@@ -107,11 +109,14 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code (0 passed, 1 failed, 2 bad input, 3 machine lacks something, 4 run invalid)."""
+    """Run one command; returns its exit code: 0 passed, 1 failed, 2 bad input, 3 the machine lacks something, 4 run invalid,
+    70 an error that nobody foresaw."""
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         hear_interrupts()
-    code = reported(lambda: _run(words))
+        hear_threads()
+        make_printable()
+    code = of_threads(reported(lambda: _run(words)))
     if "--live" in words:
         end_live(code)
     if argv is None and code == INTERRUPTED:

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from testbed.model.printable import Styled
+
 PATIENCE_S = 0.5
 """After so long without output the line appears; then it is drawn anew this often."""
 TERMINAL_IS_ANOTHERS = frozenset({"up", "exec", "attach", "run"})
@@ -82,7 +84,7 @@ class Heartbeat:
 
     def _say(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
-            self._terminal.write(text)
+            self._terminal.write(Styled(text))
             self._terminal.flush()
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from testbed.commands import numbers
 from testbed.errors import InputError
+from testbed.report.streams import complain
 
 if TYPE_CHECKING:
     from testbed.faults.fault import Fault
@@ -102,7 +103,7 @@ def _note_when_given(action: argparse.Action) -> None:
 
 
 def reported(action: Callable[[], int]) -> int:
-    """Run the action; an error that it is meant to raise becomes one line on stderr and its exit code."""
+    """Run the action; an error that it raises becomes one line on stderr and its exit code (``unforeseen`` where it was not meant to)."""
     from testbed.errors import TestbedError
     from testbed.extras import missing_extra
     from topologies.errors import TopologyError
@@ -118,20 +119,28 @@ def reported(action: Callable[[], int]) -> int:
         return _complain(str(error), 2)
     except ImportError as error:
         lack = missing_extra(error)
-        if lack is None:
-            raise
-        return _complain(str(lack), lack.exit_code)
+        return _unforeseen(error) if lack is None else _complain(str(lack), lack.exit_code)
     except BrokenPipeError:
         _give_up_output()
         return 0
     except OSError as error:
         if error.errno not in _FULL:
-            raise
+            return _unforeseen(error)
         _give_up_output()
         return _complain(f"the output cannot be written ({error.strerror}); give it another place", 2)
     except KeyboardInterrupt:
         _give_up_output()
         return _complain("interrupted", INTERRUPTED)
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - also what a library in another language panics with
+        return _unforeseen(error)
+
+
+def _unforeseen(error: BaseException) -> int:
+    from testbed.commands.unforeseen import told
+
+    return _complain(*told(error))
 
 
 def _give_up_output() -> None:
@@ -143,7 +152,7 @@ def _give_up_output() -> None:
 
 
 def _complain(message: str, code: int) -> int:
-    print("testbed: " + " ".join(message.split()), file=sys.stderr)
+    complain(message)
     return code
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.commands.live import add_live
+from testbed.model.printable import printable
 
 if TYPE_CHECKING:
     from testbed.model.verdict import Verdict
@@ -67,10 +68,11 @@ def show_checks(verdict: Verdict) -> None:
 
     for check in verdict.checks:
         words = check_words(check)
-        print(f"{OUTCOMES[check.outcome]}: {check.name}" + (f"; {words}" if words else ""))
+        print(printable(f"{OUTCOMES[check.outcome]}: {check.name}" + (f"; {words}" if words else "")))
     for note in verdict.notes:
-        print(f"note: {note}")
-    state = state_of(verdict).replace("-", " ") + (f": {verdict.invalid}" if verdict.invalid is not None else "")
+        print(printable(f"note: {note}"))
+    state = state_of(verdict).replace("-", " ")
+    state += printable(f": {verdict.invalid}") if verdict.invalid is not None else ""
     print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
 
 

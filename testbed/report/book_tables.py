@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from testbed.model.printable import printable
 from testbed.model.stored_runs import StoredRun
 from testbed.report.book import (
     COLUMNS,
@@ -92,6 +93,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
+    text = printable(text.replace("\n", " "))
     if text.startswith("`") and text.endswith("`"):
         return text.replace("|", "\\|")
-    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
+from testbed.model.printable import printable
+
 _VOID = frozenset({"meta", "link", "br", "hr", "img", "input"})
 
 
@@ -15,12 +17,17 @@ class Markup(str):
 
 
 def escape(value: object) -> Markup:
-    """Text made safe in element content and in attributes; markup is given back as it is, None as nothing."""
+    """Text made safe in element content and in attributes, and printable; markup is given back as it is, None as nothing."""
     if isinstance(value, Markup):
         return value
     if value is None:
         return Markup("")
-    return Markup(html.escape(str(value), quote=True))
+    return Markup(html.escape(printable(value), quote=True))
+
+
+def lines(text: str) -> Markup:
+    """Text whose line breaks are our own, escaped line by line."""
+    return Markup("\n".join(escape(line) for line in text.split("\n")))
 
 
 def join(parts: Iterable[object]) -> Markup:

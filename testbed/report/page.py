@@ -13,7 +13,7 @@ from testbed.model.json_values import json_ready
 from testbed.model.record_json import record_to_json
 from testbed.model.run_records import LoadedRun, SessionRun
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
-from testbed.report.markup import Markup, join, tag
+from testbed.report.markup import Markup, join, lines, tag
 from testbed.report.quantities import NOTHING, plain, seconds_in_words
 from testbed.report.sections import PER_PATH, badge, checks_block, scrolling, session_section, worst_deviation
 from testbed.report.wording import ror_is_predicted, state_of, what_was_run, when, why
@@ -233,6 +233,6 @@ def _raw(title: str, document: Any) -> Markup | None:
     return tag(
         "details",
         tag("summary", title, tag("span", " JSON", class_="soft")),
-        tag("pre", words, tabindex=0),
+        tag("pre", lines(words), tabindex=0),
         class_="raw",
     )

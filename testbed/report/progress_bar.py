@@ -44,9 +44,9 @@ def spinner(doing: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
+    from testbed.report.terminal import Terminal
 
-    with Console(stderr=True).status(doing):
+    with Terminal(stderr=True).status(doing):
         yield
 
 
@@ -56,16 +56,17 @@ def _bar(title: str, share: str) -> Iterator[Callable[..., Any] | None]:
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
+    from testbed.report.terminal import Terminal
+
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn(share),
+        TextColumn(share, markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Terminal(stderr=True), transient=True) as bar:
         yield partial(bar.update, bar.add_task(title, total=1))

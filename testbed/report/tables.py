@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.model.code_words import stream_code_words
+from testbed.model.printable import printable
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.report.quantities import NOTHING, half_width, plain
@@ -114,8 +115,8 @@ def fitting_columns(faults: Sequence[FaultRecord], width: int) -> tuple[list[_Co
 
 def _session(part: SessionRun, width: int) -> RenderableType:
     session = part.session
-    heading = Text.assemble((session.title, "bold"), f"  {session.source} to {session.sink}, ", session.method, ", ")
-    heading.append(session.fabric)
+    heading = Text.assemble((printable(session.title), "bold"))
+    heading.append(printable(f"  {session.source} to {session.sink}, {session.method}, {session.fabric}"))
     done = [f for f in part.faults if f.skipped is None]
     columns, link_width = fitting_columns(done, width)
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
@@ -126,14 +127,14 @@ def _session(part: SessionRun, width: int) -> RenderableType:
     table.add_column("", no_wrap=True)
     for fault in done:
         mark = Text("✓", "green") if fault.holds else Text("✗", "bold red")
-        table.add_row(*(Text(column.show(fault)) for column in columns), mark)
+        table.add_row(*(Text(printable(column.show(fault))) for column in columns), mark)
     skipped = [f for f in part.faults if f.skipped is not None]
     lines: list[RenderableType] = [heading]
     if table.row_count:
         lines.append(table)
     if skipped:
         reasons = sorted({f.skipped or "" for f in skipped})
-        lines.append(Text(f"{counted(len(skipped), 'link')} not failed: {'; '.join(reasons)}", "dim"))
+        lines.append(Text(f"{counted(len(skipped), 'link')} not failed: {printable('; '.join(reasons))}", "dim"))
     lines.append(_session_line(part))
     return Group(*lines, Text(""))
 
@@ -149,7 +150,7 @@ def _session_line(part: SessionRun) -> Text:
         words = stream_code_words(part.session.parameters)
         line.append(f" ({words})" if words else "")
     if state != "passed":
-        line.append("\n" + why(summary.verdict if summary else None))
+        line.append("\n" + printable(why(summary.verdict if summary else None)))
     return line
 
 
@@ -157,5 +158,5 @@ def _verdict_line(run: LoadedRun) -> Text:
     state = state_of(run.verdict)
     return Text.assemble(
         (f"{MARKS[state]} {state.replace('-', ' ').upper()}", f"bold {STYLES[state]}"),
-        "  " + why(run.verdict, run.unfinished),
+        "  " + printable(why(run.verdict, run.unfinished)),
     )

@@ -299,12 +299,12 @@ def _skipped(rows: Sequence[int]) -> str:
 
 def _print(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdict: Verdict) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
     from testbed.commands.runs import show_checks
+    from testbed.report.terminal import Terminal
 
-    console = Console(highlight=False)
+    console = Terminal()
     console.print(
         f"{document['network']}, {document['pattern']}, {document['routing']}, deadlock avoidance {document['deadlock_avoidance']}, "
         f"model {document['model']}"

@@ -117,9 +117,10 @@ def _step_words(step: LoadStep) -> str:
 
 
 def _show(found: dict[str, Capability], missing: list[str]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from testbed.report.terminal import Terminal
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("", "capability", "found", "what to do"):
@@ -131,7 +132,7 @@ def _show(found: dict[str, Capability], missing: list[str]) -> None:
             else Text("--", style="red" if name in missing else "yellow")
         )
         table.add_row(mark, name, Text(capability.detail), Text(capability.mend))
-    console = Console()
+    console = Terminal()
     console.print(table)
     if missing:
         console.print(Text(f"Emulated networks cannot be run here ({', '.join(missing)}); the simulated fabric can."))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from testbed.model.printable import printable
 from topologies import catalogue, load_network
 from topologies.catalog import COMMON
 from topologies.impairments import short_text
@@ -38,9 +39,10 @@ def run_list(args: argparse.Namespace) -> int:
         print(json.dumps({"networks": catalogue_document()}))
         return 0
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from testbed.report.terminal import Terminal
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("name", no_wrap=True)
@@ -52,7 +54,7 @@ def run_list(args: argparse.Namespace) -> int:
         )
         name = entry["name"] if "=" in entry["pattern"] else entry["pattern"]
         table.add_row(Text(name), Text(parameters), Text(entry["description"]))
-    Console().print(table)
+    Terminal().print(table)
     common = ", ".join(f"{p.name}={p.default}" for p in COMMON)
     print(f"All but topohub also take {common}.")
     print(
@@ -90,7 +92,7 @@ def run_show(args: argparse.Namespace) -> int:
         print(write_document(network), end="")
         return 0
     for name, value in summary(network):
-        print(f"{name:<14} {value}")
+        print(f"{name:<14} {printable(value)}")
     if args.plot:
         print(f"{'drawn in':<14} {args.plot}")
     return 0
@@ -102,7 +104,7 @@ def run_export(args: argparse.Namespace) -> int:
 
     network = load_network(args.network)
     write_network_file(network, args.file)
-    print(f"{args.file}: {len(network.nodes)} nodes, {len(network.links)} directed links of {network.name}")
+    print(f"{args.file}: {len(network.nodes)} nodes, {len(network.links)} directed links of {printable(network.name)}")
     return 0
 
 

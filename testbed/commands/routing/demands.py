@@ -201,13 +201,13 @@ def _link_list(routed: RoutedDemands, wanted: bool) -> dict[str, Any]:
 
 
 def _print_tables(document: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from testbed.model.code_words import code_words
+    from testbed.report.terminal import Terminal
     from topologies.network import label_of
 
-    console, best = Console(highlight=False), document["optimum"]
+    console, best = Terminal(), document["optimum"]
     total = document["total_bps"]
     console.print(
         f"{document['network']}, {document['matrix']}: {document['pairs']} pairs, {total / 1e6:.4g} Mbit/s"

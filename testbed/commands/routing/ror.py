@@ -216,10 +216,11 @@ def _code(document: dict[str, Any]) -> str:
 
 
 def _print_table(document: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    from testbed.report.terminal import Terminal
+
+    console = Terminal()
     title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
     table = Table(title=title)
     table.add_column("link")

@@ -187,12 +187,12 @@ def _certify(route: SplitRoute) -> dict[str, Any]:
 
 
 def _print_table(document: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
+    from testbed.report.terminal import Terminal
     from topologies.network import label_of
 
-    console = Console(highlight=False)
+    console = Terminal()
     table = Table(
         title=f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
     )

@@ -153,15 +153,16 @@ def document(sessions: list[BulkSession]) -> dict[str, Any]:
 
 def _show(sessions: list[BulkSession], directory: Path) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
+
+    from testbed.report.terminal import Terminal
 
     first = sessions[0].row()
     barrier = "with a barrier" if first["barrier"] else "without a barrier"
     frames = f"{first['frames']} time frames"
     if first["rounds"] is not None:
         frames = f"{first['rounds']} rounds ({frames} without conflict)"
-    console = Console(highlight=False)
+    console = Terminal()
     console.print(
         f"{first['network']}: {first['transfers']} messages of {first['message_bytes'] / 1e6:g} MB, {first['method']}, "
         f"{frames} {barrier} (bottleneck load {first['bottleneck_load']}), {first['fabric']}"

@@ -140,10 +140,11 @@ def _print(
     plan: WavelengthPlan, others: dict[str, int], rounds: Sequence[dict[str, Any]] | None, verdict: Verdict | None
 ) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    from testbed.report.terminal import Terminal
+
+    console = Terminal()
     frames = "" if plan.frames is None else f", {plan.frames} frames"
     proved = "no plan has fewer" if plan.optimal else f"at least {plan.bound} are needed"
     console.print(

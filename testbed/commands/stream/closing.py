@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
-
 from testbed.commands.runs import show_place
+from testbed.model.printable import printable
 from testbed.report.tables import closing_table
+from testbed.report.terminal import Terminal
 from testbed.report.wording import OUTCOMES, check_words
 from testbed.stream.prediction.packet_fates import CampaignResult
 from testbed.stream.suite import SuiteResult
@@ -39,17 +39,18 @@ def campaign_lines(campaign: CampaignResult) -> list[str]:
 
 def show_result(result: SuiteResult) -> None:
     """The closing table and where the page lies, for a reader at a terminal (or in a log)."""
-    console = Console()
+    console = Terminal()
     for part, session in zip(result.run.sessions, result.sessions, strict=True):
         console.print(closing_table(part))
         if session.analysis.campaign is not None:
             for line in campaign_lines(session.analysis.campaign):
-                print(line)
+                print(printable(line))
     verdict = result.verdict
     for check in verdict.checks:
         if not check.passed:
-            print(f"{OUTCOMES[check.outcome].lower()}: {check.name}: {check_words(check)}")
+            print(printable(f"{OUTCOMES[check.outcome].lower()}: {check.name}: {check_words(check)}"))
     state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
+    state = printable(state)
     print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
     show_place(result.directory)
     sys.stdout.flush()

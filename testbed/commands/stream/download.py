@@ -14,6 +14,7 @@ from testbed.commands.live import start_live
 from testbed.commands.parsing import FAULT_WORDS, read_faults
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
+from testbed.model.printable import printable
 
 if TYPE_CHECKING:
     from testbed.download.judgement import DownloadMeasurements
@@ -140,7 +141,7 @@ def _show(document: dict[str, Any]) -> None:
     rate = ", rate never raised" * document["constant_rate"]
     print(f"{document['bytes']} bytes, {document['code']}, {document['method']}{rate}, {document['fabric']}")
     for fault in document["faults"]:
-        print(f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} to {fault['stop_s']:.2f} s")
+        print(f"  {printable(fault['link'])} {fault['kind']} from {fault['start_s']:.2f} to {fault['stop_s']:.2f} s")
     print(
         f"there after   {measured} (predicted {seconds['predicted']:.2f} s, {document['idle_s']:.2f} s without a path)"
     )

@@ -25,6 +25,7 @@ from testbed.commands.stream.stream_options import (
     session_request,
 )
 from testbed.commands.stream.stream_routing import add_routing_options, check_reactive, run_reactive
+from testbed.model.printable import printable
 from topologies import load_network
 
 if TYPE_CHECKING:
@@ -112,10 +113,10 @@ def _probe(args: argparse.Namespace, request: SessionRequest, fabric_name: str) 
         return verdict.exit_code
     for check in verdict.checks:
         print(
-            f"{'ok    ' if check.passed else 'FAILED'} {check.name}: predicted {check.predicted:g}, measured {check.measured:g}; {check.detail}"
+            f"{'ok    ' if check.passed else 'FAILED'} {printable(check.name)}: predicted {check.predicted:g}, measured {check.measured:g}; {printable(check.detail)}"
         )
     state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
-    print(f"verdict: {state} ({probed} down, {fabric})")
+    print(printable(f"verdict: {state} ({probed} down, {fabric})"))
     return verdict.exit_code
 
 

@@ -15,6 +15,7 @@ from testbed.commands.stream.stream_options import NO_FILE
 from testbed.errors import CapabilityError, InputError
 from testbed.metapath.metapaths import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, each_cable_faults
+from testbed.model.printable import printable
 from topologies import load_network
 from topologies.network import Network
 
@@ -172,7 +173,7 @@ def _show(session: MetapathSession, directory: Path) -> None:
             for value in (one.latency_before_ms, one.latency_during_ms, one.latency_after_ms)
         )
         print(
-            f"{one.link:15} {one.kind:10} {one.lost:5d} {one.sent:4d}  {noticed:>10}  {_ms(one.reconfigured_s):>15}  "
+            f"{printable(one.link):15} {one.kind:10} {one.lost:5d} {one.sent:4d}  {noticed:>10}  {_ms(one.reconfigured_s):>15}  "
             f"{_ms(one.returned_s):>11}  {latency}"
         )
     show_verdict(session.verdict, directory)

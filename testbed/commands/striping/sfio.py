@@ -186,11 +186,12 @@ def _make(directory: Path) -> None:
 
 def _show(session: StripingSession, directory: Path) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
+    from testbed.report.terminal import Terminal
+
     found = session.document()
-    console = Console(highlight=False)
+    console = Terminal()
     console.print(
         f"{found['network']}: {found['file_size'] / 1e6:g} MB in stripe units of {found['stripe_unit']} bytes, "
         f"{found['compute_nodes']} compute and {found['io_nodes']} I/O nodes, {found['access']} access, "

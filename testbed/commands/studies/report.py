@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.model.printable import printable
+
 if TYPE_CHECKING:
     from testbed.model.run_records import LoadedRun, Manifest
     from testbed.model.verdict import Verdict
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _redraw_study(args: argparse.Namespace) -> int:
     from testbed.commands.runs import show_checks
-    from testbed.errors import InputError, InvalidRunError
+    from testbed.errors import InvalidRunError
     from testbed.report.drawing.svg_figures import figures_with_text, rendered
     from testbed.report.study_page import study_title
     from testbed.results.study_store import load_study, write_drawings
@@ -67,10 +69,7 @@ def _redraw_study(args: argparse.Namespace) -> int:
     manifest = _with_ror_code(manifest)
     draw = _drawer(place, manifest.name, rows, verdict)
     figures = {} if draw is None else rendered(manifest.name, draw)
-    try:
-        write_drawings(place, manifest, rows, verdict, figures)
-    except OSError as error:
-        raise InputError(f"{place}: {error.strerror}; make it writable") from None
+    write_drawings(place, manifest, rows, verdict, figures)
     if args.figures and draw is not None:
         _keep(place, figures_with_text(manifest.name, draw), study_title(manifest))
     if args.json:
@@ -122,29 +121,23 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
 
 def _keep(place: Path, figures: Mapping[str, FigureFiles], title: str) -> None:
     """Write the figures beside the page, and their captions. InputError where they cannot be written."""
-    from testbed.errors import InputError
-    from topologies.files.formats import write_whole
+    from testbed.results.run_folder import write_below
 
-    folder = place / "figures"
-    try:
-        folder.mkdir(exist_ok=True)
-        for name, figure in figures.items():
-            write_whole(folder / f"{name}.svg", figure.svg)
-            if figure.pdf:
-                write_whole(folder / f"{name}.pdf", figure.pdf)
-        lines = [f"# {title}", "", *(f"- `{name}`: {figure.caption}" for name, figure in figures.items())]
-        write_whole(folder / "captions.md", ("\n".join(lines) + "\n").encode())
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; make it writable") from None
-    print(f"figures: {folder}", file=sys.stderr)
+    for name, figure in figures.items():
+        write_below(place, f"figures/{name}.svg", figure.svg)
+        if figure.pdf:
+            write_below(place, f"figures/{name}.pdf", figure.pdf)
+    lines = [f"# {title}", "", *(f"- `{name}`: {figure.caption}" for name, figure in figures.items())]
+    lines = [printable(line) for line in lines]
+    write_below(place, "figures/captions.md", ("\n".join(lines) + "\n").encode())
+    print(f"figures: {place / 'figures'}", file=sys.stderr)
 
 
 def _print_table(found: LoadedRun, page: Path) -> None:
-    from rich.console import Console
-
     from testbed.report.tables import closing_table
+    from testbed.report.terminal import Terminal
 
-    console = Console(highlight=False, markup=False)
+    console = Terminal()
     console.print(closing_table(found))
     console.print(f"page: {page}", soft_wrap=True)
 

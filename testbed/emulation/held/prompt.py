@@ -28,6 +28,7 @@ from testbed.emulation.held.prompt_words import Words, first_word, with_addresse
 from testbed.emulation.network.mininet_objects.late_shell import WordsAt
 from testbed.emulation.network.mininet_objects.view import mininet_view
 from testbed.errors import InputError, TestbedError
+from testbed.report.streams import output_of_programs
 from topologies.errors import TopologyError
 from topologies.network import label_of
 
@@ -158,7 +159,7 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def waitForNode(self, node: Any) -> None:  # noqa: N802 - Mininet's name
         """Show what the node's command prints until it ends, and give it what is typed; what waits in a pipe is the prompt's."""
-        with _single_keys() if self.typed else contextlib.nullcontext():
+        with output_of_programs(), _single_keys() if self.typed else contextlib.nullcontext():
             while node.waiting:
                 try:
                     if self.typed:

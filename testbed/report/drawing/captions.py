@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from testbed.model.printable import printable
+
 MAX_NAMED = 8
 """So many panels or lines are named; of more only the number is told."""
 
@@ -16,7 +18,7 @@ def caption_of(figure: Any, name: str) -> str:
     """
     own = str(figure.get_label() or "")
     if own:
-        return own
+        return printable(own)
     axes = [each for each in figure.axes if each.get_visible() and each.get_label() != "<colorbar>"]
     titles = list(dict.fromkeys(filter(None, (_plain(each.get_title()) for each in axes))))
     title = _plain(figure.get_suptitle()) or (titles[0] if len(titles) == 1 else name_in_words(name))
@@ -29,7 +31,7 @@ def caption_of(figure: Any, name: str) -> str:
     lines = list(dict.fromkeys(word for each in axes for word in _legend_words(each)))
     if len(lines) > 1:
         sentences.append(_listed("Drawn", lines))
-    return ". ".join(_capital(words) for words in sentences) + "."
+    return printable(". ".join(_capital(words) for words in sentences) + ".")
 
 
 def name_in_words(name: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.model.printable import printable
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.node_places import Point, close_distance, place_network
 from topologies.files.formats import write_whole
@@ -206,7 +207,7 @@ def _write_label(axes: Any, node: Node, place: Point, side: float, *, crowded: b
 def _write(axes: Any, text: str, place: Point, offset: float, size: float, colour: str) -> None:
     """Text in the middle of a place, or points above (below) it."""
     axes.annotate(
-        text,
+        printable(text),
         place,
         xytext=(0, offset),
         textcoords="offset points",
@@ -222,7 +223,8 @@ def _write(axes: Any, text: str, place: Point, offset: float, size: float, colou
 def _write_title(figure: Any, network: Network, size: tuple[float, float]) -> None:
     inset = 0.25 / size[0]
     most = int(size[0] * 8.5)
-    name = network.name if len(network.name) <= most else network.name[: most - 1] + "…"
+    name = printable(network.name)
+    name = name if len(name) <= most else name[: most - 1] + "…"
     one_way = sum(reverse_of(k.id) not in network.link_index for k in network.links)
     cables = (len(network.links) - one_way) // 2
     parts = [_count(len(network.switches), "switch", "switches"), _count(len(network.hosts), "host", "hosts")]

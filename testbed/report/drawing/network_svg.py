@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from testbed.model.printable import printable
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
 from testbed.report.drawing.colours import layer_class
 from testbed.report.drawing.layout import (
@@ -23,7 +24,7 @@ from testbed.report.drawing.layout import (
     surroundings,
 )
 from testbed.report.drawing.node_places import Point, place_network
-from testbed.report.markup import Markup, tag
+from testbed.report.markup import Markup, lines, tag
 from testbed.report.quantities import NOTHING, cell, column, percent
 from topologies.files.node_link import parse_document
 from topologies.impairments import known_impairments, short_text
@@ -115,7 +116,7 @@ def hidden_hosts(run: SessionRun) -> int:
 
 def link_title(load: LinkLoad, faults: Sequence[tuple[int, FaultRecord]], layers: int) -> str:
     """What the pointer shows of a link: load, layer, label intervals, and each fault with both losses."""
-    words = f"{load.label}: load {exact(load.load)}"
+    words = f"{printable(load.label)}: load {exact(load.load)}"
     if load.layer:
         words += f", layer {load.layer} of {layers}"
     if load.intervals:
@@ -256,7 +257,7 @@ def _link(drawing: _Drawing, load: LinkLoad, line: Line) -> Markup:
     capacity, delay = shape_words(shaped_links(session.network).get((load.source, load.target, load.key), {}))
     return tag(
         "g",
-        tag("title", f"{link_title(load, mine, layers)}\n{capacity}, delay {delay}"),
+        tag("title", lines(f"{link_title(load, mine, layers)}\n{capacity}, delay {delay}")),
         tag("path", class_="hit", d=path),
         tag("path", class_="load", stroke_width=thick, d=path),
         arrow,
@@ -329,7 +330,7 @@ def _badge(faults: Sequence[tuple[int, FaultRecord]], at: Point, title: str, *, 
     number = tag("text", words, x=at[0], y=at[1], font_size=10.0 if len(words) < 3 else 8.5)
     return tag(
         "g",
-        tag("title", title),
+        tag("title", lines(title)),
         tag("circle", cx=at[0], cy=at[1], r=BADGE_PX if roomy else DOT_PX),
         number if roomy else None,
         class_="badge" + (" bad" if bad else ""),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from testbed.model.printable import printable
 from testbed.model.run_records import SessionRun
 from testbed.report.drawing.axes import Scale, nice_top, ticks
-from testbed.report.markup import Markup, tag
+from testbed.report.markup import Markup, lines, tag
 from testbed.report.quantities import percent, plain
 
 LEFT_PX = 52
@@ -33,7 +34,7 @@ def loss_points(run: SessionRun) -> tuple[ScatterPoint, ...]:
     return tuple(
         ScatterPoint(
             fault=f"{f.session}-{n}",
-            title=f"fault {n}: {f.link} {f.kind}\npredicted {percent(f.predicted_loss)}, measured {percent(f.measured_loss)}",
+            title=f"fault {n}: {printable(f.link)} {f.kind}\npredicted {percent(f.predicted_loss)}, measured {percent(f.measured_loss)}",
             predicted=f.predicted_loss,
             measured=f.measured_loss,
             interval=f.interval,
@@ -49,7 +50,7 @@ def size_points(run: SessionRun) -> tuple[ScatterPoint, ...]:
     return tuple(
         ScatterPoint(
             fault=f"{f.session}-{n}",
-            title=f"fault {n}: {f.link} {f.kind}\nN predicted {plain(f.predicted_block_size)}, "
+            title=f"fault {n}: {printable(f.link)} {f.kind}\nN predicted {plain(f.predicted_block_size)}, "
             f"measured {plain(f.measured_block_size)}"
             + (f", allowed {plain(f.size_range[0])} to {plain(f.size_range[1])}" if f.size_range else ""),
             predicted=f.predicted_block_size,
@@ -141,4 +142,4 @@ def _mark(point: ScatterPoint, across: Scale, down: Scale) -> Markup:
     else:
         mark = tag("path", d=f"M{x - 5:.1f} {y - 5:.1f}l10 10m0 -10l-10 10")
     name = "point" if point.holds else "point bad"
-    return tag("g", tag("title", point.title), mark, class_=name, data_fault=point.fault)
+    return tag("g", tag("title", lines(point.title)), mark, class_=name, data_fault=point.fault)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from testbed.model.printable import printable
 from testbed.model.run_records import FaultRecord, SessionRun, TimelineRecord
 from testbed.report.drawing.axes import Scale, nice_top, ticks
-from testbed.report.markup import Markup, tag
+from testbed.report.markup import Markup, lines, tag
 from testbed.report.quantities import largest, percent, plain
 
 MAX_POINTS = 1200
@@ -193,11 +194,13 @@ def _steps(
 def _band(loss: _Panel, redundancy: _Panel, number: int, fault: FaultRecord) -> Markup:
     left, right = loss.across(fault.start_s), loss.across(fault.stop_s)
     words = (
-        f"fault {number}: {fault.link} {fault.kind}, {plain(fault.start_s, 1)} s to {plain(fault.stop_s, 1)} s\n"
+        f"fault {number}: {printable(fault.link)} {fault.kind}, {plain(fault.start_s, 1)} s to {plain(fault.stop_s, 1)} s\n"
         f"loss predicted {percent(fault.predicted_loss)}, measured {percent(fault.measured_loss)}"
     )
     box = {"x": left, "width": max(1.0, right - left), "y": loss.top - 4, "height": redundancy.bottom - loss.top + 4}
-    return tag("g", tag("title", words), tag("rect", **box), class_="band", data_fault=f"{fault.session}-{number}")
+    return tag(
+        "g", tag("title", lines(words)), tag("rect", **box), class_="band", data_fault=f"{fault.session}-{number}"
+    )
 
 
 def _band_numbers(panel: _Panel, faults: Sequence[tuple[int, FaultRecord]]) -> list[Markup]:

@@ -1,0 +1,95 @@
+"""An exception that nobody foresaw: one line that says so, the traceback in a file, and an exit code that no verdict has.
+
+Too little memory is told apart, in whatever form it comes up: that is the machine's lack, not a fault of the testbed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+
+from testbed.errors import CapabilityError
+from testbed.report.streams import complain
+
+UNFORESEEN = 70
+"""EX_SOFTWARE of sysexits(3)."""
+SHOW = "TESTBED_TRACEBACK"
+"""The environment variable with which the traceback is shown on stderr as well."""
+_NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start new thread")
+"""How the loader of libraries and the maker of threads say it."""
+_IN_THREADS: list[str] = []
+
+
+def told(error: BaseException) -> tuple[str, int]:
+    """The line and the exit code for an exception that reached the edge of the command."""
+    if any(map(_is_lack_of_memory, _chain(error))):
+        traceback.clear_frames(error.__traceback__)
+        return (
+            "not enough memory: raise the limit (ulimit -v, the container's), end other programs, or ask for less at once",
+            CapabilityError.exit_code,
+        )
+    text = "".join(traceback.format_exception(error))
+    if os.environ.get(SHOW):
+        print(text, file=sys.stderr)
+    last = traceback.format_exception_only(error)[-1].strip()
+    place = _keep(text)
+    where = (
+        f"the traceback is in {place}" if place else f"no file could be written for the traceback; {SHOW}=1 shows it"
+    )
+    return f"an error that nobody foresaw, please report it: {last[:500]}; {where}", UNFORESEEN
+
+
+def hear_threads() -> None:
+    """An exception that ends a thread of the command is told in the same way, and counts (``of_threads``)."""
+    threading.excepthook = _ended_thread
+
+
+def of_threads(code: int) -> int:
+    """The exit code of a command that ended with ``code``: a verdict is none where a thread ended by what nobody foresaw."""
+    return UNFORESEEN if _IN_THREADS and code in (0, 1, 4, 5) else code
+
+
+def _ended_thread(what: threading.ExceptHookArgs) -> None:
+    if what.exc_value is None or issubclass(what.exc_type, SystemExit):
+        return
+    line, _ = told(what.exc_value)
+    _IN_THREADS.append(line)
+    complain(line)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and those that it came from."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or one.__context__
+
+
+def _is_lack_of_memory(error: BaseException) -> bool:
+    words = str(error).lower() if isinstance(error, (OSError, ImportError, RuntimeError)) else ""
+    by_number = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or by_number or any(one in words for one in _NO_MEMORY)
+
+
+def _keep(text: str) -> str | None:
+    """Write the traceback to a new file that only its user reads; its name, None where there is no place for one.
+
+    In a sandbox TMPDIR goes with the sandbox: there the system's own folders come first.
+    """
+    import tempfile
+
+    places = ("/tmp", "/var/tmp", None) if "TESTBED_SANDBOX" in os.environ else (None, "/var/tmp")
+    for place in places:
+        with contextlib.suppress(OSError):
+            handle, name = tempfile.mkstemp(prefix="testbed-traceback-", suffix=".txt", dir=place)
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(f"testbed {' '.join(map(repr, sys.argv[1:]))}\nPython {sys.version}\n\n{text}")
+            return name
+    return None

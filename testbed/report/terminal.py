@@ -1,0 +1,26 @@
+"""The one console that tables and bars are printed with: colours of our own, and nothing of a name's that would steer the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.segment import Segment
+
+from testbed.model.printable import LAYOUT, Styled, printable
+
+
+class Terminal(Console):
+    """rich's console. A name is shown as it is written: [brackets] and :colons: in it mean nothing."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Any:
+        """One cell or one line: a line break in it is not ours."""
+        return super().render_str(printable(text), **options)
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        shown = (s if s.control else Segment(printable(s.text, LAYOUT), s.style) for s in buffer)
+        return Styled(super()._render_buffer(shown))
