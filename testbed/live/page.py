@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 from testbed.model.run_records import SessionRun
+from testbed.report import page
 from testbed.report.drawing.network_svg import hidden_hosts, lay_out, network_figure
 from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.drawing.timeline_svg import timeline_figure
@@ -26,11 +25,7 @@ def _resource(name: str) -> str:
 
 def policy() -> str:
     """The page's Content-Security-Policy: its own script and nobody else's, events from where it came from, nothing else."""
-    script = base64.b64encode(hashlib.sha256(_resource("live.js").encode()).digest()).decode()
-    return (
-        f"default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
+    return f"{page.policy(_resource('live.js'))}; connect-src 'self'; frame-ancestors 'none'"
 
 
 def live_page(title: str) -> str:

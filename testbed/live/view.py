@@ -12,6 +12,7 @@ from typing import Any
 
 from testbed.live.events import Ended, Event, Findings, Sample, Scene
 from testbed.live.page import curves_markup, findings_markup, scene_markup
+from testbed.model.printable import printable
 from testbed.model.progress import Reading
 from testbed.model.run_records import SessionRecord, SessionRun, TimelineRecord
 from testbed.report.drawing.network_svg import line_width
@@ -120,17 +121,19 @@ class LiveView:
         down = {label_of(link) for link in self.reading.down or ()}
         return Message(
             name="state",
-            data={
-                "network": bool(scene.network),
-                "done": self.done,
-                "doing": self.doing,
-                "at_s": round(self.at_s, 2),
-                "links": links,
-                "down": sorted(down),
-                "faults": self.faults(),
-                "tiles": self.figures(),
-                "stores": self.stored(),
-            },
+            data=_shown(
+                {
+                    "network": bool(scene.network),
+                    "done": self.done,
+                    "doing": self.doing,
+                    "at_s": round(self.at_s, 2),
+                    "links": links,
+                    "down": sorted(down),
+                    "faults": self.faults(),
+                    "tiles": self.figures(),
+                    "stores": self.stored(),
+                }
+            ),
         )
 
     def faults(self) -> list[str]:
@@ -198,7 +201,7 @@ class LiveView:
 
     def _end(self) -> Message:
         assert self.ended is not None
-        return Message(name="ended", data={"outcome": self.ended.outcome, "page": self.ended.page})
+        return Message(name="ended", data=_shown({"outcome": self.ended.outcome, "page": self.ended.page}))
 
     def _note(self, sample: Sample) -> None:
         new, old = sample.reading, self.reading
@@ -262,3 +265,12 @@ class LiveView:
             block_size=sizes,
             redundancy=tuple(size / m - 1 if size and m else None for size in sizes),
         )
+
+
+def _shown(value: Any) -> Any:
+    """The value with every text in it printable, as the drawing's own names are (``report.markup``)."""
+    if isinstance(value, Mapping):
+        return {printable(key): _shown(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_shown(one) for one in value]
+    return printable(value) if isinstance(value, str) else value

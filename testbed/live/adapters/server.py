@@ -36,6 +36,11 @@ MAX_MESSAGE = 1 << 20
 BACKLOG = 50
 """Messages that wait for a slow page; what is more is left out, since the next one says it all again."""
 FAREWELL_S = 1.0
+MOST_PAGES = 16
+"""Open at once; an idle one costs a descriptor and memory as long as the run lasts."""
+MOST_CONNECTIONS = 64
+PATIENCE_S = 10.0
+"""For so long a connection may ask for nothing, and a page may not read what it was sent."""
 TOLD = b"told"
 HEADERS = {
     "Cache-Control": "no-store",
@@ -45,6 +50,14 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class _Refused(asyncio.Protocol):
+    """A connection beyond those that there may be."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
 
 
 class LiveServer:
@@ -57,6 +70,7 @@ class LiveServer:
         self._hosts: frozenset[str] = frozenset()
         self._over = asyncio.Event()
         self._changed = False
+        self._silent: set[web.RequestHandler] = set()
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
@@ -65,15 +79,33 @@ class LiveServer:
         app.router.add_get("/{token}/", self._page)
         app.router.add_get("/{token}/events", self._stream)
         app.router.add_get("/{token}/metrics", self._metrics)
-        runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=FAREWELL_S)
+        runner = web.AppRunner(
+            app, handle_signals=False, access_log=None, shutdown_timeout=FAREWELL_S, keepalive_timeout=PATIENCE_S
+        )
         await runner.setup()
+        server = await asyncio.get_running_loop().create_server(lambda: self._connection(runner), ADDRESS, 0)
         try:
-            await web.TCPSite(runner, ADDRESS, 0).start()
-            port = runner.addresses[0][1]
+            port = server.sockets[0].getsockname()[1]
             self._hosts = frozenset((f"{ADDRESS}:{port}", f"localhost:{port}"))
             yield f"http://{ADDRESS}:{port}/{self._token}/"
         finally:
+            server.close()
             await runner.cleanup()
+
+    def _connection(self, runner: web.AppRunner) -> asyncio.Protocol:
+        """Who serves a connection that begins now. One beyond MOST_CONNECTIONS is ended at once, one that asks for nothing soon."""
+        assert runner.server is not None
+        if len(runner.server.connections) >= MOST_CONNECTIONS:
+            return _Refused()
+        handler = runner.server()
+        self._silent.add(handler)
+        asyncio.get_running_loop().call_later(PATIENCE_S, self._drop_silent, handler)
+        return handler
+
+    def _drop_silent(self, handler: web.RequestHandler) -> None:
+        if handler in self._silent and handler.transport is not None:
+            handler.transport.abort()
+        self._silent.discard(handler)
 
     async def until_over(self) -> None:
         """Take events and tell pages, until the run lets go of the socket."""
@@ -145,6 +177,7 @@ class LiveServer:
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """403 for another host's name and for another origin, 404 for another token; the same headers on everything."""
+        self._silent.discard(request.protocol)
         origin = request.headers.get("Origin")
         if request.headers.get("Host") not in self._hosts or (
             origin is not None and origin != f"http://{request.headers['Host']}"
@@ -164,6 +197,8 @@ class LiveServer:
         return web.Response(body=exposition(self._view), headers=HEADERS | {"Content-Type": kind})
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
+        if len(self._pages) >= MOST_PAGES:
+            return web.Response(status=503, text="Too many pages of this run are open; close one.\n", headers=HEADERS)
         response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/event-stream"})
         await response.prepare(request)
         mine: asyncio.Queue[Message | None] = asyncio.Queue(BACKLOG)
@@ -173,11 +208,13 @@ class LiveServer:
         try:
             while (message := await mine.get()) is not None:
                 written = f"event: {message.name}\ndata: {json.dumps(message.data)}\n\n"
-                await response.write(written.encode())
+                async with asyncio.timeout(PATIENCE_S):
+                    await response.write(written.encode())
                 if message.name == "ended":
                     break
-        except ConnectionError:
-            pass
+        except (ConnectionError, TimeoutError):  # gone, or it reads no more: its place is for another
+            if request.transport is not None:
+                request.transport.abort()
         finally:
             self._pages.discard(mine)
         return response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -10,7 +11,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,11 +22,13 @@ from testbed.errors import CapabilityError
 from testbed.live.adapters import feed
 from testbed.live.events import Sample
 from testbed.live.scenes import network_scene
+from testbed.live.view import Message
 from testbed.model.progress import Progress, Reading
 from topologies import load_network
 
 pytest.importorskip("aiohttp")
 pytest.importorskip("prometheus_client")
+server = pytest.importorskip("testbed.live.adapters.server")
 ROOT = Path(__file__).parents[3]
 
 
@@ -155,3 +159,78 @@ def test_nothing_is_left_when_the_run_is_killed(tmp_path: Path) -> None:
     assert not [child for child in children if Path(f"/proc/{child}/exe").exists()]
     with pytest.raises(OSError):
         _get(address)
+
+
+def _waits(address: str, words: bytes) -> socket.socket:
+    """A connection that has said the words, and reads nothing."""
+    place = urlsplit(address)
+    sock = socket.create_connection((place.hostname, place.port), timeout=30)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.sendall(words)
+    return sock
+
+
+async def _of_server(act: Callable[[server.LiveServer, str], Awaitable[None]]) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    live = server.LiveServer(ours, "token")
+    async with live.serving() as address:
+        await act(live, address)
+    ours.close(), theirs.close()
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
+def _asks(address: str) -> bytes:
+    place = urlsplit(address)
+    return f"GET {place.path}events HTTP/1.1\r\nHost: {place.hostname}:{place.port}\r\n\r\n".encode()
+
+
+def test_a_page_that_does_not_read_loses_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PATIENCE_S", 0.5)
+
+    async def act(live: server.LiveServer, address: str) -> None:
+        with _waits(address, _asks(address)):
+            await _until(lambda: len(live._pages) == 1)
+            live._tell(tuple(Message(name="state", data={"html": "x" * (1 << 20)}) for _ in range(20)))
+            await _until(lambda: not live._pages)
+
+    asyncio.run(_of_server(act))
+
+
+def test_pages_and_connections_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_PAGES", 3)
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 6)
+
+    async def act(live: server.LiveServer, address: str) -> None:
+        with ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(_waits(address, _asks(address)))
+            await _until(lambda: len(live._pages) == 3)
+            more = stack.enter_context(_waits(address, _asks(address)))
+            assert b"503" in await asyncio.to_thread(more.recv, 100)
+            for _ in range(2):
+                stack.enter_context(_waits(address, b""))
+            last = stack.enter_context(_waits(address, b""))
+            with suppress(ConnectionResetError):
+                assert await asyncio.to_thread(last.recv, 1) == b""
+
+    asyncio.run(_of_server(act))
+
+
+def test_a_connection_that_asks_for_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PATIENCE_S", 0.5)
+
+    async def act(live: server.LiveServer, address: str) -> None:
+        for words in (b"", _asks(address)[:30]):
+            with _waits(address, words) as sock, suppress(ConnectionResetError):
+                assert await asyncio.to_thread(sock.recv, 1) == b""
+        with _waits(address, _asks(address)):
+            await _until(lambda: len(live._pages) == 1)
+            await asyncio.sleep(1.0)
+            assert len(live._pages) == 1  # a page that waits for news stays
+
+    asyncio.run(_of_server(act))

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.model.json_values import from_json, json_ready, parse_json, read_json
@@ -107,3 +109,26 @@ def test_a_file_that_cannot_be_read_or_is_no_json_is_named_with_what_to_do(tmp_p
             read_json(file)
     file.write_text("\ufeff[1]")
     assert read_json(file) == [1] == parse_json("[1]", "here")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    load: Fraction
+
+
+@pytest.mark.parametrize(
+    "text", ["1e400000000", "1e999999999/3", "9" * 5000, "1/" + "9" * 5000, "1_0", "1/0", "inf", "", "0x1"]
+)
+def test_a_fraction_that_takes_the_machine_is_refused_at_once(text: str) -> None:
+    with pytest.raises(InputError, match=r"here: load: .* is not a fraction"):
+        from_json(Loaded, {"load": text}, "here")
+
+
+@pytest.mark.parametrize("text", ["1/3", "-2", "0.125", "1e-3", "2.5E+2", " 7/8 ", f"1/{'9' * 900}"])
+def test_fractions_are_read_as_before(text: str) -> None:
+    assert from_json(Loaded, {"load": text}, "here").load == Fraction(text)
+
+
+@given(st.fractions())
+def test_every_fraction_comes_back(value: Fraction) -> None:
+    assert from_json(Loaded, json_ready(Loaded(value)), "here").load == value

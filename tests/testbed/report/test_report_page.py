@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import io
 import re
 from dataclasses import replace
@@ -59,14 +62,14 @@ def test_page_is_balanced_and_its_inner_links_lead_somewhere() -> None:
 
 
 def test_page_asks_for_nothing_outside_itself() -> None:
-    page = build_page(sample_run())
+    page = build_page(sample_runs.sample_run())
     outside = [a for a in parsed(page).addresses if not a.startswith("#")]
     assert set(outside) == {"data:,", "manifest.json", "measurements.jsonl", "verdict.json"}
     assert not re.search(r"https?://|@import|url\(", page)
 
 
 def test_same_run_gives_the_same_page() -> None:
-    assert build_page(sample_run()) == build_page(sample_run())
+    assert build_page(sample_run()) == build_page(sample_runs.sample_run())
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_names_that_look_like_markup_stay_names() -> None:
 
 
 def test_infinite_ror_is_written_with_the_reason() -> None:
-    page = build_page(sample_run())
+    page = build_page(sample_runs.sample_run())
     assert "infinite" in page and "1 link carries every packet" in page
     assert "1 link (t0-&gt;s1) carries every packet: no code makes up for that." in page
 
@@ -170,7 +173,7 @@ def test_run_without_sessions_is_a_page_all_the_same() -> None:
 
 
 def test_every_element_of_a_session_is_on_its_page() -> None:
-    page = build_page(sample_run())
+    page = build_page(sample_runs.sample_run())
     for words in (
         "Network and route", "Loss and redundancy over time", "Block size", "Faults, prediction beside measurement",
         "loaded links", "checks passed", "Notes", "Machine and versions", "Links carry", "What the machine offers", "Records",
@@ -182,3 +185,12 @@ def test_attributes_and_children_are_escaped_and_short() -> None:
     assert tag("p", '<"&', title='a"b') == '<p title="a&quot;b">&lt;&quot;&amp;</p>'
     assert tag("line", x1=1.0, y1=2.3456, hidden=True, id=None) == '<line x1="1" y1="2.35" hidden></line>'
     assert tag("g", [tag("a"), [tag("b"), "<"]]) == "<g><a></a><b></b>&lt;</g>"
+
+
+def test_only_the_pages_own_script_may_run() -> None:
+    page = build_page(sample_runs.sample_run())
+    policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1])  # type: ignore[index]
+    script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)[1]  # type: ignore[index]
+    own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{own}';" in policy and page.count("<script") == 1
+    assert not re.search(r"<[^>]* on[a-z]+=", page)
