@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from testbed.live.view import LiveView
+from testbed.model.printable import printable
 
 
 def exposition(view: LiveView) -> bytes:
@@ -34,13 +35,13 @@ class _Collector:
             "testbed_link_sent_bytes", "Bytes put onto a link.", labels=("source", "target", "key")
         )
         for (source, target, key), octets in reading.link_bytes.items():
-            sent.add_metric((source, target, str(key)), octets)
+            sent.add_metric((printable(source), printable(target), str(key)), octets)
         yield sent
         load = GaugeMetricFamily(
             "testbed_link_load_ratio", "Load of a link, as drawn.", labels=("source", "target", "key")
         )
         for (source, target, key), share in (view.loads() if view.scene else {}).items():
-            load.add_metric((source, target, str(key)), share)
+            load.add_metric((printable(source), printable(target), str(key)), share)
         yield load
         yield _gauge("testbed_faults_in_force", "Faults in force.", float(len(view.faults())))
         for name, words, value in (
