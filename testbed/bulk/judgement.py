@@ -115,19 +115,22 @@ def _counter_error(plan: BulkPlan, run: BulkMeasurements) -> tuple[float, LinkId
 def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verdict:
     """Completeness for every run; throughput against prediction where one is claimed; circuits against the switches' counters."""
     count = len(plan.transfers)
+    ended = Check(
+        name="the run came to its end",
+        key="ended",
+        predicted=None,
+        measured=None,
+        tolerance=None,
+        passed=run.failure is None,
+        detail=run.failure or "",
+    )
     checks = [
-        Check(
-            name="the run came to its end",
-            predicted=None,
-            measured=None,
-            tolerance=None,
-            passed=run.failure is None,
-            detail=run.failure or "",
-        ),
+        ended.of(run.delivered) if ended.passed else ended,
         Check.equal(
             "messages delivered exactly once and verified",
             count,
             analysis.verified,
+            key="verified",
             detail=f"{analysis.verified * plan.message_bytes} of {plan.total_bytes} bytes",
         ),
     ]
@@ -209,6 +212,7 @@ def _throughput_check(plan: BulkPlan, analysis: BulkAnalysis) -> Check:
     if plan.barrier and plan.method not in ROUNDS and len(plan.frames) == plan.bottleneck_load:
         return Check(
             name="throughput over predicted liquid throughput",
+            key="throughput",
             predicted=1.0,
             measured=analysis.ratio,
             tolerance=1 - LIQUID_RATIO,
@@ -220,6 +224,7 @@ def _throughput_check(plan: BulkPlan, analysis: BulkAnalysis) -> Check:
         analysis.predicted_ratio,
         analysis.ratio,
         tolerance=ORDER_TOLERANCE,
+        key="throughput",
     )
 
 
@@ -228,25 +233,29 @@ def _circuit_checks(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysi
     dropped = sum(run.dropped.values())
     stray = max(0, dropped - run.injected) / _own_packets(plan)
     named = "" if analysis.worst_link is None else f"worst: {analysis.worst_link[0]}->{analysis.worst_link[1]}"
+    injected = Check.equal(
+        "packets injected without a circuit, dropped at switches",
+        run.injected,
+        min(dropped, run.injected),
+        detail=f"{dropped} packets were dropped at switches in all",
+        key="injected-dropped",
+    )
     return [
-        Check.equal(
-            "packets injected without a circuit, dropped at switches",
-            run.injected,
-            min(dropped, run.injected),
-            detail=f"{dropped} packets were dropped at switches in all",
-        ),
+        *([injected.of(run.injected)] if plan.injected else []),
         Check.equal(
             "packets of the messages themselves dropped at switches, share of all",
             0.0,
             stray,
             tolerance=_most_stray(plan),
+            key="own-dropped",
             detail="repetitions that come after their circuit is gone, first packets that a switch still holds for strays; TCP repeats them",
-        ),
+        ).of(run.delivered),
         Check.equal(
             "bytes of links by the switches' counters against the schedule",
             0.0,
             analysis.counter_error,
             tolerance=COUNTER_TOLERANCE,
+            key="link-bytes",
             detail=named,
         ),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from testbed.campaigns.description import Campaign, Claim
@@ -42,14 +43,16 @@ def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
     routed = sum(row["state"] == "ok" for row in rows)
     some = Check(
         name="rows with a route",
+        key="rows-with-a-route",
         predicted=None,
         measured=float(routed),
         tolerance=None,
         passed=routed > 0,
         detail=f"of {len(rows)}",
         rival_note="none: rows are counted",
-    )
-    return Verdict(checks=(some, *(_check(claim, rows) for claim in campaign.claims)))
+    ).of(len(rows))
+    claims = (replace(_check(claim, rows), about=f"claim:{number}") for number, claim in enumerate(campaign.claims))
+    return Verdict(checks=(some, *claims))
 
 
 def _check(claim: Claim, rows: Sequence[Row]) -> Check:
@@ -72,7 +75,16 @@ def _check(claim: Claim, rows: Sequence[Row]) -> Check:
     detail = f"over {len(common)} rows of {len(units)} units where both are finite"
     below = sum(other for _, other in units.values())
     if not below:
-        return Check(name=name, predicted=claim.at_most, measured=None, tolerance=None, passed=False, detail=detail)
+        nothing = Check(
+            name=name,
+            key="mean-ror",
+            predicted=claim.at_most,
+            measured=None,
+            tolerance=None,
+            passed=False,
+            detail=detail,
+        )
+        return nothing.of(0)
     ratio = sum(own for own, _ in units.values()) / below
     gain = claim.at_most < 1
     return Check.at_most(
@@ -82,6 +94,7 @@ def _check(claim: Claim, rows: Sequence[Row]) -> Check:
         uncertainty=_half_width(list(units.values()), ratio) if len(units) > 1 else None,
         rival=1.0 if gain else None,
         rival_is="no gain" if gain else "none: the claim is only that it costs no more",
+        key="mean-ror",
         detail=detail,
     )
 

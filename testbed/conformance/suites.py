@@ -46,7 +46,7 @@ def check(group: str, name: str) -> Verdict:
         raise InputError(f"{group}: there is no {name!r}; there are {', '.join(found[group].names())}")
     if ":" in name and group in ("testbed.routings", "testbed.demand_routings"):
         thing = _with_parameter(thing, name.partition(":")[2])
-    return Verdict(checks=tuple(_checks(group, name, thing)))
+    return Verdict(checks=tuple(_checks(group, name, thing))).keyed()
 
 
 def group_of(name: str) -> str:

@@ -51,6 +51,7 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
             rival=0.0,
             rival_is="a file that differs",
             detail="SHA-256 compared",
+            key="content",
         ),
         Check.equal(
             "seconds until the file was there",
@@ -59,6 +60,7 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
             tolerance=seconds_tolerance,
             rival=rival_s,
             rival_is=rival_is,
+            key="seconds",
             detail=f"a single path takes {others.single_path_s:.2f} s" * (others.single_path_s > expected.seconds)
             + "; it never was" * (run.seconds is None),
         ),
@@ -70,11 +72,11 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
             rival=others.always_highest_sent if frugal else None,
             rival_is="a sender that always sends at its highest rate"
             + "; here that is the rate asked for" * (not frugal),
+            key="packets-sent",
         ),
     ]
-    checks += came_check(
-        fault_moments(plan.faults), plan.limit_s if run.seconds is None else run.seconds, "the download"
-    )
+    over_s = plan.limit_s if run.seconds is None else run.seconds
+    checks += [check.of(run.sent) for check in came_check(fault_moments(plan.faults), over_s, "the download")]
     lag = Lateness(name="sender", words="the sender was {was} late", was=run.sender_lag_s, bears=MAX_LAG_S)
     mend = "lower --last-rate, or leave the machine to this run"
     return Verdict(checks=tuple(checks), invalid=first_not_borne((lag,), mend))

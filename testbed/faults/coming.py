@@ -37,6 +37,7 @@ def came_check(moments: Sequence[tuple[str, float]], over_s: float, run: str = "
     return (
         Check(
             name=f"every fault came while {run} went on, s",
+            key="faults-came",
             predicted=begins_s,
             measured=over_s,
             tolerance=None,

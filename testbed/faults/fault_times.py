@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.faults.fault import Fault
@@ -30,3 +31,16 @@ class ChangeTimes:
     done_s: float
     recomputed_s: float = 0.0
     rules: int = 0
+
+
+def names_of_faults(planned: Sequence[Fault], came: Sequence[FaultTimes]) -> list[str]:
+    """Which of the planned faults each that came is, as checks say what they are about: "fault:3" for ``planned[3]``.
+
+    Of planned faults that are equal, each is named once, in order.
+    """
+    left, names = list(enumerate(planned)), []
+    for times in came:
+        entry = next(entry for entry in left if entry[1] == times.fault)
+        left.remove(entry)
+        names.append(f"fault:{entry[0]}")
+    return names

@@ -231,23 +231,24 @@ def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float | None, f
 
 
 def judge_runs(rows: Sequence[Mapping[str, Any]]) -> Verdict:
-    """Every message made is delivered (conservation), nothing deadlocks, no packet circles."""
+    """Every message made is delivered (conservation), nothing deadlocks, no packet circles; of no message, or none that was measured
+    between warm-up and end, a run cannot tell."""
     sent, received = sum(row["sent"] for row in rows), sum(row["received"] for row in rows)
     stuck = [row["seed"] for row in rows if row["deadlocked"]]
     circling = sum(row["livelocked"] for row in rows)
     late = sum(row["sent"] - row["received"] for row in rows if row["stopped"] == "out-of-time")
-    return Verdict(
-        checks=(
-            Check(
-                name="sent = received", predicted=float(sent), measured=float(received), tolerance=0.0, passed=sent == received,
-                detail=f"{late} still under way when the time to drain was over" if late else "",
-            ),
-            Check(
-                name="runs that deadlock", predicted=0.0, measured=float(len(stuck)), tolerance=0.0, passed=not stuck,
-                detail=f"seeds {', '.join(map(str, stuck[:10]))}" if stuck else "",
-            ),
-            Check(
-                name="packets beyond the hop cap", predicted=0.0, measured=float(circling), tolerance=0.0, passed=not circling
-            ),
-        )
+    measured = sum(row["measured"] for row in rows)
+    conserved = Check.equal(
+        "sent = received", float(sent), float(received), key="conservation",
+        detail=f"{late} still under way when the time to drain was over" if late else "",
     )  # fmt: skip
+    deadlocks = Check.equal(
+        "runs that deadlock", 0.0, float(len(stuck)), key="deadlocks",
+        detail=f"seeds {', '.join(map(str, stuck[:10]))}" if stuck else "",
+    )  # fmt: skip
+    checks = (
+        conserved.of(measured) if conserved.passed else conserved,
+        deadlocks.of(sent),
+        Check.equal("packets beyond the hop cap", 0.0, float(circling), key="hop-cap").of(sent),
+    )
+    return Verdict(checks=checks)

@@ -47,8 +47,10 @@ def read_messages(document: Mapping[str, Any], network: Network, parameters: Sim
         for number, item in enumerate(_list(document[name], name)):
             source, destination, size, time_s = _entry(item, f"{name}[{number}]", hosts, parameters)
             rows += _packets(round(time_s * TICKS_PER_S), source, destination, size, parameters)
+    if not rows:
+        raise InputError("traffic: it has no message; give one or more")
     rows.sort(key=lambda row: (row[0], row[1]))
-    columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
+    columns = list(zip(*rows, strict=True))
     return Injections(
         time_ps=np.array(columns[0], dtype=np.int64) * 10,
         source=np.array(columns[1], dtype=np.int32),

@@ -36,7 +36,6 @@ def planned_fault(fault: Fault, loss: float, end_s: float) -> FaultRecord:
     stop_s = fault.stop_s if not fault.permanent else max(end_s, fault.start_s)
     return FaultRecord(
         session=0,
-        passed=True,
         link=label_of(fault.link),
         kind=fault.kind,
         start_s=fault.start_s,

@@ -58,10 +58,11 @@ class FaultOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class MetapathAnalysis:
-    """All faults, and what was lost far from any."""
+    """All faults, and what was sent and lost far from any."""
 
     faults: tuple[FaultOutcome, ...]
     messages: int
+    sent_outside: int
     lost_outside: int
 
 
@@ -107,7 +108,12 @@ def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
     for times in run.faults:
         healed = times.stop_s + UNDER_WAY_S
         near |= (fates.sent_s >= times.start_s - UNDER_WAY_S) & (fates.sent_s < healed)
-    return MetapathAnalysis(faults=outcomes, messages=len(fates.sent_s), lost_outside=int((fates.lost & ~near).sum()))
+    return MetapathAnalysis(
+        faults=outcomes,
+        messages=len(fates.sent_s),
+        sent_outside=int((~near).sum()),
+        lost_outside=int((fates.lost & ~near).sum()),
+    )
 
 
 def episode_of(times: FaultTimes, faults: Sequence[FaultTimes]) -> tuple[FaultTimes, ...]:

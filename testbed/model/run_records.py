@@ -6,7 +6,7 @@ Sessions write them, the result store keeps them, pages and tables are drawn fro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -61,7 +61,8 @@ class FaultRecord:
     ``interval`` is where the true loss lies given the measurement. ``bound_block_size``: what no order of labels can be
     below. ``skipped`` is the reason why a link did not fail, or
     None. ``diagnosis``: whom the sender accused (cables, right, certain, certain_after_packets,
-    certain_after_s), where it diagnoses. ``passed`` is what all checks of this fault say together; None leaves it to ``loss_agrees``.
+    certain_after_s), where it diagnoses. ``passed`` is what all checks of this fault say together; None: none is about it, or one
+    cannot tell.
     """
 
     session: int
@@ -103,10 +104,8 @@ class FaultRecord:
 
     @property
     def holds(self) -> bool | None:
-        """True, False, or None where the fault was skipped."""
-        if self.skipped is not None:
-            return None
-        return self.loss_agrees if self.passed is None else self.passed
+        """True, False, or None where the fault was skipped or not judged."""
+        return None if self.skipped is not None else self.passed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,7 +246,8 @@ def network_document(network: Network) -> dict[str, Any]:
 def combined_verdict(run: Sequence[SessionRun]) -> Verdict:
     """One verdict of all sessions: each check under its session's title; invalid where any session is.
 
-    A session that has no summary did not end, so that the whole is invalid.
+    Of several sessions, what a check is about begins with its own ("session:1/fault:3"). A session that has no summary did not end, so
+    that the whole is invalid.
     """
     checks: list[Check] = []
     reasons: list[str] = []
@@ -258,10 +258,10 @@ def combined_verdict(run: Sequence[SessionRun]) -> Verdict:
             reasons.append(f"{title}: the session did not end")
             continue
         verdict = part.summary.verdict
-        checks += [
-            Check(**{f.name: getattr(check, f.name) for f in fields(check)} | {"name": f"{title}: {check.name}"})
-            for check in verdict.checks
-        ]
+        own = f"session:{part.session.session}" if len(run) > 1 else ""
+        for check in verdict.checks:
+            about = "/".join(filter(None, (own, check.about)))
+            checks.append(replace(check, name=f"{title}: {check.name}", about=about))
         notes += [f"{title}: {note}" for note in verdict.notes]
         if verdict.invalid is not None:
             reasons.append(f"{title}: {verdict.invalid}")

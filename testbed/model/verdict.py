@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from typing import Any, Literal, TypedDict, Unpack
+
+from testbed.errors import InputError
 
 Outcome = Literal["holds", "fails", "cannot-tell"]
 
@@ -14,6 +18,7 @@ class Evidence(TypedDict, total=False):
 
     ``rival``: the value that would be measured if the claim were false; ``rival_is``: what that is, in words ("no gain"), or, alone,
     why there is none. ``uncertainty``: half width of the measurement's 95 % interval. ``stated``: what the document says, with its page.
+    ``key`` and ``about`` as of ``Check``.
     """
 
     rival: float | None
@@ -21,6 +26,8 @@ class Evidence(TypedDict, total=False):
     uncertainty: float | None
     stated: float | str | None
     detail: str
+    key: str
+    about: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +35,9 @@ class Check:
     """One comparison. ``passed`` is that ``measured`` stands in ``relation`` to ``predicted``, or what ``name`` states where it is no
     comparison of the two, and that the rival would not.
 
-    ``unsure``: tolerance or uncertainty takes the rival in, so that the run cannot tell; such a check is never passed.
+    ``unsure``: the run cannot tell, since tolerance or uncertainty takes the rival in, or since nothing was there to be compared;
+    such a check is never passed. ``key``: which check it is, whatever its name says, the same in every run ("loss"); ``about``: which part
+    of the run it speaks of ("fault:3": ``plan.faults[3]``, "link:s1->s2", "operation:0"), or empty. Both together are unique in a verdict.
     """
 
     name: str
@@ -43,6 +52,8 @@ class Check:
     rival_note: str = ""
     interval: tuple[float, float] | None = None
     unsure: bool = False
+    key: str = ""
+    about: str = ""
 
     @property
     def outcome(self) -> Outcome:
@@ -70,9 +81,14 @@ class Check:
         known = cls(name=name, predicted=most, measured=measured, tolerance=None, passed=False, relation="at-most")
         return _judged(known, lambda low, _: low <= most, evidence)
 
+    def of(self, events: float) -> Check:
+        """This check, where it compares so many events (packets, blocks, seconds); of none it cannot tell."""
+        return self if events > 0 else replace(self, passed=False, unsure=True)
+
     def to_json(self) -> Mapping[str, Any]:
-        """The fields, and ``outcome``."""
-        return asdict(self) | {"outcome": self.outcome}
+        """The fields, ``key`` and ``about`` only where they say something, and ``outcome``."""
+        left_out = [name for name in ("key", "about") if not getattr(self, name)]
+        return {k: v for k, v in asdict(self).items() if k not in left_out} | {"outcome": self.outcome}
 
 
 def _judged(check: Check, reached: Callable[[float, float], bool], evidence: Evidence) -> Check:
@@ -96,16 +112,27 @@ def _judged(check: Check, reached: Callable[[float, float], bool], evidence: Evi
         interval=None if width is None else (low, high),
         document=evidence.get("stated"),
         detail=evidence.get("detail", ""),
+        key=evidence.get("key", ""),
+        about=evidence.get("about", ""),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """All checks of one run. ``invalid`` is the reason why the run says nothing (then it is never passed), or None."""
+    """All checks of one run. ``invalid`` is the reason why the run says nothing (then it is never passed), or None.
+
+    Raises InputError where two checks of one key speak of the same.
+    """
 
     checks: tuple[Check, ...]
     invalid: str | None = None
     notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        named = [(check.key, check.about) for check in self.checks if check.key]
+        twice = next((pair for pair in named if named.count(pair) > 1), None) if len(set(named)) < len(named) else None
+        if twice is not None:
+            raise InputError(f"verdict: two checks have the key {twice[0]!r}, both about {twice[1]!r}; keep one")
 
     @property
     def passed(self) -> bool:
@@ -119,6 +146,27 @@ class Verdict:
         if "fails" in outcomes or not outcomes:
             return "fails"
         return "cannot-tell" if "cannot-tell" in outcomes else "holds"
+
+    def passed_about(self, what: str) -> bool | None:
+        """What the checks about it say together: False where one fails, None where there is none or one cannot tell."""
+        outcomes = {check.outcome for check in self.checks if check.about == what}
+        return False if "fails" in outcomes else True if outcomes == {"holds"} else None
+
+    def keyed(self) -> Verdict:
+        """The same, where each check that has no key is given the words of its name for one, numbered where two share them.
+
+        >>> Verdict(checks=(Check.equal("ROR, 2 layers", 1, 1), Check.equal("ROR: 2 layers", 2, 2))).keyed().checks[1].key
+        'ror-2-layers-2'
+        """
+        taken, checks = {(check.key, check.about) for check in self.checks}, []
+        for check in self.checks:
+            if not check.key:
+                words = re.sub(r"[^a-z0-9]+", "-", check.name.lower()).strip("-") or "check"
+                keys = (words if number == 1 else f"{words}-{number}" for number in count(1))
+                check = replace(check, key=next(key for key in keys if (key, check.about) not in taken))
+                taken.add((check.key, check.about))
+            checks.append(check)
+        return replace(self, checks=tuple(checks))
 
     @property
     def exit_code(self) -> int:

@@ -30,6 +30,7 @@ from testbed.report.wording import (
     accused,
     beside,
     counted,
+    fault_mark,
     over_bound,
     ror_is_predicted,
     state_of,
@@ -193,7 +194,7 @@ def _timeline(part: SessionRun) -> Markup | None:
     )
 
 
-_AGREES = {True: "agrees", False: "does not agree", None: "skipped"}
+_AGREES = {True: "agrees", False: "does not agree", None: "not judged"}
 FAULT_COLUMNS = (
     ("Fault", ""),
     ("Agrees", "hidden-words"),
@@ -227,7 +228,7 @@ def _fault_row(number: int, fault: FaultRecord) -> Markup:
     name = f"{fault.session}-{number}"
     first = tag("a", number, href=f"#drawing-{fault.session}", data_fault=name, aria_label=f"fault {number}")
     holds = fault.holds
-    mark = tag("span", NOTHING if holds is None else "✓" if holds else "✗", aria_label=_AGREES[holds], role="img")
+    mark = tag("span", fault_mark(fault), aria_label=_AGREES[holds], role="img")
     name_of = {True: "ok", False: "no", None: "soft"}[holds]
     cells = [tag("td", first), tag("td", mark, class_=name_of), tag("td", fault.link), tag("td", fault.kind)]
     if fault.skipped is not None:

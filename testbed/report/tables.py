@@ -14,7 +14,7 @@ from testbed.model.printable import printable
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.report.quantities import NOTHING, half_width, plain
-from testbed.report.wording import MARKS, accused, counted, over_bound, ror_is_predicted, state_of, why
+from testbed.report.wording import MARKS, accused, counted, fault_mark, over_bound, ror_is_predicted, state_of, why
 
 STYLES: dict[RunState, str] = {
     "passed": "green",
@@ -23,6 +23,7 @@ STYLES: dict[RunState, str] = {
     "invalid": "yellow",
     "unfinished": "yellow",
 }
+_FAULT_STYLES = {True: "green", False: "bold red", None: "dim"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,15 +102,16 @@ def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> R
 
 def fitting_columns(faults: Sequence[FaultRecord], width: int) -> tuple[list[_Column], int]:
     """The columns that fit beside the mark, and the room of the link's name (cut short where even that is too little)."""
+    width -= max((len(fault_mark(f)) for f in faults), default=1)
 
     def room(column: _Column) -> int:
         return max([len(column.heading), *(len(column.show(f)) for f in faults)]) + GAP
 
     columns = list(COLUMNS)
-    while sum(map(room, columns)) + 1 > width and any(c.leaves for c in columns):
+    while sum(map(room, columns)) > width and any(c.leaves for c in columns):
         first = max(c.leaves for c in columns)
         columns = [c for c in columns if c.leaves != first]
-    others = sum(room(c) for c in columns[1:]) + 1
+    others = sum(room(c) for c in columns[1:])
     return columns, max(4, min(room(columns[0]), width - others) - GAP)
 
 
@@ -126,7 +128,7 @@ def _session(part: SessionRun, width: int) -> RenderableType:
         table.add_column(column.heading, justify=side, overflow="ellipsis", no_wrap=True, max_width=most)
     table.add_column("", no_wrap=True)
     for fault in done:
-        mark = Text("✓", "green") if fault.holds else Text("✗", "bold red")
+        mark = Text(fault_mark(fault), _FAULT_STYLES[fault.holds])
         table.add_row(*(Text(printable(column.show(fault))) for column in columns), mark)
     skipped = [f for f in part.faults if f.skipped is not None]
     lines: list[RenderableType] = [heading]

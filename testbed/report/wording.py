@@ -24,6 +24,15 @@ OUTCOME_CLASSES: dict[Outcome, str] = {"holds": "ok", "fails": "no", "cannot-tel
 MARKS: dict[RunState, str] = {"passed": "✓", "failed": "✗", "cannot-tell": "?", "invalid": "!", "unfinished": "…"}
 
 
+def fault_mark(fault: FaultRecord) -> str:
+    """What the checks about the fault say: a tick, in words where nothing got by and nothing was to; a cross; a dash where none judges it."""
+    if fault.holds is None:
+        return NOTHING
+    if not fault.holds:
+        return "✗"
+    return "outage, as predicted" if fault.predicted_loss >= 1 else "✓"
+
+
 def state_of(verdict: Verdict | None) -> RunState:
     """One word for a verdict; None is a run or session without one."""
     if verdict is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 from testbed.faults.coming import came_check, fault_moments
 from testbed.model.verdict import Check, Verdict
@@ -21,12 +22,13 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
     """
     checks: list[Check] = []
     moments = fault_moments(plan.options.faults, plan.options.killed)
-    for record in run.operations:
-        if record.faulty:
-            checks += came_check(moments, record.seconds, f"the {record.direction}")
-        checks += _error_checks(record, timeout_s) if record.faulty else [_whole(record)]
+    for number, record in enumerate(run.operations):
+        own = [*came_check(moments, record.seconds, f"the {record.direction}")] if record.faulty else []
+        own.append(_error_check(record, timeout_s) if record.faulty and record.errors else _whole(record))
         if not record.errors:
-            checks.append(_content(record))
+            own.append(_content(record))
+        own = [replace(check, about=f"operation:{number}") for check in own]
+        checks += [check.of(record.bytes) if check.passed else check for check in own]
     if prediction is not None:
         checks += [_throughput(direction, found, prediction) for direction, found in typical_throughput(run).items()]
     notes = []
@@ -43,6 +45,7 @@ def _whole(record: OperationRecord) -> Check:
     again = ", after what failed was mended" if record.attempt > 1 else ""
     return Check(
         name=f"{record.direction}: no process failed{again}",
+        key="no-process-failed",
         predicted=0,
         measured=len(record.errors),
         tolerance=0,
@@ -51,27 +54,25 @@ def _whole(record: OperationRecord) -> Check:
     )
 
 
-def _error_checks(record: OperationRecord, timeout_s: float) -> list[Check]:
+def _error_check(record: OperationRecord, timeout_s: float) -> Check:
     """Under a fault: every process that failed was told so in time, and none hung."""
-    if not record.errors:
-        return [_whole(record)]
     slowest = max(record.errors, key=lambda e: e.since_fault_s)
-    return [
-        Check(
-            name=f"{record.direction} under faults: every process that failed was told in time, s",
-            predicted=timeout_s,
-            measured=slowest.since_fault_s,
-            tolerance=ERROR_SLACK_S,
-            passed=slowest.since_fault_s <= timeout_s + ERROR_SLACK_S,
-            detail=f"{len(record.errors)} failed; {slowest.node}: {slowest.text}",
-        )
-    ]
+    return Check(
+        name=f"{record.direction} under faults: every process that failed was told in time, s",
+        key="failures-told",
+        predicted=timeout_s,
+        measured=slowest.since_fault_s,
+        tolerance=ERROR_SLACK_S,
+        passed=slowest.since_fault_s <= timeout_s + ERROR_SLACK_S,
+        detail=f"{len(record.errors)} failed; {slowest.node}: {slowest.text}",
+    )
 
 
 def _content(record: OperationRecord) -> Check:
     what = "subfiles hold" if record.direction == "write" else "every process read"
     return Check(
         name=f"{record.direction}: {what} exactly what they must",
+        key="content",
         predicted=1,
         measured=float(record.verified),
         tolerance=0,
@@ -93,6 +94,8 @@ def _throughput(direction: str, throughput_bps: float, prediction: Prediction) -
     ratio = throughput_bps / prediction.throughput_bps
     return Check(
         name=f"{direction}: measured over predicted throughput",
+        key="throughput",
+        about=direction,
         predicted=1.0,
         measured=ratio,
         tolerance=1 - prediction.least_ratio,

@@ -16,20 +16,26 @@ def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> V
     wrong = [f"round {i} at {node}" for i, r in enumerate(rounds) for node in _differing(r)]
     whole = sum(not r.incomplete and r.lightpaths > 0 for r in rounds)
     strays = sum(r.strays for r in rounds)
-    checks = (
-        _equal("rounds that delivered all they light", len(plan.rounds), whole, f"{plan.method} {plan.switching}"),
-        _equal("lightpaths that delivered every packet", len(plan.lightpaths), complete, _some(rounds)),
-        _equal("packets of lit paths, arrived on their wavelength", sent, delivered),
-        _equal("packets that went astray", 0, strays),
-        _equal("packets on a wrong wavelength, dropped and counted", injected, dropped),
-        _equal("switches whose drop counters differ from what they were given", 0, len(wrong), ", ".join(wrong[:5])),
-    )
+    checks = [
+        _equal(
+            "rounds", "rounds that delivered all they light", len(plan.rounds), whole, f"{plan.method} {plan.switching}"
+        ),
+        _equal("lightpaths", "lightpaths that delivered every packet", len(plan.lightpaths), complete, _some(rounds)),
+        _equal("delivered", "packets of lit paths, arrived on their wavelength", sent, delivered).of(sent),
+        _equal("strays", "packets that went astray", 0, strays).of(sent + injected),
+    ]
+    if injected or dropped:
+        differing = "switches whose drop counters differ from what they were given"
+        checks += [
+            _equal("injected-dropped", "packets on a wrong wavelength, dropped and counted", injected, dropped),
+            _equal("drop-counters", differing, 0, len(wrong), ", ".join(wrong[:5])),
+        ]
     note = (
         f"{len(plan.rounds)} rounds of {plan.wavelengths} wavelengths; none has fewer than {plan.bound}"
         + ("" if plan.optimal else "; whether fewer suffice is not known" if len(plan.rounds) > plan.bound else "")
         + f"; {plan.conversions} conversions"
     )
-    return Verdict(checks=checks, notes=(note,))
+    return Verdict(checks=tuple(checks), notes=(note,))
 
 
 def _differing(measured: RoundMeasurements) -> list[str]:
@@ -42,5 +48,5 @@ def _some(rounds: Sequence[RoundMeasurements]) -> str:
     return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
 
 
-def _equal(name: str, predicted: int, measured: int, detail: str = "") -> Check:
-    return Check.equal(name, float(predicted), float(measured), tolerance=0.0, detail=detail)
+def _equal(key: str, name: str, predicted: int, measured: int, detail: str = "") -> Check:
+    return Check.equal(name, float(predicted), float(measured), tolerance=0.0, detail=detail, key=key)

@@ -122,7 +122,7 @@ class Study:
             rows = self._measure_missing(run, points, args)
             if len(rows) < len(points):
                 return _stopped(run, len(rows), len(points))
-            verdict = self.judge(rows)
+            verdict = self.judge(rows).keyed()
             directory = run.finish(rows, verdict, drawn(self, rows))
             note_page(directory / "page.html")
         self._show(args, rows, verdict, directory)

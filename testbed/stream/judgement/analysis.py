@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fec.redundancy.block_size import fec_block_size
+from testbed.faults.fault_times import names_of_faults
 from testbed.model.machine.lateness import Lateness
 from testbed.model.run_records import TimelineRecord
 from testbed.stream.judgement.fault_results import (
@@ -39,7 +40,7 @@ START_UP_S = 0.4
 
 @dataclass(frozen=True, kw_only=True)
 class SessionAnalysis:
-    """All faults of one run and what happened outside them. ``ror_misled``: what blocks that a misled sender began, which are left out of
+    """All faults of one run and what happened outside them (``sent_outside`` packets, ``blocks_outside`` blocks). ``ror_misled``: what blocks that a misled sender began, which are left out of
     ``ror_measured``, would add to it; ``lateness``: of the machine, beside what the checks bear."""
 
     policy: BlockSizePolicy
@@ -47,7 +48,9 @@ class SessionAnalysis:
     base_block_size: float
     blocks: int
     undecodable_outside: int
+    blocks_outside: int
     lost_outside: int
+    sent_outside: int
     sent: int
     ror_predicted: float
     ror_measured: float
@@ -70,7 +73,10 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     if is_campaign(plan):
         return _campaign(plan, run, policy, fates)
     misled = misled_blocks(plan, run)
-    results = tuple(fault_result(plan, run, times, lost, policy, misled) for times in run.faults)
+    results = tuple(
+        replace(fault_result(plan, run, times, lost, policy, misled), about=about)
+        for times, about in zip(run.faults, names_of_faults(plan.faults, run.faults), strict=True)
+    )
     outside, block_outside = _outside_faults(plan, run)
     broken = never_complete(run)
     recovering = _in_recovery(plan, run)
@@ -88,7 +94,9 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
         base_block_size=base,
         blocks=len(run.blocks.block),
         undecodable_outside=int((broken & block_outside).sum()),
+        blocks_outside=int(block_outside.sum()),
         lost_outside=int((lost & outside).sum()),
+        sent_outside=int(outside.sum()),
         sent=len(run.sent.block),
         ror_predicted=terms.predicted,
         ror_measured=terms.measured,
@@ -109,7 +117,9 @@ def _campaign(plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy
         base_block_size=float(sizes.min()) if len(sizes) else float(policy.base),
         blocks=len(run.blocks.block),
         undecodable_outside=result.undecodable_within_reach,
+        blocks_outside=len(run.blocks.block) - sum(outage.blocks for outage in result.outages),
         lost_outside=result.wrongly_lost,
+        sent_outside=result.certain,
         sent=len(run.sent.block),
         ror_predicted=result.redundancy_predicted,
         ror_measured=result.redundancy_measured,
@@ -122,7 +132,7 @@ def _campaign(plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy
 
 def _outside_faults(plan: StreamPlan, run: StreamMeasurements) -> tuple[BoolArray, BoolArray]:
     """Masks over packets and over blocks of what no fault can have touched (a guard of two blocks and 20 ms each side)."""
-    guard = FAULT_GUARD_S + 2 * plan.stream.source_packets / plan.stream.rate_pps
+    guard = FAULT_GUARD_S + 2 * plan.stream.block_s
     packets, blocks = np.ones(len(run.sent.time_s), dtype=bool), np.ones(len(run.blocks.started_s), dtype=bool)
     for times in run.faults:
         for mask, at in ((packets, run.sent.time_s), (blocks, run.blocks.started_s)):

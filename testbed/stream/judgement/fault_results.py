@@ -61,6 +61,8 @@ class FaultResult:
     between failure and answer, and the late parity among them.
     ``undecided_packets``: sent so near to the fault's beginning or end that the clocks of several machines cannot tell on which side; those
     at its end are left out of the loss. ``reaction_uncertainty_s``: how far the clocks leave the reaction open (0: one clock).
+    ``predicted_block_size``: None where nothing gets by, or where no block size that the sender may choose helps.
+    ``about``: which of the plan's faults it is, as checks name it ("fault:3").
     ``reaction_s``: from the failure to the first packet sent under the larger N (None: no larger N was called for, or
     none came: then ``reacted`` is false). Transient blocks were started before the reaction.
     """
@@ -96,6 +98,7 @@ class FaultResult:
     undecided_packets: int = 0
     misled_blocks: int = 0
     sent_per_source_misled: float | None = None
+    about: str = ""
 
     @property
     def impaired(self) -> bool:
@@ -145,13 +148,15 @@ def fault_result(
     loss = predicted_loss(plan, fault)
     predicted = predicted_block_size(plan, times, loss, policy.base)
     low, high = size_range(plan, loss, policy)
+    if predicted is not None and predicted > policy.largest:
+        predicted = None  # beyond the code's reach
     if is_exact(plan, fault) and predicted is not None:
-        low = high = min(predicted, policy.largest)
+        low = high = predicted
     needs_more = plan.stream.block_size is None and loss < 1 and low > policy.base
     reaction = _reaction(run, times, low) if needs_more else None
     diagnosis = _diagnosis(run, times, loss) if is_diagnosing(plan) else None
     answered = _answered_s(times, needs_more, reaction, diagnosis)
-    block_s = plan.stream.source_packets / plan.stream.rate_pps
+    block_s = plan.stream.block_s
     apart_s = run.clocks.fault_to_sender_s
     # What lay in a switch at the repair may have come through: blocks that could have had packets there are left out.
     ends_s = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +43,8 @@ def impairment_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
     fates, found = run.fates, crossings(plan, run)
     checks: list[Check] = []
     for crossing in found:
-        own = list(_link_checks(plan, run, crossing, fates))
-        checks += own or [_unpredicted(plan, crossing.span)]
+        own = list(_link_checks(plan, run, crossing, fates)) or [_unpredicted(plan, crossing.span)]
+        checks += [_identified(plan, crossing.span, check) for check in own]
     return checks + _block_checks(plan, run, found, fates)
 
 
@@ -61,9 +62,19 @@ def span_label(plan: StreamPlan, span: ImpairedSpan) -> str:
     return f"{label_of(link)} {short_text(span.impairments)}"
 
 
+def _identified(plan: StreamPlan, span: ImpairedSpan, check: Check) -> Check:
+    """The check about the span's fault, or about its link where the network impairs it; a fault's other direction has a key of its own."""
+    link = plan.network.links[span.link].id
+    if span.fault is None:
+        return replace(check, about=f"link:{label_of(link)}")
+    back = "" if link == plan.faults[span.fault].link else "-back"
+    return replace(check, key=f"{check.key}{back}", about=f"fault:{span.fault}")
+
+
 def _unpredicted(plan: StreamPlan, span: ImpairedSpan) -> Check:
     return Check(
         name=f"unpredicted, {span_label(plan, span)}",
+        key="unpredicted",
         predicted=None,
         measured=None,
         tolerance=None,
@@ -104,6 +115,7 @@ def _loss_check(crossing: Crossing, fates: PacketFates, ending: str) -> Check:
         tolerance=SIGMAS * share_error(words, len(own)) + 1 / len(own) + (_second_chance(crossing) if doubled else 0.0),
         rival=0.0,
         rival_is="nothing is lost",
+        key="loss",
         detail=f"{len(own)} packets crossed",
     )
 
@@ -144,6 +156,7 @@ def _burst_check(plan: StreamPlan, crossing: Crossing, fates: PacketFates, endin
         tolerance=SIGMAS * math.sqrt(spread) + 1 / max(1, losses),
         rival=mean,
         rival_is="as many losses, but independent ones",
+        key="losses-in-a-row",
         detail=f"{losses} losses; bursts of {1 / max(1e-9, 1 - expected):.1f} packets predicted on average"
         + (f"; {_sizes_asked_for(plan, crossing.span, chain)}" if len(words) == 1 else ""),
     )
@@ -164,6 +177,7 @@ def _copies_check(crossing: Crossing, fates: PacketFates, ending: str) -> Check:
         tolerance=SIGMAS * math.sqrt(expected * (1 - expected) / len(own)) + 1 / len(own),
         rival=0.0,
         rival_is="no packet comes twice",
+        key="duplicates",
         detail=f"{len(own)} packets crossed; a packet that comes twice is decoded once",
     )
 
@@ -184,6 +198,7 @@ def _waiting_checks(run: StreamMeasurements, crossing: Crossing, fates: PacketFa
         tolerance=SIGMAS * predicted.mean_error_s + grain,
         rival=0.0,
         rival_is="no packet waits",
+        key="mean-wait",
         detail=f"{len(own)} packets arrived; {grain * 1000:g} ms are left to the fabric",
     )
     overtaken = float(overtaken_packets(run.sent.time_s[own] + fates.transit_s[own]).mean())
@@ -195,6 +210,7 @@ def _waiting_checks(run: StreamMeasurements, crossing: Crossing, fates: PacketFa
             tolerance=SIGMAS * predicted.overtaken_error + predicted.overtaken_slack(grain),
             rival=0.0,
             rival_is="no packet overtakes another",
+            key="overtaken",
             detail="packets that came after one sent later (RFC 4737); predicted by drawing waits for the times of sending",
         )
 
@@ -236,6 +252,7 @@ def _block_checks(
             tolerance=tolerance,
             rival=rival / count,
             rival_is="as many losses, but independent ones",
+            key="undecodable-in-bursts",
             detail=f"{count} blocks; before late parity, by the recursion of Elliott 1963",
         )
     ]

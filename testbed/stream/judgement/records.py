@@ -63,8 +63,7 @@ def session_records(index: int, title: str, judged: JudgedRun) -> list[Record]:
 
 def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecord:
     """The fault's figures with what all its checks say together."""
-    ending = f", {fault.link} {fault.kind}"
-    passed = all(check.passed for check in verdict.checks if check.name.endswith(ending))
+    passed = verdict.passed_about(fault.about)
     known = {f.name: getattr(fault, f.name) for f in fields(FaultRecord) if hasattr(fault, f.name)}
     return FaultRecord(session=index, **known | {"passed": passed, "diagnosis": fault.to_json()["diagnosis"]})
 
@@ -81,7 +80,7 @@ def stream_document(
         "sink": plan.sink,
         "method": plan.method,
         "seed": plan.seed,
-        "per_fault": [fault.to_json() for fault in analysis.faults],
+        "per_fault": [fault.to_json() | {"passed": verdict.passed_about(fault.about)} for fault in analysis.faults],
         "per_path": _per_path(analysis),
         "ror": {
             **_ror(plan, analysis),

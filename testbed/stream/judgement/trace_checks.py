@@ -41,8 +41,9 @@ def _capacity_check(
         most_in_window(came, window_s) * packet,
         rival=float(most_in_window(sent, window_s) * packet),
         rival_is="as many as were sent",
+        key="most-bytes",
         detail=f"IP bytes; the trace carries {trace.mean_rate_bps / 1e6:.3g} Mbit/s on average; {grain_s * 1000:.1f} ms for lateness",
-    )
+    ).of(len(came))
 
 
 def _silence_check(trace: RateTrace, came: FloatArray, sent: FloatArray, ending: str) -> Check:
@@ -52,8 +53,9 @@ def _silence_check(trace: RateTrace, came: FloatArray, sent: FloatArray, ending:
         float(np.diff(came).max(initial=0.0)),
         rival=float(np.diff(sent).max(initial=0.0)),
         rival_is="as long as nothing was sent",
+        key="longest-silence",
         detail=f"the trace has no opportunity for {longest_gap_s(trace):g} s",
-    )
+    ).of(len(came))
 
 
 def latest_s(run: StreamMeasurements, label: str) -> float:

@@ -34,26 +34,27 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
     if is_impaired(plan):
         return _judge_impaired(plan, run, analysis)
     if analysis.campaign is not None:
-        checks = [*campaign_checks(plan, analysis.campaign), *_path_checks(analysis), _content_check(run)]
+        checks = campaign_checks(plan, analysis.campaign, analysis.blocks_outside)
+        checks += [*_path_checks(analysis), _content_check(run)]
         return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
     checks = []
     for result in analysis.faults:
         checks += fault_checks(result, analysis.policy(0.0) if plan.stream.block_size is None else None)
-        if (
-            result.predicted_block_size is not None
-        ):  # else nothing gets by: no block size helps, and every block is lost
+        if _is_answered(plan, result):
             checks.append(_decoding_check(plan, result))
-    checks.append(
-        Check(
-            name="undecodable blocks outside faults",
-            predicted=0,
-            measured=analysis.undecodable_outside,
-            tolerance=0,
-            passed=analysis.undecodable_outside == 0,
-            rival_note=COUNTED,
+    checks = [_beside_silence(check, analysis) for check in checks]
+    if (
+        analysis.blocks_outside or not analysis.blocks
+    ):  # else faults last as long as the stream, and their checks have all of it
+        blocks = Check.equal(
+            "undecodable blocks outside faults",
+            0,
+            analysis.undecodable_outside,
+            rival_is=COUNTED,
+            key="undecodable-blocks",
         )
-    )
-    if analysis.faults and plan.stream.block_size is None:
+        checks.append(blocks.of(analysis.blocks_outside))
+    if plan.stream.block_size is None and any(_is_answered(plan, result) for result in analysis.faults):
         checks.append(_ror_check(analysis))
     checks += [*_path_checks(analysis), _content_check(run)]
     return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
@@ -65,7 +66,12 @@ def _judge_impaired(plan: StreamPlan, run: StreamMeasurements, analysis: Session
     checks = impairment_checks(plan, run)
     alone = analysis.campaign is None and not any(link.impairments for link in plan.network.links)
     if alone:
-        checks += [_loss_check(result) for result in analysis.faults if not result.impaired]
+        checks += [
+            _beside_silence(check, analysis)
+            for result in analysis.faults
+            if not result.impaired
+            for check in fault_checks(result, None)
+        ]
     checks.append(_content_check(run))
     notes = (
         *run.health.notes,
@@ -74,40 +80,58 @@ def _judge_impaired(plan: StreamPlan, run: StreamMeasurements, analysis: Session
     return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=notes)
 
 
+def _is_answered(plan: StreamPlan, result: FaultResult) -> bool:
+    """Whether theory has a block size against the fault, and the sender may choose it or has it fixed: else blocks are lost, as many as
+    nobody predicts."""
+    fixed, needed = plan.stream.block_size, result.predicted_block_size
+    return needed is not None and (fixed is None or fixed >= needed)
+
+
+def _beside_silence(check: Check, analysis: SessionAnalysis) -> Check:
+    """A loss of everything in a fault, where nothing came outside faults either: that cannot tell what the fault took."""
+    all_lost = check.key == "loss" and check.predicted is not None and check.predicted >= 1
+    return check.of(analysis.sent_outside - analysis.lost_outside) if all_lost else check
+
+
 def fault_checks(result: FaultResult, least: int | None) -> list[Check]:
-    """The loss of one fault and, where the sender chooses N, the block size that answers it. ``least``: N without losses."""
+    """The loss of one fault and, where the sender chooses N, the block size that answers it. ``least``: N without losses.
+
+    A fault in which no packet was sent that the sender had answered it with cannot tell.
+    """
     checks = [_loss_check(result)]
     if least is not None and result.predicted_block_size is not None:
         checks.append(_size_check(result, least))
-    return checks
+    return [check.of(result.packets) for check in checks]
 
 
 def _path_checks(analysis: SessionAnalysis) -> list[Check]:
     """Loss of every path against what its links' faults say, in one check; none where paths are not numbered."""
-    measured = [path for path in analysis.paths if path.predicted_loss is not None and path.measured_loss is not None]
-    if not measured:
+    if not analysis.paths:
         return []
+    measured = [path for path in analysis.paths if path.predicted_loss is not None and path.measured_loss is not None]
     off = [path for path in measured if not path.agrees]
-    return [
-        Check(
-            name="paths whose loss is not the predicted one",
-            predicted=0,
-            measured=len(off),
-            tolerance=0,
-            passed=not off,
-            detail=f"of {len(measured)}" + (f"; path {off[0].path} is the first" if off else ""),
-            rival_note=COUNTED,
-        )
-    ]
+    losses = Check.equal(
+        "paths whose loss is not the predicted one",
+        0,
+        len(off),
+        rival_is=COUNTED,
+        detail=f"of {len(measured)}" + (f"; path {off[0].path} is the first" if off else ""),
+        key="path-losses",
+    )
+    return [losses.of(len(measured))]
 
 
 def _content_check(run: StreamMeasurements) -> Check:
     corrupted = int(run.counters.get("corrupted", 0))
-    return Check.equal("corrupted packets", 0, corrupted, rival_is=COUNTED)
+    check = Check.equal("corrupted packets", 0, corrupted, rival_is=COUNTED, key="corrupted-packets")
+    return check.of(corrupted + len(run.received.time_s))
 
 
 def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
-    """Why the run says nothing, or None: later than the checks bear, packets lost in no fault, a fault that hardly was, nothing sent."""
+    """Why the run says nothing, or None: later than the checks bear, packets lost in no fault, a fault that hardly was, nothing sent.
+
+    A stream of which nothing came has failed: no load on a machine that was in time takes every packet.
+    """
     if analysis.sent == 0:
         return "no packet was sent"
     if (late := first_not_borne(analysis.lateness, LOWER_PACKET_RATE)) is not None:
@@ -121,7 +145,7 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
         return short
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
     calm = not (is_impaired(plan) and (analysis.campaign is not None or any(k.impairments for k in plan.network.links)))
-    if calm and analysis.lost_outside > most_lost * analysis.sent:
+    if calm and len(run.received.time_s) and analysis.lost_outside > most_lost * analysis.sent:
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
     if run.health.unplanned_drops:
         full = f"{run.health.unplanned_drops} packets were dropped at a full socket or queue"
@@ -184,6 +208,8 @@ def _loss_check(result: FaultResult) -> Check:
     passed = result.measured_loss is not None and low - 1 / 65536 <= result.predicted_loss <= high + 1 / 65536
     return Check(
         name=f"loss, {result.link} {result.kind}",
+        key="loss",
+        about=result.about,
         predicted=result.predicted_loss,
         measured=result.measured_loss,
         tolerance=(high - low) / 2,
@@ -201,6 +227,8 @@ def _size_check(result: FaultResult, least: int) -> Check:
     passed = result.reacted and measured is not None and low - 0.5 <= measured <= high + 0.5
     return Check(
         name=f"block size, {result.link} {result.kind}",
+        key="block-size",
+        about=result.about,
         predicted=result.predicted_block_size,
         measured=measured,
         tolerance=float(high - low) / 2 + 0.5,
@@ -217,14 +245,16 @@ def _decoding_check(plan: StreamPlan, result: FaultResult) -> Check:
     allowed = 0 if is_deterministic(plan) else _most_failures(result.steady_blocks, plan.stream.decoding_error_rate)
     return Check(
         name=f"undecodable blocks, {result.link} {result.kind}",
+        key="undecodable-blocks",
+        about=result.about,
         predicted=0,
         measured=result.undecodable_blocks,
         tolerance=allowed,
-        passed=plan.stream.block_size is not None or result.undecodable_blocks <= allowed,
+        passed=result.undecodable_blocks <= allowed,
         detail=f"{result.steady_blocks} blocks after the reaction; {result.transient_blocks_lost} of "
         f"{result.transient_blocks} transient blocks were not saved by late parity",
         rival_note=COUNTED,
-    )
+    ).of(result.steady_blocks)
 
 
 def _most_failures(blocks: int, rate: float) -> int:
@@ -242,8 +272,10 @@ def _most_failures(blocks: int, rate: float) -> int:
 def _ror_check(analysis: SessionAnalysis) -> Check:
     tolerance = analysis.ror_tolerance
     told = analysis.ror_predicted > tolerance
+    counted = sum(fault.sent_per_source is not None and not fault.impaired for fault in analysis.faults)
     return Check(
         name="ROR over the failed links",
+        key="ror",
         predicted=analysis.ror_predicted,
         measured=analysis.ror_measured,
         tolerance=tolerance,
@@ -252,4 +284,4 @@ def _ror_check(analysis: SessionAnalysis) -> Check:
         + f"{analysis.policy.name}; counting whole blocks leaves {analysis.ror_error:.3f} open",
         rival=0.0 if told else None,
         rival_note="no redundancy is added" if told else "none: the prediction is too near to no redundancy at all",
-    )
+    ).of(counted)

@@ -70,7 +70,7 @@ class CampaignResult:
     """``certain`` packets were predicted for sure: ``wrongly_lost`` of them vanished, ``wrongly_arrived`` came all the same.
 
     Redundancies are N / FEC_t - 1, means over time: what the losses of the epochs call for by prediction and by
-    measurement (where an epoch was long enough), and what the sender added. ``diagnoses``: how often it knew what had failed.
+    measurement (where an epoch was long enough: ``redundancy_over_s`` seconds in all), and what the sender added. ``diagnoses``: how often it knew what had failed.
     """
 
     frames: tuple[SplitPart, ...]
@@ -89,6 +89,7 @@ class CampaignResult:
     redundancy_predicted: float
     redundancy_measured: float
     redundancy_tolerance: float
+    redundancy_over_s: float
     sender_redundancy: float
     longest_change_s: float | None
     transit_s: float
@@ -139,6 +140,7 @@ def analyse_campaign(
         redundancy_predicted=measured[0],
         redundancy_measured=measured[1],
         redundancy_tolerance=measured[2],
+        redundancy_over_s=round(measured[3], 4),
         sender_redundancy=_sender_redundancy(run, policy),
         longest_change_s=max((c.switch_stop_s - c.began_s for c in run.changes), default=None),
         transit_s=round(float(transits_s(run).max(initial=0.0)), 4),
@@ -281,8 +283,8 @@ def _broken_links(plan: StreamPlan, epoch: Epoch) -> tuple[str, ...]:
 
 def _redundancies(
     run: StreamMeasurements, found: Sequence[Epoch], policy: BlockSizePolicy, fates: Fates
-) -> tuple[float, float, float]:
-    """What the epochs' losses call for, predicted and measured, and how far a share that so few packets tell may err."""
+) -> tuple[float, float, float, float]:
+    """What the epochs' losses call for, predicted and measured, how far a share that so few packets tell may err, and over how many seconds."""
     predicted = measured = slack = counted_s = 0.0
     for epoch in found:
         first, last = np.searchsorted(run.sent.time_s, (epoch.start_s, epoch.stop_s))
@@ -298,8 +300,8 @@ def _redundancies(
         measured += epoch.lasts_s * (policy(share) / policy.base - 1)
         slack += epoch.lasts_s * (policy(min(0.99, chance + error)) - policy(max(0.0, chance - error))) / policy.base
     if not counted_s:
-        return 0.0, 0.0, 0.0
-    return predicted / counted_s, measured / counted_s, slack / counted_s
+        return 0.0, 0.0, 0.0, 0.0
+    return predicted / counted_s, measured / counted_s, slack / counted_s, counted_s
 
 
 def _sender_redundancy(run: StreamMeasurements, policy: BlockSizePolicy) -> float:

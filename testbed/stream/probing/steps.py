@@ -105,23 +105,27 @@ def judge_probe(plan: StreamPlan, steps: tuple[ProbeStep, ...], invalid: str | N
         checks.append(
             Check(
                 name=f"decoding failures at N = {step.block_size}",
+                key="decoding-failures",
+                about=f"block-size:{step.block_size}",
                 predicted=step.predicted_failure,
                 measured=step.failures / max(1, step.blocks),
                 tolerance=(high - low) / 2,
                 passed=agrees,
                 detail=f"{step.failures} of {step.blocks} blocks; the true rate lies in [{low:.5f}, {high:.5f}]",
-            )
+            ).of(step.blocks)
         )
     for step, within in zip(steps, (True, False), strict=False):
         holds = (step.predicted_failure <= limit) is within and (step.interval[0] <= limit or not within)
         checks.append(
             Check(
                 name=f"N = {step.block_size} is {'enough' if within else 'too small'} for an error rate of {limit:g}",
+                key="within-error-rate" if within else "beyond-error-rate",
+                about=f"block-size:{step.block_size}",
                 predicted=limit,
                 measured=step.failures / max(1, step.blocks),
                 tolerance=None,
                 passed=holds if within else holds and step.failures / max(1, step.blocks) > limit,
-            )
+            ).of(step.blocks)
         )
     return Verdict(checks=tuple(checks), invalid=invalid)
 

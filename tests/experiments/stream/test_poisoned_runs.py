@@ -34,7 +34,8 @@ def judged(spoil: Callable[[FaultRecord, float], FaultRecord]) -> Verdict:
         for record in part.faults:
             if record.skipped is None:
                 least = part.summary.base_block_size
-                checks += fault_checks(_result(spoil(record, least)), round(least))
+                found = fault_checks(_result(spoil(record, least)), round(least))
+                checks += [replace(check, about=f"{record.session}, {record.start_s}") for check in found]
     return Verdict(checks=tuple(checks))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.errors import InputError
 from testbed.model.json_values import from_json
 from testbed.model.verdict import Check, Verdict
 from testbed.report.wording import check_words, why
@@ -96,3 +98,36 @@ def test_a_check_reads_as_a_sentence_and_survives_json() -> None:
     assert from_json(Verdict, verdict.to_json(), "here") == verdict
     unsure = Verdict(checks=(Check.at_least("gain", 0.5, 1.0, **GAIN),))
     assert why(unsure) == "1 cannot tell the claim from its rival: gain."
+
+
+LOSS = Check.equal("loss, a->b down", 0.5, 0.5, key="loss", about="fault:0")
+
+
+def test_two_checks_of_one_key_about_the_same_are_refused() -> None:
+    other = replace(LOSS, name="another name", about="fault:1")
+    assert len(Verdict(checks=(LOSS, other, replace(LOSS, key=""), replace(LOSS, key=""))).checks) == 4
+    with pytest.raises(InputError, match="two checks have the key 'loss', both about 'fault:0'"):
+        Verdict(checks=(LOSS, replace(LOSS, name="another name")))
+
+
+def test_json_has_key_and_about_where_they_say_something() -> None:
+    assert {name: LOSS.to_json()[name] for name in ("key", "about")} == {"key": "loss", "about": "fault:0"}
+    bare = Check.equal("n", 1, 1)
+    assert not {"key", "about"} & set(bare.to_json())
+    assert from_json(Verdict, Verdict(checks=(LOSS, bare)).to_json(), "here").checks == (LOSS, bare)
+
+
+@given(st.lists(st.text(max_size=6), max_size=8), st.integers(0, 8))
+def test_every_check_can_be_given_a_key_of_its_own(names: list[str], kept: int) -> None:
+    checks = [Check.equal(name, 1, 1) for name in names]
+    own = [replace(check, key=f"own-{number}") for number, check in enumerate(checks[:kept])]
+    keyed = Verdict(checks=(*own, *checks[kept:])).keyed()
+    keys = [check.key for check in keyed.checks]
+    assert all(keys) and len(set(keys)) == len(keys) == len(names)
+    assert [check.name for check in keyed.checks] == names and keyed.keyed() == keyed
+
+
+@pytest.mark.parametrize("check", [LOSS, replace(LOSS, passed=False)])
+def test_of_no_event_a_check_cannot_tell(check: Check) -> None:
+    assert check.of(1) == check
+    assert check.of(0).outcome == "cannot-tell" and not Verdict(checks=(check.of(0),)).passed

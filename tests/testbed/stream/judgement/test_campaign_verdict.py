@@ -30,7 +30,7 @@ def campaign() -> tuple[StreamPlan, CampaignResult]:
 
 
 def names_of_failed(plan: StreamPlan, result: CampaignResult) -> list[str]:
-    return [check.name for check in campaign_checks(plan, result) if not check.passed]
+    return [check.name for check in campaign_checks(plan, result, blocks=9) if not check.passed]
 
 
 def outage(predicted: int, most: int, measured: int) -> Outage:
@@ -42,14 +42,15 @@ def outage(predicted: int, most: int, measured: int) -> Outage:
 
 def test_a_true_campaign_passes_the_checks_that_belong_to_it(campaign: tuple[StreamPlan, CampaignResult]) -> None:
     plan, result = campaign
-    assert [c.name for c in campaign_checks(plan, result)] == [FATES, FRAMES, CHANGE, WITHIN, BEYOND, REDUNDANCY]
+    result = replace(result, outages=(outage(2, 3, 2),))
+    assert [c.name for c in campaign_checks(plan, result, 9)] == [FATES, FRAMES, CHANGE, WITHIN, BEYOND, REDUNDANCY]
     assert names_of_failed(plan, result) == []
     still = replace(plan, changes=())
-    assert [c.name for c in campaign_checks(still, result)] == [FATES, WITHIN, BEYOND, REDUNDANCY]
+    assert [c.name for c in campaign_checks(still, result, 9)] == [FATES, WITHIN, BEYOND, REDUNDANCY]
     fixed = replace(still, stream=replace(plan.stream, block_size=30))
-    assert [c.name for c in campaign_checks(fixed, result)] == [FATES, WITHIN, BEYOND]
+    assert [c.name for c in campaign_checks(fixed, result, 9)] == [FATES, WITHIN, BEYOND]
     random = replace(result, random_losses=(100.0, 100.0, 8.0))
-    assert RANDOM in [c.name for c in campaign_checks(fixed, random)]
+    assert RANDOM in [c.name for c in campaign_checks(fixed, random, 9)]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,6 @@ def test_a_frame_with_another_loss_or_a_missing_one_fails(campaign: tuple[Stream
     beyond = replace(first, predicted_loss=0.25, measured_loss=0.75, tolerance=0.1)
     wrong = replace(result, frames=(beyond, *others))
     assert names_of_failed(plan, wrong) == [FRAMES]
-    (said,) = (c.detail for c in campaign_checks(plan, wrong) if c.name == FRAMES)
+    (said,) = (c.detail for c in campaign_checks(plan, wrong, 9) if c.name == FRAMES)
     assert said == f"of {len(result.frames)}; largest difference 50.00 points; frame {first.frame} is the first"
     assert names_of_failed(plan, replace(result, frames=tuple(others))) == [CHANGE]

@@ -1,0 +1,117 @@
+"""A fault is judged by the checks about it, by nothing else: two faults of one link, and one that no check is about."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from testbed.api.workloads.streams import judge_stream
+from testbed.faults.fault import Fault
+from testbed.model.record_json import record_from_json
+from testbed.model.run_records import FaultRecord, group_sessions
+from testbed.model.verdict import Check, Verdict
+from testbed.report.sections import session_section
+from testbed.report.tables import closing_table
+from testbed.report.wording import fault_mark
+from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.records import JudgedRun, fault_record, session_records
+from testbed.stream.judgement.verdict import judge
+from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import EachLink, PlanOptions, build_plan
+from testbed.stream.simulated import SimulatedStreamFabric
+from topologies import load_network
+
+LINK = ("s0", "s1", 0)
+
+
+@pytest.fixture(scope="module")
+def twice() -> tuple[StreamPlan, StreamMeasurements]:
+    """One link fails from 2 to 4 s, and again from 6 to 8 s."""
+    faults = tuple(Fault(link=LINK, start_s=start_s, stop_s=start_s + 2) for start_s in (2.0, 6.0))
+    stream = StreamParameters(rate_pps=400.0, hold_s=0.3)
+    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", PlanOptions(stream=stream, faults=faults))
+    return plan, SimulatedStreamFabric().run(plan)
+
+
+def records(plan: StreamPlan, run: StreamMeasurements, verdict: Verdict | None = None) -> list[FaultRecord]:
+    analysis = analyse(plan, run)
+    found = judge(plan, run, analysis) if verdict is None else verdict
+    return [fault_record(0, fault, found) for fault in analysis.faults]
+
+
+def without_arrivals(run: StreamMeasurements, start_s: float, stop_s: float) -> StreamMeasurements:
+    """As if nothing had come that was received in that time."""
+    got = run.received
+    kept = (got.time_s < start_s) | (got.time_s >= stop_s)
+    return replace(run, received=type(got)(**{name: values[kept] for name, values in vars(got).items()}))
+
+
+def test_of_two_faults_on_one_link_only_the_spoilt_one_fails(twice: tuple[StreamPlan, StreamMeasurements]) -> None:
+    plan, run = twice
+    assert [record.passed for record in records(plan, run)] == [True, True]
+    spoilt = without_arrivals(run, 6.0, 8.0)
+    assert [(record.start_s, record.passed) for record in records(plan, spoilt)] == [(2.0, True), (6.0, False)]
+    document = judge_stream(plan, spoilt).document
+    assert [fault["passed"] for fault in document["per_fault"]] == [True, False]
+
+
+def test_a_fault_that_no_check_is_about_is_not_judged(twice: tuple[StreamPlan, StreamMeasurements]) -> None:
+    plan, run = twice
+    others = Verdict(checks=(Check.equal("corrupted packets", 0, 0, key="corrupted-packets"),))
+    found = records(plan, run, others)
+    assert [(record.passed, record.holds, fault_mark(record)) for record in found] == [(None, None, "–")] * 2
+
+
+def test_a_check_that_cannot_tell_leaves_its_fault_unjudged() -> None:
+    check = Check.equal("loss", 1, 1, key="loss", about="fault:0")
+    verdict = Verdict(checks=(check.of(0), replace(check, key="block-size")))
+    assert (verdict.passed_about("fault:0"), verdict.passed_about("fault:1")) == (None, None)
+
+
+def test_page_and_terminal_show_a_dash_for_it(twice: tuple[StreamPlan, StreamMeasurements]) -> None:
+    plan, run = twice
+    analysis = analyse(plan, run)
+    route = build_plan(plan.network, "s0", "s2")[1]
+    judged = JudgedRun(plan=plan, route=route, run=run, analysis=analysis, verdict=Verdict(checks=()))
+    (part,) = group_sessions(session_records(0, "ring", judged))
+    assert 'aria-label="not judged"' in str(session_section(part)) and 'aria-label="agrees"' not in str(
+        session_section(part)
+    )
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(closing_table(part, width=100))
+    rows = [line.rstrip() for line in console.export_text().splitlines() if line.startswith("s0->s1")]
+    assert len(rows) == 2 and all(row.endswith("–") for row in rows)
+
+
+def single() -> tuple[StreamPlan, StreamMeasurements]:
+    options = PlanOptions(method="single", stream=StreamParameters(rate_pps=400.0), faults=EachLink(most=1))
+    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", options)
+    return plan, SimulatedStreamFabric().run(plan)
+
+
+def test_a_cut_of_the_only_path_is_an_outage_as_predicted() -> None:
+    plan, run = single()
+    judged = judge_stream(plan, run)
+    assert judged.verdict.passed and "ror" not in [check.key for check in judged.verdict.checks]
+    (record,) = records(plan, run)
+    assert fault_mark(record) == "outage, as predicted"
+
+
+def test_a_cut_tells_nothing_of_a_stream_of_which_nothing_comes_anyway() -> None:
+    plan, run = single()
+    dead = without_arrivals(run, 0.0, np.inf)
+    verdict = judge(plan, dead, analyse(plan, dead))
+    assert next(check.outcome for check in verdict.checks if check.key == "loss") == "cannot-tell"
+    assert [record.passed for record in records(plan, dead)] == [None]
+
+
+@pytest.mark.parametrize("passed", [True, False, None])
+def test_stored_faults_stay_readable(passed: bool | None) -> None:
+    stored = {"record": "fault", "session": 0, "link": "a->b", "kind": "down", "predicted_loss": 0.5, "passed": passed}
+    record = record_from_json(stored, "here")
+    assert isinstance(record, FaultRecord) and record.holds is passed
