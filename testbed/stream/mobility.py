@@ -16,7 +16,7 @@ from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
 from testbed.stream.plan import Handover, RouteChange, StreamParameters, StreamPlan
-from testbed.stream.planning import check_delays, check_rates, random_faults
+from testbed.stream.planning import check_delays, check_duration, check_faults_come, check_rates, random_faults
 from topologies.errors import TopologyError
 from topologies.network import Link, LinkId, Network
 
@@ -105,6 +105,8 @@ def mobility_plan(
     )
     scheduled = random_faults(plan, faults) if isinstance(faults, PoissonFaults) else tuple(faults)
     plan = replace(plan, faults=scheduled)
+    check_duration(plan)
+    check_faults_come(plan)
     check_rates(plan)
     check_delays(plan)
     return plan, route_on(routed[0][0], union)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, cast
 
 from fec.errors import FecError
 from fec.redundancy.labels import WEYL_MULTIPLIER, LabelRule, stratified_labels
@@ -19,6 +19,8 @@ from topologies.network import LinkId, Network
 
 LabelOrder = Literal["stratified", "random"]
 Handover = Literal["after", "before"]
+LEAST_PLAYBACK_S, LEAST_PLAYBACK_BLOCKS = 0.4, 4
+"""The playback buffer where none is given: so long, and never shorter than so many blocks take to be sent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,8 @@ class StreamParameters:
     """How the stream is coded, paced and reported.
 
     ``rate_pps``: source packets a second (the wire carries rate * N / M). ``symbol_bytes``: bytes of one coded symbol.
-    ``playback_s``: a source packet is late when it is not there this long after it was sent. ``hold_s``: how long a
+    ``playback_s``: a source packet is late when it is not there this long after it was sent (None: 0.4 s, or the time of four blocks
+    where that is longer). ``hold_s``: how long a
     lower loss must last before redundancy is lowered. ``block_size``: N fixed for the whole run (no adaptation), or None.
     ``most_overhead``: N - M is never more than so many times M, whatever the losses (None: what the plan's links can call for):
     a sender that answered the losses of its own congestion with more packets would never stop. ``late_pps``: late parity
@@ -41,7 +44,7 @@ class StreamParameters:
     tolerance: float = 0.05
     decoding_error_rate: float = 1e-5
     labels: LabelOrder = "stratified"
-    playback_s: float = 0.4
+    playback_s: float = cast(float, None)
     report_interval_s: float = 0.1
     report_packets: int = 100
     hold_s: float = 2.0
@@ -57,7 +60,13 @@ class StreamParameters:
         """What makes the stratified order of labels."""
         return self.label_slots or self.label_multiplier
 
+    @property
+    def block_s(self) -> float:
+        """How long the source packets of a block take to be sent."""
+        return self.source_packets / self.rate_pps
+
     def __post_init__(self) -> None:
+        given = self.playback_s is not None
         checks = (
             (0 < self.rate_pps <= 1e6, f"rate {self.rate_pps} packets/s; give one above 0 and at most 1e6"),
             (1 <= self.source_packets <= 254, f"M = {self.source_packets} source packets a block; give 1 to 254"),
@@ -65,7 +74,7 @@ class StreamParameters:
             (0 <= self.tolerance < 1, f"tolerance {self.tolerance} lies outside [0, 1)"),
             (0 < self.decoding_error_rate < 1, f"decoding error rate {self.decoding_error_rate} lies outside (0, 1)"),
             (self.labels in ("stratified", "random"), f"labels {self.labels!r}; give stratified or random"),
-            (self.playback_s > 0, f"playback buffer of {self.playback_s} s; give one above 0"),
+            (not given or self.playback_s > 0, f"playback buffer of {self.playback_s} s; give one above 0"),
             (self.report_interval_s > 0 and self.report_packets > 0, "report interval and packets must be above 0"),
             (
                 self.most_overhead is None or self.most_overhead > 0,
@@ -81,6 +90,8 @@ class StreamParameters:
         for holds, wrong in checks:
             if not holds:
                 raise InputError(f"stream: {wrong}")
+        if not given:
+            object.__setattr__(self, "playback_s", max(LEAST_PLAYBACK_S, LEAST_PLAYBACK_BLOCKS * self.block_s))
         try:
             stratified_labels(self.label_rule)
         except FecError as error:

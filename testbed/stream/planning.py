@@ -95,12 +95,25 @@ def build_plan(
         scheduled = random_faults(replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults)
     else:
         scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
-    end = max([f.stop_s for f in scheduled], default=WARM_UP_S + 1.0) + parameters.playback_s + 0.4
+    without = max(WARM_UP_S + 1.0, 4 * parameters.block_s)
+    end = max([f.stop_s for f in scheduled], default=without) + parameters.playback_s + 0.4
     plan = replace(plan, faults=scheduled, duration_s=duration_s or end)
+    check_duration(plan)
     check_faults_come(plan)
     check_rates(plan)
     check_delays(plan)
     return plan, route
+
+
+def check_duration(plan: StreamPlan) -> None:
+    """Raise InputError for a stream that sends no whole block: its source ends a playback buffer before the stream does."""
+    buffer_s, block_s = plan.stream.playback_s, plan.stream.block_s
+    if plan.duration_s < buffer_s + block_s:
+        raise InputError(
+            f"the stream lasts {plan.duration_s:g} s; the source ends a playback buffer ({buffer_s:g} s) before that, and one block of "
+            f"{plan.stream.source_packets} packets takes {block_s:g} s: make the stream longer than {buffer_s + block_s:g} s "
+            "(duration_s, --duration), or the buffer shorter (playback_s, --playback)"
+        )
 
 
 def check_faults_come(plan: StreamPlan) -> None:
@@ -158,7 +171,7 @@ def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
         link=(plan.network.links[0].id), kind=each.kind, start_s=0.0, stop_s=1.0, loss_fraction=each.loss_fraction
     )
     policy = block_size_policy(replace(plan, faults=(draft,)))
-    block_s = parameters.source_packets / parameters.rate_pps
+    block_s = parameters.block_s
     at, faults = WARM_UP_S, []
     for link in sorted(choose_links(plan, each.most), key=lambda i: (-plan.forward.load(i), i)):
         share = float(plan.forward.load(link)) * each.loss_fraction
@@ -215,7 +228,7 @@ def recovery_s(parameters: StreamParameters) -> float:
     """Time after a repair until the stream is at rest again: hold, two reports, two blocks."""
     if parameters.block_size is not None:
         return 2 * parameters.report_interval_s
-    block_s = parameters.source_packets / parameters.rate_pps
+    block_s = parameters.block_s
     return parameters.hold_s + 2 * parameters.report_interval_s + 4 * block_s
 
 
@@ -273,9 +286,16 @@ def _largest_wire_bps(plan: StreamPlan) -> float:
 
 
 def check_delays(plan: StreamPlan) -> None:
-    """Raise InputError where the way there takes more than a third of the playback buffer: late parity, asked for after the
-    way there and back, would come too late, and the deadlines of both ends could not be told apart."""
-    longest = longest_way_s(plan)
+    """Raise InputError where a block is not there before its playback buffer is over, even if nothing is lost, or where the way there takes
+    more than a third of the buffer: late parity, asked for after the way there and back, would come too late, and the deadlines of both
+    ends could not be told apart."""
+    longest, stream = longest_way_s(plan), plan.stream
+    if stream.playback_s < stream.block_s + longest:
+        raise InputError(
+            f"a block of {stream.source_packets} packets takes {stream.block_s:g} s at {stream.rate_pps:g} packets/s, and the longest "
+            f"path {longest:g} s; the playback buffer is {stream.playback_s:g} s, so that no block is there in time: give a buffer of "
+            f"{stream.block_s + 3 * longest:g} s or more (playback_s, --playback), a higher rate or a smaller M"
+        )
     if longest > plan.stream.playback_s / 3:
         raise InputError(
             f"the longest path takes {longest * 1000:g} ms of a playback buffer of {plan.stream.playback_s * 1000:g} ms; "

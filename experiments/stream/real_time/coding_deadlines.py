@@ -6,6 +6,7 @@ A shorter buffer, or a longer block, leaves less time for the parity that the se
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from testbed.commands.studies.study import Study
@@ -32,7 +33,7 @@ def points(quick: bool, seed: int) -> list[dict[str, Any]]:
 
 def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     """One stream over Swiss-T1 in virtual time, its link s1->s2 (a quarter of the packets) down for three seconds."""
-    stream = StreamParameters(rate_pps=RATE_PPS, source_packets=point["m"], playback_s=point["playback_s"], hold_s=1.0)
+    stream = StreamParameters(rate_pps=RATE_PPS, source_packets=point["m"], hold_s=1.0)
     request = SessionRequest(
         network="swiss-t1",
         source="s1",
@@ -42,7 +43,11 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
         duration_s=8.0,
         seed=point["seed"],
     )
-    session = run_session(*plan_session(request), SimulatedStreamFabric())
+    plan, route = plan_session(request)
+    plan = replace(
+        plan, stream=replace(plan.stream, playback_s=point["playback_s"])
+    )  # shorter ones than a plan may have, too
+    session = run_session(plan, route, SimulatedStreamFabric())
     (fault,) = session.analysis.faults
     return {
         "block_s": point["m"] / RATE_PPS,

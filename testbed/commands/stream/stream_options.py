@@ -10,7 +10,7 @@ from testbed.commands.parsing import FAULT_WORDS, read_faults
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_poisson
 from testbed.faults.schedules import PoissonFaults
-from testbed.stream.plan import StreamParameters
+from testbed.stream.plan import LEAST_PLAYBACK_BLOCKS, LEAST_PLAYBACK_S, StreamParameters
 from testbed.stream.planning import EachLink
 from testbed.stream.profiles import PROFILES
 from testbed.stream.session import SessionRequest
@@ -58,9 +58,8 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--playback",
         type=numbers.buffering,
-        default=usual.playback_s,
         metavar="S",
-        help=f"playback buffer (default {usual.playback_s:g} s at {usual.rate_pps:g} packets a second)",
+        help=f"playback buffer (default {LEAST_PLAYBACK_S:g} s, or {LEAST_PLAYBACK_BLOCKS} blocks' time where that is longer)",
     )
     add(
         "--most-overhead",

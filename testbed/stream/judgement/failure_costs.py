@@ -187,7 +187,7 @@ def _settled(
     ``blocks``: when each began, N as it was then less N at rest, and its state.
     """
     started, begun, state = blocks
-    block_s = plan.stream.source_packets / plan.stream.rate_pps
+    block_s = plan.stream.block_s
     lost_pps = plan.stream.rate_pps * states.loss
     usual_s = 2 * plan.stream.report_interval_s + _ANSWER_BLOCKS * block_s
     losses_s = np.divide(_ANSWER_LOSSES, lost_pps, out=np.zeros(len(lost_pps)), where=lost_pps > 0)

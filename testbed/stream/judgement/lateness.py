@@ -67,7 +67,7 @@ def _of_the_answer(
     plan: StreamPlan, run: StreamMeasurements, misled_ror: float, ror_tolerance: float
 ) -> list[Lateness]:
     """What an answer to a failure depends on: the age of the sender's news, and whether it was true."""
-    block_s = plan.stream.source_packets / plan.stream.rate_pps
+    block_s = plan.stream.block_s
     news, way_s = run.news, 2 * longest_way_s(plan)
     ages = news.told_s - news.newest_s
     found = [

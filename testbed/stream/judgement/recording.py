@@ -136,8 +136,9 @@ def block_outcomes(
     packet was sent. A source packet is late when neither it nor its block's decoding came within ``playback_s`` of its
     own sending. Cost O((n + m) log) for n packets sent and m received.
     """
-    ids = np.unique(sent.block)
-    started = np.minimum.reduceat(sent.time_s[np.argsort(sent.block, kind="stable")], _starts(sent.block))
+    ids, where = np.unique(sent.block, return_inverse=True)
+    started = np.full(len(ids), np.inf)
+    np.minimum.at(started, where, sent.time_s)
     key = received.block * 256 + received.symbol
     order = np.argsort(received.time_s, kind="stable")
     unique, at = np.unique(key[order], return_index=True)
@@ -199,11 +200,6 @@ def undecided_arrivals(sent: SentPackets, received: ReceivedPackets, playback_s:
     (sent_key, sent_at), (got_key, got_at) = at
     _, ours, theirs = np.intersect1d(sent_key, got_key, assume_unique=True, return_indices=True)
     return int((np.abs(got_at[theirs] - sent_at[ours] - playback_s) <= within_s).sum())
-
-
-def _starts(blocks: IntArray) -> IntArray:
-    ordered = np.sort(blocks, kind="stable")
-    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
 def _float_array(values: array[float]) -> FloatArray:

@@ -25,7 +25,7 @@ def foreseen_sizes(plan: StreamPlan) -> Callable[[float], int]:
     policy, epochs = block_size_policy(plan), planned_epochs(plan)
     starts = [epoch.start_s for epoch in epochs]
     sizes = [needed_size(plan, policy, epoch.loss, epoch.needed) for epoch in epochs]
-    lasts_s = 2 * plan.stream.source_packets / plan.stream.rate_pps + _MARGIN_S
+    lasts_s = 2 * plan.stream.block_s + _MARGIN_S
 
     def size_at(begins_s: float) -> int:
         first = max(0, bisect.bisect_right(starts, begins_s) - 1)
