@@ -18,6 +18,7 @@ from testbed.report.sections import session_section
 from testbed.report.tables import closing_table
 from testbed.report.wording import fault_mark
 from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.recording import block_outcomes
 from testbed.stream.judgement.records import JudgedRun, fault_record, session_records
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
@@ -115,3 +116,25 @@ def test_stored_faults_stay_readable(passed: bool | None) -> None:
     stored = {"record": "fault", "session": 0, "link": "a->b", "kind": "down", "predicted_loss": 0.5, "passed": passed}
     record = record_from_json(stored, "here")
     assert isinstance(record, FaultRecord) and record.holds is passed
+
+
+def silent(**health: float) -> Verdict:
+    """Of a run on switches of which nothing arrived."""
+    stream = StreamParameters(rate_pps=400.0)
+    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", PlanOptions(stream=stream, faults=EachLink(most=2)))
+    run = without_arrivals(SimulatedStreamFabric().run(plan), 0.0, np.inf)
+    blocks = block_outcomes(run.sent, run.received, stream.source_packets, stream.playback_s)
+    run = replace(run, fabric="emulation", blocks=blocks, health=replace(run.health, **health))
+    return judge(plan, run, analyse(plan, run))
+
+
+def test_a_stream_of_which_nothing_comes_has_failed_where_the_machine_kept_up() -> None:
+    verdict = silent()
+    assert (verdict.invalid, verdict.exit_code, verdict.outcome) == (None, 1, "fails")
+    assert "undecodable-blocks" in [check.key for check in verdict.checks if check.outcome == "fails"]
+
+
+@pytest.mark.parametrize("health", [{"sender_lag_s": 1.0}, {"unplanned_drops": 3}])
+def test_it_stays_invalid_where_the_machine_did_not(health: dict[str, float]) -> None:
+    verdict = silent(**health)
+    assert verdict.invalid is not None and verdict.exit_code == 4
