@@ -76,7 +76,8 @@ def stream_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[St
 def metapath_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[MetapathPlanOptions]) -> MetapathPlan:
     """A plain stream whose routing answers failures. ``options``: fields of ``MetapathPlan``; ``faults`` as of ``stream_plan``."""
     options: dict[str, Any] = {**given}
-    from testbed.metapath.plan import MetapathPlan, each_cable_faults
+    from testbed.metapath.metapaths import MetapathOptions
+    from testbed.metapath.plan import MetapathPlan, default_duration_s, each_cable_faults
 
     found = _with_ends(network, source, sink)
     faults = options.pop("faults", "each-link")
@@ -85,8 +86,10 @@ def metapath_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[
     elif faults == "none":
         faults = ()
     asked = _faults(faults, found)
-    options.setdefault("duration_s", max((f.stop_s for f in asked), default=1.0) + 0.8)
     _check_names("metapath_plan", options, MetapathPlan)
+    rate_pps = options.setdefault("rate_pps", MetapathPlan.rate_pps)
+    source_options = options.setdefault("options", MetapathOptions())
+    options.setdefault("duration_s", default_duration_s(asked, rate_pps, source_options))
     return _built(lambda: MetapathPlan(network=found, source=source, sink=sink, faults=asked, **options))
 
 

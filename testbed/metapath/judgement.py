@@ -8,7 +8,7 @@ from dataclasses import replace
 from testbed.faults.fault_times import names_of_faults
 from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis
 from testbed.metapath.known_paths import cable_number
-from testbed.metapath.plan import MetapathPlan, MetapathRun
+from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun
 from testbed.model.machine.lateness import Lateness, first_not_borne
 from testbed.model.machine.strain import LOWER_PACKET_RATE, could_not_keep_up
 from testbed.model.verdict import Check, Verdict
@@ -17,12 +17,9 @@ from topologies.network import LinkId, reverse_of
 from topologies.routing_tables import static_routing
 
 MAX_LOST_S = 0.05
-"""Of packets, between a cut and the escape."""
+"""Of packets, between a cut and the escape; one packet, where packets are further apart."""
 MAX_LAG_S = 0.1
 MAX_UNPLANNED = 1e-4
-REPORT_S = 0.01
-SLACK_S = 0.05
-"""Scheduling of the ends' processes, a few reports that come late: allowed over every predicted time of the source."""
 
 
 def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> Verdict:
@@ -59,7 +56,7 @@ def ft_drb_checks(plan: MetapathPlan, outcome: FaultOutcome, episode: Sequence[F
             _at_most(
                 "lost",
                 f"packets lost until the escape, {outcome.link} down",
-                MAX_LOST_S,
+                max(MAX_LOST_S, 1 / plan.rate_pps),
                 outcome.lost_s,
                 "s of the stream",
             )
@@ -69,15 +66,15 @@ def ft_drb_checks(plan: MetapathPlan, outcome: FaultOutcome, episode: Sequence[F
             _at_most(
                 "silence-found",
                 f"silence found, {outcome.link} {outcome.kind}",
-                silence_found_s(plan) + SLACK_S,
+                plan.found_s(outcome.kind) + SLACK_S,
                 outcome.reconfigured_s,
-                f"s; {silence_found_s(plan):.3f} s by its parameters",
+                f"s; {plan.found_s(outcome.kind):.3f} s by its parameters",
             )
         )
     checks.append(_no_more(outcome))
     if any(other.stop_s > outcome.stop_s and _on_minimal_path(plan, other) for other in episode) or not on_path:
         return checks
-    limit = plan.options.probe_every / plan.rate_pps + 2 * REPORT_S + SLACK_S
+    limit = plan.return_s + SLACK_S
     words = f"s; a probe every {plan.options.probe_every / plan.rate_pps:g} s"
     checks.append(
         _at_most(
@@ -99,11 +96,6 @@ def _episode(outcome: FaultOutcome, faults: Sequence[FaultOutcome]) -> tuple[Fau
         joined |= new
         grown = bool(new)
     return tuple(joined.values())
-
-
-def silence_found_s(plan: MetapathPlan) -> float:
-    """From a silent failure to its discovery: so many packets go missing, each for so long, and a report shows it."""
-    return plan.options.silence_s + plan.options.notifications / plan.rate_pps + REPORT_S
 
 
 def _at_most(key: str, name: str, limit: float, measured: float | None, words: str) -> Check:

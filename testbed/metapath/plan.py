@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from testbed.faults.schedules import overlapping
 from testbed.metapath.metapaths import MetapathOptions, SourceEvent
 from testbed.metapath.wire import PACKET_BYTES
 from testbed.stream.measurements import FloatArray, IntArray, RunHealth
-from topologies.network import Network
+from topologies.network import Network, label_of
 from topologies.routing_tables import static_routing
 
 Routing = Literal["ft-drb", "single", "recomputed"]
@@ -25,6 +25,9 @@ ROUTINGS: tuple[Routing, ...] = ("ft-drb", "single", "recomputed")
 
 BACKGROUND_AFTER_S = 0.5
 """Until then the source learns the zero-load latency of an empty network."""
+REPORT_S = 0.01
+SLACK_S = 0.05
+"""Scheduling of the ends' processes, a few reports that come late: allowed over every predicted time of the source."""
 WARM_UP_S, LASTS_S, EVERY_S = 1.0, 1.0, 2.5
 """Of ``each_cable_faults``: before the first fault, how long each lasts, from one to the next."""
 
@@ -77,6 +80,45 @@ class MetapathPlan:
                 f"{self.rate_pps:g} packets/s of {self.packet_bytes} bytes fill more than 80 % of a link of "
                 f"{capacity / 1e6:g} Mbit/s; lower --rate-pps or --symbol-bytes"
             )
+
+        if self.routing == "ft-drb" and self.faults:
+            self._check_timing()
+
+    def found_s(self, kind: FaultKind) -> float:
+        """From a failure to its discovery by the source alone: so many packets tell of it, if they go missing each after so long, and a
+        report shows it."""
+        missing_s = self.options.silence_s if kind == "blackhole" else 0.0
+        return missing_s + self.options.notifications / self.rate_pps + REPORT_S
+
+    @property
+    def return_s(self) -> float:
+        """From a repair to the return to the minimal path: a packet that tries it, its report, and the next one."""
+        return self.options.probe_every / self.rate_pps + 2 * REPORT_S
+
+    def _check_timing(self) -> None:
+        """InputError for a failure of the minimal path that is over before the source can find it, or that the source cannot find to be
+        over before the next one, or the end: whatever the network did, such a run would be held to have failed."""
+        minimal = {frozenset(link) for link in static_routing(self.network)(self.source, self.sink)}
+        at = f"at {self.rate_pps:g} packets/s"
+        by_source = {"blackhole"} | ({"down"} if self.options.notify == "header" else set())
+        for fault in self.faults:
+            if frozenset(fault.link) not in minimal:
+                continue
+            name, lasts_s = f"fault on {label_of(fault.link)}", fault.stop_s - fault.start_s
+            if fault.kind in by_source and lasts_s <= self.found_s(fault.kind) + SLACK_S:
+                raise InputError(
+                    f"{name} lasts {lasts_s:g} s; {at} the source finds it after {self.found_s(fault.kind):.3g} s "
+                    f"({self.options.notifications} notifications): make the fault longer, the rate higher (--rate-pps), or ask for "
+                    "fewer notifications (--notifications)"
+                )
+            following = [other.start_s for other in self.faults if other.start_s >= fault.stop_s]
+            left_s = min([*following, self.duration_s]) - fault.stop_s
+            if self.options.link_up == "probe" and not overlapping(self.faults) and left_s <= self.return_s:
+                raise InputError(
+                    f"{name} ends {left_s:g} s before the next one or the end; {at} the source finds it over after {self.return_s:.3g} s "
+                    f"(one packet in {self.options.probe_every} probes): make the pause or the stream longer (--duration), the rate "
+                    "higher (--rate-pps), or probe more often (--probe-every)"
+                )
 
     def _check_overlap(self) -> None:
         """Only cuts of different cables, which FT-DRB's routers answer, can be told apart while both are in force."""
@@ -137,6 +179,11 @@ class MetapathRun:
             if 0 <= number < len(arrived):
                 arrived[number] = time_s
         return arrived
+
+
+def default_duration_s(faults: Sequence[Fault], rate_pps: float, options: MetapathOptions) -> float:
+    """Until the last failure is over (1 s without any), and then until the source can have found that out."""
+    return max((f.stop_s for f in faults), default=1.0) + max(0.8, 1.5 * options.probe_every / rate_pps)
 
 
 def each_cable_faults(

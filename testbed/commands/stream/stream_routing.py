@@ -14,7 +14,7 @@ from testbed.commands.runs import keep_run, show_verdict
 from testbed.commands.stream.stream_options import NO_FILE
 from testbed.errors import CapabilityError, InputError
 from testbed.metapath.metapaths import MetapathOptions
-from testbed.metapath.plan import MetapathPlan, each_cable_faults
+from testbed.metapath.plan import MetapathPlan, default_duration_s, each_cable_faults
 from testbed.model.printable import printable
 from topologies import load_network
 from topologies.network import Network
@@ -127,6 +127,18 @@ def metapath_plan(args: argparse.Namespace) -> MetapathPlan:
     """Raises InputError or TopologyError where an option cannot be used."""
     network = load_network(args.network)
     faults = _faults(args, network)
+    options = MetapathOptions(
+        paths=args.paths,
+        first_paths=args.first_paths,
+        notifications=args.notifications,
+        probe_every=args.probe_every,
+        threshold=args.thl,
+        tolerance=args.tol,
+        silence_s=args.silence_ms / 1e3,
+        notify=args.notify,
+        link_up=args.link_up,
+        always=args.metapaths_always,
+    )
     return MetapathPlan(
         network=network,
         source=args.source,
@@ -135,19 +147,8 @@ def metapath_plan(args: argparse.Namespace) -> MetapathPlan:
         rate_pps=args.rate_pps,
         packet_bytes=args.symbol_bytes,
         faults=faults,
-        duration_s=args.duration or max((f.stop_s for f in faults), default=1.0) + 0.8,
-        options=MetapathOptions(
-            paths=args.paths,
-            first_paths=args.first_paths,
-            notifications=args.notifications,
-            probe_every=args.probe_every,
-            threshold=args.thl,
-            tolerance=args.tol,
-            silence_s=args.silence_ms / 1e3,
-            notify=args.notify,
-            link_up=args.link_up,
-            always=args.metapaths_always,
-        ),
+        duration_s=args.duration or default_duration_s(faults, args.rate_pps, options),
+        options=options,
         seed=args.seed,
     )
 
