@@ -12,6 +12,7 @@ OUTCOMES = {
     2: "refused",
     3: "the machine lacks something",
     4: "invalid, the machine could not keep up",
+    5: "cannot tell",
     70: "ended by an error that nobody foresaw",
 }
 

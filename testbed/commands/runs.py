@@ -64,16 +64,21 @@ def show_verdict(verdict: Verdict, directory: Path) -> None:
 
 def show_checks(verdict: Verdict) -> None:
     """Every check on a line of its own, then the verdict."""
-    from testbed.report.wording import OUTCOMES, check_words, state_of
+    from testbed.report.wording import OUTCOMES, check_words
 
     for check in verdict.checks:
         words = check_words(check)
         print(printable(f"{OUTCOMES[check.outcome]}: {check.name}" + (f"; {words}" if words else "")))
     for note in verdict.notes:
         print(printable(f"note: {note}"))
-    state = state_of(verdict).replace("-", " ")
-    state += printable(f": {verdict.invalid}") if verdict.invalid is not None else ""
-    print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
+    print(f"verdict: {state_words(verdict)} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
+
+
+def state_words(verdict: Verdict) -> str:
+    """passed, failed, cannot tell, or invalid with the reason."""
+    from testbed.report.wording import state_of
+
+    return state_of(verdict).replace("-", " ") + (printable(f": {verdict.invalid}") if verdict.invalid is not None else "")
 
 
 def show_place(directory: Path) -> None:

@@ -140,12 +140,10 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """That of all checks together, whether or not the run is valid: fails where one fails or there is none, else cannot tell where
-        one cannot, else holds."""
+        """That of all checks together, whether or not the run is valid: fails where one fails, else cannot tell where one cannot or there
+        is none, else holds."""
         outcomes = {check.outcome for check in self.checks}
-        if "fails" in outcomes or not outcomes:
-            return "fails"
-        return "cannot-tell" if "cannot-tell" in outcomes else "holds"
+        return "fails" if "fails" in outcomes else "holds" if outcomes == {"holds"} else "cannot-tell"
 
     def passed_about(self, what: str) -> bool | None:
         """What the checks about it say together: False where one fails, None where there is none or one cannot tell."""
@@ -170,8 +168,8 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """0 passed, 1 failed, 4 invalid."""
-        return 4 if self.invalid is not None else 0 if self.passed else 1
+        """0 passed, 1 failed, 4 invalid, 5 cannot tell."""
+        return 4 if self.invalid is not None else {"holds": 0, "fails": 1, "cannot-tell": 5}[self.outcome]
 
     def to_json(self) -> Mapping[str, Any]:
         return {

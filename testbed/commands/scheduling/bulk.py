@@ -156,6 +156,7 @@ def _show(sessions: list[BulkSession], directory: Path) -> None:
     from rich.table import Table
 
     from testbed.report.terminal import Terminal
+    from testbed.report.wording import state_of
 
     first = sessions[0].row()
     barrier = "with a barrier" if first["barrier"] else "without a barrier"
@@ -193,7 +194,7 @@ def _show(sessions: list[BulkSession], directory: Path) -> None:
             f"{row['predicted_ratio']:.3f}",
             f"{row['messages_verified']}/{row['transfers']}",
             str(row["queue_drops"]),
-            "passed" if session.verdict.passed else "invalid" if session.verdict.invalid else "failed",
+            state_of(session.verdict).replace("-", " "),
         )
     console.print(table)
     show_verdict(sessions[0].verdict, directory)

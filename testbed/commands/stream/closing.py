@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from testbed.commands.runs import show_place
+from testbed.commands.runs import show_place, state_words
 from testbed.model.printable import printable
 from testbed.report.tables import closing_table
 from testbed.report.terminal import Terminal
@@ -49,8 +49,6 @@ def show_result(result: SuiteResult) -> None:
     for check in verdict.checks:
         if not check.passed:
             print(printable(f"{OUTCOMES[check.outcome].lower()}: {check.name}: {check_words(check)}"))
-    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
-    state = printable(state)
-    print(f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
+    print(f"verdict: {state_words(verdict)} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)")
     show_place(result.directory)
     sys.stdout.flush()

@@ -12,7 +12,7 @@ from testbed.commands.link_rates import add_repeats
 from testbed.commands.live import start_live
 from testbed.commands.meaning import REACTIVE, require_switches
 from testbed.commands.parsing import pair_of, parse_captures
-from testbed.commands.runs import add_run_options, command_line
+from testbed.commands.runs import add_run_options, command_line, state_words
 from testbed.commands.several_machines import (
     add_machine_options,
     enter_unless_elsewhere,
@@ -104,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _probe(args: argparse.Namespace, request: SessionRequest, fabric_name: str) -> int:
     """Two runs at fixed block sizes, decoding failures counted against theory, printed with the verdict."""
+    from testbed.report.wording import OUTCOMES
     from testbed.stream.probing.session import probe
 
     steps, verdict, probed, fabric = probe(request, fabric_name, blocks=args.blocks, link=args.probe_link)
@@ -113,10 +114,12 @@ def _probe(args: argparse.Namespace, request: SessionRequest, fabric_name: str) 
         return verdict.exit_code
     for check in verdict.checks:
         print(
-            f"{'ok    ' if check.passed else 'FAILED'} {printable(check.name)}: predicted {check.predicted:g}, measured {check.measured:g}; {printable(check.detail)}"
+            printable(
+                f"{OUTCOMES[check.outcome]}: {check.name}: predicted {check.predicted:g}, "
+                f"measured {check.measured:g}; {check.detail}"
+            )
         )
-    state = "passed" if verdict.passed else "failed" if verdict.invalid is None else f"invalid: {verdict.invalid}"
-    print(printable(f"verdict: {state} ({probed} down, {fabric})"))
+    print(f"verdict: {state_words(verdict)} ({probed} down, {fabric})")
     return verdict.exit_code
 
 

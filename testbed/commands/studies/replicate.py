@@ -285,7 +285,7 @@ def _closing(replication: Replication, index: Path, args: argparse.Namespace) ->
     stored = {name: replication.runs(name) for name in replication.studies}
     states = {name: _state(replication, name, runs) for name, runs in stored.items()}
     left = [name for name, state in states.items() if state in ("invalid", "unfinished", "not run")]
-    failed = [name for name, state in states.items() if state in ("failed", "cannot-tell", "broken")]
+    failed = [name for name, state in states.items() if state in ("failed", "broken")]
     if args.json:
         print(json.dumps(_document(replication, stored, states) | {"book": str(index)}))
     else:
@@ -294,7 +294,7 @@ def _closing(replication: Replication, index: Path, args: argparse.Namespace) ->
         counts = {state: list(states.values()).count(state) for state in dict.fromkeys(states.values())}
         print("studies: " + (", ".join(f"{count} {state}" for state, count in counts.items()) or "none chosen"))
         print(f"book:    {index}")
-    return 1 if failed else 4 if left else 0
+    return 1 if failed else 5 if "cannot-tell" in states.values() else 4 if left else 0
 
 
 def _state(replication: Replication, name: str, runs: Sequence[StoredRun]) -> str:

@@ -69,7 +69,7 @@ def test_a_check_that_its_rival_would_pass_cannot_tell_and_is_not_passed(check: 
     assert check.outcome == outcome
     assert check.passed is (outcome == "holds")
     assert check.to_json()["outcome"] == outcome
-    assert Verdict(checks=(check,)).exit_code == (0 if outcome == "holds" else 1)
+    assert Verdict(checks=(check,)).exit_code == {"holds": 0, "fails": 1, "cannot-tell": 5}[outcome]
 
 
 @given(
@@ -131,3 +131,12 @@ def test_every_check_can_be_given_a_key_of_its_own(names: list[str], kept: int) 
 def test_of_no_event_a_check_cannot_tell(check: Check) -> None:
     assert check.of(1) == check
     assert check.of(0).outcome == "cannot-tell" and not Verdict(checks=(check.of(0),)).passed
+
+
+def test_the_worst_outcome_gives_the_exit_code() -> None:
+    holds, fails, unsure = LOSS, replace(LOSS, passed=False, about="1"), replace(LOSS.of(0), about="2")
+    codes = [
+        Verdict(checks=checks).exit_code for checks in ((holds,), (holds, unsure), (unsure, fails), (holds, fails), ())
+    ]
+    assert codes == [0, 5, 1, 1, 5]
+    assert Verdict(checks=(fails,), invalid="the machine was busy").exit_code == 4

@@ -78,7 +78,7 @@ def test_same_run_gives_the_same_page() -> None:
         (sample_run(), "Passed", "All 24 checks hold"),
         (sample_run(wrong=True), "Failed", "1 of 24 checks failed: optical-cloud: loss, x3-&gt;x10 down."),
         (sample_run(invalid="the sender lagged 140 ms"), "Invalid", "the sender lagged 140 ms"),
-        (replace(sample_run(), verdict=Verdict(checks=())), "Failed", "Nothing was checked"),
+        (replace(sample_run(), verdict=Verdict(checks=())), "Cannot tell", "Nothing was checked"),
         (
             replace(sample_run(), verdict=None, unfinished="the run was interrupted before its end"),
             "Unfinished",
