@@ -31,7 +31,9 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnal
             own = ft_drb_checks(plan, outcome, _episode(outcome, analysis.faults))
         else:
             link = _link_of(plan, outcome)
-            own = [_share_check(plan, outcome, link).of(1 if lost_share(plan, link) < 1 else arrived_outside)]
+            all_lost = lost_share(plan, link) >= 1
+            share = _share_check(plan, outcome, link)
+            own = [share.of(arrived_outside, "nothing arrived outside faults either") if all_lost else share]
             if plan.routing == "recomputed" and outcome.kind == "down":
                 own.append(_no_more(outcome))
         checks += [replace(check, about=about).of(outcome.sent) for check in own]

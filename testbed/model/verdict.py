@@ -81,9 +81,11 @@ class Check:
         known = cls(name=name, predicted=most, measured=measured, tolerance=None, passed=False, relation="at-most")
         return _judged(known, lambda low, _: low <= most, evidence)
 
-    def of(self, events: float) -> Check:
-        """This check, where it compares so many events (packets, blocks, seconds); of none it cannot tell."""
-        return self if events > 0 else replace(self, passed=False, unsure=True)
+    def of(self, events: float, why: str = "nothing was there to be compared") -> Check:
+        """This check, where it compares so many events (packets, blocks, seconds); of none it cannot tell, and says ``why``."""
+        if events > 0:
+            return self
+        return replace(self, passed=False, unsure=True, detail="; ".join(filter(None, (self.detail, why))))
 
     def to_json(self) -> Mapping[str, Any]:
         """The fields, ``key`` and ``about`` only where they say something, and ``outcome``."""

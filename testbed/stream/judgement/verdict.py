@@ -90,7 +90,8 @@ def _is_answered(plan: StreamPlan, result: FaultResult) -> bool:
 def _beside_silence(check: Check, analysis: SessionAnalysis) -> Check:
     """A loss of everything in a fault, where nothing came outside faults either: that cannot tell what the fault took."""
     all_lost = check.key == "loss" and check.predicted is not None and check.predicted >= 1
-    return check.of(analysis.sent_outside - analysis.lost_outside) if all_lost else check
+    arrived = analysis.sent_outside - analysis.lost_outside
+    return check.of(arrived, "nothing arrived outside faults either") if all_lost else check
 
 
 def fault_checks(result: FaultResult, least: int | None) -> list[Check]:

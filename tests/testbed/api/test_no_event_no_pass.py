@@ -181,6 +181,7 @@ def test_a_simulation_that_measured_nothing_never_passes(seeds: list[tuple[int, 
     rows = [
         {
             "seed": k,
+            "load": 0.1,
             "sent": sent,
             "received": received,
             "measured": 0,
@@ -201,3 +202,12 @@ def test_a_traffic_file_without_a_message_is_bad_input(document: dict[str, Any])
     plan = testbed.simulation_plan("mesh:3x3", traffic=document)
     with pytest.raises(InputError, match="it has no message"):
         testbed.run(plan, "simulator")
+
+
+def test_one_load_of_which_no_message_was_measured_is_enough_not_to_tell() -> None:
+    plan = testbed.simulation_plan("mesh:3x3", rate=0.1, duration_s=0.001, engine="reference")
+    (row,) = measured(plan)
+    assert judge_runs([row]).passed
+    verdict = judge_runs([row, row | {"load": 0.2, "sent": 3, "received": 3, "measured": 0}])
+    assert {check.key: check.outcome for check in verdict.checks}["conservation"] == "cannot-tell"
+    assert verdict.exit_code == 5
