@@ -11,7 +11,8 @@ from statistics import median
 from typing import Any, Unpack
 
 from testbed.commands.studies.study import Study
-from testbed.metapath.judgement import MAX_LOST_S, SLACK_S
+from testbed.metapath.judgement import MAX_LOST_S
+from testbed.metapath.plan import SLACK_S
 from testbed.model.verdict import Check, Evidence, Verdict
 from testbed.results.study_store import Row
 

@@ -84,7 +84,7 @@ class MetapathPlan:
         if self.routing == "ft-drb" and self.faults:
             self._check_timing()
 
-    def found_s(self, kind: FaultKind) -> float:
+    def found_s(self, kind: str) -> float:
         """From a failure to its discovery by the source alone: so many packets tell of it, if they go missing each after so long, and a
         report shows it."""
         missing_s = self.options.silence_s if kind == "blackhole" else 0.0
