@@ -5,7 +5,9 @@ Everything else in the project is computed from this value; it knows no file for
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -38,10 +40,28 @@ def reverse_of(link: LinkId) -> LinkId:
     return target, source, key
 
 
+def quoted(node_id: str) -> str:
+    """The id as a JSON text, which no sign of any grammar can be taken for.
+
+    >>> quoted('a->b'), quoted('5" disk')
+    ('"a->b"', '"5\\\\" disk"')
+    """
+    return json.dumps(node_id, ensure_ascii=False)
+
+
 def label_of(link: LinkId) -> str:
-    """``a->b``, with ``#key`` for a parallel link: how reports and commands name the link."""
-    source, target, key = link
+    """``a->b``, with ``#key`` for a parallel link: how reports and commands name the link. No two links have one label: an id
+    that has an arrow in it, ends as a key does, or begins or ends with a space or a quote is quoted.
+
+    >>> label_of(("s1", "s2", 1)), label_of(("a->b", "c,d", 0)), label_of(("a", "b#1", 0))
+    ('s1->s2#1', '"a->b"->c,d', 'a->"b#1"')
+    """
+    source, target, key = (quoted(end) if isinstance(end, str) and _MISREAD.search(end) else end for end in link)
     return f"{source}->{target}" + (f"#{key}" if key else "")
+
+
+_MISREAD = re.compile(r'->|#[0-9]+$|^[\s"]|\s$')
+"""What in an id could be taken for a part of a label."""
 
 
 _NODE_FIELDS = frozenset({"id", "kind", "position"})
@@ -176,6 +196,16 @@ class Network:
     def link_index(self) -> Mapping[LinkId, int]:
         """Link id -> position in ``links``."""
         return {link.id: i for i, link in enumerate(self.links)}
+
+    @cached_property
+    def link_of_label(self) -> Mapping[str, LinkId]:
+        """Label -> link id; see ``label_of``."""
+        return {link.label: link.id for link in self.links}
+
+    @cached_property
+    def id_lengths(self) -> tuple[int, ...]:
+        """How long ids of nodes are, each length once."""
+        return tuple(sorted({len(node.id) for node in self.nodes}))
 
     @cached_property
     def _out(self) -> Mapping[str, tuple[int, ...]]:

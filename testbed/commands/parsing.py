@@ -11,8 +11,10 @@ import contextlib
 import difflib
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -156,18 +158,22 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
+def _is_file(text: str | Path) -> bool:
+    """Whether there is a file of that name; what is too long for a name, or for none, is the name of no file."""
+    with contextlib.suppress(OSError, ValueError):
+        return Path(text).exists()
+    return False
+
+
 def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
     """The pairs of nodes of a ``--pattern``: a file, or ``A:B,C:D`` itself; InputError or TopologyError names the pair that is none."""
     from testbed.model.json_values import read_json
+    from testbed.model.names import read_pairs
     from testbed.scheduling.traffic.patterns import parse_pairs
 
     where = f"--pattern {file}"
-    if ":" in file and not Path(file).exists():
-        try:
-            pairs = [pair_of(word) for word in file.split(",")]
-        except argparse.ArgumentTypeError as error:
-            raise InputError(f"--pattern: {error}") from None
-        return tuple(parse_pairs({"pairs": [list(pair) for pair in pairs]}, network, where))
+    if ":" in file and not _is_file(file):
+        return read_pairs(file, network, "--pattern")
     return tuple(
         parse_pairs(read_json(file, where, mend="give all-to-all, A:B,C:D or a file of pairs"), network, where)
     )
@@ -193,21 +199,11 @@ def read_faults(file: str | Path, network: Network, *, mend: str = "give a JSON 
     from testbed.model.json_values import read_json
 
     where = f"--faults {file}"
-    if "@" in str(file) and not Path(file).exists():
+    if "@" in str(file) and not _is_file(file):
         return parse_fault_list(str(file), network)
     return parse_fault_document(
         read_json(file, where, mend=f"{mend}, or {FAULT_WORDS}, as in s1->s2@1-3"), network, where, Path(file).parent
     )
-
-
-def pair_of(text: str) -> tuple[str, str]:
-    """``A:B``, from node A to node B, for argparse: the one way in which all commands take pairs of nodes."""
-    source, _, sink = text.partition(":")
-    if not source or not sink:
-        raise argparse.ArgumentTypeError(
-            f"{text[:24]!r}: write A:B, the node where it starts and the node where it ends"
-        )
-    return source, sink
 
 
 def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> dict[LinkId, Path]:
@@ -215,15 +211,22 @@ def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> di
 
     Raises InputError for another form, a link that is not there, and a directory that is not there.
     """
-    from testbed.faults.grammar import parse_link
+    from testbed.model.names import link_text, links_at, no_link, one_of
 
     captures = {}
     for word in words:
-        link, _, path = word.partition("=")
+        readings = {
+            link: end
+            for link, end in links_at(word, 0, network)
+            if link in network.link_index and word[end:].strip()[:1] in ("=", "")
+        }
+        why_none = partial(no_link, word.partition("=")[0], network)
+        link = one_of([*readings], f"--pcap {word!r}", link_text, why_none)
+        written, path = word[: readings[link]], word[readings[link] :].strip()[1:]
         if named and not path:
             raise InputError(f"--pcap {word!r}: write LINK=FILE, for example 's1->s2=link.pcap'")
-        file = Path(path or link.replace("->", "-").replace("#", "-") + ".pcap")
+        file = Path(path or re.sub(r"->|[^\w.-]", "-", written).strip("-") + ".pcap")
         if not file.absolute().parent.is_dir():
             raise InputError(f"--pcap {word!r}: there is no directory {file.absolute().parent}")
-        captures[parse_link(link, network)] = file
+        captures[link] = file
     return captures

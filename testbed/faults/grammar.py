@@ -5,7 +5,7 @@ As text, for the prompt of ``testbed up`` and the options of commands::
     faults  = fault {"," fault} | "poisson:" setting {"," setting}
     fault   = what ["@" times] {" " manner}
     what    = link | cable | "random:" N | "transient:" N | "intermittent:" N | shape ":" N
-    link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart
+    link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart (``testbed.model.names``)
     cable   = a "-" b                    both links between two switches
     shape   = "line" | "square" | "L" | "U"                   legs of N links, at a place drawn by the seed
     times   = [start] ["-" [stop]]       seconds; from the beginning and for ever, where left out
@@ -23,8 +23,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,24 @@ from testbed.faults.cable_faults import cable_fault, check_faults, intermittent_
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults, flapping_faults, node_faults
 from testbed.faults.shapes import SHAPES, shape_faults
+from testbed.model.names import (
+    Found,
+    link_text,
+    links_at,
+    lists_of,
+    no_link,
+    no_node,
+    nodes_at,
+    one_list_of,
+    one_of,
+    read_link,
+    read_node,
+    whole,
+)
 from testbed.model.schemas import refuse_unknown
 from topologies.errors import TopologyError
 from topologies.impairments import impairment_text, parse_impairments
-from topologies.network import LinkId, Network, label_of
+from topologies.network import LinkId, Network, label_of, quoted
 
 TRANSIENT_SHARE = 0.1
 """Transient faults last up to this share of the run (Zarza 2011, 5.6.4)."""
@@ -49,19 +65,24 @@ _SETTINGS = {
     "kind": "kind",
     "loss": "loss_fraction",
 }
+_BETWEEN_VALUES = re.compile(r",\s*[0-9a-z-]+=")
 _BETWEEN_FAULTS = re.compile(r",(?!\s*[0-9a-z-]+=)")
 """A comma, but for those between the values of an impairment."""
+_SECONDS = r"(?:[0-9.]+(?:e[+-]?[0-9]+)?|nan|inf)"
+_TIMES = re.compile(rf"({_SECONDS})?(?:-({_SECONDS})?)?", re.IGNORECASE)
+_REST = re.compile(r"\s*(?:@\s*(?P<times>\S*))?(?P<manner>(?:\s.*)?)", re.DOTALL)
+_MANNER_WORDS = re.compile(r"\s+(?:down|blackhole|loss|one-way|[a-z]+:).*", re.DOTALL)
+_PATTERN = re.compile(r"\s*(?P<kind>[A-Za-z]+):(?P<size>[^\s,@]*)(?:@(?P<times>[^\s,]*))?")
+_AT_TIMES = re.compile(r"(?:\s*@\s*(?P<times>[^\s,]*))?")
+_SHAPE_OF = {name.lower(): name for name in SHAPES}
 _NUMBERS = ("start_s", "stop_s", "loss_fraction", "period_s", "down_s")
 
 
 def parse_link(text: Any, network: Network) -> LinkId:
     """``a->b``, ``a->b#key`` or ``a-b`` to a link of the network; InputError where there is none."""
-    found = _named_link(text) if isinstance(text, str) else None
-    if found is None or found not in network.link_index:
-        raise InputError(
-            f"link {text!r} is no link of {network.name!r}; write it a->b, as testbed topology show lists them"
-        )
-    return found
+    if not isinstance(text, str):
+        raise InputError(f"link {text!r} is no link of {network.name!r}; write it a->b")
+    return read_link(text, network)
 
 
 def parse_fault(text: str, network: Network) -> Fault:
@@ -72,12 +93,24 @@ def parse_fault(text: str, network: Network) -> Fault:
     >>> fault.link, fault.start_s, fault.stop_s, fault.kind, fault.loss_fraction, fault.direction
     (('s1', 's2', 0), 0.5, 2.0, 'loss', 0.3, 'forward')
     """
-    name, _, rest = text.rpartition("@")
-    times, *manner = rest.split() or [""]
-    if not name or "->" in rest:  # no times
-        (name, *manner), times = text.split() or [""], ""
-    start, stop = _times(text, times)
-    return Fault(link=parse_link(name, network), start_s=start, stop_s=stop, **_manner(text, manner))
+    readings = list(dict.fromkeys(fault for fault, _ in _faults_at(text, 0, [len(text)], network)))
+    return one_of(readings, f"fault {text!r}", fault_text, lambda: _no_fault(text, network))
+
+
+def fault_text(fault: Fault) -> str:
+    """The fault in the form that has one reading in every network; for a person, ``in_words``.
+
+    >>> fault_text(Fault(link=("s1", "s2", 0), start_s=1, kind="loss", loss_fraction=0.5))
+    '"s1"->"s2"@1- loss 0.5'
+    """
+    times = f"@{fault.start_s!r}-" + ("" if fault.permanent else repr(fault.stop_s))
+    return f"{link_text(fault.link)}{times if times != '@0.0-' else ''} {manner_text(fault)}"
+
+
+def manner_text(fault: Fault) -> str:
+    """How the link fails, as it is written behind a link: ``down``, ``loss 0.3 one-way``, ``ge:p=0.01,r=0.3``."""
+    manner = fault.impairments or fault.kind + (f" {fault.loss_fraction!r}" if fault.kind == "loss" else "")
+    return manner + (" one-way" if fault.direction == "forward" else "")
 
 
 def standing_fault(link: LinkId, manner: Sequence[str]) -> Fault:
@@ -99,12 +132,21 @@ def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
     >>> [(f.link[:2], f.stop_s) for f in parse_fault_list("s2->s3@5-9 one-way, s1->s2@1-3", load_network("swiss-t1"))]
     [(('s1', 's2'), 3.0), (('s2', 's3'), 9.0)]
     """
-    found = []
-    for word in _BETWEEN_FAULTS.split(text):
-        fault = parse_fault(word.strip(), network)
-        if fault.permanent:
-            raise InputError(f"fault {word.strip()!r}: say when it ends, as in s1->s2@1-3")
-        found.append(fault)
+    commas = [match.start() for match in re.finditer(",", text)]
+
+    def items(at: int) -> Found[Fault]:
+        found = _faults_at(text, at, [*(comma for comma in commas if comma >= at), len(text)], network)
+        return ((fault, end) for fault, end in found if not fault.permanent)
+
+    def why_none() -> str:
+        for word in map(str.strip, _BETWEEN_FAULTS.split(text)):
+            if parse_fault(word, network).permanent:
+                return f"fault {word!r}: say when it ends, as in s1->s2@1-3"
+        return (
+            f"faults {text!r}: {network.name!r} has no links that it names; write names with a comma in double quotes"
+        )
+
+    found = one_list_of(lists_of(text, items), f"faults {text!r}", fault_text, why_none)
     return tuple(sorted(found, key=lambda fault: (fault.start_s, fault.link)))
 
 
@@ -114,10 +156,22 @@ def parse_cable_faults(text: str | None, network: Network, *, seed: int, duratio
     ``seed`` draws what is left to chance; ``duration_s`` is the length of the run, within which transient faults come.
     Raises InputError that names the word, or the cable that is not there.
     """
+    if not text:
+        return ()
+
+    def why_none() -> str:
+        words = (word for word in text.split(",") if not lists_of(word, partial(_cables_at, word, network)))
+        return _no_cable(next(words, text).strip(), network)
+
+    readings = lists_of(text, lambda at: _cables_at(text, network, at))
     found: list[Fault] = []
-    for place, word in enumerate(text.split(",") if text else ()):
+    for place, (what, times) in enumerate(one_list_of(readings, f"faults {text!r}", _cable_text, why_none)):
+        start, stop = _times(text, times)
+        if isinstance(what, tuple):
+            found.append(cable_fault(what, start_s=start, stop_s=stop))
+            continue
         chance = [seed, 3] if place == 0 else [seed, 3, place]
-        found += _cable_faults(word.strip(), network, chance, duration_s)
+        found += _drawn_faults(what, times, network, chance, duration_s)
     return check_faults(network, found)
 
 
@@ -138,8 +192,9 @@ def parse_poisson(text: str) -> PoissonFaults:
     return PoissonFaults(**values)
 
 
-def parse_moment(text: str, where: str) -> tuple[str, float]:
-    """``NODE@SECONDS`` to the node's name and the moment; InputError, which begins with ``where``, for anything else."""
+def parse_moment(text: str, where: str, network: Network) -> tuple[str, float]:
+    """``NODE@SECONDS`` to the node and the moment; InputError, which begins with ``where``, for another form. A name that is no node's
+    is given back as it is: an alias, or an error of whoever plans."""
     node, _, seconds = text.rpartition("@")
     try:
         at_s = float(seconds)
@@ -147,7 +202,8 @@ def parse_moment(text: str, where: str) -> tuple[str, float]:
         at_s = math.nan
     if not node or not 0 <= at_s < math.inf:
         raise InputError(f"{where} {text!r}: give NODE@SECONDS, as in r5@2.5")
-    return node, at_s
+    named = node in network.node_index or whole(node, nodes_at(node, 0, network))
+    return read_node(node, network) if named else node.strip(), at_s
 
 
 def parse_fault_document(document: Any, network: Network, where: str, folder: Path | None = None) -> tuple[Fault, ...]:
@@ -173,19 +229,51 @@ def parse_fault_document(document: Any, network: Network, where: str, folder: Pa
     return tuple(sorted(faults, key=lambda f: (f.start_s, f.link)))
 
 
-def _named_link(text: str) -> LinkId | None:
-    """The link as it is written, whether or not there is one."""
-    source, found, rest = text.partition("->" if "->" in text else "-")
-    target, _, key = rest.partition("#")
-    return (source.strip(), target.strip(), int(key) if key.isdecimal() else 0) if found else None
+def _faults_at(text: str, at: int, stops: Sequence[int], network: Network) -> Found[Fault]:
+    """Every fault that stands at the place and ends at one of ``stops``."""
+    for link, end in links_at(text, at, network):
+        if link in network.link_index:
+            for stop in _stops(text, end, stops):
+                with suppress(InputError):
+                    yield _fault(link, text[at:stop], text[end:stop]), stop
+
+
+def _stops(text: str, end: int, stops: Sequence[int]) -> Iterator[int]:
+    """Where what is said about a link may end: at commas between the values of an impairment, and at the first other comma."""
+    for stop in stops:
+        if stop >= end:
+            yield stop
+            if not _BETWEEN_VALUES.match(text, stop):
+                return
+
+
+def _fault(link: LinkId, text: str, rest: str) -> Fault:
+    """The fault of a link, with the times and the manner behind it."""
+    said = _REST.fullmatch(rest)
+    if said is None:
+        raise InputError(f"fault {text.strip()!r}: {rest!r} is neither @START-STOP nor a manner")
+    start, stop = _times(text.strip(), said["times"] or "")
+    return Fault(link=link, start_s=start, stop_s=stop, **_manner(text.strip(), (said["manner"] or "").split()))
+
+
+def _no_fault(text: str, network: Network) -> str:
+    """Why a text is no fault: what is wrong behind its link or, where no link stands at its beginning, with that."""
+    behind = {link: end for link, end in links_at(text, 0, network) if link in network.link_index}
+    for link, end in sorted(behind.items(), key=lambda one: -one[1]):
+        if _REST.fullmatch(text[end:]):
+            try:
+                return str(_fault(link, text, text[end:]))
+            except InputError as error:
+                return str(error)
+    name, _, rest = text.rpartition("@")
+    return no_link(name if name and "->" not in rest else _MANNER_WORDS.sub("", text), network)
 
 
 def _times(text: str, times: str) -> tuple[float, float]:
-    start, _, stop = times.partition("-")
-    try:
-        return float(start or 0), float(stop) if stop else math.inf
-    except ValueError:
-        raise InputError(f"fault {text!r}: {times!r} is not START-STOP in seconds, as in 0.2-3") from None
+    said = _TIMES.fullmatch(times)
+    if said is None:
+        raise InputError(f"fault {text!r}: {times!r} is not START-STOP in seconds, as in 0.2-3")
+    return float(said[1] or 0), float(said[2]) if said[2] else math.inf
 
 
 def _manner(text: str, words: list[str]) -> dict[str, Any]:
@@ -213,34 +301,62 @@ def _impaired(text: str, words: str, folder: str | Path = "") -> dict[str, Any]:
         raise InputError(f"fault {text!r}: {error}") from None
 
 
-def _cable_faults(word: str, network: Network, chance: list[int], duration_s: float) -> tuple[Fault, ...]:
-    what, _, times = word.partition("@")
-    kind, colon, size = what.partition(":")
-    shape = next((name for name in SHAPES if name.lower() == kind.lower()), None)
-    patterned = colon and (shape is not None or kind in ("random", "transient", "intermittent"))
+Cables = tuple[str | tuple[str, str], str]
+"""What fails, a cable or a pattern such as ``random:5``, and the times that stand behind it."""
+
+
+def _cables_at(text: str, network: Network, at: int) -> Found[Cables]:
+    """Every pattern and cable that stands at the place; cables that there are before those that there are not."""
+    pattern = _PATTERN.match(text, at)
+    if pattern and (pattern["kind"].lower() in _SHAPE_OF or pattern["kind"] in ("random", "transient", "intermittent")):
+        yield (f"{pattern['kind']}:{pattern['size']}", pattern["times"] or ""), pattern.end()
+    ends = [(link[:2], end) for link, end in links_at(text, at, network)]
+    joined = [(pair, end) for pair, end in ends if _joined(pair, network)]
+    for pair, end in joined or ends:
+        times = _AT_TIMES.match(text, end)
+        if times:
+            yield (pair, times["times"] or ""), times.end()
+
+
+def _joined(ends: tuple[str, str], network: Network) -> bool:
+    return any(network.links[i].target == ends[1] for i in network.out_links(ends[0]))
+
+
+def _cable_text(cables: Cables) -> str:
+    what, times = cables
+    named = what if isinstance(what, str) else "-".join(map(quoted, what))
+    return named + (f"@{times}" if times else "")
+
+
+def _no_cable(word: str, network: Network) -> str:
+    ends = re.sub("@[^@]*$", "", word).split("->" if "->" in word else "-")
+    unknown = [end.strip() for end in ends if not whole(end, nodes_at(end, 0, network))]
+    if len(ends) == 2 and unknown:
+        return f"fault on {word}: {no_node(unknown[0], network)}"
+    return (
+        f"faults {word!r}: give links as s0_0-s0_1 or s0_0-s0_1@0.1-0.2 (seconds), random:N, transient:N, "
+        "intermittent:N, or a shape, as line:5, square:5, L:5, U:5"
+    )
+
+
+def _drawn_faults(what: str, times: str, network: Network, chance: list[int], duration_s: float) -> Iterable[Fault]:
+    """The faults of a pattern, its cables drawn by ``chance``."""
+    kind, _, size = what.partition(":")
     timed = kind in ("transient", "intermittent")
-    if patterned and (not size.isdecimal() or (timed and times)):
-        raise InputError(f"faults {word!r}: give {kind}:N with a whole number N" + (", without times" if timed else ""))
-    if patterned and kind == "intermittent":
+    if not size.isdecimal() or (timed and times):
+        raise InputError(f"faults {what!r}: give {kind}:N with a whole number N" + (", without times" if timed else ""))
+    if kind == "intermittent":
         return intermittent_faults(network, int(size), seed=chance, duration_s=duration_s)
-    if patterned and kind == "transient":
+    if kind == "transient":
         lasting = (0.0, TRANSIENT_SHARE * duration_s)
         return random_faults(network, int(size), seed=chance, start_s=(0.0, duration_s), duration_s=lasting)
-    start, stop = _times(word, times)
-    if not patterned:
-        link = _named_link(what)
-        if link is None:
-            raise InputError(
-                f"faults {word!r}: give links as s0_0-s0_1 or s0_0-s0_1@0.1-0.2 (seconds), random:N, transient:N, intermittent:N, or a shape, "
-                "as line:5, square:5, L:5, U:5"
-            )
-        return (cable_fault(link[:2], start_s=start, stop_s=stop),)
+    start, stop = _times(f"{what}@{times}", times)
     drawn = (
-        shape_faults(network, shape, size=int(size), seed=chance)
-        if shape
-        else random_faults(network, int(size), seed=chance)
+        random_faults(network, int(size), seed=chance)
+        if kind == "random"
+        else shape_faults(network, _SHAPE_OF[kind.lower()], size=int(size), seed=chance)
     )
-    return tuple(replace(fault, start_s=start, stop_s=stop) for fault in drawn)
+    return (replace(fault, start_s=start, stop_s=stop) for fault in drawn)
 
 
 def _entry(entry: dict[str, Any], network: Network, folder: Path) -> tuple[Fault, ...]:

@@ -210,9 +210,9 @@ def split_faults(args: argparse.Namespace) -> tuple[str | None, FailureTrace | N
     """The faults in words, and the trace read from its file. InputError for a second trace, a file that cannot be read, a
     broken row (by its number), and options of traces without one.
     """
-    words = [word.strip() for word in (args.faults or "").split(",") if word.strip()]
-    files = [word.removeprefix("trace:") for word in words if word.startswith("trace:")]
-    rest = ",".join(word for word in words if not word.startswith("trace:")) or None
+    words = [word for word in (args.faults or "").split(",") if word.strip()]
+    files = [word.strip().removeprefix("trace:") for word in words if word.strip().startswith("trace:")]
+    rest = ",".join(word for word in words if not word.strip().startswith("trace:")) or None
     if len(files) > 1:
         raise InputError(f"--faults {args.faults!r}: {len(files)} traces; give one")
     if not files:

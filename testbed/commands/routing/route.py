@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
-from testbed.commands.parsing import pair_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,7 +40,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "--also",
-        type=pair_of,
         action="append",
         default=[],
         metavar="A:B",
@@ -60,18 +58,19 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; 1 where a certificate is asked for and refused."""
     from testbed.errors import InputError
+    from testbed.model.names import read_pair
     from testbed.routing import routing_method
     from topologies import load_network
 
-    pairs = [*(tuple(pair) for pair in args.pair), *args.also]
-    if (args.source is None) != (args.sink is None) or (args.source is None and not pairs):
+    if (args.source is None) != (args.sink is None) or (args.source is None and not (args.pair or args.also)):
         raise InputError("say where the flow starts and ends: --from NODE --to NODE, or --also A:B (repeatable)")
-    if args.source is not None:
-        pairs.insert(0, (args.source, args.sink))
     if args.floats and (args.method != "capillary" or args.layers or args.certify):
         raise InputError("--float is for the full capillary route, without --layers and --certify: leave those out")
     routing_method(args.method, args.layers)  # a wrong method is reported before the network is read
     network = load_network(args.network)
+    pairs = [] if args.source is None else [(args.source, args.sink)]
+    pairs += [(source, sink) for source, sink in args.pair]
+    pairs += [read_pair(word, network, "--also") for word in args.also]
     if args.floats:
         documents = _float_documents(network, pairs)
         routes: list[SplitRoute] = []

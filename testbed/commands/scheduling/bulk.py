@@ -213,7 +213,7 @@ def _options(args: argparse.Namespace) -> BulkOptions:
     from testbed.model.machine.carried_load import USUAL_RATE_BPS
     from topologies import load_network
 
-    moments = [parse_moment(word, "--kill") for word in args.kill]
+    moments = [parse_moment(word, "--kill", load_network(args.network)) for word in args.kill]
     return BulkOptions(
         method=args.method,
         message_bytes=args.message_size,

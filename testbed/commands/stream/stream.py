@@ -11,7 +11,7 @@ from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats
 from testbed.commands.live import start_live
 from testbed.commands.meaning import REACTIVE, require_switches
-from testbed.commands.parsing import pair_of, parse_captures
+from testbed.commands.parsing import parse_captures
 from testbed.commands.runs import add_run_options, command_line, state_words
 from testbed.commands.several_machines import (
     add_machine_options,
@@ -25,6 +25,7 @@ from testbed.commands.stream.stream_options import (
     session_request,
 )
 from testbed.commands.stream.stream_routing import add_routing_options, check_reactive, run_reactive
+from testbed.model.names import read_pair
 from testbed.model.printable import printable
 from topologies import load_network
 
@@ -43,7 +44,6 @@ def add_parser(subparsers: Any) -> None:
     add("--to", dest="sink", required=True, metavar="NODE")
     add(
         "--also",
-        type=pair_of,
         action="append",
         default=[],
         metavar="A:B",
@@ -88,9 +88,9 @@ def run(args: argparse.Namespace) -> int:
         check_reactive(args, fabric)
     elif args.routing is not None:
         args.method = args.routing
-    request = (
-        None if args.routing in REACTIVE else session_request(args)
-    )  # bad input is refused before the sandbox is built
+    # bad input is refused before the sandbox is built
+    request = None if args.routing in REACTIVE else session_request(args)
+    args.also = [read_pair(word, load_network(args.network), "--also") for word in args.also]
     start_live(args)
     machines = machines_request(args, fabric)
     if fabric == "emulation":

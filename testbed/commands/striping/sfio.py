@@ -228,7 +228,7 @@ def _options(args: argparse.Namespace) -> StripingOptions:
     size = max(_MIN_BYTES, _PAIR_BYTES * max(args.compute_nodes, 1) * max(args.io_nodes, 1))
     named = args.schedule in ("none", "liquid")
     carried = None if named else read_schedule(args.schedule, load_network(args.network))
-    moments = [parse_moment(word, "--kill") for word in args.kill]
+    moments = [parse_moment(word, "--kill", load_network(args.network)) for word in args.kill]
     return StripingOptions(
         compute_nodes=args.compute_nodes,
         io_nodes=args.io_nodes,

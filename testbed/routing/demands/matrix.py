@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.errors import InputError
+from testbed.model.names import no_node
 from testbed.routing.demands.link_graph import LinkGraph
-from testbed.routing.flows.end_points import unknown_node
 from topologies.network import Network
 
 Pair = tuple[str, str]
@@ -40,7 +40,7 @@ class DemandMatrix:
         for pair, rate in zip(self.pairs, self.rates_bps, strict=True):
             for node in pair:
                 if node not in self.network.node_index:
-                    raise InputError(f"demand matrix {self.name!r}: {unknown_node(self.network, node)}")
+                    raise InputError(f"demand matrix {self.name!r}: {no_node(node, self.network)}")
             where = f"demand matrix {self.name!r}: {pair[0]} to {pair[1]}"
             if pair[0] == pair[1]:
                 raise InputError(f"{where}: source and sink are one node; leave the pair out")

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from testbed.errors import InputError, require
+from testbed.model.names import no_node
 from testbed.model.routes import Layer, SplitRoute
 from topologies.errors import NoPathError
 from topologies.network import Network
@@ -87,7 +88,7 @@ def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
     for node_id in (source, sink):
         require(node_id, str, "node", "the id of a node of the network")
         if node_id not in index:
-            raise InputError(unknown_node(network, node_id))
+            raise InputError(no_node(node_id, network))
     if source == sink:
         raise InputError(f"source and sink are both {source!r}; choose two different nodes")
     silent = {node.id for node in network.hosts} - {source, sink}
@@ -118,14 +119,3 @@ def integer_capacities(network: Network) -> list[int]:
     whole = {capacity: int(value * scale) for capacity, value in exact.items()}
     unit = math.gcd(*whole.values())
     return [whole[link.capacity_bps] // unit for link in network.links]
-
-
-def unknown_node(network: Network, node_id: str) -> str:
-    """One line that names the wrong node and the nearest right ones."""
-    from topologies.errors import TopologyError
-
-    try:
-        network.node(node_id)
-    except TopologyError as error:
-        return str(error)
-    return f"network {network.name!r} has the node {node_id!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,9 @@ from testbed.scheduling.traffic.all_pairs import AllPairs
 from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
 from topologies.network import LinkId, Network, label_of, reverse_of
 from topologies.routing_tables import static_routing
+
+_PLACED = re.compile("[a-z][0-9]+(_[0-9]+)*")
+"""A node of a torus: a letter and its place."""
 
 Route = Callable[[str, str], Sequence[LinkId]]
 
@@ -69,9 +73,10 @@ def with_translations(network: Network, traffic: Traffic) -> Traffic:
     shape: Any = network.attributes.get("shape")
     if not network.attributes.get("wraps") or not isinstance(shape, list):
         return traffic
+    if not all(_PLACED.fullmatch(node.id) for node in network.nodes):
+        return traffic
     number = {name: i for i, name in enumerate(traffic.links)}
-    ends = [tuple(part for part in name.split("#")[0].split("->")) for name in traffic.links]
-    places = [tuple(_place(node) for node in pair) for pair in ends]
+    places = [tuple(_place(node) for node in network.link_of_label[name][:2]) for name in traffic.links]
     found: list[IntArray] = []
     for step in itertools.product(*(range(side) for side in shape)):
         images = [number.get(name, -1) for name in _moved(places, step, shape)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.model.names import read_link
 from testbed.model.schedule import Schedule
 from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import Traffic
@@ -58,17 +59,14 @@ def parse_carried(document: Any, network: Network, where: str) -> CarriedSchedul
     schedule = parse_frames(document, parse_traffic(document, where), where)
     pairs = []
     for number, links in enumerate(document["transfers"]):
-        ends = [str(link).partition("#")[0].partition("->") for link in links]
-        named = bool(ends) and all(arrow for _, arrow, _ in ends)
-        pair = (ends[0][0], ends[-1][2]) if named else ("", "")
+        named = bool(links) and all("->" in str(link) for link in links)
+        pair = (read_link(str(links[0]), network)[0], read_link(str(links[-1]), network)[1]) if named else ("", "")
         if not named or pair[0] == pair[1]:
             raise InputError(
                 f"{where}: transfer {number} "
                 + (f"goes from {pair[0]} back to {pair[0]}, over no other host" if named else "names no links as a->b")
                 + "; make it with testbed schedule NETWORK --pattern all-to-others (or a file of pairs) --output FILE"
             )
-        for node in pair:
-            network.node(node)
         pairs.append(pair)
     return CarriedSchedule(
         pairs=tuple(pairs),

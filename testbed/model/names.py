@@ -1,0 +1,201 @@
+"""How one line of text says nodes, pairs of nodes and links of a network, whatever signs their names have.
+
+::
+
+    node = an id as it is, or in double quotes as JSON writes it
+    pair = node ":" node
+    link = node "->" node ["#" key]  |  node "-" node
+    list = one {"," one}
+
+Spaces around nodes and signs do not count. An id may hold every sign that stands between ids, so a text is not cut at signs: wherever
+a node may stand, each node of the network that stands there is tried, and the text means the one reading that takes in all of it.
+Where there are two, the error writes both in quotes, and a text in which all ids are quoted has one reading. A link's label (``label_of``) is always that link.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from testbed.errors import InputError
+from topologies.errors import TopologyError
+from topologies.network import LinkId, Network, quoted
+
+T = TypeVar("T")
+Pair = tuple[str, str]
+Found = Iterator[tuple[T, int]]
+"""What may stand at a place of a text, each with the place behind it."""
+
+_SPACES = re.compile(r"\s*")
+_KEY = re.compile(r"#([0-9]{1,9})")
+_JSON = json.JSONDecoder(strict=False)
+_LISTED = 40
+"""So many neighbours of a node are listed in a message."""
+
+
+def read_node(text: str, network: Network) -> str:
+    """The node; InputError names the nearest ones where there is none."""
+    if text in network.node_index:
+        return text
+    readings = whole(text, nodes_at(text, 0, network))
+    return one_of(readings, f"node {text!r}", quoted, lambda: no_node(text, network))
+
+
+def read_pair(text: str, network: Network, where: str) -> Pair:
+    """The two nodes of ``A:B``. InputError, which begins with ``where``, for anything else."""
+    readings = whole(text, pairs_at(text, 0, network))
+    return one_of(readings, f"{where} {text!r}", pair_text, lambda: f"{where}: {_no_pair(text, network)}")
+
+
+def read_pairs(text: str, network: Network, where: str) -> tuple[Pair, ...]:
+    """The pairs of ``A:B,C:D``. InputError, which begins with ``where``, for anything else."""
+    readings = lists_of(text, lambda at: pairs_at(text, at, network))
+    words = (word for word in text.split(",") if not whole(word, pairs_at(word, 0, network)))
+    return one_list_of(
+        readings, f"{where} {text!r}", pair_text, lambda: f"{where}: {_no_pair(next(words, text), network)}"
+    )
+
+
+def read_link(text: str, network: Network) -> LinkId:
+    """The link of ``a->b``, ``a->b#key`` or ``a-b``; InputError says what there is instead.
+
+    >>> from topologies import load_network
+    >>> read_link(' "s1" -> s2', load_network("swiss-t1"))
+    ('s1', 's2', 0)
+    """
+    labelled = network.link_of_label.get(text)
+    if labelled is not None:
+        return labelled
+    readings = [link for link in whole(text, links_at(text, 0, network)) if link in network.link_index]
+    return one_of(readings, f"link {text!r}", link_text, lambda: no_link(text, network))
+
+
+def pair_text(pair: Pair) -> str:
+    """The pair in the form that has one reading in every network."""
+    return f"{quoted(pair[0])}:{quoted(pair[1])}"
+
+
+def link_text(link: LinkId) -> str:
+    """The link in the form that has one reading in every network."""
+    source, target, key = link
+    return f"{quoted(source)}->{quoted(target)}" + (f"#{key}" if key else "")
+
+
+def nodes_at(text: str, at: int, network: Network) -> Found[str]:
+    """Every node that stands at the place, or behind spaces there; in quotes only that one."""
+    first = after(text, at, "") or 0
+    if text.startswith('"', first):
+        try:
+            name, end = _JSON.raw_decode(text, first)
+        except ValueError:
+            name, end = "", first
+        if name in network.node_index:
+            yield name, end
+            return
+    for begin in range(at, first + 1):
+        for end in (begin + length for length in network.id_lengths):
+            if end <= len(text) and text[begin:end] in network.node_index:
+                yield text[begin:end], end
+
+
+def pairs_at(text: str, at: int, network: Network) -> Found[Pair]:
+    """Every ``A:B`` of two nodes that stands at the place."""
+    for source, end in nodes_at(text, at, network):
+        behind = after(text, end, ":")
+        if behind is not None:
+            for sink, stop in nodes_at(text, behind, network):
+                yield (source, sink), stop
+
+
+def links_at(text: str, at: int, network: Network) -> Found[LinkId]:
+    """Every ``a->b``, ``a->b#key`` or ``a-b`` of two nodes that stands at the place, whether or not there is such a link."""
+    for source, end in nodes_at(text, at, network):
+        behind = after(text, end, "->") or after(text, end, "-")
+        for target, stop in nodes_at(text, behind, network) if behind is not None else ():
+            yield (source, target, 0), stop
+            key = _KEY.match(text, stop)
+            if key:
+                yield (source, target, int(key[1])), key.end()
+
+
+def after(text: str, at: int, sign: str) -> int | None:
+    """The place behind the sign, where it stands at the place or behind spaces there."""
+    spaces = _SPACES.match(text, at)
+    begin = spaces.end() if spaces else at
+    return begin + len(sign) if text.startswith(sign, begin) else None
+
+
+def whole(text: str, found: Iterable[tuple[T, int]]) -> list[T]:
+    """What takes in all of the text, but for spaces at its end; each once."""
+    return list(dict.fromkeys(value for value, end in found if not text[end:].strip()))
+
+
+def lists_of(text: str, items_at: Callable[[int], Iterable[tuple[T, int]]]) -> list[tuple[T, ...]]:
+    """The readings of all of the text as a list with commas between: none, one or the first two."""
+    reached: dict[int, list[tuple[T, ...]]] = {0: [()]}
+    complete: list[tuple[T, ...]] = []
+    for at in range(len(text)):
+        before = reached.pop(at, [])
+        for value, end in items_at(at) if before else ():
+            comma = after(text, end, ",")
+            grown = complete if not text[end:].strip() else None if comma is None else reached.setdefault(comma, [])
+            for some in before if grown is not None and len(grown) < 2 else ():
+                if grown is not None and (*some, value) not in grown:
+                    grown.append((*some, value))
+    return complete[:2]
+
+
+def one_of(readings: Sequence[T], where: str, write: Callable[[T], str], why_none: Callable[[], str]) -> T:
+    """The only reading; InputError, by ``why_none`` or with two readings as ``write`` writes them, where it is not the only one."""
+    if len(readings) == 1:
+        return readings[0]
+    if not readings:
+        raise InputError(why_none())
+    raise InputError(f"{where} can be read in two ways; write {write(readings[0])} or {write(readings[1])}")
+
+
+def one_list_of(
+    readings: Sequence[tuple[T, ...]], where: str, write: Callable[[T], str], why_none: Callable[[], str]
+) -> tuple[T, ...]:
+    """As ``one_of``, of lists: what is written is where the two part."""
+    if len(readings) == 2:
+        parting = [pair for pair in zip(*readings, strict=False) if pair[0] != pair[1]]
+        one_of(parting[0], where, write, why_none)
+    return one_of(readings, where, str, why_none)
+
+
+def no_link(text: str, network: Network) -> str:
+    """One line for a text that names no link: what its first node is joined to, or the nearest links."""
+    said = f"link {text!r} is no link of {network.name!r}"
+    if not network.links:
+        return f"{said}; it has no links"
+    ends = next(iter(whole(text, links_at(text, 0, network))), None)
+    if ends is not None:
+        others = [network.links[i].label for i in network.out_links(ends[0])]
+        more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
+        return f"{said}; from {ends[0]} there is {', '.join(others[:_LISTED]) or 'no link'}{more}"
+    near = difflib.get_close_matches(text, network.link_of_label, n=2)
+    hint = (
+        f"did you mean {' or '.join(near)}?" if near else "write it a->b, as testbed topology show --links lists them"
+    )
+    return f"{said}; {hint}"
+
+
+def no_node(text: str, network: Network) -> str:
+    """One line for a text that names no node: the nearest ones."""
+    try:
+        return f"network {network.name!r} has the node {network.node(text.strip()).id!r}"
+    except TopologyError as error:
+        return str(error)
+
+
+def _no_pair(text: str, network: Network) -> str:
+    source, _, sink = text.partition(":")
+    if not source.strip() or not sink.strip():
+        return f"{text[:24]!r}: write A:B, the node where it starts and the node where it ends"
+    if ":" in sink:
+        return f"{text[:80]!r}: no two nodes of {network.name!r} with a colon between; testbed topology show --nodes lists them"
+    return no_node(sink if whole(source, nodes_at(source, 0, network)) else source, network)
