@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class TopologyError(ValueError):
     """A network, a name of one, or a file of one that cannot be used."""
@@ -9,3 +12,18 @@ class TopologyError(ValueError):
 
 class NoPathError(TopologyError):
     """Two nodes between which no path of links leads."""
+
+
+def nearest(wrong: str, known: Iterable[str], listing: str = "it has ", most: int = 6) -> str:
+    """What to give instead of a wrong name: the names nearest to it, or behind ``listing`` the first ``most`` that are known.
+
+    >>> nearest("ECMP", ["ecmp", "single"]), nearest("x", ["ecmp", "single"], "choose ", 1), nearest("x", [])
+    ('did you mean ecmp?', 'choose ecmp and 1 more', 'it has none')
+    """
+    named = list(known)
+    of_lower = {name.lower(): name for name in named}
+    near = difflib.get_close_matches(wrong.lower(), of_lower, n=3)
+    if near:
+        return f"did you mean {' or '.join(of_lower[name] for name in near)}?"
+    more = f" and {len(named) - most} more" if len(named) > most else ""
+    return listing + (", ".join(named[:most]) + more if named else "none")

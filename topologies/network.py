@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from topologies.errors import TopologyError
+from topologies.errors import TopologyError, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Network:
         """The node of that id; TopologyError, naming the nearest ids, where there is none."""
         index = self.node_index.get(node_id)
         if index is None:
-            raise TopologyError(f"network {self.name!r} has no node {node_id!r}; {self._hint(node_id)}")
+            raise TopologyError(f"network {self.name!r} has no node {node_id!r}; {nearest(node_id, self.node_index)}")
         return self.nodes[index]
 
     def link(self, source: str, target: str, key: int = 0) -> Link:
@@ -278,12 +278,6 @@ class Network:
             )
         return graph
 
-    def _hint(self, wrong: str) -> str:
-        import difflib
-
-        near = difflib.get_close_matches(wrong, list(self.node_index), n=3)
-        return "did you mean " + " or ".join(near) + "?" if near else "it has " + _some(self.node_index)
-
 
 def _is_finite(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -300,8 +294,3 @@ def _refuse_reserved(what: str, attributes: Mapping[str, Any], reserved: frozens
         raise TopologyError(
             f"{what}: the attribute {min(taken)!r} has a field of its own; set that, or rename the attribute"
         )
-
-
-def _some(names: Iterable[str], most: int = 6) -> str:
-    listed = list(names)
-    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from topologies.errors import TopologyError
+from topologies.errors import TopologyError, nearest
 
 T = TypeVar("T")
 
@@ -90,6 +90,11 @@ class Registry(Generic[T]):
         """All names that can be used, ours first."""
         self._others()
         return tuple(self._titles.values())
+
+    def nearest(self, wrong: str) -> str:
+        """What to give instead of a name that nobody has."""
+        names = self.names()
+        return nearest(wrong, names, "choose one of ", len(names))
 
     def plugins(self) -> tuple[Plugin, ...]:
         """All plug-ins of the group, broken ones too, by name."""

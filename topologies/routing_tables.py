@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,9 +61,7 @@ def static_routing(network: Network, method: str | None = None) -> StaticRouting
         method = named if isinstance(named, str) and STATIC_ROUTINGS.find(named) is not None else "shortest-path"
     build = STATIC_ROUTINGS.find(method)
     if build is None:
-        known = STATIC_ROUTINGS.names()
-        near = difflib.get_close_matches(method, known, n=1) or list(known)
-        raise TopologyError(f"routing {method!r} is unknown; did you mean {' or '.join(near)}?")
+        raise TopologyError(f"routing {method!r} is unknown; {STATIC_ROUTINGS.nearest(method)}")
     return _of_pair_function(network, method, build)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from testbed.api.values import NetworkLike
 from testbed.api.values import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require
+from topologies.errors import nearest
 
 if TYPE_CHECKING:
     from testbed.api.emulated.owner import SandboxProcess
@@ -296,7 +297,5 @@ class Session:
             listed = [*found["switches"], *found["hosts"]]
             self._nodes = {one["name"]: one for one in listed} | {one["node"]: one for one in listed}
         if node not in self._nodes:
-            raise InputError(
-                f"no host {node!r} in {self.network.name!r}; it has {', '.join(list(self._nodes)[:6])} ..."
-            )
+            raise InputError(f"no host {node!r} in {self.network.name!r}; {nearest(node, self._nodes)}")
         return self._nodes[node]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from testbed.campaigns.description import Campaign, parse_campaign
 from testbed.errors import InputError
 from testbed.model.json_values import read_json, read_text
+from topologies.errors import nearest
 
 
 def load_campaign(name: str) -> Campaign:
@@ -25,9 +25,7 @@ def load_campaign(name: str) -> Campaign:
         return parse_campaign(read_json(path) if path.suffix == ".json" else _toml(read_text(path), where), where)
     shipped = shipped_campaigns()
     if name not in shipped:
-        near = difflib.get_close_matches(name, shipped, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shipped)}"
-        raise InputError(f"campaign {name!r}: neither a file nor a name; {hint}")
+        raise InputError(f"campaign {name!r}: neither a file nor a name; {nearest(name, shipped, 'there are ')}")
     return parse_campaign(tomllib.loads(shipped[name]), name)
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from testbed.commands import numbers
 from testbed.errors import InputError
 from testbed.report.streams import complain
+from topologies.errors import nearest
 
 if TYPE_CHECKING:
     from testbed.faults.fault import Fault
@@ -39,12 +40,13 @@ class OneLineParser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._words: list[str] = []
         self.register("type", int, numbers.any_whole)
         self.register("type", float, numbers.any_number)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, but for ``--option=--``, which it takes for no value at all."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = self._words = list(sys.argv[1:] if args is None else args)
         for word in words[: words.index("--") if "--" in words else len(words)]:
             if word.startswith("--") and word.endswith("=--"):
                 self.error(f"argument {word[:-3]}: '--' is no value; give one after the =")
@@ -58,6 +60,13 @@ class OneLineParser(argparse.ArgumentParser):
         if others:
             self._chosen(found).refuse(others)
         return found
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse does, but a wrong word is told the nearest right one."""
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            mend = nearest(str(value), choices, "choose from ", len(choices))
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {mend}")
 
     def format_help(self) -> str:
         """Options by subject, and a command to begin with."""
@@ -77,12 +86,23 @@ class OneLineParser(argparse.ArgumentParser):
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """End with exit code 2: these words are none of this command's; the nearest option is named."""
-        option = words[0].partition("=")[0]
-        near = difflib.get_close_matches(option, self._option_string_actions, n=1) if option.startswith("-") else []
+        near = self._near(words[0])
         shown = " ".join(words)
         self.error(f"{shown[:80]!r} is nothing that it takes" + (f"; did you mean {near[0]}?" if near else ""))
 
+    def _near(self, word: str) -> list[str]:
+        """The option that a word may be a misspelling of."""
+        option = word.partition("=")[0]
+        return difflib.get_close_matches(option, self._option_string_actions, n=1) if option.startswith("-") else []
+
     def error(self, message: str) -> NoReturn:
+        """One line. Where something is missing and an option is none, the option is named: it may be the one that is missing."""
+        if message.startswith("the following arguments are required"):
+            own = self._words[: self._words.index("--") if "--" in self._words else None]
+            strange = [word for word in own if self._near(word) and not self._get_option_tuples(word.partition("=")[0])]
+            strange = [word for word in strange if word.partition("=")[0] not in self._option_string_actions]
+            if strange:
+                message = f"{strange[0][:80]!r} is nothing that it takes; did you mean {self._near(strange[0])[0]}?"
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 

@@ -27,5 +27,5 @@ def block_code(name: str) -> BlockCode:
     """A code of that name. InputError for an unknown one."""
     make = CODES.find(name)
     if make is None:
-        raise InputError(f"code {name!r}; choose one of {', '.join(CODES.names())}")
+        raise InputError(f"code {name!r}; {CODES.nearest(name)}")
     return make()

@@ -29,7 +29,7 @@ def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
     _, colon, text = method.partition(":")
     found = ROUTINGS.find(method)
     if found is None:
-        raise InputError(f"routing method {method!r} is not known; choose one of {', '.join(ROUTINGS.names())}")
+        raise InputError(f"routing method {method!r} is not known; {ROUTINGS.nearest(method)}")
     if layers is not None:
         if method != "capillary":
             raise InputError(f"routing method {method!r} takes no layers; only 'capillary' does")

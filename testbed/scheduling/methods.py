@@ -62,7 +62,7 @@ def schedule_by_name(
     """
     method = SCHEDULERS.find(name)
     if method is None:
-        raise InputError(f"scheduling method {name!r} is not known; choose one of {', '.join(SCHEDULERS.names())}")
+        raise InputError(f"scheduling method {name!r} is not known; {SCHEDULERS.nearest(name)}")
     started = now() if now is not None else None
     schedule = method(traffic, seed=seed, time_limit_s=time_limit_s, now=now)
     seconds = now() - started if now is not None and started is not None else None

@@ -14,6 +14,7 @@ from testbed.scheduling.packing.packing import pack
 from testbed.wavelengths.checker import check_wavelength_plan
 from testbed.wavelengths.greedy import GREEDY, greedy_rounds
 from testbed.wavelengths.plan import MAX_WAVELENGTHS, SWITCHINGS, Lightpath, LitPath, Switching, WavelengthPlan
+from topologies.errors import nearest
 from topologies.network import LinkId, Network
 from topologies.routing_tables import static_routing
 
@@ -173,7 +174,7 @@ def _check(lightpaths: Sequence[Lightpath], wavelengths: int, switching: str, me
     if switching not in SWITCHINGS:
         raise InputError(f"switching {switching!r} is neither {SWITCHINGS[0]!r} nor {SWITCHINGS[1]!r}")
     if method not in METHODS:
-        raise InputError(f"method {method!r} is unknown; there are {', '.join(METHODS)}")
+        raise InputError(f"method {method!r} is unknown; {nearest(method, METHODS, 'there are ')}")
     if not lightpaths:
         raise InputError("no lightpaths; name at least one")
 

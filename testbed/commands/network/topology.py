@@ -25,6 +25,8 @@ def add_parser(subparsers: Any) -> None:
     network = "a catalogue name, or a file: JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA or containerlab"
     show.add_argument("network", metavar="NETWORK", help=network)
     show.add_argument("--json", action="store_true", help="the node-link document on standard output")
+    show.add_argument("--nodes", action="store_true", help="the names of its nodes, one a line")
+    show.add_argument("--links", action="store_true", help="the names of its links, a->b, one a line")
     show.add_argument("--plot", metavar="FILE", help="draw it: .svg, .png or .pdf")
     show.set_defaults(run=run_show)
     export = actions.add_parser("export", help="write a network to a file")
@@ -80,7 +82,7 @@ def catalogue_document() -> list[dict[str, Any]]:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print the node-link document or a summary; with ``--plot``, draw the network first."""
+    """Print the node-link document, the names asked for or a summary; with ``--plot``, draw the network first."""
     network = load_network(args.network)
     if args.plot:
         from testbed.report.drawing.network_drawing import draw_network
@@ -91,7 +93,10 @@ def run_show(args: argparse.Namespace) -> int:
 
         print(write_document(network), end="")
         return 0
-    for name, value in summary(network):
+    names = [node.id for node in network.nodes] * args.nodes + [link.label for link in network.links] * args.links
+    for name in names:
+        print(printable(name))
+    for name, value in [] if args.nodes or args.links else summary(network):
         print(f"{name:<14} {printable(value)}")
     if args.plot:
         print(f"{'drawn in':<14} {args.plot}")

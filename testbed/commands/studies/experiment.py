@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import json
 import pkgutil
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from testbed.errors import InputError
+from topologies.errors import nearest
 from topologies.registry import Registry
 
 
@@ -73,12 +73,8 @@ def known_experiment(name: str) -> Any:
     _fill()
     found = EXPERIMENTS.find(name)
     if found is None:
-        known = sorted(EXPERIMENTS.names())
-        near = difflib.get_close_matches(name, known, n=1)
-        raise InputError(
-            f"no experiment {name!r}; "
-            + (f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none installed'}")
-        )
+        mend = nearest(name, sorted(EXPERIMENTS.names()), "testbed experiment list shows all: ")
+        raise InputError(f"no experiment {name!r}; {mend}")
     return found
 
 

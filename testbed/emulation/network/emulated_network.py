@@ -70,6 +70,7 @@ from testbed.faults.fault import Direction, Fault
 from testbed.model.device_names import interface_name
 from testbed.model.parts import Part
 from testbed.model.wiring import WiredHost, Wiring, wiring_document
+from topologies.errors import nearest
 from topologies.impairments import Impairments
 from topologies.network import LinkId, label_of
 
@@ -310,7 +311,7 @@ class EmulatedNetwork:
         """The wired host of that name; InputError where there is none."""
         found = self._hosts.get(name)
         if found is None:
-            raise InputError(f"no host {name!r} in this network; it has {', '.join(list(self._hosts)[:6])} ...")
+            raise InputError(f"no host {name!r} in this network; {nearest(name, self._hosts)}")
         return found
 
     def host_pid(self, name: str) -> int:

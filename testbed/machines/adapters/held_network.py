@@ -12,6 +12,7 @@ from testbed.machines.adapters.spread import SpreadNetwork
 from testbed.machines.adapters.streams import Streams
 from testbed.machines.placement import nodes_of_devices
 from testbed.model.wiring import wiring_document
+from topologies.errors import nearest
 
 
 class SpreadService:
@@ -35,7 +36,7 @@ class SpreadService:
         """Where the host or switch of that name lies. InputError where there is none."""
         node = name if name in self.network.placement.machine_of else self._nodes.get(name)
         if node is None:
-            raise InputError(f"no host {name!r} in this network; it has {', '.join(list(self._nodes)[:6])} ...")
+            raise InputError(f"no host {name!r} in this network; {nearest(name, self._nodes)}")
         return self.network.machine_of(node)
 
     def machine_name(self, node: str) -> str:

@@ -23,7 +23,7 @@ from testbed.routing.demands.semi_oblivious import best_rates
 from testbed.routing.demands.splits import RoutedDemands
 from testbed.routing.demands.trade import least_redundancy
 from testbed.routing.named_routings import ROUTINGS, routing_method
-from topologies.errors import TopologyError
+from topologies.errors import TopologyError, nearest
 from topologies.registry import PluginError, Registry, function_check
 
 MAX_PATHS = 1000
@@ -64,13 +64,12 @@ def demand_routing(method: str) -> DemandRouting:
         return made
     if method == "least-ror":
         return demand_routing("least-ror:")
-    try:
-        routing_method(method)
-    except InputError as error:
-        if name in {known.partition(":")[0] for known in ROUTINGS.own_names()}:
-            raise
-        joint = [known for known in DEMAND_ROUTINGS.names() if known not in ROUTINGS.names()]
-        raise InputError(f"{error}, {', '.join(joint)}") from None
+    if ROUTINGS.find(method) is None and name not in {known.partition(":")[0] for known in ROUTINGS.own_names()}:
+        every = dict.fromkeys([*ROUTINGS.names(), *DEMAND_ROUTINGS.names()])
+        raise InputError(
+            f"routing method {method!r} is not known; {nearest(method, every, 'choose one of ', len(every))}"
+        )
+    routing_method(method)
     return _pair_by_pair(method)
 
 

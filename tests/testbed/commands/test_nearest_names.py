@@ -1,0 +1,54 @@
+"""A misspelt name is told the right one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import main
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("straem ring:4", "'straem'; did you mean stream?"),
+        ("topology shwo ring:4", "did you mean show?"),
+        ("route ring:4 --from s0 --to s2 --method capillry", "did you mean capillary"),
+        ("route ring:4 --from s0 --to s2 --method ECMP", "did you mean ecmp?"),
+        ("route ring:4 --from s0 --to s2 --method quickest", "choose one of single, ecmp, disjoint-2"),
+        ("route ring:4 --from S0 --to s2", "did you mean s0"),
+        ("schedule ring:4 --method liqid", "did you mean liquid"),
+        ("bulk ring:4 --routing shortestpath", "did you mean shortest-path"),
+        ("demands ring:4 --method ksq:4", "did you mean ksp:K?"),
+        ("demands ring:4 --method quickest", "least-ror:B"),
+        ("experiment run ror_labls", "did you mean ror_labels"),
+        ("experiment run nosuch", "testbed experiment list shows all"),
+        ("campaign quik", "did you mean quick?"),
+        ("stream ring:4 --form s0 --to s2", "'--form' is nothing that it takes; did you mean --from?"),
+        ("stream ring:4 --form=s0 --to s2", "did you mean --from?"),
+        ("stream ring:4 --to s2", "required: --from"),
+        ("stream ring:4 --fro s1", "required: --to"),
+        ("up ring:4 --pcap s0->s9", "did you mean s0->s3 or s0->s1?"),
+    ],
+)
+def test_the_right_name_is_told(words: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code: object = main(words.split())
+    except SystemExit as end:
+        code = end.code
+    err = capsys.readouterr().err
+    assert code == 2 and says in err and err.count("\n") == 1
+
+
+def test_names_of_nodes_and_links_are_listed_as_they_are_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "net.json"
+    file.write_text(
+        '{"nodes": [{"id": "a->b"}, {"id": "Zürich HB"}], "links": [{"source": "a->b", "target": "Zürich HB"}]}'
+    )
+    assert main(["topology", "show", str(file), "--nodes"]) == 0
+    assert capsys.readouterr().out == "a->b\nZürich HB\n"
+    assert main(["topology", "show", str(file), "--links"]) == 0
+    assert capsys.readouterr().out == '"a->b"->Zürich HB\nZürich HB->"a->b"\n'
