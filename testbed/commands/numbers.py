@@ -14,14 +14,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-_THOUSANDS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-_BYTES = _THOUSANDS | {"ki": 2**10, "mi": 2**20, "gi": 2**30}
+_THOUSANDS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BYTES = _THOUSANDS | {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 SIZES = {prefix + unit: factor for prefix, factor in _BYTES.items() for unit in ("", "b")}
 RATES = {
     prefix + unit: factor
     for (prefix, factor), unit in itertools.product(_THOUSANDS.items(), ("", "b", "bit", "bps", "bit/s"))
 }
-TIMES = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+TIMES = {"": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 DAY_S = 86_400.0
 MAX_SEED = 2**53 - 1
 """The largest whole number below which JSON keeps every one exactly."""

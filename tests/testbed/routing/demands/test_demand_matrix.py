@@ -49,6 +49,51 @@ def test_all_formats_say_the_same(text: str) -> None:
     assert (matrix.pairs, matrix.rates_bps) == ((("a", "b"),), (1e6,))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"demands": [{"source": "a", "sink": "b", "bps": 10}, {"source": "a", "sink": "b", "bps": 5}]}',
+        "source,sink,bps\na,b,10\na,b,5\n",
+        "DEMANDS 2\nlabel src dest bw\nd0 0 1 0.01\nd1 0 1 0.005\n",
+        "\nDEMANDS 2\nlabel src dest bw\nd0 0 1 0.01\nd1 0 1 0.005\n",
+        "?SNDlib native format; type: network; version: 1.0\nDEMANDS (\n # two\n D1 ( a b ) 1 10.0 UNLIMITED\n D2 ( a b ) 1 5 UNLIMITED\n)\n",
+        '<?xml version="1.0" encoding="ISO-8859-1"?><network xmlns="http://sndlib.zib.de/network"><demands>'
+        '<demand id="D1"><source>a</source><target>b</target><demandValue>10.0</demandValue></demand>'
+        '<demand id="D2"><source>a</source><target>b</target><demandValue> 5 </demandValue></demand></demands></network>',
+    ],
+)
+def test_demands_of_one_pair_add_up(text: str) -> None:
+    matrix = parse_matrix(text, LINE, "file")
+    assert (matrix.pairs, matrix.rates_bps) == ((("a", "b"),), (15.0,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "source;sink;bps\r\na;b;1,5\r\n",
+        "source;sink;bps;;\r\na;b;1.5;;\r\n;;;;\r\n",
+        "sep=;\r\na;b;1,5\r\n",
+        "source\tsink\tbps\na\tb\t1,5\n",
+        'from,to,bits a second\n"a","b","1.5"\n',
+        "src;dst;bps\n a ; b ; 1.5 \n",
+    ],
+)
+def test_files_as_spreadsheets_write_them(text: str) -> None:
+    matrix = parse_matrix(text, LINE, "file")
+    assert (matrix.pairs, matrix.rates_bps) == ((("a", "b"),), (1.5,))
+
+
+def test_a_sign_in_a_name_does_not_cut_it() -> None:
+    network = Network(
+        name="signs",
+        nodes=tuple(Node(id=i, kind="switch") for i in ("a,b", "c", "d;e")),
+        links=(Link(source="a,b", target="c"),),
+    )
+    assert parse_matrix("a,b;c;1,5\n", network, "file").pairs == (("a,b", "c"),)
+    assert parse_matrix("d;e,c,1\n", network, "file").pairs == (("d;e", "c"),)
+    assert parse_matrix('"a,b",c,1\n', network, "file").pairs == (("a,b", "c"),)
+
+
 def test_sndlib_names_are_the_nodes_names() -> None:
     text = "?SNDlib native format\nDEMANDS (\n x ( a Delft ) 1 5 UNLIMITED\n)\n"
     assert parse_matrix(text, LINE, "file").pairs == (("a", "d"),)
@@ -59,7 +104,6 @@ def test_sndlib_names_are_the_nodes_names() -> None:
     [
         ("a,b\n", "line 1"),
         ("a,b,many\n", "'many' is not a rate"),
-        ("a,b,1\na,b,2\n", "line 2: a to b is there twice"),
         ("a,z,1\n", "no node 'z'"),
         ("a,b,-1\n", "line 1"),
         ("", "give JSON"),
@@ -67,6 +111,18 @@ def test_sndlib_names_are_the_nodes_names() -> None:
         ('{"a": 3}', "is not a rate"),
         ("[1]", "no demands in it"),
         ("DEMANDS 1\nlabel src dest bw\ndemand_0 0 9 1000\n", "line 3"),
+        ("DEMANDS 2\nlabel src dest bw\ndemand_0 0 1 1000\n", "DEMANDS 2 is announced, 1 follow"),
+        ("DEMANDS 0\nlabel src dest bw\n", "at least one pair"),
+        ('{"demands": []}', "at least one pair"),
+        ("source,sink,bps\n", "give JSON"),
+        ("?SNDlib native format\nDEMANDS (\n)\n", "at least one pair"),
+        ("?SNDlib native format\nDEMANDS (\n x ( a b )\n)\n", "'x ( a b )' is not 'name ("),
+        ("<network><demands/></network>", "no demand in it"),
+        ("<network>", "not XML"),
+        ("<network><demand><source>a</source><target>b</target></demand></network>", "'None' is not a rate"),
+        ("source;sink;Mbps\na;b;10\n", "line 1: the rates are in 'Mbps'; give bits a second"),
+        ("a;b;1.000,5\n", "'1.000.5' is not a rate"),
+        ("a,b,1e300\n", "0 to 1e15"),
         ("?SNDlib native format\nNODES (\n)\n", "no DEMANDS section"),
         ("{", "file"),
     ],
