@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from fec.code.checked import MOST_NUMBER, block, octets, symbol_bytes_of, whole
 from fec.errors import FecError
 
 _ID_BYTES = 4
 MAX_BLOCK_BYTES = 8 << 20
 """The package would cut more than this into several blocks of its own."""
+
+
+def _check_size(symbols: int, symbol_bytes: int) -> None:
+    if symbols * symbol_bytes > MAX_BLOCK_BYTES or symbol_bytes % 8:
+        raise FecError(
+            f"block of {symbols} symbols of {symbol_bytes} bytes: at most 8 MiB, symbols a multiple of 8 bytes"
+        )
 
 
 class RaptorQBlocks:
@@ -20,9 +28,11 @@ class RaptorQBlocks:
 
     def encoder(self, data: bytes, symbol_bytes: int) -> _Encoder:
         """Raises FecError for a block that the package would not keep whole."""
+        _check_size(block(data, symbol_bytes, self.most_symbols), symbol_bytes)
         return _Encoder(data, symbol_bytes)
 
     def decoder(self, symbols: int, symbol_bytes: int) -> _Decoder:
+        _check_size(whole(symbols, "symbols", 1, self.most_symbols), symbol_bytes_of(symbol_bytes))
         return _Decoder(symbols, symbol_bytes)
 
 
@@ -30,12 +40,8 @@ class _Encoder:
     def __init__(self, data: bytes, symbol_bytes: int) -> None:
         import raptorq
 
-        if len(data) > MAX_BLOCK_BYTES or symbol_bytes % 8:
-            raise FecError(
-                f"block of {len(data)} bytes in symbols of {symbol_bytes}: at most 8 MiB, symbols a multiple of 8"
-            )
-        self._encoder: Any = raptorq.Encoder.with_defaults(data, symbol_bytes)
-        self._source = -(-len(data) // symbol_bytes)
+        self._encoder: Any = raptorq.Encoder.with_defaults(bytes(data), symbol_bytes)
+        self._source = len(data) // symbol_bytes
         self._packets: list[bytes] = self._encoder.get_encoded_packets(0)
         if len(self._packets) != self._source or len(self._packets[0]) != _ID_BYTES + symbol_bytes:
             raise FecError(
@@ -43,6 +49,7 @@ class _Encoder:
             )
 
     def symbol(self, number: int) -> bytes:
+        whole(number, "symbol", 0, MOST_NUMBER)
         if number >= len(self._packets):
             self._packets = self._encoder.get_encoded_packets(max(16, 2 * number - self._source))
         packet = self._packets[number]
@@ -57,8 +64,11 @@ class _Decoder:
     def __init__(self, symbols: int, symbol_bytes: int) -> None:
         import raptorq
 
+        self._symbol_bytes = symbol_bytes
         self._decoder: Any = raptorq.Decoder.with_defaults(symbols * symbol_bytes, symbol_bytes)
 
     def add(self, number: int, symbol: bytes) -> bytes | None:
-        found: bytes | None = self._decoder.decode(number.to_bytes(_ID_BYTES, "big") + symbol)
+        octets(symbol, "symbol", self._symbol_bytes)
+        payload_id = whole(number, "symbol", 0, MOST_NUMBER).to_bytes(_ID_BYTES, "big")
+        found: bytes | None = self._decoder.decode(payload_id + bytes(symbol))
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fec.code.checked import MOST_NUMBER, block, octets, symbol_bytes_of, whole
 from fec.code.reed_solomon import ReedSolomonCode
 
 _SYMBOLS = 255
@@ -15,10 +16,11 @@ class ReedSolomonBlocks:
     excess = 0
 
     def encoder(self, data: bytes, symbol_bytes: int) -> _Encoder:
+        block(data, symbol_bytes, self.most_symbols)
         return _Encoder(data, symbol_bytes)
 
     def decoder(self, symbols: int, symbol_bytes: int) -> _Decoder:
-        return _Decoder(symbols)
+        return _Decoder(whole(symbols, "symbols", 1, self.most_symbols), symbol_bytes_of(symbol_bytes))
 
 
 class _Encoder:
@@ -28,16 +30,18 @@ class _Encoder:
         self._symbols = [*source, *code.parity(source, len(source), _SYMBOLS)]
 
     def symbol(self, number: int) -> bytes:
-        return self._symbols[number % _SYMBOLS]
+        return self._symbols[whole(number, "symbol", 0, MOST_NUMBER) % _SYMBOLS]
 
 
 class _Decoder:
-    def __init__(self, symbols: int) -> None:
+    def __init__(self, symbols: int, symbol_bytes: int) -> None:
+        self._symbol_bytes = symbol_bytes
         self._code = ReedSolomonCode(source_packets=symbols)
         self._have: dict[int, bytes] = {}
 
     def add(self, number: int, symbol: bytes) -> bytes | None:
-        self._have[number % _SYMBOLS] = symbol
+        octets(symbol, "symbol", self._symbol_bytes)
+        self._have[whole(number, "symbol", 0, MOST_NUMBER) % _SYMBOLS] = symbol
         if len(self._have) < self._code.source_packets:
             return None
         return b"".join(self._code.decode(self._have))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fec.code.checked import octets, whole
 from fec.code.erasure_code import BytesLike
 from fec.engines import best_engine, load_engine
 from fec.engines.engine import Symbols
@@ -39,9 +40,13 @@ class ReedSolomonCode:
     largest_block = MAX_BLOCK
 
     def __init__(self, source_packets: int, engine: str | None = None) -> None:
-        if not isinstance(source_packets, (int, Integral)) or not 1 <= source_packets < MAX_BLOCK:
+        if (
+            not isinstance(source_packets, (int, Integral))
+            or isinstance(source_packets, bool)
+            or not 1 <= source_packets < MAX_BLOCK
+        ):
             raise FecError(
-                f"source_packets {source_packets!r} is not in 1..{MAX_BLOCK - 1}: "
+                f"source_packets {str(source_packets)[:40]!r} is not in 1..{MAX_BLOCK - 1}: "
                 "Reed-Solomon over GF(2^8) has no larger block; RaptorQ (RFC 6330) is the code for those"
             )
         self.source_packets = source_packets
@@ -60,14 +65,15 @@ class ReedSolomonCode:
 
         FecError unless M <= count <= 255 and there are M packets of one length. Cost: M (count - M) length operations.
         """
-        if not self.source_packets <= count <= MAX_BLOCK:
+        if not isinstance(count, (int, Integral)) or not self.source_packets <= count <= MAX_BLOCK:
             raise FecError(self._outside("block size", count))
         source = self._stacked(packets)
         return [bytes(p) for p in packets] + self._rows(self._own, tuple(range(self.source_packets, count)), source)
 
     def parity(self, packets: Sequence[BytesLike], first: int, stop: int) -> list[bytes]:
         """The block's symbols first .. stop - 1 (ids from M to 254), equal to those of an ``encode`` of any size."""
-        if not self.source_packets <= first <= stop <= MAX_BLOCK:
+        whole(first, "first symbol", self.source_packets, MAX_BLOCK)
+        if not isinstance(stop, (int, Integral)) or not first <= stop <= MAX_BLOCK:
             raise FecError(self._outside(f"parity symbols {first} up to", stop))
         return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
 
@@ -78,13 +84,16 @@ class ReedSolomonCode:
         there are handed back as they are; the rest costs M times their number times the length.
         """
         m = self.source_packets
+        if not isinstance(symbols, Mapping):
+            raise FecError(f"symbols: got a {type(symbols).__name__}; give {{symbol id: bytes}}")
+        for number in symbols:
+            whole(number, "symbol ids: a block has symbols 0..254 only;", 0, MAX_BLOCK - 1)
         if len(symbols) < m:
             raise NotDecodable(len(symbols), m)
         known = tuple(sorted(symbols))[:m]
-        if known[0] < 0 or max(symbols) >= MAX_BLOCK:
-            raise FecError(f"symbol ids {min(symbols)}..{max(symbols)}: a block has symbols 0..{MAX_BLOCK - 1} only")
         missing = tuple(i for i in self._own if i not in symbols)
         if not missing:
+            self._check_packets([symbols[i] for i in self._own])
             return [bytes(symbols[i]) for i in self._own]
         source = self._stacked([symbols[i] for i in known])
         recovered = dict(zip(missing, self._rows(known, missing, source), strict=True))
@@ -97,13 +106,11 @@ class ReedSolomonCode:
         multiplies, over whatever the buffers hold then. NotDecodable for fewer than M known symbols, FecError for ids
         or arrays that do not fit.
         """
-        known, wanted = tuple(known), tuple(wanted)
+        known, wanted = (tuple(whole(i, "symbol", 0, MAX_BLOCK - 1) for i in ids) for ids in (known, wanted))
         if len(known) < self.source_packets:
             raise NotDecodable(len(known), self.source_packets)
         if len(known) > self.source_packets or len(set(known)) < len(known):
             raise FecError(f"known symbols {known}: give {self.source_packets} different ids")
-        if not all(0 <= i < MAX_BLOCK for i in (*known, *wanted)):
-            raise FecError(self._outside("symbol", max(*known, *wanted, key=abs)))
         self._check_arrays(source, out)
         if len(out) != len(wanted):
             raise FecError(f"{len(out)} rows for {len(wanted)} wanted symbols: give one each")
@@ -119,30 +126,43 @@ class ReedSolomonCode:
         joined = out.tobytes()
         return [joined[at : at + length] for at in range(0, len(joined), length)]
 
-    def _stacked(self, packets: Sequence[BytesLike]) -> Symbols:
+    def _check_packets(self, packets: Sequence[BytesLike]) -> int:
+        """The length of the packets; FecError unless they are M, of bytes, and of one length."""
         m = self.source_packets
+        if not isinstance(packets, Sequence):
+            raise FecError(f"packets: got a {type(packets).__name__}; give a list of bytes")
         if len(packets) != m:
             raise FecError(
                 f"{len(packets)} packets given to a code of {m} source packets; give {m} (pad the last block)"
             )
+        for packet in packets:
+            octets(packet, "packet of the block")
         lengths = set(map(len, packets))
-        length = min(lengths)
-        if len(lengths) > 1 or length == 0:
+        if len(lengths) > 1:
             raise FecError(
                 f"packets of {sorted(lengths)} bytes in one block: pad them to one length of at least 1 byte"
             )
+        return lengths.pop()
+
+    def _stacked(self, packets: Sequence[BytesLike]) -> Symbols:
+        length = self._check_packets(packets)
         # a bytearray, because its array is writable: compiled kernels are then built for one kind of array only
-        return np.frombuffer(bytearray().join(packets), dtype=np.uint8).reshape(m, length)
+        return np.frombuffer(bytearray().join(packets), dtype=np.uint8).reshape(self.source_packets, length)
 
     def _check_arrays(self, source: Symbols, out: Symbols) -> None:
         for array in (source, out):
-            if array.dtype != np.uint8 or array.ndim != 2 or not array.flags.c_contiguous:
+            if (
+                not isinstance(array, np.ndarray)
+                or array.dtype != np.uint8
+                or array.ndim != 2
+                or not array.flags.c_contiguous
+            ):
                 raise FecError("symbols must be a C-contiguous uint8 array of shape (symbols, symbol_bytes)")
         if len(source) != self.source_packets or source.shape[1] != out.shape[1] or not out.flags.writeable:
             raise FecError(f"arrays of shapes {source.shape} and {out.shape}: {self.source_packets} rows, one length")
 
-    def _outside(self, what: str, value: int) -> str:
+    def _outside(self, what: str, value: object) -> str:
         return (
-            f"{what} {value}: with {self.source_packets} source packets a Reed-Solomon block has "
+            f"{what} {str(value)[:40]}: with {self.source_packets} source packets a Reed-Solomon block has "
             f"{self.source_packets}..{MAX_BLOCK} symbols; RaptorQ (RFC 6330) is the code for larger ones"
         )

@@ -13,11 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fec.code.checked import MOST_NUMBER, block, octets, symbol_bytes_of, whole
 from fec.code.tinymt32 import TinyMT32
 from fec.engines.galois_field import LOGARITHMS, ORDER, POWERS
 from fec.errors import FecError
 
 Symbol = NDArray[np.uint8]
+LONGEST = 4095
+"""The longest encoding window in symbols: a packet has 12 bits for it (RFC 8681, section 4.1.3)."""
+_MOST = 2**63 - 1
 DENSEST = 15
 """Density threshold with which no coefficient is zero."""
 
@@ -30,8 +34,9 @@ def coding_coefficients(repair_key: int, count: int, density: int = DENSEST) -> 
     >>> coding_coefficients(1, 4).tolist()  # the lowest bytes of TinyMT32's first numbers
     [37, 225, 177, 176]
     """
-    if not (0 <= repair_key <= 0xFFFF and 0 <= density <= DENSEST):
-        raise FecError(f"repair key {repair_key}, density {density}: give 0 to 65535, and 0 to 15")
+    whole(repair_key, "repair key", 0, 0xFFFF)
+    whole(density, "density", 0, DENSEST)
+    whole(count, "source symbols", 0, LONGEST)
     draws = TinyMT32(repair_key)
     found = np.zeros(count, dtype=np.uint8)
     for i in range(count):
@@ -63,13 +68,13 @@ class SlidingWindowEncoder:
     """Repair symbols over the last ``window`` source symbols, all of one length."""
 
     def __init__(self, window: int) -> None:
-        if window < 1:
-            raise FecError(f"encoding window {window}: give at least 1 symbol")
+        whole(window, "encoding window", 1, LONGEST)
         self._window, self._recent = window, list[Symbol]()
         self._sent, self._key = 0, 0
 
     def add(self, symbol: bytes) -> None:
-        """The next source symbol."""
+        """The next source symbol, as long as those before."""
+        octets(symbol, "source symbol", len(self._recent[-1]) if self._recent else None)
         self._recent = [*self._recent[-(self._window - 1) :], np.frombuffer(symbol, dtype=np.uint8)][-self._window :]
         self._sent += 1
 
@@ -90,16 +95,30 @@ class SlidingWindowDecoder:
     """Source symbols by number; whatever is older than ``memory`` symbols before the newest is given up."""
 
     def __init__(self, memory: int) -> None:
-        self._memory, self._newest = memory, -1
+        self._memory, self._newest = whole(memory, "memory", 1, MOST_NUMBER), -1
+        self._symbol_bytes: int | None = None
         self._known: dict[int, Symbol] = {}
         self._rows: dict[int, tuple[dict[int, int], Symbol]] = {}
 
     def add_source(self, number: int, symbol: bytes) -> Mapping[int, bytes]:
         """Source symbols that are known now and were not before, this one included."""
-        return self._learn({number: np.frombuffer(symbol, dtype=np.uint8)})
+        octets(symbol, f"source symbol {number!r}", self._symbol_bytes)
+        self._symbol_bytes = len(symbol)
+        return self._learn({whole(number, "source symbol", 0, _MOST): np.frombuffer(symbol, dtype=np.uint8)})
 
     def add_repair(self, repair: Repair) -> Mapping[int, bytes]:
         """Source symbols that this repair symbol makes known."""
+        if (
+            not isinstance(repair, Repair)
+            or not isinstance(repair.symbol, np.ndarray)
+            or repair.symbol.dtype != np.uint8
+        ):
+            raise FecError(f"repair symbol: got a {type(repair).__name__}; give a Repair with a symbol of uint8")
+        whole(repair.first, "first symbol of the window", 0, _MOST)
+        whole(repair.count, "symbols of the window", 1, LONGEST)
+        if repair.symbol.ndim != 1 or len(repair.symbol) != (self._symbol_bytes or len(repair.symbol) or 1):
+            raise FecError(f"repair symbol of shape {repair.symbol.shape}: give one as long as the source symbols")
+        self._symbol_bytes = len(repair.symbol)
         row = dict(
             zip(
                 range(repair.first, repair.first + repair.count),
@@ -189,10 +208,11 @@ class RlcBlocks:
     excess = 2
 
     def encoder(self, data: bytes, symbol_bytes: int) -> _BlockEncoder:
+        block(data, symbol_bytes, self.most_symbols)
         return _BlockEncoder(data, symbol_bytes)
 
     def decoder(self, symbols: int, symbol_bytes: int) -> _BlockDecoder:
-        return _BlockDecoder(symbols, symbol_bytes)
+        return _BlockDecoder(whole(symbols, "symbols", 1, self.most_symbols), symbol_bytes_of(symbol_bytes))
 
 
 class _BlockEncoder:
@@ -201,6 +221,7 @@ class _BlockEncoder:
 
     def symbol(self, number: int) -> bytes:
         count = len(self._source)
+        whole(number, "symbol", 0, MOST_NUMBER)
         if number < count:
             return bytes(self._source[number].tobytes())
         found = np.zeros(self._source.shape[1], dtype=np.uint8)
@@ -215,10 +236,12 @@ class _BlockDecoder:
     """Rows in reduced echelon form: coefficients and symbol side by side, one row a pivot."""
 
     def __init__(self, symbols: int, symbol_bytes: int) -> None:
-        self._count = symbols
+        self._count, self._symbol_bytes = symbols, symbol_bytes
         self._rows: dict[int, Symbol] = {}
 
     def add(self, number: int, symbol: bytes) -> bytes | None:
+        whole(number, "symbol", 0, MOST_NUMBER)
+        octets(symbol, "symbol", self._symbol_bytes)
         row = np.zeros(self._count + len(symbol), dtype=np.uint8)
         if number < self._count:
             row[number] = 1

@@ -288,7 +288,10 @@ class LargeBlockReceiver:
         if number in self._decoded:
             return None
         if number not in self._decoders:
-            self._decoders[number] = (self._code.decoder(symbols, symbol_bytes), symbols, symbol_bytes)
+            try:
+                self._decoders[number] = (self._code.decoder(symbols, symbol_bytes), symbols, symbol_bytes)
+            except FecError as error:
+                raise ImpossibleBlock(str(error)) from None
         decoder, known_symbols, known_bytes = self._decoders[number]
         if (symbols, symbol_bytes) != (known_symbols, known_bytes):
             raise ImpossibleBlock(f"block {number} of {symbols} symbols where {known_symbols} were announced")

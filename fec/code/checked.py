@@ -1,0 +1,50 @@
+"""What every code checks where its caller's values come in: whole numbers within bounds, bytes, blocks cut into symbols.
+
+Each raises FecError with the value and what to give instead, so that no code ends in an error of the library that it stands on.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+from fec.errors import FecError
+
+MOST_NUMBER = (1 << 24) - 1
+"""The largest number of a symbol: 24 bits, as a packet has for it (RFC 6330, encoding symbol id)."""
+MOST_SYMBOL_BYTES = 65_535
+"""RFC 6330: the symbol size has 16 bits."""
+_BYTES = (bytes, bytearray, memoryview)
+
+
+def whole(value: Any, what: str, least: int, most: int) -> int:
+    """The whole number; numpy's are whole numbers, a truth value and 2.0 are none."""
+    if not isinstance(value, (int, Integral)) or isinstance(value, bool) or not least <= value <= most:
+        raise FecError(f"{what} {str(value)[:40]!r}: give a whole number from {least} to {most}")
+    return int(value)
+
+
+def symbol_bytes_of(value: Any) -> int:
+    """The size of a symbol."""
+    return whole(value, "symbol_bytes", 1, MOST_SYMBOL_BYTES)
+
+
+def octets(value: Any, what: str, length: int | None = None) -> None:
+    """Raise FecError unless the value is bytes, one or more, or as many as ``length``."""
+    if not isinstance(value, _BYTES) or (
+        isinstance(value, memoryview) and not (value.itemsize == 1 and value.contiguous)
+    ):
+        raise FecError(f"{what}: got a {type(value).__name__}; give bytes")
+    if len(value) != length if length is not None else not len(value):
+        raise FecError(f"{what}: {len(value)} bytes; give {'at least 1 byte' if length is None else length}")
+
+
+def block(data: Any, symbol_bytes: int, most_symbols: int) -> int:
+    """How many symbols of ``symbol_bytes`` the block's bytes are cut into; FecError where they do not come out even, or too many."""
+    size = symbol_bytes_of(symbol_bytes)
+    octets(data, "block")
+    if len(data) % size or len(data) > most_symbols * size:
+        raise FecError(
+            f"block of {len(data)} bytes: give 1 to {most_symbols} symbols of {size} bytes (pad the last one)"
+        )
+    return len(data) // size

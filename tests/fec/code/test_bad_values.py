@@ -1,0 +1,114 @@
+"""Whatever a code is given, it answers or raises FecError, and what it decodes is of the block's size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fec.adapters.raptorq_blocks import RaptorQBlocks
+from fec.code.block_codes import ReedSolomonBlocks
+from fec.code.reed_solomon import ReedSolomonCode
+from fec.code.sliding_window import Repair, RlcBlocks, SlidingWindowDecoder, SlidingWindowEncoder, coding_coefficients
+from fec.errors import FecError
+
+CODES: list[Any] = [
+    ReedSolomonBlocks,
+    RlcBlocks,
+    pytest.param(RaptorQBlocks, marks=pytest.mark.filterwarnings("ignore")),
+]
+numbers = st.sampled_from(
+    [-(2**40), -1, 0, 1, 2, 3, 7, 8, 16, 255, 256, 2**24, 2**40, 2.5, 2.0, float("nan"), None, "0", b"1", True]
+)
+data = st.binary(max_size=40) | st.sampled_from(
+    [None, "text", 5, [1, 2], bytearray(16), memoryview(bytes(16)), memoryview(bytes(32))[::2]]
+)
+
+
+@pytest.mark.parametrize("make", CODES)
+@given(block=data, size=numbers, number=numbers)
+def test_encoders_of_blocks(make: Callable[[], Any], block: Any, size: Any, number: Any) -> None:
+    if make is RaptorQBlocks:
+        pytest.importorskip("raptorq")
+    with suppress(FecError):
+        assert len(make().encoder(block, size).symbol(number)) == size
+
+
+@pytest.mark.parametrize("make", CODES)
+@given(count=numbers, size=numbers, added=st.lists(st.tuples(numbers, data), max_size=6))
+def test_decoders_of_blocks(make: Callable[[], Any], count: Any, size: Any, added: list[tuple[Any, Any]]) -> None:
+    if make is RaptorQBlocks:
+        pytest.importorskip("raptorq")
+    with suppress(FecError):
+        decoder = make().decoder(count, size)
+        for number, symbol in added:
+            with suppress(FecError):
+                found = decoder.add(number, symbol)
+                assert found is None or len(found) == count * size
+
+
+@given(m=numbers, packets=st.lists(data, max_size=4) | data, count=numbers, first=numbers)
+def test_reed_solomon(m: Any, packets: Any, count: Any, first: Any) -> None:
+    with suppress(FecError):
+        code = ReedSolomonCode(m)
+        for call in (
+            lambda: code.encode(packets, count),
+            lambda: code.parity(packets, first, count),
+            lambda: code.bind(packets, [first], np.zeros((2, 8)), np.zeros(3)),
+        ):
+            with suppress(FecError):
+                call()
+
+
+@given(symbols=st.dictionaries(numbers.filter(lambda n: n == n), data, max_size=4) | data)
+def test_reed_solomon_decodes_or_refuses(symbols: Any) -> None:
+    with suppress(FecError):
+        found = ReedSolomonCode(2).decode(symbols)
+        assert len(found) == 2 and len(set(map(len, found))) == 1
+
+
+@settings(max_examples=200)
+@given(
+    window=numbers,
+    sources=st.lists(st.tuples(numbers, data), max_size=5),
+    repairs=st.lists(st.tuples(numbers, numbers, numbers, st.binary(max_size=9) | st.none()), max_size=4),
+)
+def test_the_sliding_window(window: Any, sources: list[Any], repairs: list[Any]) -> None:
+    with suppress(FecError):
+        coding_coefficients(window, window, window)
+    with suppress(FecError):
+        encoder, decoder = SlidingWindowEncoder(window), SlidingWindowDecoder(window)
+        for number, symbol in sources:
+            for call in (lambda: encoder.add(symbol), encoder.repair, lambda: decoder.add_source(number, symbol)):  # noqa: B023
+                with suppress(FecError):
+                    call()
+        for key, first, count, symbol in repairs:
+            with suppress(FecError):
+                array: Any = symbol if symbol is None else np.frombuffer(symbol, dtype=np.uint8)
+                decoder.add_repair(Repair(key=key, first=first, count=count, symbol=array))
+        with suppress(FecError):
+            decoder.add_repair(window)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: RlcBlocks().encoder(bytes(10), 4), "block of 10 bytes: give 1 to 1000 symbols of 4 bytes"),
+        (lambda: RlcBlocks().encoder(bytes(8), 0), "symbol_bytes '0': give a whole number from 1 to 65535"),
+        (lambda: RlcBlocks().decoder(2, 8).add(-1, bytes(8)), "symbol '-1': give a whole number from 0 to 16777215"),
+        (lambda: RlcBlocks().decoder(2, 8).add(0, bytes(7)), "symbol: 7 bytes; give 8"),
+        (lambda: ReedSolomonCode(1).decode({"0": b"ab"}), "give a whole number"),
+        (lambda: ReedSolomonCode(1).decode({2.5: b"ab"}), "give a whole number"),
+        (lambda: ReedSolomonCode(1).encode(["text"], 2), "packet of the block: got a str; give bytes"),
+        (lambda: SlidingWindowEncoder(0), "encoding window '0'"),
+    ],
+)
+def test_the_message_says_what_to_give(call: Callable[[], Any], says: str) -> None:
+    with pytest.raises(FecError) as caught:
+        call()
+    assert says in str(caught.value)
