@@ -6,7 +6,7 @@ Prints the scheduler's address, which is what ``--machines`` takes, and the opti
 its input ends or Ctrl-C is pressed. All speak TLS with certificates that are made for this one time and lie, until the end, in a
 directory below --shared that only this user may enter. Every node needs this package in the same version and Python at the same path as here. A node that two jobs share is two
 machines with one address, which cannot be: --sbatch=--exclusive, where nodes are shared.
-Needs dask-jobqueue (pip install 'parallel-communications-testbed[clusters]').
+Needs dask-jobqueue (pip install '.[clusters]' in the project folder).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ in by a key, without asking.
 
 All of them speak TLS, with certificates that are made here for this one time and copied by ssh into a directory that only this user may
 enter; it has the same name everywhere, and goes at the end. A program on another host needs a copy of it.
-Needs asyncssh (pip install 'parallel-communications-testbed[clusters]').
+Needs asyncssh (pip install '.[clusters]' in the project folder).
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """Which extra of this package installs what an import did not find: the core is small, and what only some commands need is left out.
 
-``pip install 'parallel-communications-testbed[all]'`` installs every extra that a run can need.
+The extra ``all`` installs every extra that a run can need.
 """
 
 from __future__ import annotations
 
+import json
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
+from typing import Any
 
 from testbed.errors import CapabilityError
 
@@ -37,19 +40,35 @@ EXTRA_OF = {
 
 
 def pip_command(extra: str) -> str:
-    """What to type to have an extra.
+    """What to type to have an extra of the package as it is installed here."""
+    try:
+        return command_for(extra, distribution(DISTRIBUTION).read_text("direct_url.json"))
+    except PackageNotFoundError:
+        return command_for(extra, '{"url": "file:///", "dir_info": {}}')
 
-    >>> pip_command("schedulers")
+
+def command_for(extra: str, direct_url: str | None) -> str:
+    """What to type; ``direct_url`` is where the package came from, as pip keeps it (PEP 610), None where it came from an index.
+
+    >>> command_for("schedulers", '{"url": "file:///home/ann/testbed", "dir_info": {"editable": true}}')
+    "pip install -e '.[schedulers]' in the project folder"
+    >>> command_for("schedulers", None)
     "pip install 'parallel-communications-testbed[schedulers]'"
     """
-    return f"pip install '{DISTRIBUTION}[{extra}]'"
+    origin: dict[str, Any] = json.loads(direct_url or "{}")
+    if "dir_info" in origin:
+        return f"pip install {'-e ' * bool(origin['dir_info'].get('editable'))}'.[{extra}]' in the project folder"
+    source = str(origin.get("url", ""))
+    if "vcs_info" in origin:
+        source = f"{origin['vcs_info'].get('vcs')}+{source}@{origin['vcs_info'].get('commit_id')}"
+    return f"pip install '{DISTRIBUTION}[{extra}]{f' @ {source}' if source else ''}'"
 
 
 def missing_extra(error: ImportError) -> CapabilityError | None:
     """The error to report where an import failed for want of an extra; None where it failed for anything else.
 
-    >>> print(missing_extra(ModuleNotFoundError("No module named 'ortools'", name="ortools.sat")))
-    the Python package ortools is not installed; pip install 'parallel-communications-testbed[schedulers]'
+    >>> str(missing_extra(ModuleNotFoundError("No module named 'ortools'", name="ortools.sat"))).partition(";")[0]
+    'the Python package ortools is not installed'
     """
     module = (error.name or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or module not in EXTRA_OF:

@@ -137,7 +137,7 @@ def test_missing_extra_is_one_line_with_the_pip_command_and_exit_code_3(
     said = command(environment, *words, code=3).stderr
     assert said.count("\n") == 1 and "pip install" in said
     if extra != "emulation" or "mininet" in said:  # a machine without Open vSwitch says that first
-        assert f"pip install '{DISTRIBUTION}[{extra}]'" in said
+        assert f"pip install '{DISTRIBUTION}[{extra}] @ file://" in said
 
 
 def test_missing_extra_is_a_capability_error_of_the_library(environment: Path) -> None:
