@@ -191,7 +191,18 @@ class SwitchDaemon:
 
     def _last_words(self, program: str) -> str:
         lines = self._log(program).read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it wrote nothing"
+        return with_mend(lines[-1]) if lines else "it wrote nothing"
+
+
+def with_mend(words: str) -> str:
+    """A daemon's last words, and what to do about them where that is known: its temporary files are always in /tmp.
+
+    >>> with_mend("failed to create temporary file (Read-only file system)")
+    'failed to create temporary file (Read-only file system); it needs a /tmp that can be written: mount a tmpfs there (containers: --tmpfs /tmp)'
+    """
+    if "failed to create temporary file" not in words:
+        return words
+    return f"{words}; it needs a /tmp that can be written: mount a tmpfs there (containers: --tmpfs /tmp)"
 
 
 def release_sockets(pids: Sequence[int]) -> None:
