@@ -19,9 +19,10 @@ _BYTES = (bytes, bytearray, memoryview)
 
 def whole(value: Any, what: str, least: int, most: int) -> int:
     """The whole number; numpy's are whole numbers, a truth value and 2.0 are none."""
-    if not isinstance(value, (int, Integral)) or isinstance(value, bool) or not least <= value <= most:
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is None or not least <= number <= most:
         raise FecError(f"{what} {str(value)[:40]!r}: give a whole number from {least} to {most}")
-    return int(value)
+    return number
 
 
 def symbol_bytes_of(value: Any) -> int:

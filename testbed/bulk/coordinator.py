@@ -15,7 +15,7 @@ from typing import Literal
 from testbed.bulk.arbiter import CircuitArbiter, Deadlock, Outcome
 from testbed.bulk.measurements import TransferRecord
 from testbed.bulk.plan import BulkPlan, Path
-from topologies.network import LinkId, reverse_of
+from topologies.network import LinkId, label_of, reverse_of
 
 MAX_ATTEMPTS = 5
 
@@ -327,7 +327,7 @@ class BulkCoordinator:
         self._over = True
         failure = None
         if self._stranded:
-            cut = ", ".join(f"{a}->{b}" for a, b, _ in sorted(self._dead_links))
+            cut = ", ".join(map(label_of, sorted(self._dead_links)))
             failure = f"links cut ({cut}) and no other path for {self._named(sorted(self._stranded))}"
         left = (*self._standing.values(),)
         self._standing.clear()

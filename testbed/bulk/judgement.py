@@ -18,7 +18,7 @@ from testbed.bulk.prediction import HEADERS_BYTES, expected_bytes, liquid_throug
 from testbed.faults.coming import came_check, fault_moments
 from testbed.model.machine.strain import StrainLimits, could_not_keep_up, why_not_kept_up
 from testbed.model.verdict import Check, Verdict
-from topologies.network import LinkId
+from topologies.network import LinkId, label_of
 
 LIQUID_RATIO = 0.95
 """What a liquid schedule's run must reach of the predicted liquid throughput."""
@@ -145,7 +145,7 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
     notes = [f"deadlock broken: {text}" for text in run.deadlocks[:5]]
     if len(run.deadlocks) > 5:
         notes.append(f"and {len(run.deadlocks) - 5} more deadlocks")
-    notes += [f"link cut: {a}->{b}" for a, b, _ in run.lost_links]
+    notes += [f"link cut: {label_of(link)}" for link in run.lost_links]
     return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=machine_lag(plan, run.goodput) or strained)
 
 
@@ -232,7 +232,7 @@ def _circuit_checks(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysi
     """What the switches' counters must show where data finds a way over circuits alone."""
     dropped = sum(run.dropped.values())
     stray = max(0, dropped - run.injected) / _own_packets(plan)
-    named = "" if analysis.worst_link is None else f"worst: {analysis.worst_link[0]}->{analysis.worst_link[1]}"
+    named = "" if analysis.worst_link is None else f"worst: {label_of(analysis.worst_link)}"
     injected = Check.equal(
         "packets injected without a circuit, dropped at switches",
         run.injected,

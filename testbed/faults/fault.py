@@ -47,7 +47,7 @@ class Fault:
     impairments: str = ""
 
     def __post_init__(self) -> None:
-        where = f"fault on {self.link[0]}->{self.link[1]}"
+        where = f"fault on {label_of(self.link)}"
         if (self.kind == "impaired") != bool(self.impairments):
             raise InputError(
                 f"{where}: kind {self.kind} {'without' if self.kind == 'impaired' else 'with'} impairments"

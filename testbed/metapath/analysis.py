@@ -13,6 +13,7 @@ from testbed.metapath.known_paths import KnownPaths, cable_number, known_paths
 from testbed.metapath.metapaths import SourceEvent, metapath_bandwidth
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.stream.measurements import FloatArray
+from topologies.network import label_of
 
 UNDER_WAY_S = 0.05
 """A packet sent so long before a fault may still meet it."""
@@ -158,7 +159,7 @@ def _outcome(
     lost = int((fates.lost & meets).sum())
     latency_ms = (fates.arrived_s - fates.sent_s) * 1e3
     return FaultOutcome(
-        link=f"{times.fault.link[0]}->{times.fault.link[1]}",
+        link=label_of(times.fault.link),
         kind=times.fault.kind,
         start_s=start,
         stop_s=stop,

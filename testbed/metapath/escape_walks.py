@@ -10,7 +10,7 @@ from testbed.metapath.escape_rules import EscapeRules
 from testbed.metapath.known_paths import KnownPaths, cable_number, path_label
 from testbed.model.wiring import Wiring
 from testbed.openflow.flow_table import RuleWalker
-from topologies.network import LinkId
+from topologies.network import LinkId, label_of
 
 
 def stranded_paths(wiring: Wiring, known: KnownPaths, rules: EscapeRules, down: Iterable[LinkId], *, udp_port: int) -> tuple[int, ...]:  # fmt: skip
@@ -38,7 +38,7 @@ def check_overlaps(
         for known, rules, udp_port in directions:
             stranded = stranded_paths(wiring, known, rules, [f.link for f in together], udp_port=udp_port)
             if stranded:
-                words = " and ".join(f"{f.link[0]}->{f.link[1]}" for f in together)
+                words = " and ".join(label_of(f.link) for f in together)
                 raise InputError(
                     f"faults at {first.start_s:g} s: with {words} down, packets from {known.source!r} to {known.sink!r} on "
                     f"{len(stranded)} of {len(known.paths)} paths find no way (the first: path {stranded[0]}); let these "

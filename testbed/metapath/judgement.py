@@ -13,7 +13,7 @@ from testbed.model.machine.lateness import Lateness, first_not_borne
 from testbed.model.machine.strain import LOWER_PACKET_RATE, could_not_keep_up
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.mobility import Movement, splits_of
-from topologies.network import LinkId, reverse_of
+from topologies.network import LinkId, label_of, reverse_of
 from topologies.routing_tables import static_routing
 
 MAX_LOST_S = 0.05
@@ -166,7 +166,7 @@ def _on_minimal_path(plan: MetapathPlan, outcome: FaultOutcome) -> bool:
 
 
 def _link_of(plan: MetapathPlan, outcome: FaultOutcome) -> LinkId:
-    return next(f.link for f in plan.faults if f"{f.link[0]}->{f.link[1]}" == outcome.link)
+    return next(f.link for f in plan.faults if label_of(f.link) == outcome.link)
 
 
 def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> str | None:

@@ -69,11 +69,9 @@ class MetapathPlan:
             self._check_overlap()
         for fault in self.faults:
             if fault.kind in ("loss", "impaired"):
-                raise InputError(f"fault on {fault.link[0]}->{fault.link[1]}: {fault.words}; give down or blackhole")
+                raise InputError(f"fault on {label_of(fault.link)}: {fault.words}; give down or blackhole")
             if fault.link not in self.network.link_index:
-                raise InputError(
-                    f"fault on {fault.link[0]}->{fault.link[1]}, which is no link of {self.network.name!r}"
-                )
+                raise InputError(f"fault on {label_of(fault.link)}, which is no link of {self.network.name!r}")
         capacity = min(link.capacity_bps for link in self.network.links)
         if self.rate_pps * (self.packet_bytes + 42) * 8 > 0.8 * capacity:
             raise InputError(

@@ -219,6 +219,7 @@ def _print_table(document: dict[str, Any]) -> None:
     from rich.table import Table
 
     from testbed.report.terminal import Terminal
+    from topologies.network import label_of
 
     console = Terminal()
     title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
@@ -228,11 +229,10 @@ def _print_table(document: dict[str, Any]) -> None:
     for heading in ("load", "block size N", *(("least any order needs",) if stratified else ()), "overhead"):
         table.add_column(heading, justify="right")
     for entry in document["per_link"]:
-        key = f"#{entry['key']}" if entry["key"] else ""
         size = "" if entry["block_size"] is None else str(entry["block_size"])
         overhead = "infinite" if entry["overhead"] is None else f"{entry['overhead']:.4f}"
         bound = ("" if entry["bound"] is None else str(entry["bound"]),) if stratified else ()
-        name = f"{entry['source']}->{entry['target']}{key}"
+        name = label_of((entry["source"], entry["target"], entry["key"]))
         table.add_row(name, f"{entry['load_float']:.4f}", size, *bound, overhead)
     console.print(table)
     ror = f"infinite: {_whole_flow(document['infinite_links'])}" if document["ror"] is None else ""

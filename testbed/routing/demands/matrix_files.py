@@ -131,12 +131,12 @@ def _of_sndlib(text: str, network: Network, where: str) -> dict[Pair, float]:
     section = re.search(r"^\s*DEMANDS\s*\((.*?)^\s*\)", text, re.MULTILINE | re.DOTALL)
     if section is None:
         raise InputError(f"{where}: no DEMANDS section in it; {FORMS}")
-    found = []
+    found: list[tuple[str, str, Any, str]] = []
     for line in section[1].splitlines():
         words = line.partition("#")[0]
         said = _SNDLIB.match(words)
         if said:
-            found.append((*said.groups(), f"demand {said[1]} {said[2]}"))
+            found.append((said[1], said[2], said[3], f"demand {said[1]} {said[2]}"))
         elif words.strip():
             raise InputError(f"{where}: {words.strip()[:60]!r} is not 'name ( source target ) unit value path_length'")
     return _of_named(found, network, where)
@@ -148,7 +148,7 @@ def _of_xml(text: str, network: Network, where: str) -> dict[Pair, float]:
         root = ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError) as error:
         raise InputError(f"{where}: not XML ({error}); {FORMS}") from None
-    found = []
+    found: list[tuple[str, str, Any, str]] = []
     for demand in root.iter():
         if demand.tag.rpartition("}")[2] == "demand":
             said = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in demand}
