@@ -72,8 +72,8 @@ class ReedSolomonCode:
 
     def parity(self, packets: Sequence[BytesLike], first: int, stop: int) -> list[bytes]:
         """The block's symbols first .. stop - 1 (ids from M to 254), equal to those of an ``encode`` of any size."""
-        whole(first, "first symbol", self.source_packets, MAX_BLOCK)
-        if not isinstance(stop, (int, Integral)) or not first <= stop <= MAX_BLOCK:
+        ends_are_whole = isinstance(first, (int, Integral)) and isinstance(stop, (int, Integral))
+        if not ends_are_whole or not self.source_packets <= first <= stop <= MAX_BLOCK:
             raise FecError(self._outside(f"parity symbols {first} up to", stop))
         return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
 
@@ -106,6 +106,8 @@ class ReedSolomonCode:
         multiplies, over whatever the buffers hold then. NotDecodable for fewer than M known symbols, FecError for ids
         or arrays that do not fit.
         """
+        if not isinstance(known, Sequence) or not isinstance(wanted, Sequence):
+            raise FecError(f"symbols: got {type(known).__name__} and {type(wanted).__name__}; give lists of ids")
         known, wanted = (tuple(whole(i, "symbol", 0, MAX_BLOCK - 1) for i in ids) for ids in (known, wanted))
         if len(known) < self.source_packets:
             raise NotDecodable(len(known), self.source_packets)
