@@ -1,0 +1,104 @@
+"""Options take nodes, pairs, links and faults whose names have the signs of the grammar in them, and say which name is none."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import main
+from testbed.commands.interconnect.simulate_options import _TRACE as TRACE_OPTIONS
+from testbed.commands.interconnect.simulate_options import split_faults
+from testbed.commands.parsing import parse_captures, read_faults, read_pattern
+from testbed.errors import InputError
+from topologies import load_network
+
+
+def _ring(folder: Path, *ids: str) -> str:
+    file = folder / "net.json"
+    links = [{"source": a, "target": b} for a, b in zip(ids, [*ids[1:], ids[0]], strict=True)]
+    file.write_text(json.dumps({"nodes": [{"id": name} for name in ids], "links": links}))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("ids", "text", "ends"),
+    [
+        (("of:01", "of:02", "of:03"), "of:01:of:03", ("of:01", "of:03")),
+        (("::1", "fe80::2", "a"), "::1:fe80::2", ("::1", "fe80::2")),
+        (("a->b", "c,d", "e#1", "f@2"), "a->b:e#1", ("a->b", "e#1")),
+        (("São Paulo", "Zürich HB", "東京"), " São Paulo : 東京", ("São Paulo", "東京")),
+        (("a", "b", "a:b"), '"a":"b"', ("a", "b")),
+    ],
+)
+def test_a_further_flow(
+    ids: tuple[str, ...], text: str, ends: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["route", _ring(tmp_path, *ids), f"--also={text}", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["source"], document["sink"]) == ends
+
+
+def test_a_stream_with_faults_on_such_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network = _ring(tmp_path, "a->b", "c,d", "e#1", "f@2")
+    words = [
+        "stream",
+        network,
+        "--from",
+        "a->b",
+        "--to",
+        "e#1",
+        "--fabric",
+        "simulator",
+        "--json",
+        "--results",
+        str(tmp_path),
+    ]
+    assert main([*words, "--faults", "a->b->c,d@1-2, f@2->a->b@3-3.5"]) == 0
+    found = json.loads(capsys.readouterr().out)["per_fault"]
+    assert [fault["link"] for fault in found] == ['"a->b"->c,d', 'f@2->"a->b"']
+    labels = ",".join(f"{fault['link']}@1-2" for fault in found)
+    assert [fault.ends for fault in read_faults(labels, load_network(network))] == [("a->b", "c,d"), ("f@2", "a->b")]
+
+
+def test_recordings_patterns_and_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    network = load_network(_ring(tmp_path, "a=b", "c d/e", "trace:x", "y,z"))
+    assert parse_captures(["a=b->c d/e=x=1.pcap"], network, named=True) == {("a=b", "c d/e", 0): Path("x=1.pcap")}
+    assert parse_captures(["a=b -> c d/e"], network, named=False) == {("a=b", "c d/e", 0): Path("a-b---c-d-e.pcap")}
+    assert read_pattern("trace:x:y,z,a=b:c d/e", network) == (("trace:x", "y,z"), ("a=b", "c d/e"))
+    options = argparse.Namespace(faults="y,z-a=b@1-2", **dict.fromkeys(TRACE_OPTIONS))
+    assert split_faults(options) == ("y,z-a=b@1-2", None)
+
+
+def test_a_text_longer_than_a_file_name_is_read(tmp_path: Path) -> None:
+    network = load_network(_ring(tmp_path, *(f"node{i}" for i in range(30))))
+    pairs = [(f"node{i}", f"node{j}") for i in range(30) for j in range(30) if i != j]
+    assert read_pattern(",".join(map(":".join, pairs)), network) == tuple(pairs)
+    assert len(read_faults(",".join(f"node{i}->node{i + 1}@1-2" for i in range(29)), network)) == 29
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--also", "a:b:c"), 'can be read in two ways; write "a":"b:c" or "a:b":"c"'),
+        (("--also", "a:b:x"), "no two nodes of 'net' with a colon between; testbed topology show --nodes lists them"),
+        (("--also", "a"), "write A:B"),
+    ],
+)
+def test_what_names_nothing_or_two_things(
+    words: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["route", _ring(tmp_path, "a", "b", "c", "a:b", "b:c"), *words]) == 2
+    err = capsys.readouterr().err
+    assert says in err and err.count("\n") == 1
+
+
+def test_a_recording_that_can_be_of_two_links(tmp_path: Path) -> None:
+    file = tmp_path / "two.json"
+    links = [{"source": "a", "target": "b"}, {"source": "a", "target": "b=c"}]
+    file.write_text(json.dumps({"nodes": [{"id": name} for name in ("a", "b", "b=c")], "links": links}))
+    with pytest.raises(InputError, match='write "a"->"b" or "a"->"b=c"'):
+        parse_captures(["a->b=c"], load_network(str(file)), named=False)
