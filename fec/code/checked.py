@@ -5,6 +5,7 @@ Each raises FecError with the value and what to give instead, so that no code en
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
@@ -23,6 +24,11 @@ def whole(value: Any, what: str, least: int, most: int) -> int:
     if number is None or not least <= number <= most:
         raise FecError(f"{what} {str(value)[:40]!r}: give a whole number from {least} to {most}")
     return number
+
+
+def plain(values: Iterable[Any], kind: type) -> bool:
+    """Whether there are values and all are of exactly this kind: what is checked one by one in the path of every packet otherwise."""
+    return set(map(type, values)) == {kind}
 
 
 def symbol_bytes_of(value: Any) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fec.code.checked import octets, whole
+from fec.code.checked import octets, plain, whole
 from fec.code.erasure_code import BytesLike
 from fec.engines import best_engine, load_engine
 from fec.engines.engine import Symbols
@@ -86,7 +86,7 @@ class ReedSolomonCode:
         m = self.source_packets
         if not isinstance(symbols, Mapping):
             raise FecError(f"symbols: got a {type(symbols).__name__}; give {{symbol id: bytes}}")
-        for number in symbols:
+        for number in symbols if not plain(symbols, int) or min(symbols) < 0 or max(symbols) >= MAX_BLOCK else ():
             whole(number, "symbol ids: a block has symbols 0..254 only;", 0, MAX_BLOCK - 1)
         if len(symbols) < m:
             raise NotDecodable(len(symbols), m)
@@ -137,7 +137,7 @@ class ReedSolomonCode:
             raise FecError(
                 f"{len(packets)} packets given to a code of {m} source packets; give {m} (pad the last block)"
             )
-        for packet in packets:
+        for packet in packets if not plain(packets, bytes) or not all(packets) else ():
             octets(packet, "packet of the block")
         lengths = set(map(len, packets))
         if len(lengths) > 1:
