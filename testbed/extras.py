@@ -48,7 +48,7 @@ def pip_command(extra: str) -> str:
 
 
 def command_for(extra: str, direct_url: str | None) -> str:
-    """What to type; ``direct_url`` is where the package came from, as pip keeps it (PEP 610), None where it came from an index.
+    """What to type; ``direct_url``: where the package came from, as pip keeps it (PEP 610), None for an index.
 
     >>> command_for("schedulers", '{"url": "file:///home/ann/testbed", "dir_info": {"editable": true}}')
     "pip install -e '.[schedulers]' in the project folder"

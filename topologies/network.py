@@ -50,8 +50,10 @@ def quoted(node_id: str) -> str:
 
 
 def label_of(link: LinkId) -> str:
-    """``a->b``, with ``#key`` for a parallel link: how reports and commands name the link. No two links have one label: an id
-    that has an arrow in it, ends as a key does, or begins or ends with a space or a quote is quoted.
+    """``a->b``, with ``#key`` for a parallel link: how reports and commands name the link.
+
+    No two links have one label: an id that has an arrow in it, ends as a key does, begins with a quote, or begins or ends
+    with a space is quoted.
 
     >>> label_of(("s1", "s2", 1)), label_of(("a->b", "c,d", 0)), label_of(("a", "b#1", 0))
     ('s1->s2#1', '"a->b"->c,d', 'a->"b#1"')

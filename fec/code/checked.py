@@ -1,6 +1,6 @@
-"""What every code checks where its caller's values come in: whole numbers within bounds, bytes, blocks cut into symbols.
+"""What every code checks where its caller's values come in: whole numbers, bytes, blocks cut into symbols.
 
-Each raises FecError with the value and what to give instead, so that no code ends in an error of the library that it stands on.
+Each raises FecError with the value and what to give instead, so that no code ends in an error of the library under it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def whole(value: Any, what: str, least: int, most: int) -> int:
 
 
 def plain(values: Iterable[Any], kind: type) -> bool:
-    """Whether there are values and all are of exactly this kind: what is checked one by one in the path of every packet otherwise."""
+    """Whether there are values and all are of exactly this kind: others are checked one by one, which takes longer."""
     return set(map(type, values)) == {kind}
 
 
@@ -47,7 +47,7 @@ def octets(value: Any, what: str, length: int | None = None) -> None:
 
 
 def block(data: Any, symbol_bytes: int, most_symbols: int) -> int:
-    """How many symbols of ``symbol_bytes`` the block's bytes are cut into; FecError where they do not come out even, or too many."""
+    """How many symbols of ``symbol_bytes`` the block has; FecError where they do not come out even, or are too many."""
     size = symbol_bytes_of(symbol_bytes)
     octets(data, "block")
     if len(data) % size or len(data) > most_symbols * size:

@@ -96,7 +96,7 @@ class OneLineParser(argparse.ArgumentParser):
         return difflib.get_close_matches(option, self._option_string_actions, n=1) if option.startswith("-") else []
 
     def error(self, message: str) -> NoReturn:
-        """One line. Where something is missing and an option is none, the option is named: it may be the one that is missing."""
+        """One line; where an option is missing, one that is none is named: it may be that option, misspelt."""
         if message.startswith("the following arguments are required"):
             own = self._words[: self._words.index("--") if "--" in self._words else None]
             strange = [word for word in own if self._near(word) and not self._get_option_tuples(word.partition("=")[0])]

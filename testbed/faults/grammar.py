@@ -193,8 +193,10 @@ def parse_poisson(text: str) -> PoissonFaults:
 
 
 def parse_moment(text: str, where: str, network: Network) -> tuple[str, float]:
-    """``NODE@SECONDS`` to the node and the moment; InputError, which begins with ``where``, for another form. A name that is no node's
-    is given back as it is: an alias, or an error of whoever plans."""
+    """``NODE@SECONDS`` to the node and the moment; InputError, which begins with ``where``, for another form.
+
+    A name that is no node's is given back as it is: an alias, or refused by whoever plans.
+    """
     node, _, seconds = text.rpartition("@")
     try:
         at_s = float(seconds)

@@ -7,9 +7,10 @@
     link = node "->" node ["#" key]  |  node "-" node
     list = one {"," one}
 
-Spaces around nodes and signs do not count. An id may hold every sign that stands between ids, so a text is not cut at signs: wherever
-a node may stand, each node of the network that stands there is tried, and the text means the one reading that takes in all of it.
-Where there are two, the error writes both in quotes, and a text in which all ids are quoted has one reading. A link's label (``label_of``) is always that link.
+Spaces around nodes and signs do not count. An id may hold every sign that stands between ids, so a text is not cut at
+signs: wherever a node may stand, each node of the network that stands there is tried, and the text means the one reading
+that takes in all of it. Where there are two, the error writes both in quotes; a text in which all ids are quoted has one
+reading. A link's label (``label_of``) is always that link.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def pairs_at(text: str, at: int, network: Network) -> Found[Pair]:
 
 
 def links_at(text: str, at: int, network: Network) -> Found[LinkId]:
-    """Every ``a->b``, ``a->b#key`` or ``a-b`` of two nodes that stands at the place, whether or not there is such a link."""
+    """Every ``a->b``, ``a->b#key`` or ``a-b`` of two nodes at the place, whether or not there is such a link."""
     for source, end in nodes_at(text, at, network):
         behind = after(text, end, "->") or after(text, end, "-")
         for target, stop in nodes_at(text, behind, network) if behind is not None else ():
@@ -149,7 +150,7 @@ def lists_of(text: str, items_at: Callable[[int], Iterable[tuple[T, int]]]) -> l
 
 
 def one_of(readings: Sequence[T], where: str, write: Callable[[T], str], why_none: Callable[[], str]) -> T:
-    """The only reading; InputError, by ``why_none`` or with two readings as ``write`` writes them, where it is not the only one."""
+    """The only reading; InputError where there is none, by ``why_none``, or two, as ``write`` writes them."""
     if len(readings) == 1:
         return readings[0]
     if not readings:
@@ -197,5 +198,8 @@ def _no_pair(text: str, network: Network) -> str:
     if not source.strip() or not sink.strip():
         return f"{text[:24]!r}: write A:B, the node where it starts and the node where it ends"
     if ":" in sink:
-        return f"{text[:80]!r}: no two nodes of {network.name!r} with a colon between; testbed topology show --nodes lists them"
+        return (
+            f"{text[:80]!r}: no two nodes of {network.name!r} with a colon between; "
+            "testbed topology show --nodes lists them"
+        )
     return no_node(sink if whole(source, nodes_at(source, 0, network)) else source, network)

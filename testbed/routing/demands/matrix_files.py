@@ -1,4 +1,4 @@
-"""Demand matrices in files: JSON, CSV, REPETITA's .demands, SNDlib's native format and its XML; told apart by content."""
+"""Demand matrices in files: JSON, CSV, REPETITA's .demands, SNDlib's native format and XML; told apart by content."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ _NUMBER = re.compile(r"[-+0-9.,e]+", re.IGNORECASE)
 def parse_matrix(text: str, network: Network, where: str) -> DemandMatrix:
     """The matrix that the text of a file says; rates in bits a second.
 
-    Several demands of a pair add up. REPETITA names nodes by their position in the network; SNDlib by id or by the attribute ``name``,
-    and its values are taken as bits a second, whatever unit the instance means. Raises InputError, which begins with ``where`` and says what line or entry is wrong.
+    Several demands of a pair add up. REPETITA names nodes by their position in the network; SNDlib by id or by the
+    attribute ``name``, and its values are taken as bits a second, whatever unit the instance means. Raises InputError,
+    which begins with ``where`` and says what line or entry is wrong.
     """
     head = text.lstrip()
     if head.startswith(("{", "[")):
@@ -73,8 +74,11 @@ def _of_json(document: Any, where: str) -> dict[Pair, float]:
 
 
 def _of_csv(text: str, network: Network, where: str) -> dict[Pair, float]:
-    """Three columns between commas, semicolons or tabs: the sign that gives nodes of the network. Where it is no comma, a rate may
-    have one for its decimal sign. Empty rows, and empty cells at the end of rows, are left out, as spreadsheets write them."""
+    """Three columns between commas, semicolons or tabs: the sign that gives nodes of the network.
+
+    Where it is no comma, a rate may have one for its decimal sign. Empty rows, and empty cells at the end of rows, are
+    left out: spreadsheets write them.
+    """
     lines = text.splitlines()
     said = re.fullmatch(r"sep=(.)", lines[0].strip()) if lines else None
     if said:

@@ -1,4 +1,4 @@
-"""Options take nodes, pairs, links and faults whose names have the signs of the grammar in them, and say which name is none."""
+"""Options take nodes, pairs, links and faults with the signs of the grammar in their names, and say which name is none."""
 
 from __future__ import annotations
 
