@@ -61,7 +61,7 @@ class OneLineParser(argparse.ArgumentParser):
             self._chosen(found).refuse(others)
         return found
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
+    def _check_value(self, action: argparse.Action, value: object) -> None:
         """As argparse does, but a wrong word is told the nearest right one."""
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]

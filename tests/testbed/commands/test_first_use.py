@@ -72,11 +72,12 @@ def _child_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def test_wrong_command_is_named_with_those_there_are() -> None:
+@pytest.mark.parametrize(("wrong", "says"), [("rote", "did you mean route?"), ("xyz", "choose from topology, route")])
+def test_wrong_command_is_named_with_the_nearest_or_those_there_are(wrong: str, says: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", "rote"], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, "-m", "testbed.cli", wrong], capture_output=True, text=True, check=False, cwd=ROOT
     )
-    assert done.returncode == 2 and "'route'" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert done.returncode == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_compilation_says_what_and_how_long(tmp_path: Path) -> None:
