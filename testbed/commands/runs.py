@@ -78,7 +78,9 @@ def state_words(verdict: Verdict) -> str:
     """passed, failed, cannot tell, or invalid with the reason."""
     from testbed.report.wording import state_of
 
-    return state_of(verdict).replace("-", " ") + (printable(f": {verdict.invalid}") if verdict.invalid is not None else "")
+    return state_of(verdict).replace("-", " ") + (
+        printable(f": {verdict.invalid}") if verdict.invalid is not None else ""
+    )
 
 
 def show_place(directory: Path) -> None:
