@@ -65,6 +65,12 @@ class WrongChecksum(MalformedPacket):
     reason = "checksum"
 
 
+class WrongKey(MalformedPacket):
+    """Sealed with another key than this side's, or without one, or with one where this side has none."""
+
+    reason = "key"
+
+
 class ImpossibleBlock(MalformedPacket):
     """Block parameters that no encoder makes: k = 0, k > N, a symbol id above 254."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from fec.protocol.framing import BLOCK_NUMBERS, Seal, signed
+from fec.protocol.loss_report import MAX_BLOCKS, LossReport
 from fec.protocol.path_counts import PathArrivals
-from fec.protocol.wire import BLOCK_NUMBERS, MAX_BLOCKS, LossReport
 
 _ALERT_S = 0.3
 """After a block that its own packets could not repair, reports come at the urgent rate for so long."""
@@ -36,6 +37,8 @@ class LossReporter:
 
     def __init__(self, *, stream_id: int, interval_s: float, most_packets: int, urgent_s: float) -> None:
         self._stream_id = stream_id
+        self.session = 0
+        self.seal: Seal | None = None
         self._interval_s, self._most_packets, self._urgent_s = interval_s, most_packets, urgent_s
         self.recent: dict[int, int] = {}
         self.paths = PathArrivals()
@@ -84,9 +87,10 @@ class LossReporter:
             unused_parity=totals["unused_parity"] & _WORD,
             blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in sorted(self.recent.items())),
             paths=self.paths.entries(),
+            session=self.session,
         )
         self.waiting, self._last_s, self.urgent = 0, now_s, False
-        return report.encode()
+        return report.encode(self.seal)
 
     def _next_number(self, newest_us: int) -> int:
         """The newest time stamp, or one more than the last number: the sender's clock goes on when a receiver starts anew, and
@@ -102,12 +106,3 @@ class LossReporter:
         if self.urgent or self._last_s < self._alert_until_s:
             return min(self._urgent_s, self._interval_s)
         return self._interval_s
-
-
-def signed(difference: int, modulus: int) -> int:
-    """The number congruent to ``difference`` in [-modulus / 2, modulus / 2).
-
-    >>> signed(7, 8), signed(-4, 8)
-    (-1, -4)
-    """
-    return (difference + modulus // 2) % modulus - modulus // 2

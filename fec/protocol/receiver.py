@@ -6,27 +6,25 @@ Source packets are handed on at once, recovered ones as soon as M symbols of the
 from __future__ import annotations
 
 import math
-import zlib
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from fec.code.erasure_code import ErasureCode
 from fec.errors import FecError, MalformedPacket
-from fec.protocol.loss_reporting import STAMPS, LossReporter, signed
-from fec.protocol.stream_events import BlockComplete, BlocksSkipped, BlockUndecodable, Event, SourceDelivered
-from fec.protocol.wire import (
-    BLOCK_NUMBERS,
-    CRC_OFFSET,
-    HEADER,
-    HEADER_BYTES,
-    MAX_BLOCKS,
-    MAX_SYMBOL_ID,
-    VERSION,
-    PacketType,
-    decode_header,
-    unprotect,
+from fec.protocol.framing import signed
+from fec.protocol.loss_reporting import STAMPS, LossReporter
+from fec.protocol.open_block import OpenBlock
+from fec.protocol.packet_reader import Packet, PacketReader
+from fec.protocol.probation import NEAR_BLOCKS, Probation, Schedule
+from fec.protocol.receiver_parameters import ReceiverParameters
+from fec.protocol.stream_events import (
+    BlockComplete,
+    BlocksSkipped,
+    BlockUndecodable,
+    Event,
+    SourceDelivered,
+    StreamRestarted,
 )
+from fec.protocol.wire import BLOCK_NUMBERS, MAX_BLOCKS, unprotect
 
 __all__ = [
     "BlockComplete",
@@ -36,68 +34,24 @@ __all__ = [
     "ReceiverParameters",
     "SourceDelivered",
     "StreamReceiver",
+    "StreamRestarted",
 ]
 
 FARTHEST_AHEAD = 4096
-"""Blocks that one packet may be ahead of all before it; more is taken for damage until several agree."""
-_AGREEING = 8
+"""Blocks that one packet may be ahead of all before it, even where there was time for more; then several must agree."""
 _CLOCK_JUMP_S = 5.0
-"""A packet that seems to have been sent this much later than it arrived is not of this stream's clock, until several agree."""
+"""A packet that seems to have been sent this much later than it arrived, or a playback time and this much earlier, is not of this
+stream's clock, until several agree."""
 _CLOCK_WINDOW_S = 30.0
 """The clocks' difference is the smallest of this and the last such window: clocks drift, and a path may grow longer."""
+_QUICKER = 1 / 3
+"""Of the playback time: by so much less than usual a single packet can shorten the way."""
+_STEP = 1 / 16
+"""Of that, by which what is usual follows, a block."""
+_RESTART_PLAYBACKS = 4
+"""So many playback times behind, a packet is taken for one of a sender that was started anew."""
 _HALF_BLOCKS = BLOCK_NUMBERS // 2
-_FIRST_BYTES = (VERSION << 4 | PacketType.PARITY, VERSION << 4 | PacketType.DATA)
-_NO_CRC = bytes(4)
 _S_PER_US = 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReceiverParameters:
-    """FecError for values that cannot be used.
-
-    ``playback_s``: a block is over so long after its first packet was sent. A report is due every ``report_interval_s`` or
-    ``report_packets`` packets, and ``urgent_s`` after the last one when a block cannot be repaired by what was sent of it.
-    """
-
-    source_packets: int
-    symbol_bytes: int
-    playback_s: float = 0.4
-    report_interval_s: float = 0.1
-    report_packets: int = 100
-    urgent_s: float = 0.02
-    stream_id: int = 1
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.source_packets <= MAX_SYMBOL_ID or not 3 <= self.symbol_bytes <= 65535:
-            raise FecError(f"M = {self.source_packets} (1..254), symbols of {self.symbol_bytes} bytes (3..65535)")
-        if min(self.playback_s, self.report_interval_s, self.report_packets, self.urgent_s) <= 0:
-            raise FecError("playback, report interval, report packets and urgent interval must all be above 0")
-
-
-@dataclass(slots=True)
-class _Block:
-    number: int
-    start_us: int
-    size: int
-    symbols: dict[int, bytes] = field(default_factory=dict)
-    bitmap: int = 0
-    complete: bool = False
-
-
-class _Packet(NamedTuple):
-    """The fields of a packet of this stream; ``block`` counts on beyond 2^24."""
-
-    block: int
-    symbol: int
-    block_size: int
-    stamp_us: int
-    body: bytes
-    path: int
-    path_sequence: int
-
-
-_new_packet = tuple.__new__
-"""A named tuple's own constructor takes twice the time, and this runs for every packet."""
 
 
 class StreamReceiver:
@@ -107,6 +61,10 @@ class StreamReceiver:
     deadline is the sender's time stamp of its first packet (of those that came, of it or of later blocks) plus
     ``playback_s``, in this end's clock by the smallest difference between arrival and time stamp in the last half minute or so.
     Block numbers in events count on beyond 2^24. Memory: at most 2 * 4096 open blocks of at most M symbols.
+
+    Not everybody who knows the format is believed (``fec.protocol.probation``): a block ahead of its time, a clock that jumps and
+    a session other than the one followed are refused until eight packets agree while the stream itself is silent. So a
+    sender that was started anew is followed after the time of one and a half blocks, or eight packets.
 
     >>> from fec.code.reed_solomon import ReedSolomonCode
     >>> from fec.protocol.wire import PacketHeader, protect
@@ -129,24 +87,35 @@ class StreamReceiver:
                 f"a code of {code.source_packets} source packets for a stream of {parameters.source_packets}"
             )
         self.parameters = parameters
-        self._stream_id, self._symbol_bytes = parameters.stream_id, parameters.symbol_bytes
-        self._packet_bytes = HEADER_BYTES + parameters.symbol_bytes
+        m = parameters.source_packets
+        self._reader = PacketReader(
+            stream_id=parameters.stream_id, source_packets=m, symbol_bytes=parameters.symbol_bytes, key=parameters.key
+        )
+        self.rejected = self._reader.rejected
         self._full_prefix = (parameters.symbol_bytes - 2).to_bytes(2, "big")
-        self._all_sources = (1 << parameters.source_packets) - 1
-        self.rejected: Counter[str] = Counter()
+        self._all_sources = (1 << m) - 1
         self.worst_reordering_s = 0.0
         """How much later than a packet that was already there another one was sent that came after it, at most."""
-        self._code, self._m = code, parameters.source_packets
+        self._code, self._m, self._half = code, m, max(min(2, m), (m + 1) // 2)
+        self._quicker_s = parameters.playback_s * _QUICKER
+        self._latest_s = parameters.playback_s + _CLOCK_JUMP_S
+        self._behind_s = parameters.playback_s * _RESTART_PLAYBACKS
         self._counts: Counter[str] = Counter()
         self._accepted = self._delivered = 0
-        self._blocks: dict[int, _Block] = {}
+        self._follow(0)
+
+    def _follow(self, session: int) -> None:
+        """Begin with the packets of one start of the sender; nothing is known of them yet."""
+        parameters = self.parameters
+        self._session = session
+        self._probation, self._schedule = Probation(), Schedule()
+        self._blocks: dict[int, OpenBlock] = {}
         self._highest = -1
-        self._stray, self._strays = 0, 0
         self._newest_us: int | None = None
         self._newest_at_s = 0.0
-        self._offset_s = self._least_s = math.inf
+        self._alive_s = -math.inf
+        self._offset_s = self._least_s = self._usual_s = math.inf
         self._window_s = -math.inf
-        self._strange_s, self._strange_times = 0.0, 0
         self._closing_s = math.inf
         self._reporter = LossReporter(
             stream_id=parameters.stream_id,
@@ -154,13 +123,19 @@ class StreamReceiver:
             most_packets=parameters.report_packets,
             urgent_s=parameters.urgent_s,
         )
+        self._reporter.session, self._reporter.seal = session, self._reader.seal
         self._recent = self._reporter.recent
 
     @property
     def counters(self) -> Counter[str]:
         """Totals: accepted, duplicate, late, reordered, delivered, recovered, decoded_blocks, undecodable_blocks,
-        lost_sources, unused_parity, unused_sources, unreadable, reports, urgent_reports, skipped_blocks."""
+        lost_sources, unused_parity, unused_sources, unreadable, reports, urgent_reports, skipped_blocks, restarts."""
         return self._counts + Counter(accepted=self._accepted, delivered=self._delivered)
+
+    @property
+    def received(self) -> int:
+        """Packets of the stream, however late or often; what was rejected is not among them."""
+        return self._accepted + self._counts["duplicate"] + self._counts["late"]
 
     @property
     def open_blocks(self) -> int:
@@ -170,28 +145,47 @@ class StreamReceiver:
     def receive(self, data: bytes, now_s: float) -> list[Event]:
         """One datagram. Whatever its bytes are, it is accepted or counted; nothing is raised."""
         events: list[Event] = self.advance(now_s) if now_s >= self._closing_s else []
-        packet = self._parsed(data)
+        packet = self._reader.read(data)
         if packet is None:
             return events
-        number, stamp = packet.block, packet.stamp_us
-        newest = self._newest_us
-        sent_us = stamp if newest is None else newest + (stamp - newest + STAMPS // 2) % STAMPS - STAMPS // 2
-        if number > self._highest + FARTHEST_AHEAD and not self._agreed(number):
-            self.rejected["far-ahead"] += 1
+        session, number, symbol, _, stamp, _, path, path_sequence = packet
+        if session != self._session and not self._follows(packet, now_s, events):
+            self.rejected["session"] += 1
             return events
+        newest, highest = self._newest_us, self._highest
+        if not -_HALF_BLOCKS <= number - highest < _HALF_BLOCKS and highest >= 0:
+            number = highest + signed(number - highest, BLOCK_NUMBERS)
+        sent_us = stamp if newest is None else newest + (stamp - newest + STAMPS // 2) % STAMPS - STAMPS // 2
         transit_s = now_s - sent_us * _S_PER_US
-        if transit_s < self._offset_s - _CLOCK_JUMP_S and newest is not None:
-            if not self._clock_agreed(transit_s):
-                self.rejected["timestamp"] += 1
-                return events
-            self._set_clock(transit_s, now_s)
-        self._strange_times = 0
-        self._reporter.waiting += 1
-        if number > self._highest:
+        late_s = transit_s - self._offset_s
+        if 0 <= late_s <= self._latest_s:
+            pass  # as usual
+        elif newest is None:
+            self._usual_s = transit_s
+        elif not -_CLOCK_JUMP_S <= late_s <= self._latest_s:
+            if self._strange_clock(packet, number, late_s, now_s, events):
+                return events + self.receive(data, now_s)
+            self.rejected["timestamp"] += 1
+            return events
+        elif transit_s < self._usual_s - self._quicker_s:
+            transit_s = self._usual_s - self._quicker_s
+            sent_us = int((now_s - transit_s) * 1e6)
+        if number > highest:
+            if number > highest + FARTHEST_AHEAD or not self._schedule.may_begin(number, highest, sent_us):
+                if not self._agreed(packet, now_s):
+                    self.rejected["far-ahead"] += 1
+                    return events
+                self._schedule = Schedule()
             events += self._open_until(number, sent_us, now_s)
-        self._strays = 0
+        block = self._blocks.get(number)
+        if block is None and self._is_behind(packet, sent_us, late_s, now_s):
+            self._restart(packet, packet.block if late_s > self._behind_s else number, now_s, events)
+            return events + self.receive(data, now_s)
+        self._reporter.waiting += 1
         if newest is None or sent_us >= newest:
             self._newest_us, self._newest_at_s = sent_us, now_s
+            if block is not None:
+                self._alive_s = now_s
         else:
             self._counts["reordered"] += 1
             self.worst_reordering_s = max(self.worst_reordering_s, (newest - sent_us) * _S_PER_US)
@@ -203,8 +197,13 @@ class StreamReceiver:
         elif not 0 <= now_s - self._window_s < _CLOCK_WINDOW_S:
             self._offset_s, self._least_s, self._window_s = self._least_s, transit_s, now_s
             self._plan_closing()
-        if self._accept(packet, sent_us, now_s, events) and packet.path:
-            self._reporter.paths.add(packet.path, packet.path_sequence)
+        if block is None:
+            self._counts["late"] += 1
+            self._reporter.note(number, 1 << symbol, self._highest)
+        elif not self._accept(block, packet, sent_us, now_s, events):
+            return events
+        if path:
+            self._reporter.paths.add(path, path_sequence)
         return events
 
     def advance(self, now_s: float) -> list[Event]:
@@ -222,25 +221,20 @@ class StreamReceiver:
         """The report that is due now, if any; send it over every return path."""
         if not self._reporter.due(now_s):
             return []
-        counts = self._counts
         report = self._reporter.report(
             now_s,
             newest_us=self._newest_us or 0,
             newest_at_s=self._newest_at_s,
             highest=self._highest,
-            received=self._accepted + counts["duplicate"] + counts["late"],
-            totals=counts,
+            received=self.received,
+            totals=self._counts,
         )
         return [report]
 
-    def _accept(self, packet: _Packet, sent_us: int, now_s: float, events: list[Event]) -> bool:
-        """A packet of this stream, into its block; False where it came before."""
-        number, symbol = packet.block, packet.symbol
-        block = self._blocks.get(number)
-        if block is None:
-            self._counts["late"] += 1
-            self._reporter.note(number, 1 << symbol, self._highest)
-            return True
+    def _accept(self, block: OpenBlock, packet: Packet, sent_us: int, now_s: float, events: list[Event]) -> bool:
+        """A packet into its block, which is open; False where it came before."""
+        _, _, symbol, size, _, body, _, _ = packet
+        number, m = block.number, self._m
         if block.bitmap >> symbol & 1:
             self._counts["duplicate"] += 1
             return False
@@ -248,63 +242,76 @@ class StreamReceiver:
         block.bitmap |= 1 << symbol
         if number in self._recent:
             self._recent[number] = block.bitmap
-        if packet.block_size > block.size:
-            block.size = packet.block_size
-        if sent_us < block.start_us:
+        if size > block.size:
+            block.size = size
+        if sent_us < block.start_us and sent_us >= self._schedule.earliest_us(number):
             self._began(number, sent_us)
-        self._use(block, symbol, packet.body, now_s, events)
+        if block.complete:
+            if block.spoilt >> symbol & 1:
+                self._deliver(number, symbol, body, now_s, False, events)
+            else:
+                self._counts["unused_parity" if symbol >= m else "unused_sources"] += 1
+            return True
+        block.symbols[symbol] = body
+        if symbol < m:
+            self._deliver(number, symbol, body, now_s, False, events)
+        came = len(block.symbols)
+        if came == self._half and symbol < m:  # parity may be late
+            self._schedule.half_came(number, sent_us)
+            step_s = self._quicker_s * _STEP
+            self._usual_s += step_s if now_s - sent_us * _S_PER_US > self._usual_s else -step_s
+        if came >= m:
+            self._complete(block, now_s, events)
+        elif block.bitmap.bit_length() - came > block.size - m and not self._reporter.urgent:
+            self._reporter.alarm(now_s)  # more than the code can repair is missing among what was sent before
         return True
 
-    def _parsed(self, data: bytes) -> _Packet | None:
-        """A packet of this stream; anything else is counted by reason."""
-        if len(data) == self._packet_bytes:
-            first, flags, stream, ids, k, n, path, sequence, length, stamp, crc = HEADER.unpack_from(data)
-            body = data[HEADER_BYTES:]
-            symbol = ids & 0xFF
-            if (
-                zlib.crc32(body, zlib.crc32(_NO_CRC, zlib.crc32(data[:CRC_OFFSET]))) == crc
-                and k == self._m <= n
-                and stream == self._stream_id
-                and flags == 0
-                and first == _FIRST_BYTES[symbol < k]
-                and symbol <= MAX_SYMBOL_ID
-                and length == self._symbol_bytes
-            ):
-                number = ids >> 8
-                if not -_HALF_BLOCKS <= number - self._highest < _HALF_BLOCKS and self._highest >= 0:
-                    number = self._highest + signed(number - self._highest, BLOCK_NUMBERS)
-                return _new_packet(_Packet, (number, symbol, n, stamp, body, path, sequence))
-        self.rejected[self._reason(data)] += 1
-        return None
+    def _is_behind(self, packet: Packet, sent_us: int, late_s: float, now_s: float) -> bool:
+        """Whether the stream goes on behind the blocks that are open: packets of blocks that are over are sent now, since it was led
+        astray, or as long ago as a sender began whose blocks and clock start anew. (Parity may always be late.)"""
+        astray = self._newest_us is not None and sent_us >= self._newest_us
+        return packet.symbol < self._m and (astray or late_s > self._behind_s) and self._agreed(packet, now_s)
 
-    def _reason(self, data: bytes) -> str:
-        """Why a datagram is no packet of this stream, in a word."""
-        try:
-            header = decode_header(data)
-        except MalformedPacket as error:
-            return error.reason
-        if header.stream_id != self.parameters.stream_id:
-            return "stream"
-        # Without a time stamp a packet has no deadline and its loss cannot be told.
-        return "compact" if header.compact else "shape"
+    def _strange_clock(self, packet: Packet, number: int, late_s: float, now_s: float, events: list[Event]) -> bool:
+        """Whether a clock was set, or a sender's was started anew, since a packet says so and others agree."""
+        if not self._agreed(packet, now_s):
+            return False
+        if number <= self._highest and number not in self._blocks:
+            self._restart(packet, packet.block, now_s, events)
+        else:
+            self._set_clock(late_s, now_s)
+        return True
 
-    def _agreed(self, number: int) -> bool:
-        """Whether so many packets in a row were as far ahead that the stream itself must have moved on."""
-        near = self._strays > 0 and abs(number - self._stray) <= FARTHEST_AHEAD // 64
-        self._strays = self._strays + 1 if near else 1
-        self._stray = number
-        return self._strays >= _AGREEING
+    def _agreed(self, packet: Packet, now_s: float) -> bool:
+        """Whether so many packets agree, and the sequence followed has been silent so long, that the stream must be where they are."""
+        alive_s = self._alive_s if self._schedule.confirmed else -math.inf
+        silent_s = self._schedule.silent_s(self._m)
+        return self._probation.agreed(packet[:3], packet.stamp_us, now_s, alive_s, silent_s)
 
-    def _clock_agreed(self, transit_s: float) -> bool:
-        """Whether so many packets in a row tell of the same jump that one of the two clocks must have been set."""
-        near = self._strange_times > 0 and abs(transit_s - self._strange_s) < _CLOCK_JUMP_S / 2
-        self._strange_times = self._strange_times + 1 if near else 1
-        self._strange_s = transit_s
-        return self._strange_times >= _AGREEING
+    def _follows(self, packet: Packet, now_s: float, events: list[Event]) -> bool:
+        """Whether to follow a packet's session from now on: the first one at once."""
+        if self._highest < 0:
+            self._follow(packet.session)
+        elif self._agreed(packet, now_s):
+            self._restart(packet, packet.block, now_s, events)
+        return packet.session == self._session
 
-    def _set_clock(self, transit_s: float, now_s: float) -> None:
-        self._offset_s = self._least_s = transit_s
-        self._window_s = now_s
+    def _restart(self, packet: Packet, number: int, now_s: float, events: list[Event]) -> None:
+        """Give up what is followed for a packet's sequence, of which block ``number`` is the first to have come."""
+        for block in list(self._blocks.values()):
+            self._close(block, now_s, events)
+        self._follow(packet.session)
+        self._highest = number - 1 if number >= NEAR_BLOCKS else -1
+        self._counts["restarts"] += 1
+        events.append(StreamRestarted(self._highest + 1, now_s))
+
+    def _set_clock(self, late_s: float, now_s: float) -> None:
+        """The clocks differ by so much more than before; blocks that are open keep their deadlines where they would get later ones."""
+        for block in self._blocks.values():
+            block.start_us -= max(0, int(late_s * 1e6))
+        self._offset_s += late_s
+        self._least_s, self._window_s, self._newest_us = self._offset_s, now_s, None
+        self._schedule, self._probation = Schedule(), Probation()
         self._plan_closing()
 
     def _plan_closing(self) -> None:
@@ -327,7 +334,7 @@ class StreamReceiver:
                 self._counts["lost_sources"] += (number - first) * self._m
             first = number
         for n in range(first, number + 1):
-            self._blocks[n] = _Block(n, sent_us, self._m)
+            self._blocks[n] = OpenBlock(n, sent_us, self._m)
             if number - n < MAX_BLOCKS:
                 self._reporter.note(n, 0, self._highest)
         before = self._blocks.get(number - 2)
@@ -346,20 +353,7 @@ class StreamReceiver:
             number -= 1
         self._plan_closing()
 
-    def _use(self, block: _Block, symbol: int, body: bytes, now_s: float, events: list[Event]) -> None:
-        m = self._m
-        if block.complete:
-            self._counts["unused_parity" if symbol >= m else "unused_sources"] += 1
-            return
-        block.symbols[symbol] = body
-        if symbol < m:
-            self._deliver(block.number, symbol, body, now_s, False, events)
-        if len(block.symbols) >= m:
-            self._complete(block, now_s, events)
-        elif block.bitmap.bit_length() - len(block.symbols) > block.size - m and not self._reporter.urgent:
-            self._reporter.alarm(now_s)  # more than the code can repair is missing among what was sent before
-
-    def _complete(self, block: _Block, now_s: float, events: list[Event]) -> None:
+    def _complete(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
         block.complete = True
         self._counts["decoded_blocks"] += 1
         missing: list[int] = []
@@ -367,14 +361,15 @@ class StreamReceiver:
             missing = [i for i in range(self._m) if i not in block.symbols]
             sources = self._code.decode(block.symbols)
             for i in missing:
-                self._deliver(block.number, i, sources[i], now_s, True, events)
+                if not self._deliver(block.number, i, sources[i], now_s, True, events):
+                    block.spoilt |= 1 << i  # by a forged symbol: the packet itself may still come
             self._counts["recovered"] += len(missing)
         block.symbols.clear()
         events.append(BlockComplete(block.number, block.bitmap.bit_count(), len(missing), now_s))
 
     def _deliver(
         self, number: int, symbol: int, body: bytes, now_s: float, recovered: bool, events: list[Event]
-    ) -> None:
+    ) -> bool:
         if body[:2] == self._full_prefix:
             payload = body[2:]
         else:
@@ -382,12 +377,13 @@ class StreamReceiver:
                 payload = unprotect(body)
             except MalformedPacket:
                 self._counts["unreadable"] += 1  # the sender itself protected it wrongly
-                return
+                return False
         self._delivered += 1
         # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
         events.append(tuple.__new__(SourceDelivered, (number * self._m + symbol, payload, now_s, recovered)))
+        return True
 
-    def _close(self, block: _Block, now_s: float, events: list[Event]) -> None:
+    def _close(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
         del self._blocks[block.number]
         self._plan_closing()
         if block.complete:

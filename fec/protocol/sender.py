@@ -15,6 +15,7 @@ from zlib import crc32
 
 from fec.code.erasure_code import ErasureCode
 from fec.errors import FecError, MalformedPacket
+from fec.protocol.framing import KEYED_FLAG, MAX_SESSION, sealed_with, signed
 from fec.protocol.path_counts import PathNumbers, PathReports
 from fec.protocol.reordering import ReorderingAllowance
 from fec.protocol.wire import BLOCK_NUMBERS, CRC_OFFSET, HEADER, VERSION, LossReport, PacketType, decode_report, protect
@@ -27,6 +28,12 @@ _MAX_BLOCKS = 8192
 _MAX_UNJUDGED = 1 << 17
 _STAMPS = 1 << 32
 _HALF_STAMPS = _STAMPS // 2
+_NUMBERS_AHEAD = 10_000
+"""By which a report's number may be above the sender's clock in microseconds: reports that tell of no newer packet count on by one."""
+_BLOCKS_AHEAD = 4
+"""Beyond what was sent, at most so far a forged packet can lead a receiver; what the report tells of the others holds."""
+_AGREEING, _ANEW_S = 3, 1.0
+"""Reports numbered anew, and the time without others, after which their numbers are followed."""
 _pack = HEADER.pack
 _DATA, _PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARITY
 
@@ -36,7 +43,9 @@ class SenderParameters:
     """How a stream is coded and paced. FecError for values that cannot be used.
 
     ``rate_pps``: source packets a second; ``source_packets``: M; ``playback_s``: late parity is sent only for blocks younger
-    than this. ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
+    than this. ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least). ``session``: 0 to 255, another
+    one for each start of a sender, so that receivers tell it from the one before. ``key``: of 16 bytes or more, seals every
+    packet, and only reports that it seals are believed.
     """
 
     source_packets: int
@@ -45,8 +54,12 @@ class SenderParameters:
     playback_s: float = 0.4
     stream_id: int = 1
     late_pps: float | None = None
+    session: int = 0
+    key: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if not 0 <= self.session <= MAX_SESSION:
+            raise FecError(f"session {self.session}; give 0 to {MAX_SESSION}")
         if self.late_pps is not None and not self.late_pps > 0:
             raise FecError(f"late parity at {self.late_pps} packets/s; give more than 0, or None")
         if not (math.isfinite(self.rate_pps) and self.rate_pps > 0 and self.playback_s > 0):
@@ -124,11 +137,9 @@ class StreamSender:
         self._parity_sent = self._late_sent = 0
         self._code, self._label_of, self._source, self._m = code, labels.label, source, parameters.source_packets
         self.control, self._largest = control, min(control.largest, code.largest_block)
-        self._interval, self._symbol_bytes, self._stream_id = (
-            1 / parameters.rate_pps,
-            parameters.symbol_bytes,
-            parameters.stream_id,
-        )
+        self._interval, self._symbol_bytes = 1 / parameters.rate_pps, parameters.symbol_bytes
+        self._seal = sealed_with(parameters.key)
+        self._identity = (0 if parameters.key is None else KEYED_FLAG, parameters.stream_id, parameters.session)
         usual_s = min(self._interval / _LATE_PER_SOURCE, _MAX_LATE_STEP_S)
         self._late_step_s = 1 / parameters.late_pps if parameters.late_pps is not None else usual_s
         self._full_prefix = protect(bytes(parameters.symbol_bytes - 2))[:2]
@@ -142,6 +153,7 @@ class StreamSender:
         self._reordering = ReorderingAllowance(most_s=parameters.playback_s / 2)
         self._ended = False
         self._last_report, self._last_report_s = 0, -math.inf
+        self._older_number = self._older_reports = 0
         self.news_s = -math.inf
         """When the newest packet that a report has told of was sent."""
         self.on_judgement: Callable[[int, int, bool, float], None] | None = None
@@ -220,26 +232,35 @@ class StreamSender:
     def receive(self, data: bytes, now_s: float) -> None:
         """A datagram of the return path. What is no report, or no newer than one already seen, is counted and left."""
         try:
-            report = decode_report(data)
+            report = decode_report(data, self._seal if self.parameters.key is not None else None)
         except MalformedPacket:
             self._counts["bad_reports"] += 1
             return
         begun = -(-self._next_source // self._m)
         highest = _near(report.highest_block, begun)
-        if report.stream_id != self.parameters.stream_id or highest >= max(1, begun):
+        own = (report.stream_id, report.session) == (self.parameters.stream_id, self.parameters.session)
+        # a number is a time stamp that came back, or some more: one from the time to come is none of this sender's
+        early_us = signed(report.number - int(now_s * 1e6), _STAMPS)
+        if not own or highest >= max(1, begun) + _BLOCKS_AHEAD or early_us > _NUMBERS_AHEAD:
             self._counts["bad_reports"] += 1
         elif not self._is_newer(report.number, now_s):
             self._counts["repeated_reports"] += 1
         else:
-            self._last_report, self._last_report_s = report.number, now_s
+            self._last_report, self._last_report_s, self._older_reports = report.number, now_s, 0
             self._counts["reports"] += 1
             self._path_reports.add(report.paths)
             self._learn(report, highest, now_s)
 
     def _is_newer(self, number: int, now_s: float) -> bool:
-        """By the signed difference of numbers, which are time stamps: after half their range without a report any is new."""
+        """By the signed difference of numbers, which are time stamps: after half their range without a report any is new. So is the third of older
+        numbers in rising order, where no newer one has come for a while: their receiver counts anew."""
         ahead = (number - self._last_report) % _STAMPS
-        return 0 < ahead < _HALF_STAMPS or (now_s - self._last_report_s) * 1e6 > _HALF_STAMPS
+        if 0 < ahead < _HALF_STAMPS or (now_s - self._last_report_s) * 1e6 > _HALF_STAMPS:
+            return True
+        rising = 0 < (number - self._older_number) % _STAMPS < _HALF_STAMPS
+        self._older_reports = self._older_reports + 1 if rising else 1
+        self._older_number = number
+        return self._older_reports >= _AGREEING and now_s > self._last_report_s + _ANEW_S
 
     def _source_over(self) -> bool:
         return self._ended and self._next_source % self._m == 0
@@ -281,9 +302,10 @@ class StreamSender:
         ids, size = block.wire_number | symbol, block.size
         label = self._label_of(block.first_label + symbol)
         path, number = self._numbers.next(label) if self._numbers is not None else (0, 0)
-        front = _pack(kind, 0, self._stream_id, ids, m, size, path, number, self._symbol_bytes, stamp, 0)
-        crc = crc32(body, crc32(front))
-        data = b"".join((front[:CRC_OFFSET], crc.to_bytes(4, "big"), body))
+        flags, stream, session = self._identity
+        front = _pack(kind, flags, stream, ids, session, m, size, path, number, self._symbol_bytes, stamp, 0)
+        held = self._seal(front, body) if flags else crc32(body, crc32(front)).to_bytes(4, "big")
+        data = b"".join((front[:CRC_OFFSET], held, body))
         # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
         return tuple.__new__(OutgoingPacket, (due_s, label, data, block.number, symbol, size))
 
@@ -294,7 +316,7 @@ class StreamSender:
         self._forgive(arrived, now_s)
         self._reordering.pass_time(now_s)
         now_us = int(now_s * 1e6)
-        newest_s = self.news_s = (now_us - (now_us - report.newest_us) % _STAMPS) / 1e6
+        newest_s = self.news_s = (now_us - max(0, signed(now_us - report.newest_us, _STAMPS))) / 1e6
         fates: list[PacketFate] = []
         while self._unjudged and self._unjudged[0][0] <= newest_s - self._reordering.allowance_s:
             at_s, block, symbol = self._unjudged.popleft()
@@ -353,5 +375,4 @@ class StreamSender:
 
 def _near(number: int, reference: int) -> int:
     """The block whose number modulo 2^24 is ``number``, nearest to ``reference``."""
-    half = BLOCK_NUMBERS // 2
-    return reference + (number - reference + half) % BLOCK_NUMBERS - half
+    return reference + signed(number - reference, BLOCK_NUMBERS)

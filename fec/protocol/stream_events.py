@@ -43,4 +43,11 @@ class BlocksSkipped(NamedTuple):
     at_s: float
 
 
-Event: TypeAlias = SourceDelivered | BlockComplete | BlockUndecodable | BlocksSkipped
+class StreamRestarted(NamedTuple):
+    """Another sequence of packets is followed, from ``block`` on: its sender was started anew."""
+
+    block: int
+    at_s: float
+
+
+Event: TypeAlias = SourceDelivered | BlockComplete | BlockUndecodable | BlocksSkipped | StreamRestarted

@@ -45,6 +45,7 @@ HEADER = PacketHeader(
     path_sequence=0x0A0B,
     symbol_length=5,
     timestamp_us=0x0C0D0E0F,
+    session=7,
 )
 COMPACT = dataclasses.replace(HEADER, timestamp_us=0, compact=True)
 REPORT = LossReport(stream_id=1, number=5, newest_us=77, highest_block=9, blocks=((8, (1 << 24) - 1), (9, 0b101)))
@@ -67,13 +68,13 @@ def _patched(data: bytes, offset: int, value: bytes, *, mend_crc: bool = True) -
 def test_header_has_the_documented_bytes() -> None:
     data = _packet()
     assert len(data) == HEADER_BYTES + 5 == 29
-    assert data[:20].hex() == "1200010203040515001418090a0b00050c0d0e0f"
+    assert data[:20].hex() == "2200010203040515071418090a0b00050c0d0e0f"
     assert data[20:24] == zlib.crc32(data[:20] + bytes(4) + b"hello").to_bytes(4, "big")
 
 
 def test_compact_header_is_sixteen_bytes_without_time_stamp_and_crc() -> None:
     data = _packet(COMPACT)
-    assert data.hex() == "1201010203040515001418090a0b0005" + b"hello".hex()
+    assert data.hex() == "2201010203040515071418090a0b0005" + b"hello".hex()
     assert decode_header(data) == COMPACT
     assert symbol_of(data, COMPACT) == b"hello"
 
@@ -95,21 +96,21 @@ def test_late_parity_may_lie_beyond_the_advisory_block_size() -> None:
     ("data", "error", "reason"),
     [
         (b"", TruncatedPacket, "truncated"),
-        (b"\x11", TruncatedPacket, "truncated"),
+        (b"\x21", TruncatedPacket, "truncated"),
         (_packet()[:23], TruncatedPacket, "truncated"),
         (_packet(COMPACT)[:15], TruncatedPacket, "truncated"),
-        (b"\x22" + _packet()[1:], WrongVersion, "version"),
-        (b"\x10" + _packet()[1:], WrongType, "type"),
-        (b"\x11" + _packet()[1:], WrongChecksum, "checksum"),
-        (_patched(_packet(), 0, b"\x11"), WrongType, "type"),
+        (b"\x12" + _packet()[1:], WrongVersion, "version"),
+        (b"\x20" + _packet()[1:], WrongType, "type"),
+        (b"\x21" + _packet()[1:], WrongChecksum, "checksum"),
+        (_patched(_packet(), 0, b"\x21"), WrongType, "type"),
         (REPORT.encode(), WrongType, "type"),
-        (_patched(_packet(), 1, b"\x02"), UnknownFlags, "flags"),
+        (_patched(_packet(), 1, b"\x03"), UnknownFlags, "flags"),
         (_packet()[:-1], WrongLength, "length"),
         (_packet() + b"x", WrongLength, "length"),
         (_packet()[:-1] + b"x", WrongChecksum, "checksum"),
         (_patched(_packet(), 9, b"\x19"), ImpossibleBlock, "block"),  # k = 25 > N = 24
-        (_patched(_packet(), 8, b"\x00\x00"), ImpossibleBlock, "block"),  # k = 0
-        (_patched(_packet(), 8, b"\x00\xff\xff"), ImpossibleBlock, "block"),  # k = 255
+        (_patched(_packet(), 9, b"\x00"), ImpossibleBlock, "block"),  # k = 0
+        (_patched(_packet(), 9, b"\xff\xff"), ImpossibleBlock, "block"),  # k = 255
         (_patched(_packet(), 7, b"\xff"), ImpossibleBlock, "block"),  # symbol 255
     ],
 )
@@ -132,6 +133,8 @@ def test_decoder_names_why_it_refuses(data: bytes, error: type[MalformedPacket],
         {"path": -1},
         {"timestamp_us": 1 << 32},
         {"compact": True},
+        {"session": 256},
+        {"timestamp_us": 0, "compact": True, "keyed": True},
     ],
 )
 def test_header_refuses_fields_outside_their_ranges(change: dict[str, Any]) -> None:
@@ -179,6 +182,7 @@ def test_largest_report_fits_into_one_ethernet_packet() -> None:
         {"stream_id": -1},
         {"paths": ((0, 1, 1),)},
         {"paths": ((1, 1 << 24, 1),)},
+        {"session": 256},
     ],
 )
 def test_report_refuses_fields_outside_their_ranges(change: dict[str, Any]) -> None:
@@ -203,7 +207,7 @@ def _patched_report(offset: int, value: bytes) -> bytes:
         (_packet(), WrongType),
         (_patched_report(1, b"\x01"), UnknownFlags),
         (_patched_report(37, b"\x01"), WrongLength),
-        (_patched_report(38, b"\x01"), UnknownFlags),
+        (_patched_report(39, b"\x01"), UnknownFlags),
         (_patched_report(16, b"\x01"), ImpossibleBlock),  # highest block above 24 bits
         (_patched_report(44, b"\x01"), ImpossibleBlock),  # a block number above 24 bits
         (_patched_report(48, b"\x80"), ImpossibleBlock),  # symbol 255
@@ -226,6 +230,7 @@ def test_report_decoder_names_why_it_refuses(data: bytes, error: type[MalformedP
         ("path", 255),
         ("path_sequence", 2**16 - 1),
         ("timestamp_us", 2**32 - 1),
+        ("session", 255),
     ],
 )
 def test_each_field_goes_over_the_wire_up_to_its_largest_value_and_no_further(name: str, largest: int) -> None:

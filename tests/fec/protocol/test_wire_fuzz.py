@@ -28,6 +28,7 @@ def headers(draw: st.DrawFn) -> PacketHeader:
         path=draw(st.integers(0, 255)),
         path_sequence=draw(st.integers(0, 65535)),
         timestamp_us=0 if compact else draw(st.integers(0, 2**32 - 1)),
+        session=draw(st.integers(0, 255)),
         compact=compact,
     )
 
@@ -45,6 +46,7 @@ reports = st.builds(
     undecodable_blocks=words,
     unused_parity=words,
     blocks=st.lists(st.tuples(st.integers(0, 2**24 - 1), st.integers(0, 2**255 - 1)), max_size=30).map(tuple),
+    session=st.integers(0, 255),
     paths=st.lists(st.tuples(st.integers(1, 255), st.integers(0, 2**24 - 1), words), max_size=40).map(tuple),
 )
 
@@ -97,7 +99,7 @@ def _mutate(packet: bytes, chance: random.Random) -> bytes:
         elif kind == 4:
             mutated[at : at + chance.randrange(8)] = chance.randbytes(chance.randrange(8))
         else:
-            mutated = bytearray([chance.choice((0x11, 0x12, 0x13, chance.randrange(256)))])
+            mutated = bytearray([chance.choice((0x21, 0x22, 0x23, chance.randrange(256)))])
             mutated += chance.randbytes(chance.randrange(64))
     return bytes(mutated)
 

@@ -1,0 +1,105 @@
+"""What coded packets and loss reports have in common: version, type, flags, session, and the four bytes that hold one together.
+
+Those four bytes are a CRC32 against damage, or with a key the first four of an HMAC-SHA256 (RFC 2104) against forgery, as RFC 3711
+truncates it for voice: a forged packet passes once in 2^32 tries. Either covers the whole packet with its own field taken as zero.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+from hmac import compare_digest
+
+from fec.errors import FecError, TruncatedPacket, WrongChecksum, WrongKey, WrongType, WrongVersion
+
+VERSION = 2
+COMPACT_FLAG = 0x01
+"""16-byte header without time stamp and CRC, for small packets."""
+KEYED_FLAG = 0x02
+"""The last four bytes of the header are of an HMAC, not a CRC."""
+BLOCK_NUMBERS = 1 << 24
+"""Source block numbers before they repeat."""
+MAX_SYMBOL_ID = 254
+MAX_SESSION = 255
+MIN_KEY_BYTES = 16
+SEAL_BYTES = 4
+NO_SEAL = bytes(SEAL_BYTES)
+_HMAC_BLOCK = 64
+
+Seal = Callable[[bytes, bytes | memoryview], bytes]
+"""(header with zeros where the seal goes, what follows it) -> four bytes."""
+
+
+class PacketType(IntEnum):
+    """Low four bits of the first byte."""
+
+    DATA = 1
+    PARITY = 2
+    REPORT = 3
+
+
+def checksum(front: bytes, rest: bytes | memoryview) -> bytes:
+    """The seal of those who have no key."""
+    return zlib.crc32(rest, zlib.crc32(front)).to_bytes(SEAL_BYTES, "big")
+
+
+def sealed_with(key: bytes | None) -> Seal:
+    """The seal under a key of at least 16 bytes, or the CRC32 without one. FecError for a shorter key.
+
+    >>> sealed_with(bytes(16))(b"header", b"symbol").hex()
+    'd1b8e3b9'
+    """
+    if key is None:
+        return checksum
+    if len(key) < MIN_KEY_BYTES:
+        raise FecError(f"a key of {len(key)} bytes; give at least {MIN_KEY_BYTES}")
+    padded = (hashlib.sha256(key).digest() if len(key) > _HMAC_BLOCK else key).ljust(_HMAC_BLOCK, b"\0")
+    inner, outer = (hashlib.sha256(bytes(byte ^ pad for byte in padded)) for pad in (0x36, 0x5C))
+
+    def seal(front: bytes, rest: bytes | memoryview) -> bytes:
+        # hmac.digest prepares the key anew for every packet, which takes twice the time
+        within, around = inner.copy(), outer.copy()
+        within.update(front)
+        within.update(rest)
+        around.update(within.digest())
+        return around.digest()[:SEAL_BYTES]
+
+    return seal
+
+
+def check_seal(data: memoryview, header_bytes: int, keyed: bool, seal: Seal | None) -> None:
+    """Whether the last four bytes of a header are the seal of the whole packet. ``keyed``: the packet says that it has one of a key;
+    ``seal``: of this side's key. ``header_bytes`` 0: of a header without one. Raises WrongChecksum, WrongKey."""
+    if seal is not None and not keyed:
+        raise WrongKey("packet without a key where one is asked for")
+    if not header_bytes or (keyed and seal is None):
+        return
+    at = header_bytes - SEAL_BYTES
+    right = (seal or checksum)(bytes(data[:at]) + NO_SEAL, data[header_bytes:])
+    if not compare_digest(right, data[at:header_bytes]):
+        if keyed:
+            raise WrongKey("packet sealed with another key, or changed on its way")
+        raise WrongChecksum("packet's CRC does not match its bytes")
+
+
+def peek_type(data: bytes | bytearray | memoryview) -> PacketType:
+    """Type of a packet by its first byte (nothing else is checked); raises TruncatedPacket, WrongVersion, WrongType."""
+    if len(data) < 1:
+        raise TruncatedPacket("empty packet: no version, no type")
+    if data[0] >> 4 != VERSION:
+        raise WrongVersion(f"packet of version {data[0] >> 4}; this side speaks version {VERSION}")
+    try:
+        return PacketType(data[0] & 0x0F)
+    except ValueError:
+        raise WrongType(f"packet type {data[0] & 0x0F} is not known") from None
+
+
+def signed(difference: int, modulus: int) -> int:
+    """The number congruent to ``difference`` in [-modulus / 2, modulus / 2).
+
+    >>> signed(7, 8), signed(-4, 8)
+    (-1, -4)
+    """
+    return (difference + modulus // 2) % modulus - modulus // 2

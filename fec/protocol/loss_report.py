@@ -1,0 +1,176 @@
+"""The bytes of a loss report: the state of a stream at its receiver. Big endian; decoded or refused by a reason."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from fec.errors import (
+    FecError,
+    ImpossibleBlock,
+    ImpossiblePath,
+    TruncatedPacket,
+    UnknownFlags,
+    WrongLength,
+    WrongType,
+)
+from fec.protocol.framing import (
+    BLOCK_NUMBERS,
+    KEYED_FLAG,
+    MAX_SESSION,
+    MAX_SYMBOL_ID,
+    VERSION,
+    PacketType,
+    Seal,
+    check_seal,
+    checksum,
+    peek_type,
+)
+
+REPORT_HEADER = struct.Struct(">BBHIIIIIIIIBBBBI")
+"""version << 4 | type, flags, stream id, report number, echoed time stamp, its age, highest block, received packets,
+decoded blocks, undecodable blocks, unused parity, blocks listed, paths listed, session, zero, CRC32 or HMAC."""
+BLOCK_ENTRY = struct.Struct(">I32s")
+PATH_ENTRY = struct.Struct(">II")
+"""path << 24 | lost packets, packets that came."""
+MAX_BLOCKS = 30
+MAX_PATHS = 40
+MAX_REPORT_BYTES = REPORT_HEADER.size + MAX_BLOCKS * BLOCK_ENTRY.size + MAX_PATHS * PATH_ENTRY.size
+MAX_PATH = 255
+MAX_LOST = (1 << 24) - 1
+"""Lost packets of one path that a report can tell; it stays there when there are more."""
+
+_SEAL_OFFSET = REPORT_HEADER.size - 4
+_SYMBOLS_MASK = (1 << (MAX_SYMBOL_ID + 1)) - 1
+_WORD_FIELDS = (
+    "number",
+    "newest_us",
+    "newest_age_us",
+    "received",
+    "decoded_blocks",
+    "undecodable_blocks",
+    "unused_parity",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossReport:
+    """State of a stream at its receiver, sent in duplicate, so that it may be lost, repeated or overtaken.
+
+    ``newest_us``: the newest time stamp seen (echo), ``newest_age_us`` how long before the report it came;
+    ``highest_block``: the highest block number seen; ``blocks``: (block number, bitmap) of at most 30 recent blocks, bit e
+    set where symbol e arrived. Totals since the receiver's start, modulo 2^32: ``received`` packets, ``decoded_blocks``,
+    ``undecodable_blocks``, and ``unused_parity``, parity that came and was not needed. ``number``: greater (modulo 2^32, as a
+    signed difference) than that of every report before it, also across a restart of the receiver.
+
+    ``paths``: (path, lost, came) of at most 40 numbered paths, totals since the receiver first saw the path: ``lost`` are
+    the numbers missing below the highest that came, at most 2^24 - 1; what a silent path loses is not among them.
+    ``session``: of the sender that is reported on.
+    FecError for a field out of range.
+    """
+
+    stream_id: int
+    number: int
+    newest_us: int
+    highest_block: int
+    blocks: tuple[tuple[int, int], ...] = ()
+    newest_age_us: int = 0
+    received: int = 0
+    decoded_blocks: int = 0
+    undecodable_blocks: int = 0
+    unused_parity: int = 0
+    paths: tuple[tuple[int, int, int], ...] = ()
+    session: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.stream_id < 1 << 16 or not 0 <= self.highest_block < 1 << 24:
+            raise FecError(
+                f"loss report: stream {self.stream_id} (16 bits), highest block {self.highest_block} (24 bits)"
+            )
+        if not 0 <= self.session <= MAX_SESSION:
+            raise FecError(f"loss report: session {self.session} (8 bits)")
+        for name in _WORD_FIELDS:
+            if not 0 <= getattr(self, name) < 1 << 32:
+                raise FecError(f"loss report: {name} {getattr(self, name)} does not fit into 32 bits")
+        if len(self.blocks) > MAX_BLOCKS:
+            raise FecError(f"loss report: {len(self.blocks)} blocks; at most {MAX_BLOCKS} fit into one packet")
+        for block, bitmap in self.blocks:
+            if not 0 <= block < BLOCK_NUMBERS or not 0 <= bitmap <= _SYMBOLS_MASK:
+                raise FecError(f"loss report: block {block} within 24 bits, bitmap of symbols 0..{MAX_SYMBOL_ID}")
+        if len(self.paths) > MAX_PATHS:
+            raise FecError(f"loss report: {len(self.paths)} paths; at most {MAX_PATHS} fit into one packet")
+        for path, lost, came in self.paths:
+            if not 1 <= path <= MAX_PATH or not 0 <= lost <= MAX_LOST or not 0 <= came < 1 << 32:
+                raise FecError(f"loss report: path {path} (1..255), {lost} lost (24 bits), {came} came (32 bits)")
+
+    def encode(self, key_seal: Seal | None = None) -> bytes:
+        """The packet: 44 bytes, then 36 a block and 8 a path; the CRC, or the seal of a key, covers all of it."""
+        entries = b"".join(BLOCK_ENTRY.pack(block, bitmap.to_bytes(32, "big")) for block, bitmap in self.blocks)
+        entries += b"".join(PATH_ENTRY.pack(path << 24 | lost, came) for path, lost, came in self.paths)
+        front = REPORT_HEADER.pack(
+            VERSION << 4 | PacketType.REPORT,
+            KEYED_FLAG if key_seal else 0,
+            self.stream_id,
+            self.number,
+            self.newest_us,
+            self.newest_age_us,
+            self.highest_block,
+            self.received,
+            self.decoded_blocks,
+            self.undecodable_blocks,
+            self.unused_parity,
+            len(self.blocks),
+            len(self.paths),
+            self.session,
+            0,
+            0,
+        )
+        return b"".join((front[:_SEAL_OFFSET], (key_seal or checksum)(front, entries), entries))
+
+
+def decode_report(data: bytes | bytearray | memoryview, seal: Seal | None = None) -> LossReport:
+    """The report in a packet; raises a MalformedPacket naming the reason. ``seal``: as for ``decode_header``.
+
+    >>> report = LossReport(stream_id=1, number=2, newest_us=3, highest_block=4,
+    ...                     blocks=((4, 0b1011),))
+    >>> decode_report(report.encode()) == report
+    True
+    """
+    kind = peek_type(data)
+    if kind is not PacketType.REPORT:
+        raise WrongType(f"a {kind.name.lower()} packet where a loss report was expected")
+    if len(data) < REPORT_HEADER.size:
+        raise TruncatedPacket(f"loss report of {len(data)} bytes, shorter than its header of {REPORT_HEADER.size}")
+    fields = REPORT_HEADER.unpack_from(data)
+    flags, listed, named, session, spare = fields[1], *fields[11:15]
+    paths_at = REPORT_HEADER.size + listed * BLOCK_ENTRY.size
+    if len(data) != paths_at + named * PATH_ENTRY.size:
+        raise WrongLength(f"loss report of {len(data)} bytes that says it lists {listed} blocks and {named} paths")
+    view = memoryview(data)
+    if flags not in (0, KEYED_FLAG) or spare:
+        raise UnknownFlags(f"loss report with flags 0x{flags:02x}, spare {spare}: only 0x{KEYED_FLAG:02x} is defined")
+    check_seal(view, REPORT_HEADER.size, bool(flags), seal)
+    entries = [
+        (b, int.from_bytes(bits, "big")) for b, bits in BLOCK_ENTRY.iter_unpack(view[REPORT_HEADER.size : paths_at])
+    ]
+    paths = tuple((word >> 24, word & MAX_LOST, came) for word, came in PATH_ENTRY.iter_unpack(view[paths_at:]))
+    if listed > MAX_BLOCKS or fields[6] >> 24 or any(b >> 24 or bits > _SYMBOLS_MASK for b, bits in entries):
+        raise ImpossibleBlock(
+            f"loss report of {listed} blocks, highest {fields[6]}: a number or symbol outside its range"
+        )
+    if named > MAX_PATHS or any(not path for path, _, _ in paths):
+        raise ImpossiblePath(f"loss report of {named} paths: at most {MAX_PATHS}, none of them numbered 0")
+    return LossReport(
+        stream_id=fields[2],
+        number=fields[3],
+        newest_us=fields[4],
+        newest_age_us=fields[5],
+        highest_block=fields[6],
+        received=fields[7],
+        decoded_blocks=fields[8],
+        undecodable_blocks=fields[9],
+        unused_parity=fields[10],
+        blocks=tuple(entries),
+        paths=paths,
+        session=session,
+    )

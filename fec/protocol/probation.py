@@ -1,0 +1,127 @@
+"""Which packets a receiver believes: a schedule that no block may be far ahead of, and a probation for packets of another sequence.
+
+After RFC 3550, appendix A.1 (MAX_DROPOUT, MAX_MISORDER, MIN_SEQUENTIAL): a packet that does not continue the sequence followed is not believed
+until several that agree in number and in time have come. Here the sequence followed wins as long as it goes on; it
+is left only when it has been silent for a while.
+"""
+
+from __future__ import annotations
+
+import math
+
+AGREEING = 8
+"""Packets by which those that agree must outnumber other strays before another sequence is followed."""
+SILENT_BLOCKS = 1.5
+"""Times of a block, or of eight source packets, for which the sequence followed must have been silent by then."""
+NEAR_BLOCKS = 64
+"""Between packets that agree."""
+NEAR_S = 2.5
+"""Between the times on the way of packets that agree."""
+EARLY_BLOCKS = 30
+"""How far ahead a block may be while the schedule is not known yet."""
+_EARLY_PERIODS, _RATE_SLACK, _ODD = 2.5, 0.1, 3
+
+
+class Schedule:
+    """When blocks are sent, by the time stamps of the packets with which half the source packets of each had come.
+
+    A sender sends nothing before its time, and the network does not change stamps: what is stamped too early for its block is
+    forged or of another sequence.
+
+    >>> schedule = Schedule()
+    >>> schedule.earliest_us(7)
+    -inf
+    >>> schedule.half_came(0, 10_000), schedule.half_came(10, 210_000)
+    (None, None)
+    >>> schedule.earliest_us(60)
+    1060000.0
+    """
+
+    def __init__(self) -> None:
+        self._first: tuple[int, int] | None = None
+        self._last = (0, 0)
+        self._odd = 0
+        self.period_us: float | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """Half a block has come: more than a stray packet."""
+        return self._first is not None
+
+    def half_came(self, block: int, stamp_us: int) -> None:
+        """Half the symbols of a block that it takes are there; the last of them was sent then. One that is out of time is not believed, but
+        the third of them in a row is."""
+        if self._first is None:
+            self._first = self._last = (block, stamp_us)
+        elif block > self._last[0]:
+            self._odd = self._odd + 1 if self.period_us is not None and self._is_odd(block, stamp_us) else 0
+            if 0 < self._odd < _ODD:
+                return
+            number, began_us = self._first
+            self._last = (block, stamp_us)
+            self.period_us = max(0.0, (stamp_us - began_us) / (block - number))
+
+    def _is_odd(self, block: int, stamp_us: int) -> bool:
+        early_us = self.earliest_us(block)
+        number, at_us = self._last
+        usual_us = at_us + (self.period_us or 0.0) * (block - number)
+        return abs(stamp_us - usual_us) > usual_us - early_us
+
+    def earliest_us(self, block: int) -> float:
+        """No packet of the block is stamped earlier: two and a half blocks' time of slack, and a tenth of the time from here to there."""
+        if self.period_us is None:
+            return -math.inf
+        number, at_us = self._last
+        ahead = block - number
+        return at_us + self.period_us * (ahead - abs(ahead) * _RATE_SLACK - _EARLY_PERIODS)
+
+    def may_begin(self, block: int, highest: int, stamp_us: int) -> bool:
+        """Whether a block later than all before, of which ``highest`` is the last (-1: none), can have begun by then."""
+        if self.period_us is None:
+            return highest < 0 or block <= highest + EARLY_BLOCKS
+        return stamp_us >= self.earliest_us(block)
+
+    def silent_s(self, source_packets: int) -> float:
+        """For how long nothing must have come before another sequence is followed."""
+        return max(SILENT_BLOCKS, AGREEING / source_packets) * (self.period_us or 0.0) / 1e6
+
+
+class Probation:
+    """Counts packets that agree with one another and not with the sequence followed.
+
+    >>> probation = Probation()
+    >>> [probation.agreed((0, 70_000, k), 1000 * k, k / 1000, -math.inf, 0.0) for k in range(8)].count(True)
+    1
+    """
+
+    def __init__(self) -> None:
+        self._votes = 0
+        self._session = self._block = self._symbol = self._stamp_us = 0
+        self._transit_s = self._began_s = 0.0
+
+    def agreed(
+        self, packet: tuple[int, int, int], stamp_us: int, now_s: float, alive_s: float, silent_s: float
+    ) -> bool:
+        """Whether this stray packet (session, block, symbol) is the one that turns the scale. ``alive_s``: when the sequence followed last went on;
+        it must have been silent for ``silent_s``."""
+        session, block, symbol = packet
+        if alive_s >= self._began_s:
+            self._votes = 0
+        transit_s = now_s - stamp_us * 1e-6
+        near = (
+            session == self._session
+            and abs(block - self._block) <= NEAR_BLOCKS
+            and abs(transit_s - self._transit_s) < NEAR_S
+        )
+        if self._votes and not near:
+            self._votes -= 1
+            if self._votes:
+                return False
+        elif self._votes and (stamp_us < self._stamp_us or (block, symbol) == (self._block, self._symbol)):
+            return False  # overtaken, or one packet again and again
+        if not self._votes:
+            self._began_s = now_s
+        self._votes += 1
+        self._session, self._block, self._symbol, self._stamp_us = session, block, symbol, stamp_us
+        self._transit_s = transit_s
+        return self._votes >= AGREEING and now_s - alive_s >= silent_s
