@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 _MESSAGE = np.dtype(
     {
-        "names": ["iov", "iov_count", "control", "control_bytes", "flags", "length"],
-        "formats": [np.uint64, np.uint64, np.uint64, np.uint64, np.int32, np.uint32],
-        "offsets": [16, 24, 32, 40, 48, 56],
+        "names": ["name", "name_bytes", "iov", "iov_count", "control", "control_bytes", "flags", "length"],
+        "formats": [np.uint64, np.uint32, np.uint64, np.uint64, np.uint64, np.uint64, np.int32, np.uint32],
+        "offsets": [0, 8, 16, 24, 32, 40, 48, 56],
         "itemsize": 64,
     }
 )
-"""struct mmsghdr; address and its length (offsets 0 and 8) stay zero."""
+"""struct mmsghdr; address and its length stay zero where nobody asks who sent a message."""
+_NAME_WORDS = 4
+"""struct sockaddr_in: family and port, address, zeros."""
 _CONTROL_WORDS = 8
 """64 bytes for one control message: 16 of header, then a struct timespec."""
 
@@ -38,7 +40,7 @@ _libc.recvmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.
 class MessageVector:
     """``most`` messages of ``stride`` bytes: message i lies in ``buffer`` from i * stride."""
 
-    def __init__(self, most: int, stride: int, *, control: bool = False) -> None:
+    def __init__(self, most: int, stride: int, *, control: bool = False, names: bool = False) -> None:
         self.most, self.stride = most, stride
         self._rows = np.zeros(most * stride, dtype=np.uint8)
         self.buffer = memoryview(self._rows)  # type: ignore[arg-type]
@@ -52,6 +54,10 @@ class MessageVector:
         if self._control is not None:
             row_bytes = np.uint64(8 * _CONTROL_WORDS)
             self._messages["control"] = self._control.ctypes.data + np.arange(most, dtype=np.uint64) * row_bytes
+        self._names = np.zeros((most, _NAME_WORDS), dtype=np.uint32) if names else None
+        if self._names is not None:
+            row_bytes = np.uint64(4 * _NAME_WORDS)
+            self._messages["name"] = self._names.ctypes.data + np.arange(most, dtype=np.uint64) * row_bytes
         self._address = self._messages.ctypes.data
         self._lengths = self._messages["length"]
 
@@ -63,8 +69,16 @@ class MessageVector:
         """Bytes of each of the first messages, as received."""
         return [int(n) for n in self._lengths[:count].tolist()]
 
-    def make_room_for_control(self) -> None:
-        """The kernel shortens the control lengths to what it wrote; set them back before each call."""
+    def sources(self, count: int) -> list[int]:
+        """IPv4 address of the sender of each of the first messages, four bytes as they lie in memory."""
+        if self._names is None:
+            raise ValueError("no addresses were asked for: build the vector with names=True")
+        return [int(address) for address in self._names[:count, 1].tolist()]
+
+    def make_room(self) -> None:
+        """The kernel shortens the lengths of control data and addresses to what it wrote; set them back before each call."""
+        if self._names is not None:
+            self._messages["name_bytes"] = 4 * _NAME_WORDS
         if self._control is not None:
             self._messages["control_bytes"] = 8 * _CONTROL_WORDS
 
@@ -96,7 +110,7 @@ def send_many(sock: socket.socket, vector: MessageVector, count: int) -> int:
 
 def receive_many(sock: socket.socket, vector: MessageVector, most: int) -> int:
     """Fill the first messages with what waits, at most ``most``; how many there were (0: none waits)."""
-    vector.make_room_for_control()
+    vector.make_room()
     count: int = _libc.recvmmsg(sock.fileno(), vector.address(), most, socket.MSG_DONTWAIT, None)
     if count >= 0:
         return count

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -81,29 +82,46 @@ class DatagramReceiver:
 
     ``largest``: bytes of the longest datagram expected (a longer one is cut off there, and fails its checks);
     ``timestamps``: have the kernel stamp each datagram as it arrives (CLOCK_REALTIME), so that a receiver that was
-    kept waiting still knows when. Without loss of order; no copy but one into ``bytes``.
+    kept waiting still knows when; ``peer``: an IPv4 address, what others send is counted in ``foreign`` and thrown away. (A socket
+    that is connected takes datagrams of one port only, and their source port is their label.) Without loss of order; no copy but
+    one into ``bytes``.
     """
 
-    def __init__(self, sock: socket.socket, *, most: int = 64, largest: int = 2048, timestamps: bool = False) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        most: int = 64,
+        largest: int = 2048,
+        timestamps: bool = False,
+        peer: str | None = None,
+    ) -> None:
         self._sock, self._most = sock, most
-        self._vector = MessageVector(most, largest, control=timestamps)
+        self._peer = None if peer is None else int.from_bytes(socket.inet_aton(peer), sys.byteorder)
+        self._vector = MessageVector(most, largest, control=timestamps, names=peer is not None)
+        self._taken: Sequence[int] = ()
+        self.foreign = 0
         if timestamps:
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     def receive(self) -> list[bytes]:
-        """At most ``most`` waiting datagrams, in order of arrival; empty where none waits."""
+        """At most ``most`` waiting datagrams, in order of arrival; empty where none waits, or none of the peer's."""
         vector = self._vector
         count = receive_many(self._sock, vector, self._most)
         buffer, stride = vector.buffer, vector.stride
         lengths = vector.lengths(count)
-        return [bytes(buffer[at : at + n]) for at, n in zip(range(0, count * stride, stride), lengths, strict=True)]
+        self._taken = range(count)
+        if self._peer is not None:
+            self._taken = [i for i, source in enumerate(vector.sources(count)) if source == self._peer]
+            self.foreign += count - len(self._taken)
+        return [bytes(buffer[i * stride : i * stride + lengths[i]]) for i in self._taken]
 
     def arrival_times_s(self, count: int) -> list[float]:
         """When the first ``count`` datagrams of the last ``receive`` reached the kernel: seconds of CLOCK_REALTIME.
 
         Only with ``timestamps``. Take time.clock_gettime(CLOCK_REALTIME) - time.monotonic() for the other clock.
         """
-        stamps = self._vector.stamps(count)
+        stamps = self._vector.stamps(self._most)[list(self._taken[:count])]
         return [float(t) for t in stamps[:, 0] + stamps[:, 1] * np.float64(1e-9)]
 
 

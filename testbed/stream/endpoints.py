@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import secrets
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from fec.code.reed_solomon import ReedSolomonCode
+from fec.protocol.framing import MAX_SESSION
 from fec.protocol.receiver import Event, ReceiverParameters, SourceDelivered, StreamReceiver
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
@@ -31,8 +33,11 @@ def label_sequence(plan: StreamPlan) -> LabelOrder:
     return stratified_labels(plan.stream.label_rule) if plan.stream.labels == "stratified" else RandomLabels(plan.seed)
 
 
-def build_sender(plan: StreamPlan, foreseen: Callable[[float], int] | None = None) -> StreamSender:
-    """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins."""
+def build_sender(
+    plan: StreamPlan, foreseen: Callable[[float], int] | None = None, *, key: bytes | None = None
+) -> StreamSender:
+    """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins. ``key``: seals packets
+    and reports, and gives the sender a session of its own; without one (in the simulator) both are left out."""
     stream = plan.stream
     parameters = SenderParameters(
         source_packets=stream.source_packets,
@@ -40,6 +45,8 @@ def build_sender(plan: StreamPlan, foreseen: Callable[[float], int] | None = Non
         rate_pps=stream.rate_pps,
         playback_s=stream.playback_s,
         late_pps=stream.late_pps,
+        session=0 if key is None else secrets.randbelow(MAX_SESSION) + 1,
+        key=key,
     )
     control = PlannedBlockSize(foreseen) if foreseen is not None else block_size_control(plan)
     code = ReedSolomonCode(source_packets=stream.source_packets)
@@ -75,7 +82,7 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
     return control
 
 
-def build_receiver(plan: StreamPlan) -> StreamReceiver:
+def build_receiver(plan: StreamPlan, key: bytes | None = None) -> StreamReceiver:
     stream = plan.stream
     parameters = ReceiverParameters(
         source_packets=stream.source_packets,
@@ -83,6 +90,7 @@ def build_receiver(plan: StreamPlan) -> StreamReceiver:
         playback_s=stream.playback_s,
         report_interval_s=stream.report_interval_s,
         report_packets=stream.report_packets,
+        key=key,
     )
     return StreamReceiver(parameters, ReedSolomonCode(source_packets=stream.source_packets))
 
@@ -115,3 +123,15 @@ def sender_counters(sender: StreamSender) -> dict[str, Any]:
     if sender.path_reports:
         counters[REPORTS] = {path: list(counts) for path, counts in sender.path_reports.items()}
     return counters
+
+
+def strangers(counters: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a run's health says of datagrams that the other end did not send; ``counters``: of both ends."""
+    foreign = counters.get("foreign", 0) + counters.get("sent_foreign", 0)
+    forged = counters.get("rejected_key", 0)
+    notes = []
+    if foreign:
+        notes.append(f"{foreign} datagrams came from other addresses than the stream's ends; they were left unread")
+    if forged:
+        notes.append(f"{forged} packets did not bear the seal of the stream's key; they were refused")
+    return tuple(notes)

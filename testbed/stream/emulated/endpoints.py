@@ -18,7 +18,7 @@ from typing import Any
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
 from fec.adapters.scapy_layer import FrameTemplate
-from fec.protocol.wire import HEADER_BYTES, STREAM_UDP_PORT
+from fec.protocol.wire import HEADER_BYTES, MAX_REPORT_BYTES, STREAM_UDP_PORT
 from testbed.emulation.machine.shared_numbers import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.process_life import die_with_parent
@@ -32,6 +32,8 @@ from testbed.stream.measurements import NO_NEWS, ReceivedPackets, SenderNews, Se
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import RETURN_LABELS
 
+KEY_BYTES = 32
+"""Of the key that a run draws for each stream."""
 _MAX_TICK_S, _PORT_POLL_S = 0.01, 3e-5
 _WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
 _CLOCKS_WITHIN_S = 5e-5
@@ -157,15 +159,17 @@ def datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
 
 
 @contextmanager
-def sender_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> Iterator[EndpointProcess]:
-    """The source's end: coded packets out of a raw socket, loss reports in."""
+def sender_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: bytes) -> Iterator[EndpointProcess]:
+    """The source's end: coded packets out of a raw socket, loss reports in. ``key``: of this stream alone, at both ends."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
     raw, reports = raw_socket(net, source), datagram_socket(net, source)
     frames = frame_sender(raw, source, sink)
     with raw, reports:
         gauge = shared_numbers(2)
+        told = DatagramReceiver(reports, largest=MAX_REPORT_BYTES + 1, peer=sink.ip)
+        tick_s = sending_tick_s(net, wiring)
         process = EndpointProcess(
-            "sender", lambda: _prepare_sender(plan, frames, reports, sending_tick_s(net, wiring), gauge), gauge
+            "sender", lambda: _prepare_sender(plan, key, frames, (reports, told), tick_s, gauge), gauge
         )
         try:
             yield process
@@ -174,14 +178,17 @@ def sender_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> It
 
 
 @contextmanager
-def receiver_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan) -> Iterator[EndpointProcess]:
-    """The sink's end: packets in, loss reports out on both return paths."""
+def receiver_process(net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: bytes) -> Iterator[EndpointProcess]:
+    """The sink's end: packets in, loss reports out on both return paths. ``key``: of this stream alone, at both ends."""
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
     raw, stream = raw_socket(net, sink), datagram_socket(net, sink)
     frames = frame_sender(raw, sink, source)
     with raw, stream:
         gauge = shared_numbers(1)
-        process = EndpointProcess("receiver", lambda: _prepare_receiver(plan, frames, stream, gauge), gauge)
+        arrivals = Arrivals(stream, HEADER_BYTES + plan.stream.symbol_bytes, peer=source.ip)
+        process = EndpointProcess(
+            "receiver", lambda: _prepare_receiver(plan, key, frames, (stream, arrivals), gauge), gauge
+        )
         try:
             yield process
         finally:
@@ -237,10 +244,16 @@ def sending_tick_s(net: EmulatedNetwork, wiring: Wiring) -> float:
 
 
 def _prepare_sender(
-    plan: StreamPlan, frames: FrameSender, reports: socket.socket, tick_s: float, gauge: memoryview[float]
+    plan: StreamPlan,
+    key: bytes,
+    frames: FrameSender,
+    backward: tuple[socket.socket, DatagramReceiver],
+    tick_s: float,
+    gauge: memoryview[float],
 ) -> Run:
-    """``gauge``: packets sent, and N of the last one."""
-    sender, log, news = build_sender(plan), SentLog(), NewsLog()
+    """``backward``: where reports come, and what takes them; ``gauge``: packets sent, and N of the last one."""
+    sender, log, news = build_sender(plan, key=key), SentLog(), NewsLog()
+    reports, told = backward
     sender.on_judgement = news.judgement
     source_ends = plan.duration_s - plan.stream.playback_s
 
@@ -259,11 +272,11 @@ def _prepare_sender(
             due = max(sender.next_due_s(), now + tick_s)
             wait = min(due, plan.duration_s, now + 0.05) - (time.monotonic() - start_s)
             if select.select((reports,), (), (), max(0.0, wait))[0]:
-                for data in waiting_datagrams(reports):
+                for data in told.receive():
                     at = time.monotonic() - start_s
                     sender.receive(data, at)
                     news.report(at, sender.news_s)
-        counters = {**sender_counters(sender), "sent_refused": frames.refused}
+        counters = {**sender_counters(sender), "sent_refused": frames.refused, "sent_foreign": told.foreign}
         return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, news=news.news(), counters=counters)
 
     return run
@@ -272,15 +285,20 @@ def _prepare_sender(
 class Arrivals:
     """Datagrams of a socket with the time at which they reached the machine, however late this process takes them.
 
-    ``most`` are taken at once; ``worst_lag_s``: how long one lay there at most.
+    ``most`` are taken at once; ``worst_lag_s``: how long one lay there at most. ``peer``: whose alone are taken.
     """
 
     most = 64
 
-    def __init__(self, sock: socket.socket, largest: int) -> None:
+    def __init__(self, sock: socket.socket, largest: int, peer: str | None = None) -> None:
         # One byte more than the longest: what is longer still must not pass for one of that length.
-        self._datagrams = DatagramReceiver(sock, most=self.most, largest=largest + 1, timestamps=True)
+        self._datagrams = DatagramReceiver(sock, most=self.most, largest=largest + 1, timestamps=True, peer=peer)
         self.worst_lag_s = 0.0
+
+    @property
+    def foreign(self) -> int:
+        """Datagrams that others sent."""
+        return self._datagrams.foreign
 
     def waiting(self, start_s: float) -> list[tuple[float, bytes]]:
         """(seconds since ``start_s`` of the monotonic clock, datagram) of some that wait, in order; none: empty."""
@@ -304,10 +322,16 @@ def _clocks_apart_s() -> float:
     return wall_s - (before_s + after_s) / 2
 
 
-def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.socket, gauge: memoryview[float]) -> Run:
-    """``gauge``: packets that came."""
-    receiver, log, content = build_receiver(plan), ReceivedLog(), ContentCheck(plan)
-    arrivals = Arrivals(stream, HEADER_BYTES + plan.stream.symbol_bytes)
+def _prepare_receiver(
+    plan: StreamPlan,
+    key: bytes,
+    frames: FrameSender,
+    forward: tuple[socket.socket, Arrivals],
+    gauge: memoryview[float],
+) -> Run:
+    """``forward``: where packets come, and what takes them; ``gauge``: packets that came."""
+    receiver, log, content = build_receiver(plan, key), ReceivedLog(), ContentCheck(plan)
+    stream, arrivals = forward
 
     _warm_up(frames, RETURN_LABELS, HEADER_BYTES)
 
@@ -318,8 +342,10 @@ def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.sock
             now = time.monotonic() - start_s
             got = arrivals.waiting(start_s)
             for at, data in got:
+                before = receiver.received
                 content.take(receiver.receive(data, at))
-                log.add_datagram(at, data)
+                if receiver.received > before:  # what the receiver refuses is no packet of the stream
+                    log.add_datagram(at, data)
             gauge[0] = len(log.block)
             if len(got) == arrivals.most:
                 now = got[-1][0]  # more may wait that came in time: their blocks are not closed by the present time
@@ -328,7 +354,8 @@ def _prepare_receiver(plan: StreamPlan, frames: FrameSender, stream: socket.sock
                 for label in RETURN_LABELS:
                     frames.send(label, report)
         content.take(receiver.advance(plan.duration_s))
-        counters = {**content.counters(receiver), "worst_receive_lag_s": round(arrivals.worst_lag_s, 6)}
+        lag_s = round(arrivals.worst_lag_s, 6)
+        counters = {**content.counters(receiver), "foreign": arrivals.foreign, "worst_receive_lag_s": lag_s}
         return ReceiverResult(log=log.packets(), socket_drops=socket_drops(stream), counters=counters)
 
     return run

@@ -6,6 +6,7 @@ Nothing is decided here: rules come from testbed.openflow, packets from fec.prot
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,6 +28,7 @@ from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule, stream_rules
 from testbed.stream.emulated.background_traffic import background_tcp
 from testbed.stream.emulated.endpoints import (
+    KEY_BYTES,
     EndpointProcess,
     ReceiverResult,
     SenderResult,
@@ -34,6 +36,7 @@ from testbed.stream.emulated.endpoints import (
     sender_process,
 )
 from testbed.stream.emulated.mobile_routes import MobileRoutes
+from testbed.stream.endpoints import strangers
 from testbed.stream.judgement.recording import block_outcomes
 from testbed.stream.measurements import RELAYED, RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -152,8 +155,9 @@ def streams_over(
     net.prepare_impairments(plan.faults)
     with ExitStack() as stack:
         stack.enter_context(going_first(controller.pid))
-        receivers = [stack.enter_context(receiver_process(net, wiring, one)) for one in plans]
-        senders = [stack.enter_context(sender_process(net, wiring, one)) for one in plans]
+        keyed = [(one, secrets.token_bytes(KEY_BYTES)) for one in plans]
+        receivers = [stack.enter_context(receiver_process(net, wiring, *one)) for one in keyed]
+        senders = [stack.enter_context(sender_process(net, wiring, *one)) for one in keyed]
         for end in (*receivers, *senders):
             end.wait_until_ready()
         look = partial(_look, net.link_meter(), senders, receivers)
@@ -222,6 +226,7 @@ def _measurements(
             sender_lag_s=sent.worst_lag_s,
             unplanned_drops=received.socket_drops + conditions.switch_drops,
             cpu_fraction=conditions.busy,
+            notes=strangers({**sent.counters, **received.counters}),
         ),
         counters={
             **sent.counters,

@@ -22,13 +22,13 @@ from testbed.stream.plan import StreamPlan
 SENDER, RECEIVER = "sender", "receiver"
 
 
-def open_end(machine: Machine, role: str, number: int, plan: StreamPlan) -> None:
-    """Make an end of stream ``number`` ready to begin at once."""
+def open_end(machine: Machine, role: str, number: int, plan: StreamPlan, key: bytes) -> None:
+    """Make an end of stream ``number`` ready to begin at once; ``key``: the same for both of its ends."""
     net = network_of(machine)
     end = sender_process if role == SENDER else receiver_process
     ends: ExitStack = machine.kept.get("ends") or machine.kept["built"].enter_context(ExitStack())
     machine.kept["ends"] = ends
-    process = ends.enter_context(end(net, net.wiring, plan))
+    process = ends.enter_context(end(net, net.wiring, plan, key))
     machine.kept[role, number] = process
     process.wait_until_ready()
 

@@ -11,6 +11,7 @@ network between the machines, and a run in which more than a trace was says noth
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -33,6 +34,7 @@ from testbed.machines.clocks.report import require_clock
 from testbed.machines.partition import parse_placement
 from testbed.model.progress import Progress, Reading, ReportProgress
 from testbed.model.wiring import wire
+from testbed.stream.emulated.endpoints import KEY_BYTES
 from testbed.stream.emulated.fabric import plan_rules, with_port_status
 from testbed.stream.emulated.machine_ends import (
     RECEIVER,
@@ -44,6 +46,7 @@ from testbed.stream.emulated.machine_ends import (
     result_of,
 )
 from testbed.stream.emulated.mobile_routes import MobileRoutes
+from testbed.stream.endpoints import strangers
 from testbed.stream.judgement.recording import block_outcomes
 from testbed.stream.measurements import RunHealth, SenderNews, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -155,7 +158,8 @@ class _Run:
         place = self.network.machine_of
         ends = [(place(one.sink), RECEIVER, k) for k, one in enumerate(self.plans)]
         ends += [(place(one.source), SENDER, k) for k, one in enumerate(self.plans)]
-        asked = [self.machines.call(m, open_end, role, k, self.plans[k]) for m, role, k in ends]
+        keys = [secrets.token_bytes(KEY_BYTES) for _ in self.plans]
+        asked = [self.machines.call(m, open_end, role, k, self.plans[k], keys[k]) for m, role, k in ends]
         for one in asked:
             one.result(60)
         return ends
@@ -256,6 +260,7 @@ class _Run:
                         sender_lag_s=sent.worst_lag_s,
                         unplanned_drops=received.socket_drops + sum(dropped.values()),
                         cpu_fraction=busy,
+                        notes=strangers({**sent.counters, **received.counters}),
                     ),
                     counters={**sent.counters, **received.counters, **report.to_json(), "switch_drops": dropped},
                 )
