@@ -1,10 +1,10 @@
--- Wireshark and tshark dissector of the testbed's coded stream and its loss reports (fec/wire.py), bound to UDP port 47000.
+-- Wireshark and tshark dissector of the testbed's coded stream and its loss reports (fec/protocol/wire.py), bound to UDP port 47000.
 -- tshark -X lua_script:fec/adapters/stream_dissector.lua -r link.pcap      (or copy it into Wireshark's personal plugin folder)
 
 local stream = Proto("testbed_stream", "Coded stream of the parallel communications testbed")
 
 local PORT = 47000
-local VERSION = 1
+local VERSION = 2
 local HEADER_BYTES, COMPACT_BYTES, REPORT_BYTES, ENTRY_BYTES, PATH_BYTES = 24, 16, 44, 36, 8
 local DATA, PARITY, REPORT = 1, 2, 3
 local kinds = { [DATA] = "data", [PARITY] = "parity", [REPORT] = "report" }
@@ -14,10 +14,13 @@ f.version = ProtoField.uint8("testbed_stream.version", "Version", base.DEC, nil,
 f.kind = ProtoField.uint8("testbed_stream.kind", "Type", base.DEC, kinds, 0x0f)
 f.flags = ProtoField.uint8("testbed_stream.flags", "Flags", base.HEX)
 f.compact = ProtoField.bool("testbed_stream.flags.compact", "Compact header", 8, nil, 0x01)
+f.keyed = ProtoField.bool("testbed_stream.flags.keyed", "Sealed with a key", 8, nil, 0x02)
+f.session = ProtoField.uint8("testbed_stream.session", "Session of the sender")
+f.seal = ProtoField.bytes("testbed_stream.seal", "HMAC-SHA256, first four bytes (only the ends can check it)")
 f.stream_id = ProtoField.uint16("testbed_stream.stream_id", "Stream")
 f.block = ProtoField.uint24("testbed_stream.source_block_number", "Source block number")
 f.symbol_id = ProtoField.uint8("testbed_stream.encoding_symbol_id", "Encoding symbol id")
-f.k = ProtoField.uint16("testbed_stream.source_packets", "Source packets in the block (M)")
+f.k = ProtoField.uint8("testbed_stream.source_packets", "Source packets in the block (M)")
 f.n = ProtoField.uint8("testbed_stream.block_size", "Packets in the block (N, advisory)")
 f.path = ProtoField.uint8("testbed_stream.path", "Path")
 f.path_sequence = ProtoField.uint16("testbed_stream.path_sequence", "Number on its path")
@@ -79,6 +82,10 @@ end
 
 local function add_crc(tree, buffer, crc_at)
     local range = buffer(crc_at, 4)
+    if bits.band(buffer(1, 1):uint(), 2) == 2 then
+        tree:add(f.seal, range)
+        return
+    end
     local item = tree:add(f.crc, range)
     local good = unsigned(crc_of(buffer, crc_at)) == range:uint()
     tree:add(f.crc_good, range, good):set_generated()
@@ -97,7 +104,8 @@ local function add_packet(tree, buffer, pinfo)
     tree:add(f.stream_id, buffer(2, 2))
     tree:add(f.block, buffer(4, 3))
     tree:add(f.symbol_id, buffer(7, 1))
-    tree:add(f.k, buffer(8, 2))
+    tree:add(f.session, buffer(8, 1))
+    tree:add(f.k, buffer(9, 1))
     tree:add(f.n, buffer(10, 1))
     tree:add(f.path, buffer(11, 1))
     tree:add(f.path_sequence, buffer(12, 2))
@@ -113,14 +121,14 @@ local function add_packet(tree, buffer, pinfo)
     if buffer:len() > size then
         local symbol = buffer(size)
         local item = tree:add(f.symbol, symbol)
-        if symbol:len() >= 2 and buffer(7, 1):uint() < buffer(8, 2):uint() then
+        if symbol:len() >= 2 and buffer(7, 1):uint() < buffer(9, 1):uint() then
             item:add(f.payload_length, symbol(0, 2))
         end
     end
     local kind = kinds[bits.band(buffer(0, 1):uint(), 0x0f)]
     local words = "stream %d, block %d, %s %d of M = %d, N = %d"
     local block, symbol_id = buffer(4, 3):uint(), buffer(7, 1):uint()
-    pinfo.cols.info = words:format(buffer(2, 2):uint(), block, kind, symbol_id, buffer(8, 2):uint(), buffer(10, 1):uint())
+    pinfo.cols.info = words:format(buffer(2, 2):uint(), block, kind, symbol_id, buffer(9, 1):uint(), buffer(10, 1):uint())
 end
 
 local function add_report(tree, buffer, pinfo)
@@ -135,6 +143,7 @@ local function add_report(tree, buffer, pinfo)
     end
     tree:add(f.listed, buffer(36, 1))
     tree:add(f.named, buffer(37, 1))
+    tree:add(f.session, buffer(38, 1))
     add_crc(tree, buffer, 40)
     local listed = buffer(36, 1):uint()
     local named, paths_at = buffer(37, 1):uint(), REPORT_BYTES + listed * ENTRY_BYTES
@@ -168,7 +177,9 @@ function stream.dissector(buffer, pinfo, root)
     local tree = root:add(stream, buffer())
     tree:add(f.version, buffer(0, 1))
     tree:add(f.kind, buffer(0, 1))
-    tree:add(f.flags, buffer(1, 1)):add(f.compact, buffer(1, 1))
+    local flags = tree:add(f.flags, buffer(1, 1))
+    flags:add(f.compact, buffer(1, 1))
+    flags:add(f.keyed, buffer(1, 1))
     if kind == REPORT then
         add_report(tree, buffer, pinfo)
     else

@@ -238,7 +238,11 @@ class StreamSender:
             return
         begun = -(-self._next_source // self._m)
         highest = _near(report.highest_block, begun)
-        own = (report.stream_id, report.session) == (self.parameters.stream_id, self.parameters.session)
+        own = (
+            data[1],
+            report.stream_id,
+            report.session,
+        ) == self._identity  # a seal without a key to check it is no seal
         # a number is a time stamp that came back, or some more: one from the time to come is none of this sender's
         early_us = signed(report.number - int(now_s * 1e6), _STAMPS)
         if not own or highest >= max(1, begun) + _BLOCKS_AHEAD or early_us > _NUMBERS_AHEAD:

@@ -146,3 +146,22 @@ def test_datagrams_that_found_the_buffer_full_are_counted() -> None:
         for _ in range(100):
             a.sendto(bytes(1000), b.getsockname())
         assert 50 < socket_drops(b) < 100
+
+
+def test_only_the_peers_datagrams_are_taken_and_keep_their_times() -> None:
+    kinds = (socket.AF_INET, socket.SOCK_DGRAM)
+    with socket.socket(*kinds) as peer, socket.socket(*kinds) as other, socket.socket(*kinds) as own:
+        own.bind(("127.0.0.1", 0))
+        peer.bind(("127.0.0.2", 0))
+        other.bind(("127.0.0.3", 0))
+        receiver = DatagramReceiver(own, timestamps=True, peer="127.0.0.2")
+        for number, sock in enumerate((other, peer, other, peer, peer)):
+            sock.sendto(bytes([number]), own.getsockname())
+            time.sleep(0.002)
+        assert receiver.receive() == [b"\1", b"\3", b"\4"]
+        assert receiver.foreign == 2
+        times = receiver.arrival_times_s(3)
+        assert len(times) == 3 and times == sorted(times)
+        other.sendto(b"x", own.getsockname())
+        assert receiver.receive() == [] and receiver.foreign == 3
+        assert receiver.arrival_times_s(0) == []

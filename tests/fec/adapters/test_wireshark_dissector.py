@@ -13,6 +13,7 @@ from scapy.utils import wrpcap
 
 from fec.adapters import scapy_layer
 from fec.adapters.scapy_layer import FrameTemplate
+from fec.protocol.framing import sealed_with
 from fec.protocol.wire import LossReport, PacketHeader, protect
 
 DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
@@ -77,12 +78,21 @@ def test_every_field_of_a_coded_packet_is_read(symbol_id: int, compact: bool, tm
         path=17,
         path_sequence=65533,
         timestamp_us=0 if compact else 0xFEDCBA98,
+        session=99,
         compact=compact,
     )
     (found,) = dissect([header.encode(symbol) + symbol], tmp_path)
-    assert number(found["version"]) == 1
+    assert number(found["version"]) == 2
     assert number(found["kind"]) == header.packet_type
-    for name in ("stream_id", "source_block_number", "encoding_symbol_id", "source_packets", "block_size", "path"):
+    for name in (
+        "stream_id",
+        "source_block_number",
+        "encoding_symbol_id",
+        "source_packets",
+        "block_size",
+        "path",
+        "session",
+    ):
         assert number(found[name]) == getattr(header, name), name
     assert number(found["path_sequence"]) == 65533 and number(found["symbol_length"]) == 40
     assert bytes.fromhex(found["symbol"].replace(":", "")) == symbol
@@ -109,9 +119,10 @@ def test_every_field_of_a_loss_report_is_read(tmp_path: Path) -> None:
         unused_parity=8,
         blocks=((77, 0b1011),),
         paths=((5, 70_000, 9),),
+        session=200,
     )
     (found,) = dissect([report.encode()], tmp_path)
-    assert number(found["kind"]) == 3 and number(found["stream_id"]) == 9
+    assert number(found["kind"]) == 3 and number(found["stream_id"]) == 9 and number(found["session"]) == 200
     names = (
         "number",
         "newest_us",
@@ -130,6 +141,24 @@ def test_every_field_of_a_loss_report_is_read(tmp_path: Path) -> None:
     assert found["crc.good"] in ("1", True, "True")
 
 
+def test_a_seal_passes_for_no_wrong_checksum(tmp_path: Path) -> None:
+    symbol, seal = protect(b"payload", 40), sealed_with(bytes(16))
+    header = PacketHeader(
+        stream_id=1,
+        source_block_number=1,
+        encoding_symbol_id=0,
+        source_packets=2,
+        block_size=3,
+        symbol_length=40,
+        keyed=True,
+    )
+    report = LossReport(stream_id=1, number=1, newest_us=2, highest_block=3)
+    sent = [header.encode(symbol, seal) + symbol, report.encode(seal)]
+    for found, data, at in zip(dissect(sent, tmp_path), sent, (20, 40), strict=True):
+        assert bytes.fromhex(found["seal"].replace(":", "")) == data[at : at + 4]
+        assert "crc" not in found and not any("wrong_crc" in name for name in found)
+
+
 def test_damaged_and_short_packets_are_marked_and_foreign_ones_left_alone(tmp_path: Path) -> None:
     symbol = protect(b"payload", 40)
     header = PacketHeader(
@@ -137,7 +166,7 @@ def test_damaged_and_short_packets_are_marked_and_foreign_ones_left_alone(tmp_pa
     )
     good = header.encode(symbol) + symbol
     damaged = good[:-1] + bytes([good[-1] ^ 1])
-    found = dissect([good, damaged, good[:20], good[:-3], b"\x95foreign"], tmp_path)
+    found = dissect([good, damaged, good[:20], good[:-3], b"\x95foreign", b"\x11" + good[1:]], tmp_path)
     assert len(found) == 4
     assert [packet.get("crc.good") in ("1", True, "True") for packet in found] == [True, False, False, False]
     marks = [any("malformed" in name for name in packet) for packet in found]
