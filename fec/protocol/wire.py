@@ -186,10 +186,10 @@ def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None
     if len(data) < size:
         raise TruncatedPacket(f"packet of {len(data)} bytes, shorter than its header of {size}")
     if compact:
-        fields = COMPACT_HEADER.unpack_from(data)
-        timestamp = 0
+        fields, timestamp = COMPACT_HEADER.unpack_from(data), 0
     else:
-        *fields, timestamp, _ = HEADER.unpack_from(data)
+        whole = HEADER.unpack_from(data)
+        fields, timestamp = whole[:-2], whole[-2]
     _, _, stream, ids, session, k, n, path, sequence, length = fields
     if len(data) != size + length:
         raise WrongLength(f"packet of {len(data)} bytes, its length field says {size + length}")

@@ -1,0 +1,13 @@
+"""A run's health tells of datagrams that the stream's other end did not send."""
+
+from __future__ import annotations
+
+from testbed.stream.endpoints import strangers
+
+
+def test_datagrams_of_others_are_told() -> None:
+    assert strangers({"foreign": 0, "sent_foreign": 0}) == strangers({}) == ()
+    (foreign,) = strangers({"foreign": 2, "sent_foreign": 1})
+    assert foreign.startswith("3 datagrams came from other addresses")
+    (forged,) = strangers({"rejected_key": 7})
+    assert forged.startswith("7 packets did not bear the seal")
