@@ -23,7 +23,9 @@ class UsageError(InputError, TypeError):
 
 
 class SessionError(TestbedError):
-    """The process that holds a network up has ended, or met something that it should not have."""
+    """The process that holds a network up has ended, or met something that it should not have. Exit code 3."""
+
+    exit_code = 3
 
 
 class CapabilityError(TestbedError):

@@ -27,7 +27,7 @@ from testbed.emulation.held.caller import Recording, ask, program_words
 from testbed.emulation.held.prompt_words import Words, first_word, with_addresses
 from testbed.emulation.network.mininet_objects.late_shell import WordsAt
 from testbed.emulation.network.mininet_objects.view import mininet_view
-from testbed.errors import InputError, TestbedError
+from testbed.errors import InputError, SessionError, TestbedError
 from testbed.report.streams import output_of_programs
 from topologies.errors import TopologyError
 from topologies.network import label_of
@@ -40,11 +40,13 @@ _DEEPEST, _LOOK_MS = 10, 100
 def give_prompt(name: str, words_at: WordsAt | None = None, *, sign: str = "mininet> ") -> int:
     """A prompt on the network of that name until its user leaves it; exit code 2 where lines came from a pipe and one was wrong.
 
-    ``words_at``: how programs begin in its hosts (default: by the network's door).
+    ``words_at``: how programs begin in its hosts (default: by the network's door). SessionError where the network ends before.
     """
     with contextlib.ExitStack() as stack:
         prompt = Prompt(name, words_at, sign, stack)
         prompt.run()
+    if prompt.gone:
+        raise SessionError(f"the network {name!r} has gone; testbed attach lists those that are up")
     return 2 if prompt.wrong and not prompt.typed else 0
 
 
@@ -52,7 +54,7 @@ class Prompt(CLI):  # type: ignore[misc]
     """The prompt; ``wrong`` counts commands that could not be carried out, ``stack`` ends what it began."""
 
     def __init__(self, name: str, words_at: WordsAt | None, sign: str, stack: contextlib.ExitStack) -> None:
-        self.name, self.wrong, self._stack, self._depth = name, 0, stack, 0
+        self.name, self.wrong, self.gone, self._stack, self._depth = name, 0, False, stack, 0
         self.typed = sys.stdin is not None and sys.stdin.isatty()
         self._described = ask(name, {"do": "describe", "cables": True}).header
         self.mn = mininet_view(self._described, words_at or partial(program_words, name), self._set_cables)
@@ -107,14 +109,20 @@ class Prompt(CLI):  # type: ignore[misc]
             print()
         except BrokenPipeError:
             raise
-        except (TestbedError, TopologyError) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - Python of the user's own, or what Mininet did not expect
+            self.gone = self._has_gone()
+            if not self.gone:
+                self._say_what_is_wrong(line, error)
+        return self.gone
+
+    def _say_what_is_wrong(self, line: str, error: BaseException) -> None:
+        if isinstance(error, TestbedError | TopologyError):
             first = line.split()[0]
             hidden = self._is_command(first) and first in self.mn
             self.complain(f"{error}" + (f"; node {first} COMMAND runs one in the node" if hidden else ""))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - Python of the user's own, or what Mininet did not expect
+        else:
             said = traceback.format_exception_only(error)[-1]
             self.complain(f"{line.split()[0]}: {said}")
-        return False
 
     def _obey(self, line: str) -> Any:
         if not line.strip() or line.lstrip().startswith("#"):
@@ -156,6 +164,7 @@ class Prompt(CLI):  # type: ignore[misc]
         node = self.mn[name]
         node.sendCmd(command)
         self.waitForNode(node)
+        ask(self.name, {"do": "faults"})  # SessionError where the network, and the command with it, has gone
 
     def waitForNode(self, node: Any) -> None:  # noqa: N802 - Mininet's name
         """Show what the node's command prints until it ends, and give it what is typed; what waits in a pipe is the prompt's."""

@@ -346,3 +346,18 @@ def test_hosts_that_stand_for_switches_have_names_of_their_own(tmp_path: Path) -
     _, answers, _ = obeyed(["up", file], lines)
     assert [answer.strip() for answer in answers[:3]] == ["h_s1", "h_h1", "h0"]
     assert "1 received" in answers[3] and "no cable" in answers[4]
+
+
+def test_a_network_that_ends_meanwhile_ends_the_prompt_in_one_line() -> None:
+    name = f"ending-{os.getpid()}"
+    with subprocess.Popen([*TESTBED, "up", "ring:3", "--name", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as up:  # fmt: skip
+        assert up.stdout is not None and name in up.stdout.readline()
+        words = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen([*TESTBED, "attach", name], **words) as attached:  # type: ignore[call-overload]
+            attached.stdin.write("h0 hostname\n")
+            attached.stdin.flush()
+            assert attached.stdout.readline() == "h0\n"
+            up.kill()
+            up.wait()
+            _, said = attached.communicate("h0 hostname\nnodes\n", timeout=60)
+    assert attached.returncode == 3 and said.count("\n") == 1 and f"{name!r} has gone" in said
