@@ -37,7 +37,12 @@ def run(name: str) -> dict[str, Any]:
             code = main(words)
         said = [text.replace(folder, "FOLDER") for text in (out.getvalue(), err.getvalue())]
     if name in TEXT:
-        return {"words": shlex.join(words), "exit": code, "stdout": said[0], "stderr": said[1]}
+        return {
+            "words": shlex.join(words),
+            "exit": code,
+            "stdout": said[0].splitlines(),
+            "stderr": said[1].splitlines(),
+        }
     return {"words": shlex.join(words), "exit": code, "json": masked(name, json.loads(said[0]) if said[0] else None)}
 
 
