@@ -5,12 +5,20 @@ Indices are chosen here, so that nothing has to be looked up after the interface
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
-from testbed.emulation.network.kernel.rtnetlink import Message, VethEnd, make_veth, set_up
+from testbed.emulation.network.kernel.rtnetlink import (
+    Message,
+    Netlink,
+    VethEnd,
+    delete_group,
+    make_veth,
+    set_group,
+    set_up,
+)
 from testbed.emulation.network.kernel.tunnels import TunnelEnd, make_tunnel
 from testbed.model.parts import Part
 from testbed.model.wiring import Cable, Wiring
@@ -18,6 +26,7 @@ from topologies.network import Link, LinkId
 
 _FIRST_INDEX = 10_000
 _FIRST_HOST_INDEX = 2  # loopback is 1
+_DELETE_LIMIT_S, _DELETE_CABLE_S = 60.0, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,3 +132,16 @@ def _sides(cable: Cable) -> tuple[tuple[str, int, str, LinkId | None], ...]:
         (cable.a, cable.a_port, cable.a_interface, cable.forward),
         (cable.b, cable.b_port, cable.b_interface, cable.backward),
     )
+
+
+def mark_for_removal(interfaces: Set[str]) -> None:
+    """Those of the interfaces that are there go with the cables (``remove_marked``)."""
+    with Netlink() as netlink:
+        found = netlink.interfaces()
+        netlink.apply([set_group(found[name], CablePlan.GROUP) for name in sorted(interfaces & found.keys())])
+
+
+def remove_marked(cables: int) -> None:
+    """Delete every interface beside the switches, of so many cables. NetlinkError (ENODEV) where there is none."""
+    with Netlink() as netlink:
+        netlink.apply([delete_group(CablePlan.GROUP)], limit_s=_DELETE_LIMIT_S + _DELETE_CABLE_S * cables)

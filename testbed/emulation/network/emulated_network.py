@@ -34,21 +34,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.emulation.network.addresses import address_hosts
-from testbed.emulation.network.cables import CablePlan, plan_cables
+from testbed.emulation.network.cables import mark_for_removal, plan_cables, remove_marked
 from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.kernel.descriptors import make_room
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, words_inside
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.packet_sockets import packet_socket_drops
 from testbed.emulation.network.kernel.room import NetworkSize, require_room
-from testbed.emulation.network.kernel.rtnetlink import (
-    Message,
-    Netlink,
-    NetlinkError,
-    delete_group,
-    packet_gate,
-    set_group,
-)
+from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, packet_gate
 from testbed.emulation.network.kernel.tunnels import remove_guard, tunnel_guard
 from testbed.emulation.network.links import LinkControl, LinkMeter
 from testbed.emulation.network.open_vswitch.bridges import (
@@ -78,7 +71,6 @@ if TYPE_CHECKING:
     from testbed.emulation.network.mininet_objects.nodes import BuiltMininet
 
 MTU_RANGE = (576, 9216)
-_DELETE_LIMIT_S, _DELETE_CABLE_S = 60.0, 0.05
 
 
 class EmulatedNetwork:
@@ -236,10 +228,7 @@ class EmulatedNetwork:
     def _mark_bridge_interfaces(self) -> None:
         """User-space bridges' own interfaces go into the group that ``stop`` removes (the kernel's go with its datapath)."""
         if self.datapath == "user":
-            own = {s.device for s in self.wiring.switches if s.name in self._switch_names} | {"ovs-netdev"}
-            with Netlink() as netlink:
-                found = netlink.interfaces()
-                netlink.apply([set_group(found[name], CablePlan.GROUP) for name in sorted(own & found.keys())])
+            mark_for_removal({s.device for s in self.wiring.switches if s.name in self._switch_names} | {"ovs-netdev"})
 
     def _note(self, step: str, began: float) -> float:
         now = time.monotonic()
@@ -262,10 +251,8 @@ class EmulatedNetwork:
             self._switches.pause()
             if self._switches.releases_ports_first:
                 self._stop_switches()
-        with Netlink() as netlink, contextlib.suppress(NetlinkError):  # ENODEV: nothing was made yet
-            netlink.apply(
-                [delete_group(CablePlan.GROUP)], limit_s=_DELETE_LIMIT_S + _DELETE_CABLE_S * len(self.wiring.cables)
-            )
+        with contextlib.suppress(NetlinkError):  # ENODEV: nothing was made yet
+            remove_marked(len(self.wiring.cables))
         if self._underlay_index:
             with Netlink() as netlink, contextlib.suppress(NetlinkError):
                 netlink.apply([remove_guard(self._underlay_index)])
