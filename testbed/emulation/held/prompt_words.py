@@ -11,6 +11,7 @@ from typing import Any
 from testbed.errors import InputError
 
 _WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""")
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 _PLAIN = re.compile(r"[\w.:@%+=/~^-]+")
 
 
@@ -45,19 +46,21 @@ class Words(str):
 
 
 def with_addresses(command: str, addresses: Mapping[str, str]) -> str:
-    """Names of hosts become addresses, as Mininet does it; not where they are quoted without need, or a number of an option.
+    """Names of hosts become addresses, as Mininet does it; not where they are quoted without need, nor numbers, which are
+    a count or a time to most programs.
 
-    >>> with_addresses("ping -c 1 1 && ping 'New York' && echo 'h1'", {"1": "10.0.0.1", "New York": "10.0.0.2", "h1": "10.0.0.3"})
-    "ping -c 1 10.0.0.1 && ping 10.0.0.2 && echo 'h1'"
+    >>> with_addresses("ping h1 && ping 'New York' && echo 'h1'", {"New York": "10.0.0.2", "h1": "10.0.0.3"})
+    "ping 10.0.0.3 && ping 10.0.0.2 && echo 'h1'"
+    >>> with_addresses("sleep 2", {"2": "10.0.0.2"})
+    'sleep 2'
     """
 
     def address(match: re.Match[str]) -> str:
-        word, before = match[0], command[: match.start()].split()[-1:]
+        word = match[0]
         with suppress(ValueError):
             name = "".join(shlex.split(word))
             needless = name != word and _PLAIN.fullmatch(name)
-            number = word.isdigit() and before and before[0].startswith("-")
-            if name in addresses and not needless and not number:
+            if name in addresses and not needless and not _NUMBER.fullmatch(name):
                 return addresses[name]
         return word
 
