@@ -28,6 +28,7 @@ from testbed.emulation.held.prompt_words import Words, first_word, with_addresse
 from testbed.emulation.network.mininet_objects.late_shell import WordsAt
 from testbed.emulation.network.mininet_objects.view import mininet_view
 from testbed.errors import InputError, SessionError, TestbedError
+from testbed.model.printable import printable
 from testbed.report.streams import output_of_programs
 from topologies.errors import TopologyError
 from topologies.network import label_of
@@ -68,7 +69,9 @@ class Prompt(CLI):  # type: ignore[misc]
         # Python's own exit() would close the input.
         self.locals = {"net": self.mn, "exit": sys.exit, "quit": sys.exit}
         self.prompt, self.use_rawinput = (sign, True) if self.typed else ("", False)
-        self._addresses = {host["name"]: host["ip"] for host in self._described["hosts"]}
+        self._addresses = {
+            name: host["ip"] for host in self._described["hosts"] for name in (printable(host["name"]), host["name"])
+        }
 
     def run(self) -> None:
         """Ctrl-C ends the running command at a terminal, and everything where commands come from a pipe."""
@@ -272,7 +275,7 @@ class Prompt(CLI):  # type: ignore[misc]
         for cable in self._described["cables"]:
             (a, _, near), (b, _, far) = cable["a"], cable["b"]
             state = "down down" if cable["link"] and frozenset(cable["link"]) in down else "OK OK"
-            names = "" if near.startswith(f"{a}-eth") and far.startswith(f"{b}-eth") else f" {a} - {b}"
+            names = "" if near.startswith(f"{a}-eth") and far.startswith(f"{b}-eth") else printable(f" {a} - {b}")
             print(f"{near}<->{far} ({state}){names}")
 
     def do_switch(self, line: str) -> None:
@@ -294,9 +297,11 @@ class Prompt(CLI):  # type: ignore[misc]
         Without arguments: list the faults that stand."""
         words = line.split()
         if words:
-            print(ask(self.name, {"do": "fail", "link": words[0], "manner": words[1:]}).header["fault"])
+            broken = ask(self.name, {"do": "fail", "link": words[0], "manner": words[1:]}).header["fault"]
+            print(printable(broken))
         else:
-            print("".join(f"{text}\n" for text in ask(self.name, {"do": "faults"}).header["standing"]), end="")
+            for text in ask(self.name, {"do": "faults"}).header["standing"]:
+                print(printable(text))
 
     def do_restore(self, line: str) -> None:
         """Mend links that faults broke: restore LINK ... | restore all"""
@@ -305,28 +310,29 @@ class Prompt(CLI):  # type: ignore[misc]
             raise InputError("restore: give a link, a->b, or all")
         for name in ask(self.name, {"do": "faults"}).header["links"] if words == ["all"] else words:
             ask(self.name, {"do": "restore", "link": name})
-            print(f"{name} restored")
+            print(printable(f"{name} restored"))
 
     def do_loads(self, _line: str) -> None:
         """What every link has carried: packets, bytes, packets dropped (links that carried nothing are left out)."""
         for *link, packets, size, drops in ask(self.name, {"do": "counters"}).header["links"]:
             if packets or drops:
-                name = label_of((link[0], link[1], link[2]))
+                name = printable(label_of((link[0], link[1], link[2])))
                 print(f"{name:20} {packets:10} packets {size:12} bytes {drops:8} dropped")
 
     def do_capture(self, line: str) -> None:
         """Record what arrives over a link until the prompt ends: capture LINK FILE"""
         link, path = self._words(line, 2, "capture: give a link, a->b, and a file")
         self._stack.enter_context(Recording(self.name, link, Path(path)))
-        print(f"recording {link} to {path}")
+        print(printable(f"recording {link} to {path}"))
 
     def do_names(self, _line: str) -> None:
         """Hosts and switches: names, devices (which interfaces are called after), addresses, machines."""
         for host in self._described["hosts"]:
             more = f"for the switch {host['node']}" if host["outside"] else ""
-            print(f"{host['name']:12} {host['device']:12} {host['ip']:15} {_machine(host)} {more}".rstrip())
+            print(printable(f"{host['name']:12} {host['device']:12} {host['ip']:15} {_machine(host)} {more}".rstrip()))
         for switch in self._described["switches"]:
-            print(f"{switch['name']:12} {switch['device']:12} datapath id {switch['dpid']} {_machine(switch)}".rstrip())
+            about = f"datapath id {switch['dpid']} {_machine(switch)}"
+            print(printable(f"{switch['name']:12} {switch['device']:12} {about}".rstrip()))
 
     def _set_cables(self, a: str, b: str, up: bool) -> None:
         ask(self.name, {"do": "set cables", "a": a, "b": b, "up": up})

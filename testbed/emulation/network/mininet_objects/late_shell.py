@@ -38,11 +38,12 @@ _REST_S = 1.0
 class LateShell:
     """Mixed into Mininet's nodes. ``words_at(name, argv)``: the words that run a program there, in a new session (``setsid``).
 
-    ``typed``: whoever types commands types what they read, too; without it they read nothing.
+    ``given``: the node's name in the network, of which ``name`` is the printable form. ``typed``: whoever types commands types what they read, too; without it they read nothing.
     """
 
     isSetup = True  # noqa: N815 - Mininet's name: nothing is to be checked
     name: str
+    given: str
     typed = False
     words_at: WordsAt | None = None
     _started: subprocess.Popen[bytes] | None = None
@@ -82,7 +83,7 @@ class LateShell:
 
     def _popen(self, cmd: Sequence[str], **params: Any) -> subprocess.Popen[bytes]:
         assert self.words_at is not None
-        return subprocess.Popen(self.words_at(self.name, cmd), start_new_session=True, **params)
+        return subprocess.Popen(self.words_at(self.given, cmd), start_new_session=True, **params)
 
     def terminate(self) -> None:
         """End the shell and what it started, if there is one; the node is the network's."""

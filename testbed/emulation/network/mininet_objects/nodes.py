@@ -12,6 +12,7 @@ from mininet.net import Mininet
 from mininet.node import Node, OVSSwitch
 
 from testbed.emulation.network.mininet_objects.late_shell import LateShell, WordsAt
+from testbed.model.printable import printable
 
 SetCables = Callable[[str, str, bool], object]
 _CONNECT_MS = 5000
@@ -46,8 +47,8 @@ class BuiltHost(LateShell, Node):  # type: ignore[misc]
     """A host that exists."""
 
     def __init__(self, name: str, words_at: WordsAt) -> None:
-        super().__init__(name, inNamespace=True)
-        self.words_at = words_at
+        super().__init__(printable(name), inNamespace=True)
+        self.given, self.words_at = name, words_at
 
 
 class BuiltSwitch(LateShell, OVSSwitch):  # type: ignore[misc]
@@ -57,9 +58,10 @@ class BuiltSwitch(LateShell, OVSSwitch):  # type: ignore[misc]
 
     def __init__(self, name: str, words_at: WordsAt, *, device: str, dpid: int) -> None:
         # inNamespace keeps Mininet from configuring the loopback interface by a command; the bridge itself is outside.
-        super().__init__(name, dpid=f"{dpid:016x}", failMode="secure", protocols="OpenFlow13", inNamespace=True)
+        options = {"dpid": f"{dpid:016x}", "failMode": "secure", "protocols": "OpenFlow13"}
+        super().__init__(printable(name), inNamespace=True, **options)
         self.inNamespace = False
-        self.device, self.words_at = device, words_at
+        self.given, self.device, self.words_at = name, device, words_at
         self.controlIntf = BuiltInterface("lo", self, 0, ip="127.0.0.1")
 
     def dpctl(self, *args: Any) -> Any:
@@ -77,9 +79,10 @@ class BuiltMininet(Mininet):  # type: ignore[misc]
         self.built = True
 
     def take(self, node: Any) -> None:
-        """Add a host or switch that exists."""
+        """Add a host or switch that exists; it is found by its name as given, and as printed."""
         (self.switches if isinstance(node, BuiltSwitch) else self.hosts).append(node)
-        self.nameToNode[node.name] = node
+        self.nameToNode[node.given] = node
+        self.nameToNode.setdefault(node.name, node)
 
     def iperf(
         self,
@@ -128,7 +131,8 @@ class BuiltMininet(Mininet):  # type: ignore[misc]
 
     def configLinkStatus(self, src: str, dst: str, status: str) -> None:  # noqa: N802
         """Every cable between the two nodes, up or down."""
-        self._set_cables(src, dst, status == "up")
+        a, b = (self[name].given if name in self else name for name in (src, dst))
+        self._set_cables(a, b, status == "up")
 
 
 def _goodput(report: bytes) -> list[str]:

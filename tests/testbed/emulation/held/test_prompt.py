@@ -313,6 +313,42 @@ def test_names_that_no_device_can_have(tmp_path: Path) -> None:
     assert "also commands of this prompt: link, x; node NAME COMMAND runs one there" in before
 
 
+def test_every_node_of_a_large_network_is_itself() -> None:
+    _, (listed,), _ = obeyed(["up", "optical-cloud"], ["nodes"])
+    names = listed.splitlines()[1].split()
+    assert len(names) == 14 + 28
+    hosts = [name for name in names if name.startswith("h")]
+    lines = [f"{name} hostname; hostname -I" for name in hosts]
+    code, answers, _ = obeyed(["up", "optical-cloud"], [*lines, *(f"py net[{name!r}].name" for name in names), "names"])
+    assert code == 0 and [answer.strip() for answer in answers[len(hosts) : -1]] == names
+    addresses = [line.split()[0::2] for line in answers[-1].splitlines() if line.startswith("h")]
+    assert sorted(answer.split() for answer in answers[: len(hosts)]) == sorted(addresses)
+
+
+def test_line_breaks_in_names_are_written_out(tmp_path: Path) -> None:
+    file = network_file(
+        tmp_path,
+        ["a\nforged: 100%", "h2"],
+        ["s\x1b[2J\r", "t"],
+        [("a\nforged: 100%", "s\x1b[2J\r"), ("h2", "t"), ("s\x1b[2J\r", "t")],
+    )
+    host, switch = r"a\nforged: 100%", r"s\u001b[2J\r"
+    shown = {line: host for line in ("nodes", "net", "dump", "intfs", "pingall 5", "names", "links", "loads")}
+    lines = {
+        **shown,
+        f"h2 ping -c 1 -W 5 '{host}'": "1 received",
+        f"iperf h2 '{host}'": f"between h2 and {host}",
+        f"link '{switch}' t down": "",
+        "links ": "(down down)",
+        f"'{host}' ping -c 1 -W 1 h2": "0 received",
+        "fault 't->nosuch'": "testbed: link",
+    }
+    _, answers, before = obeyed(["up", file], list(lines))
+    require_answers(list(lines), answers, lines)
+    said = before + "".join(answers)
+    assert "\nforged" not in said and "\x1b" not in said and "\r" not in said
+
+
 def test_library_and_exec_mean_the_same_nodes(tmp_path: Path) -> None:
     file = network_file(
         tmp_path,
