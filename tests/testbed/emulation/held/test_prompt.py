@@ -276,6 +276,16 @@ def test_a_name_means_one_node_everywhere(second: str, tmp_path: Path) -> None:
     assert f"{a} {a}-eth0:{x}-eth1" in told[19]
 
 
+def test_link_and_fault_cut_the_same_cable(held: str) -> None:
+    pairs = [("s0", "s1"), ("s1", "s2"), ("s2", "s3"), ("s3", "s0")]
+    for a, b in pairs:
+        lines = [f"link {a} {b} down", "links", f"link {a} {b} up", f"fault {a}->{b} down", "links", "restore all"]
+        code, answers, _ = obeyed(["attach", held], lines)
+        cut, broken = ([said for said in answers[n].splitlines() if "down down" in said] for n in (1, 4))
+        assert code == 0 and cut == broken and len(cut) == 1
+        assert all(f"{end}-eth" in cut[0] for end in (a, b))
+
+
 def test_names_that_no_device_can_have(tmp_path: Path) -> None:
     hosts, switches = ["São Paulo", "a->b", "x", "1", "2"], [LONG, "link", "10"]
     joins = [
@@ -333,7 +343,7 @@ def test_line_breaks_in_names_are_written_out(tmp_path: Path) -> None:
         [("a\nforged: 100%", "s\x1b[2J\r"), ("h2", "t"), ("s\x1b[2J\r", "t")],
     )
     host, switch = r"a\nforged: 100%", r"s\u001b[2J\r"
-    shown = {line: host for line in ("nodes", "net", "dump", "intfs", "pingall 5", "names", "links", "loads")}
+    shown = dict.fromkeys(("nodes", "net", "dump", "intfs", "pingall 5", "names", "links", "loads"), host)
     lines = {
         **shown,
         f"h2 ping -c 1 -W 5 '{host}'": "1 received",
