@@ -22,6 +22,7 @@ from testbed.commands.several_machines import (
     said_when_lost,
 )
 from testbed.errors import CapabilityError, InputError, InvalidRunError
+from testbed.model.printable import printable
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _introduction(net: EmulatedNetwork, seconds: float, name: str) -> str:
     wiring = net.wiring
     kind = "in the kernel" if net.datapath == "kernel" else "in user space"
     return (
-        f"{wiring.network.name}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches ({kind}), "
+        f"{printable(wiring.network.name)}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches ({kind}), "
         f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes; "
         f"testbed attach {name} reaches it too"
     )

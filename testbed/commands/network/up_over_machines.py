@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import signal
 import threading
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.errors import InvalidRunError, MachineLostError
+from testbed.model.printable import printable
 from testbed.report.progress_bar import spinner
 
 if TYPE_CHECKING:
@@ -87,10 +89,10 @@ def introduction(spread: SpreadNetwork, seconds: float, name: str) -> str:
         lines.append(f"{machine} ({facts.address}): switches {_some(switches)}; hosts {_some(hosts)}")
     first = wiring.hosts[0].node if wiring.hosts else wiring.switches[0].node
     lines.append(
-        f"a program in a host: testbed exec {name} {first} -- ip address; a prompt elsewhere: testbed attach {name}; "
+        f"a program in a host: testbed exec {name} {shlex.quote(first)} -- ip address; a prompt elsewhere: testbed attach {name}; "
         "here help lists the commands, names the nodes, and the end of the input takes the network down"
     )
-    return "\n".join(lines)
+    return "\n".join(printable(line) for line in lines)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -342,6 +342,8 @@ def test_line_breaks_in_names_are_written_out(tmp_path: Path) -> None:
         ["s\x1b[2J\r", "t"],
         [("a\nforged: 100%", "s\x1b[2J\r"), ("h2", "t"), ("s\x1b[2J\r", "t")],
     )
+    described = {"graph": {"name": "n\nforged"}, **json.loads(Path(file).read_text())}
+    Path(file).write_text(json.dumps(described))
     host, switch = r"a\nforged: 100%", r"s\u001b[2J\r"
     shown = dict.fromkeys(("nodes", "net", "dump", "intfs", "pingall 5", "names", "links", "loads"), host)
     lines = {
