@@ -13,7 +13,7 @@ from typing import Any
 
 from testbed.emulation.held.channel import Frame, receive, send
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.kernel.host_namespaces import words_inside
+from testbed.emulation.network.kernel.host_namespaces import words_called, words_inside
 from testbed.emulation.sandbox.rights import confined
 from testbed.errors import InputError, SessionError
 
@@ -50,7 +50,7 @@ def words_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point
     except KeyError:
         return words_inside(net.host_pid(name), argv)
     if not end_point:
-        return argv
+        return words_called(name, argv)
     try:
         return words_inside(net.host_pid(net.wiring.host_at(name).name), argv)
     except KeyError:

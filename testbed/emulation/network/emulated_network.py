@@ -37,7 +37,7 @@ from testbed.emulation.network.addresses import address_hosts
 from testbed.emulation.network.cables import mark_for_removal, plan_cables, remove_marked
 from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.kernel.descriptors import make_room
-from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, words_inside
+from testbed.emulation.network.kernel.host_namespaces import HostNamespaces, words_called, words_inside
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.packet_sockets import packet_socket_drops
 from testbed.emulation.network.kernel.room import NetworkSize, require_room
@@ -281,7 +281,7 @@ class EmulatedNetwork:
         Raises InputError where there is neither.
         """
         bounded = confined(argv)
-        return bounded if name in self._switch_names else words_inside(self.host_pid(name), bounded)
+        return words_called(name, bounded) if name in self._switch_names else words_inside(self.host_pid(name), bounded)
 
     def _set_cables(self, a: str, b: str, up: bool) -> None:
         for cable in self.wiring.cables:

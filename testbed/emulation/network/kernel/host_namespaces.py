@@ -92,6 +92,12 @@ def as_hostname(name: str) -> bytes:
     return printed.encode()[:64].decode(errors="ignore").encode() or b"host"
 
 
+def words_called(name: str, argv: Sequence[str]) -> list[str]:
+    """The command line that runs a program where the host is called so; beside a switch, which has no namespaces of its own."""
+    start = "import os, socket, sys; socket.sethostname(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
+    return ["unshare", "--uts", sys.executable, "-ISc", start, os.fsdecode(as_hostname(name)), *argv]
+
+
 def words_inside(pid: int, argv: Sequence[str]) -> list[str]:
     """The command line that runs a program in the namespaces that the process holds: network, mounts and host name."""
     return ["nsenter", f"--uts=/proc/{pid}/ns/uts", "mnexec", "-a", str(pid), *argv]
