@@ -12,7 +12,7 @@ from typing import Any
 
 from topologies.errors import NoPathError, TopologyError
 from topologies.fat_tree import switch_name, with_digit
-from topologies.network import LinkId, Network
+from topologies.network import LinkId, Network, label_of
 from topologies.registry import Registry, function_check
 from topologies.routing_relations import (
     RoutingRelation,
@@ -286,7 +286,7 @@ def _links_along(network: Network, joins: Mapping[tuple[str, str], LinkId], node
         source, target = error.args[0]
         raise NoPathError(
             f"no path from {nodes[0]!r} to {nodes[-1]!r} in network {network.name!r}: "
-            f"its routing takes the link {source}->{target}, which is not there"
+            f"its routing takes the link {label_of((source, target, 0))}, which is not there"
         ) from error
 
 

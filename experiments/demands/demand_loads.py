@@ -16,6 +16,7 @@ from experiments.demands.planned_pairs import JOINT, PAIRS, planned
 from testbed.commands.studies.study import Study
 from testbed.model.code_words import code_words
 from testbed.model.verdict import Check, Verdict
+from topologies.network import label_of
 
 Row = Mapping[str, Any]
 REPETITIONS = 3
@@ -70,7 +71,7 @@ def measure(point: Mapping[str, Any]) -> dict[str, Any]:
     rivals = {method: _rival(plans, method, base) for method in ("capillary", "ecmp", "single")}
     found = {
         "invalid": invalid,
-        "cut": None if cut is None else f"{cut[0]}->{cut[1]}",
+        "cut": None if cut is None else label_of(cut),
         "rest": _loads(rest, measured_rates(samples, REST_S, plans)),
         "rivals": {method: [round(rates[link], 3) for link in rest] for method, rates in rivals.items()},
         "pairs": [_pair(one) for one in sessions],
@@ -96,8 +97,6 @@ def _rival(plans: Sequence[Any], method: str, base: Sequence[int]) -> Mapping[An
 
 
 def _loads(predicted: Mapping[Any, float], measured: Mapping[Any, float]) -> dict[str, Any]:
-    from topologies.network import label_of
-
     return {
         "links": [label_of(link) for link in predicted],
         "predicted": [round(rate, 3) for rate in predicted.values()],

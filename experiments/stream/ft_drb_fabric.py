@@ -15,6 +15,7 @@ from testbed.metapath.judgement import MAX_LOST_S
 from testbed.metapath.plan import SLACK_S
 from testbed.model.verdict import Check, Evidence, Verdict
 from testbed.results.study_store import Row
+from topologies.network import label_of
 
 NETWORK, SOURCE, SINK, LINK = "torus:4x4", "s0_0", "s2_0", ("s1_0", "s2_0", 0)
 """Minimal path of two links; the capillary route puts a quarter of its labels on each of four paths."""
@@ -340,7 +341,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         ("silent_blackhole", "blackhole", "packets vanish, the carrier stays"),
     ):
         chosen = [row for routing in NAMES for row in _of(rows, routing, kind)[:1]]
-        title = f"Link {LINK[0]}->{LINK[1]} of a 4x4 torus: {words}"
+        title = f"Link {label_of(LINK)} of a 4x4 torus: {words}"
         drawings[caption] = fault_figure(chosen, [NAMES[row["routing"]] for row in chosen], title)
     return {**drawings, "packets_lost_in_every_run": _lost_figure(rows), "beside_tcp": _crowded_figure(rows)}
 

@@ -11,7 +11,7 @@ from testbed.bulk.plan import Pair
 from testbed.errors import InputError
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import ETH_IPV4, FlowRule, Match
-from topologies.network import LinkId, reverse_of
+from topologies.network import LinkId, label_of, reverse_of
 
 PROTOCOL_TCP = 6
 BULK_PORT = 7117
@@ -47,7 +47,7 @@ def return_rules(
     for link in reversed(path):
         if reverse_of(link) not in wiring.network.link_index:
             raise InputError(
-                f"link {link[0]}->{link[1]}: no link leads back, so no acknowledgement of {pair[0]} to {pair[1]} can; add it"
+                f"link {label_of(link)}: no link leads back, so no acknowledgement of {pair[0]} to {pair[1]} can; add it"
             )
     back = [reverse_of(link) for link in reversed(path)]
     source_host, sink_host = wiring.host_at(pair[0]), wiring.host_at(pair[1])
@@ -97,9 +97,7 @@ def _along(wiring: Wiring, pair: Pair, path: Sequence[LinkId], match: Match, pri
     at = pair[0]
     for link in path:
         if link[0] != at or (at != pair[0] and not _is_switch(wiring, at)):
-            raise InputError(
-                f"path of {pair[0]} to {pair[1]}: {link[0]}->{link[1]} does not go on from {at} over switches"
-            )
+            raise InputError(f"path of {pair[0]} to {pair[1]}: {label_of(link)} does not go on from {at} over switches")
         at = link[1]
     if at != pair[1] or len(path) < 2:
         raise InputError(f"path of {pair[0]} to {pair[1]} ends at {at}; give one over at least one switch")

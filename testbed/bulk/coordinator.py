@@ -244,8 +244,8 @@ class BulkCoordinator:
 
     def _break(self, deadlock: Deadlock[int, LinkId], now_s: float) -> None:
         parts = [
-            f"{self.plan.transfers[i].name} wants {a}->{b}"
-            for i, (a, b, _) in zip(deadlock.waiting, deadlock.links, strict=True)
+            f"{self.plan.transfers[i].name} wants {label_of(link)}"
+            for i, link in zip(deadlock.waiting, deadlock.links, strict=True)
         ]
         self.deadlocks.append(", ".join(parts))
         if self._on_deadlock == "fail":

@@ -13,7 +13,7 @@ from typing import Literal
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from topologies.network import LinkId, Network
+from topologies.network import LinkId, Network, label_of
 
 Switching = Literal["circuit", "packet"]
 Pair = tuple[str, str]
@@ -34,7 +34,7 @@ class BulkTransfer:
 
     @property
     def name(self) -> str:
-        return f"{self.source}->{self.sink}"
+        return label_of((self.source, self.sink, 0))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -123,7 +123,7 @@ def _checked(network: Network, pattern: str | Sequence[Pair]) -> tuple[Pair, ...
             raise InputError(f"pattern: {pair[0]!r} sends to itself, over no link; leave the pair out")
     if len(set(pattern)) != len(pattern):
         twice = next(p for p in pattern if pattern.count(p) > 1)
-        raise InputError(f"pattern: {twice[0]}->{twice[1]} is there twice; one message a pair")
+        raise InputError(f"pattern: {label_of((*twice, 0))} is there twice; one message a pair")
     return tuple(pattern)
 
 

@@ -154,8 +154,7 @@ def download_document(plan: DownloadPlan, run: DownloadMeasurements, verdict: Ve
             "received": run.received,
         },
         "faults": [
-            {"link": "->".join(f.link[:2]), "kind": f.kind, "start_s": f.start_s, "stop_s": f.stop_s}
-            for f in plan.faults
+            {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.stop_s} for f in plan.faults
         ],
         "counters": dict(run.counters),
         "verdict": verdict.to_json(),

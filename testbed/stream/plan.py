@@ -15,7 +15,7 @@ from fec.redundancy.labels import WEYL_MULTIPLIER, LabelRule, stratified_labels
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelSplit
-from topologies.network import LinkId, Network
+from topologies.network import LinkId, Network, label_of
 
 LabelOrder = Literal["stratified", "random"]
 Handover = Literal["after", "before"]
@@ -150,14 +150,10 @@ class StreamPlan:
             raise InputError(f"plan: duration {self.duration_s} s must be above 0")
         for fault in self.faults:
             if fault.link not in self.network.link_index:
-                raise InputError(
-                    f"plan: fault on {fault.link[0]}->{fault.link[1]}, which is no link of {self.network.name!r}"
-                )
+                raise InputError(f"plan: fault on {label_of(fault.link)}, which is no link of {self.network.name!r}")
         moving = next((f for f in self.faults if f.kind == "impaired"), None) if self.changes or self.absent else None
         if moving is not None:
-            raise InputError(
-                f"plan: {moving.words} on {moving.link[0]}->{moving.link[1]}: no impairments while nodes move"
-            )
+            raise InputError(f"plan: {moving.words} on {label_of(moving.link)}: no impairments while nodes move")
         times = [0.0, *(change.at_s for change in self.changes), self.duration_s]
         if any(later <= earlier for earlier, later in pairwise(times)):
             raise InputError(

@@ -23,7 +23,7 @@ from testbed.routing.label_split.spraying import disjoint_return_split, interval
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import is_campaign
 from testbed.stream.prediction.policy import block_size_policy
-from topologies.network import Network
+from topologies.network import Network, label_of
 
 WARM_UP_S = 1.6
 """Before the first fault: the start of both ends, then a rest long enough to be what every fault is held against."""
@@ -121,7 +121,7 @@ def check_faults_come(plan: StreamPlan) -> None:
     for fault in plan.faults:
         if fault.start_s >= plan.duration_s:
             raise InputError(
-                f"fault on {fault.link[0]}->{fault.link[1]}: it begins at {fault.start_s:g} s, and the stream is over after "
+                f"fault on {label_of(fault.link)}: it begins at {fault.start_s:g} s, and the stream is over after "
                 f"{plan.duration_s:g} s; make the stream longer, or the fault earlier"
             )
 

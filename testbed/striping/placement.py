@@ -13,7 +13,7 @@ from typing import Literal
 
 from testbed.bulk.plan import Pair, Path
 from testbed.errors import InputError
-from topologies.network import Network, reverse_of
+from topologies.network import Network, label_of, reverse_of
 from topologies.routing_tables import static_routing
 
 Order = Literal["first", "random"]
@@ -111,5 +111,5 @@ def _check_way_back(network: Network, pair: Pair, path: Path) -> None:
     for link in path:
         if reverse_of(link) not in network.link_index:
             raise InputError(
-                f"link {link[0]}->{link[1]}: no link leads back, so no answer of {pair[1]} to {pair[0]} can; add it"
+                f"link {label_of(link)}: no link leads back, so no answer of {pair[1]} to {pair[0]} can; add it"
             )

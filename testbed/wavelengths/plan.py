@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from testbed.errors import InputError
-from topologies.network import LinkId, Network
+from topologies.network import LinkId, Network, label_of
 
 Switching = Literal["wsxc", "wixc"]
 """Wavelength-selective cross-connects keep a lightpath's wavelength; wavelength-interchanging ones may change it at every switch."""
@@ -38,7 +38,7 @@ class Lightpath:
 
     @property
     def label(self) -> str:
-        return f"{self.source}->{self.target}"
+        return label_of((self.source, self.target, 0))
 
 
 @dataclass(frozen=True, kw_only=True, order=True)

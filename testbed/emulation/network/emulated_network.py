@@ -333,7 +333,7 @@ class EmulatedNetwork:
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
         """Lose each packet that enters the link with that probability (0: none); returns when that was in force."""
         if not 0 <= fraction <= 1:
-            raise InputError(f"loss of {fraction} on {link[0]}->{link[1]}; give 0 to 1")
+            raise InputError(f"loss of {fraction} on {label_of(link)}; give 0 to 1")
         return self._running_links.set_loss(link, fraction, direction)
 
     def prepare_impairments(self, faults: Sequence[Fault]) -> None:

@@ -51,6 +51,7 @@ from testbed.stream.judgement.recording import block_outcomes
 from testbed.stream.measurements import RunHealth, SenderNews, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_together
+from topologies.network import label_of
 
 LEAD_S = 0.3
 """Between the ends' being ready and time zero."""
@@ -176,7 +177,7 @@ class _Run:
         while (now := time.monotonic() - self.start_s) < plan.duration_s:
             self.machines.check()
             counts = self.network.counts()
-            self.crossed = {f"{a}->{b}": counts.sent[a, b, k][0] for a, b, k in self.network.crossing}
+            self.crossed = {label_of(link): counts.sent[link][0] for link in self.network.crossing}
             for m, role, k in ends:
                 how = self.machines.call(m, early_end, role, k).result(10)
                 if how is not None and now < plan.duration_s - 0.5:
@@ -216,7 +217,7 @@ class _Run:
         return {
             "machine": self.machines.names[error.number],
             "at_s": at_s,
-            "faults": [{"link": "->".join(f.fault.link[:2]), "start_s": f.start_s, "stop_s": f.stop_s} for f in faults],
+            "faults": [{"link": label_of(f.fault.link), "start_s": f.start_s, "stop_s": f.stop_s} for f in faults],
             "crossing_packets": dict(self.crossed),
         }
 

@@ -13,6 +13,7 @@ from testbed.stream.judgement.verdict import invalid_reason
 from testbed.stream.planning import check_rates, choose_links
 from testbed.stream.probing.steps import ProbeStep, judge_probe, probe_plan, probe_sizes, probe_step
 from testbed.stream.session import SessionRequest, open_fabric, plan_session
+from topologies.network import label_of
 
 
 def probe(
@@ -27,9 +28,7 @@ def probe(
     else:
         probed = parse_link(link, network)
     if not 0 < plan.forward.load(network.link_index[probed]) < 1:
-        raise InputError(
-            f"probe of {probed[0]}->{probed[1]}: it must carry some of the stream, not all; choose another link"
-        )
+        raise InputError(f"probe of {label_of(probed)}: it must carry some of the stream, not all; choose another link")
     fabric = open_fabric(fabric_name)
     steps, invalid = [], None
     for size in probe_sizes(plan, probed):

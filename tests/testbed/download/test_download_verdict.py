@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from testbed.download.judgement import DownloadMeasurements, judge_download
+from testbed.download.judgement import DownloadMeasurements, download_document, judge_download
 from testbed.download.plan import DownloadPlan
 from testbed.download.planning import DownloadOptions, build_download
 from testbed.download.prediction import loss_at, predict, rivals
@@ -15,6 +15,7 @@ from testbed.download.simulated import simulate_download
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from topologies import load_network
+from topologies.network import Link, Network, Node
 
 Run = tuple[DownloadPlan, DownloadMeasurements]
 
@@ -81,3 +82,15 @@ def test_a_cut_cable_loses_what_its_other_direction_carries() -> None:
     assert loss_at(replace(plan, faults=(reverse,)), fault.start_s) == loss_at(plan, fault.start_s) == 0.25
     one_way = replace(reverse, direction="forward")
     assert loss_at(replace(plan, faults=(one_way,)), fault.start_s) == 0
+
+
+def test_a_fault_names_its_parallel_link() -> None:
+    hosts = tuple(Node(id=name, kind="switch") for name in ("a->b", "c"))
+    links = tuple(Link(source=a, target=b, key=k) for a, b in (("a->b", "c"), ("c", "a->b")) for k in (0, 1))
+    network = Network(name="two cables", nodes=hosts, links=links)
+    options = DownloadOptions(file_bytes=200_000, last_rate_bps=4e6)
+    fault = Fault(link=("a->b", "c", 1), start_s=0.1, stop_s=0.2)
+    plan = build_download(network, "a->b", "c", options, faults=(fault,))
+    run = simulate_download(plan)
+    document = download_document(plan, run, judge_download(plan, run))
+    assert [one["link"] for one in document["faults"]] == ['"a->b"->c#1']

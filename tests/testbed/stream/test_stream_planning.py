@@ -9,12 +9,14 @@ import pytest
 
 from fec.redundancy.labels import label_table
 from testbed.errors import InputError
+from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_link
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import EachLink, PlanOptions, build_plan, choose_links, recovery_s
+from testbed.stream.planning import EachLink, PlanOptions, build_plan, check_faults_come, choose_links, recovery_s
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
+from topologies.network import Link, Network, Node
 
 
 def test_delay_near_the_playback_buffer_is_refused_with_a_buffer_that_does() -> None:
@@ -102,3 +104,16 @@ def test_label_slots_that_are_no_order_are_refused_in_one_line() -> None:
         StreamParameters(label_slots=(0, 0, 1))
     with pytest.raises(InputError, match="odd"):
         StreamParameters(label_multiplier=40502)
+
+
+def test_a_fault_that_comes_too_late_names_its_parallel_link() -> None:
+    nodes = tuple(Node(id=name, kind="switch") for name in "ab")
+    links = tuple(Link(source=a, target=b, key=k) for a, b in ("ab", "ba") for k in (0, 1))
+    network = Network(name="two cables", nodes=nodes, links=links)
+    fault = Fault(link=("a", "b", 1), start_s=9.0, stop_s=10.0)
+    plan, _ = build_plan(network, "a", "b", PlanOptions(duration_s=12.0))
+    late = replace(plan, faults=(fault,), duration_s=5.0)
+    with pytest.raises(InputError, match=r"fault on a->b#1: it begins at 9 s"):
+        check_faults_come(late)
+    with pytest.raises(InputError, match=r'fault on "a->b"->c, which is no link'):
+        replace(plan, faults=(replace(fault, link=("a->b", "c", 0)),))
