@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from testbed.faults.fault_times import names_of_faults
-from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis
+from testbed.faults.fault_times import FaultTimes, names_of_faults
+from testbed.metapath.analysis import UNDER_WAY_S, FaultOutcome, MetapathAnalysis, episode_of
 from testbed.metapath.known_paths import cable_number
 from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun
 from testbed.model.machine.lateness import Lateness, first_not_borne
 from testbed.model.machine.strain import LOWER_PACKET_RATE, could_not_keep_up
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.mobility import Movement, splits_of
-from topologies.network import LinkId, label_of, reverse_of
+from topologies.network import LinkId, reverse_of
 from topologies.routing_tables import static_routing
 
 MAX_LOST_S = 0.05
@@ -26,11 +26,12 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnal
     """Every fault's checks; invalid, never passed, where the machine could not keep up or lost packets by itself."""
     checks: list[Check] = []
     arrived_outside = analysis.sent_outside - analysis.lost_outside
-    for about, outcome in zip(names_of_faults(plan.faults, run.faults), analysis.faults, strict=True):
+    names = names_of_faults(plan.faults, run.faults)
+    for about, times, outcome in zip(names, run.faults, analysis.faults, strict=True):
         if plan.routing == "ft-drb":
-            own = ft_drb_checks(plan, outcome, _episode(outcome, analysis.faults))
+            own = ft_drb_checks(plan, outcome, times, episode_of(times, run.faults))
         else:
-            link = _link_of(plan, outcome)
+            link = times.fault.link
             all_lost = lost_share(plan, link) >= 1
             share = _share_check(plan, outcome, link)
             own = [share.of(arrived_outside, "nothing arrived outside faults either") if all_lost else share]
@@ -42,12 +43,14 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnal
     return Verdict(checks=tuple(checks), invalid=_invalid(plan, run, analysis))
 
 
-def ft_drb_checks(plan: MetapathPlan, outcome: FaultOutcome, episode: Sequence[FaultOutcome] = ()) -> list[Check]:
+def ft_drb_checks(
+    plan: MetapathPlan, outcome: FaultOutcome, times: FaultTimes, episode: Sequence[FaultTimes] = ()
+) -> list[Check]:
     """Lost until the escape or until silence is found, nothing lost after it, and the return to the minimal path.
 
-    ``episode``: the faults that it overlaps, if any; the last of them on the minimal path to end is the one to return after.
+    ``times``: of the fault whose outcome it is; ``episode``: the faults that it overlaps, if any; the last of them on the minimal path to end is the one to return after.
     """
-    overlapped, on_path = len(episode) > 1, _on_minimal_path(plan, outcome)
+    overlapped, on_path = len(episode) > 1, _on_minimal_path(plan, times.fault.link)
     if not on_path and not overlapped:
         return [
             _at_most("lost", f"packets lost, {outcome.link} {outcome.kind}, off the path", 0, outcome.lost, "packets")
@@ -74,7 +77,8 @@ def ft_drb_checks(plan: MetapathPlan, outcome: FaultOutcome, episode: Sequence[F
             )
         )
     checks.append(_no_more(outcome))
-    if any(other.stop_s > outcome.stop_s and _on_minimal_path(plan, other) for other in episode) or not on_path:
+    later = (other for other in episode if other.stop_s > times.stop_s)
+    if not on_path or any(_on_minimal_path(plan, other.fault.link) for other in later):
         return checks
     limit = plan.return_s + SLACK_S
     words = f"s; a probe every {plan.options.probe_every / plan.rate_pps:g} s"
@@ -84,20 +88,6 @@ def ft_drb_checks(plan: MetapathPlan, outcome: FaultOutcome, episode: Sequence[F
         )
     )
     return checks
-
-
-def _episode(outcome: FaultOutcome, faults: Sequence[FaultOutcome]) -> tuple[FaultOutcome, ...]:
-    """The faults joined to this one by overlaps, itself included."""
-    joined, grown = {outcome.link: outcome}, True
-    while grown:
-        new = {
-            f.link: f
-            for f in faults
-            if f.link not in joined and any(f.start_s < j.stop_s and j.start_s < f.stop_s for j in joined.values())
-        }
-        joined |= new
-        grown = bool(new)
-    return tuple(joined.values())
 
 
 def _at_most(key: str, name: str, limit: float, measured: float | None, words: str) -> Check:
@@ -160,13 +150,9 @@ def lost_share(plan: MetapathPlan, link: LinkId) -> float:
     return max(float(loads[plan.network.link_index[i]]) for i in (link, back) if i in plan.network.link_index)
 
 
-def _on_minimal_path(plan: MetapathPlan, outcome: FaultOutcome) -> bool:
-    cables = {cable_number(plan.network, link) for link in static_routing(plan.network)(plan.source, plan.sink)}
-    return cable_number(plan.network, _link_of(plan, outcome)) in cables
-
-
-def _link_of(plan: MetapathPlan, outcome: FaultOutcome) -> LinkId:
-    return next(f.link for f in plan.faults if label_of(f.link) == outcome.link)
+def _on_minimal_path(plan: MetapathPlan, link: LinkId) -> bool:
+    cables = {cable_number(plan.network, one) for one in static_routing(plan.network)(plan.source, plan.sink)}
+    return cable_number(plan.network, link) in cables
 
 
 def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> str | None:

@@ -20,7 +20,7 @@ from testbed.metapath.coded_fates import coded_fates
 from testbed.metapath.figures import metapath_figures
 from testbed.metapath.judgement import judge_metapaths, lost_share
 from testbed.metapath.known_paths import cable_number, known_paths
-from testbed.metapath.metapaths import SourceEvent
+from testbed.metapath.metapaths import MetapathOptions, SourceEvent
 from testbed.metapath.plan import (
     MetapathPlan,
     MetapathRun,
@@ -154,6 +154,17 @@ def test_what_is_lost_after_all_cables_are_kept_off_fails_the_verdict_of_faults_
     plan, run = _overlapping_run((1.5, 1.56))
     verdict = judge_metapaths(plan, run, analyse_metapaths(plan, run))
     assert "packets lost until the escape, s0_0->s0_1 down" in [c.name for c in verdict.checks if not c.passed]
+
+
+def test_a_cable_that_fails_twice_in_an_episode_is_returned_from_once() -> None:
+    """Planned end to end, in force 1 ms longer: the source returns after the last one only."""
+    aside = OVERLAPPING[1].link
+    faults = tuple(Fault(link=link, start_s=at, stop_s=at + 0.5) for link, at in ((LINK, 1), (aside, 1.5), (LINK, 2)))
+    plan = replace(_plan(options=MetapathOptions(link_up="controller")), faults=faults, duration_s=4.0)
+    times = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s + 0.001) for f in faults)
+    run = replace(_run(_plan()), faults=times)
+    checks = judge_metapaths(plan, run, analyse_metapaths(plan, run)).checks
+    assert [check.about for check in checks if check.key == "returned"] == ["fault:2"]
 
 
 def test_silence_must_be_found_in_its_time() -> None:
