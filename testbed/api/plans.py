@@ -61,7 +61,7 @@ def stream_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[St
 
     found = _with_ends(network, source, sink)
     faults = options.pop("faults", "each-link")
-    each: dict[str, Any] = {"each-link": EachLink(), "none": ()}
+    each: dict[str, Any] = {"each-link": EachLink()}
     asked = each[faults] if isinstance(faults, str) and faults in each else _faults(faults, found)
     names = {f.name for f in fields(StreamParameters)}
     _check_names("stream_plan", options, PlanOptions, StreamParameters)
@@ -83,8 +83,6 @@ def metapath_plan(network: NetworkLike, source: str, sink: str, **given: Unpack[
     faults = options.pop("faults", "each-link")
     if faults == "each-link":
         faults = each_cable_faults(found, source, sink)
-    elif faults == "none":
-        faults = ()
     asked = _faults(faults, found)
     _check_names("metapath_plan", options, MetapathPlan)
     rate_pps = options.setdefault("rate_pps", MetapathPlan.rate_pps)
@@ -282,7 +280,7 @@ def _with_ends(network: NetworkLike, *nodes: str) -> Network:
 def _faults(asked: Any, network: Network) -> Any:
     """Faults as texts or values, to values; a law of random faults is passed on."""
     from testbed.faults.fault import Fault
-    from testbed.faults.grammar import parse_fault, parse_poisson
+    from testbed.faults.grammar import no_faults, parse_fault, parse_poisson
     from testbed.faults.schedules import PoissonFaults
     from testbed.stream.planning import EachLink
 
@@ -291,7 +289,7 @@ def _faults(asked: Any, network: Network) -> Any:
     if isinstance(asked, str) and asked.startswith("poisson:"):
         return parse_poisson(asked)
     if isinstance(asked, str):
-        asked = [asked]
+        asked = () if no_faults(asked) else [asked]
     require(asked, (list, tuple), "faults", 'a list of faults such as "s1->s2@0.5-1 down"')
     for one in asked:
         require(one, (str, Fault), "fault", 'a text such as "s1->s2@0.5-1 down" or a Fault')

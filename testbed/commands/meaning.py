@@ -33,6 +33,12 @@ def _each_link(args: Args) -> bool:
     return str(args.faults) == "each-link"
 
 
+def _failing(args: Args) -> bool:
+    from testbed.faults.grammar import no_faults
+
+    return args.faults is not None and not no_faults(args.faults)
+
+
 def _coded(args: Args) -> bool:
     return args.routing not in REACTIVE
 
@@ -124,7 +130,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(options=("inject",), when=lambda a: not (a.alone and a.switching == "packet"), needs="circuit switching"),
         Rule(
             options=("alone",),
-            when=lambda a: not (a.kill or a.faults),
+            when=lambda a: not (a.kill or _failing(a)),
             needs="a run without faults (under faults one switching always runs alone)",
         ),
     ),

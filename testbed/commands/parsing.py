@@ -213,12 +213,14 @@ FAULT_WORDS = "LINK@START-STOP [MANNER],..."
 
 
 def read_faults(file: str | Path, network: Network, *, mend: str = "give a JSON file") -> tuple[Fault, ...]:
-    """The faults of a ``--faults``: a file, or ``FAULT_WORDS`` themselves. InputError where the file cannot be read (it ends with
+    """The faults of a ``--faults``: a file, ``FAULT_WORDS`` themselves, or ``none``. InputError where the file cannot be read (it ends with
     ``mend``) or where what is said is no fault."""
-    from testbed.faults.grammar import parse_fault_document, parse_fault_list
+    from testbed.faults.grammar import no_faults, parse_fault_document, parse_fault_list
     from testbed.model.json_values import read_json
 
     where = f"--faults {file}"
+    if no_faults(str(file)):
+        return ()
     if "@" in str(file) and not _is_file(file):
         return parse_fault_list(str(file), network)
     return parse_fault_document(

@@ -78,6 +78,11 @@ _SHAPE_OF = {name.lower(): name for name in SHAPES}
 _NUMBERS = ("start_s", "stop_s", "loss_fraction", "period_s", "down_s")
 
 
+def no_faults(text: str) -> bool:
+    """Whether the text asks for no faults: ``none``, or an empty JSON list."""
+    return text.strip() == "none" or text.split() in (["[]"], ["[", "]"])
+
+
 def parse_link(text: Any, network: Network) -> LinkId:
     """``a->b``, ``a->b#key`` or ``a-b`` to a link of the network; InputError where there is none."""
     if not isinstance(text, str):

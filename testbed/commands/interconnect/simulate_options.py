@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
 from testbed.errors import InputError
+from testbed.faults.grammar import no_faults
 
 if TYPE_CHECKING:
     from testbed.faults.failure_traces import FailureTrace
@@ -168,7 +169,7 @@ def add_fault_options(parser: argparse.ArgumentParser) -> None:
     """Failures in words or from an availability trace."""
     add = parser.add_argument_group("failures").add_argument
     add(
-        "--faults", metavar="LIST",
+        "--faults", metavar="none|LIST",
         help="commas between: s0_0-s0_1@0.1-0.2 (down from, up at, seconds; for ever without), random:N, transient:N, intermittent:N, "
         "line:N, square:N, L:N, U:N (legs of N links), or trace:FILE (an LANL, FTA or PNNL table, plain or .gz)",
     )  # fmt: skip
@@ -210,7 +211,8 @@ def split_faults(args: argparse.Namespace) -> tuple[str | None, FailureTrace | N
     """The faults in words, and the trace read from its file. InputError for a second trace, a file that cannot be read, a
     broken row (by its number), and options of traces without one.
     """
-    words = [word for word in (args.faults or "").split(",") if word.strip()]
+    asked = "" if args.faults is None or no_faults(args.faults) else args.faults
+    words = [word for word in asked.split(",") if word.strip()]
     files = [word.strip().removeprefix("trace:") for word in words if word.strip().startswith("trace:")]
     rest = ",".join(word for word in words if not word.strip().startswith("trace:")) or None
     if len(files) > 1:

@@ -61,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add(
         "--faults",
-        metavar=f"{FAULT_WORDS}|FILE",
+        metavar=f"none|{FAULT_WORDS}|FILE",
         help="links to cut while it runs, as in s1->s2@1-3, or a JSON file as for testbed stream",
     )
     add(
@@ -92,8 +92,9 @@ def run(args: argparse.Namespace) -> int:
     from testbed.bulk.session import plan_sides
     from testbed.stream.session import choose_fabric
 
+    options = _options(args)
     plans = plan_sides(
-        args.network, _options(args), _switchings(args), now=time.monotonic
+        args.network, options, _switchings(args, options), now=time.monotonic
     )  # bad input is refused first
     fabric = choose_fabric(args.fabric, args.network)
     require_switches(args, fabric, ("store", "inject", "kill"))
@@ -200,10 +201,10 @@ def _show(sessions: list[BulkSession], directory: Path) -> None:
     show_verdict(sessions[0].verdict, directory)
 
 
-def _switchings(args: argparse.Namespace) -> tuple[Switching, ...]:
+def _switchings(args: argparse.Namespace, options: BulkOptions) -> tuple[Switching, ...]:
     chosen: Switching = args.switching
     other: Switching = "packet" if chosen == "circuit" else "circuit"
-    return (chosen,) if args.alone or args.kill or args.faults else (chosen, other)
+    return (chosen,) if args.alone or options.killed or options.faults else (chosen, other)
 
 
 def _options(args: argparse.Namespace) -> BulkOptions:

@@ -59,8 +59,8 @@ def add_parser(subparsers: Any) -> None:
     )
     add(
         "--faults",
-        metavar=f"{FAULT_WORDS}|FILE",
-        help="as in s1->s2@1-3, or a JSON file as of testbed stream; [] in it for none",
+        metavar=f"none|{FAULT_WORDS}|FILE",
+        help="as in s1->s2@1-3, or a JSON file as of testbed stream",
     )
     add_repeats(parser)
     add_run_options(parser, seeded="labels, faults and content")

@@ -22,7 +22,7 @@ from testbed.commands.stream.stream_options import (
     stream_parameters,
 )
 from testbed.errors import InputError
-from testbed.faults.grammar import parse_poisson
+from testbed.faults.grammar import no_faults, parse_poisson
 
 if TYPE_CHECKING:
     from testbed.stream.session import MobilityRequest
@@ -98,7 +98,7 @@ def mobility_request(args: argparse.Namespace) -> MobilityRequest:
     from testbed.stream.mobility import Movement, frame_names
     from testbed.stream.session import MobilityRequest
 
-    if args.faults != "none" and not args.faults.startswith("poisson:"):
+    if not no_faults(args.faults) and not args.faults.startswith("poisson:"):
         raise InputError(f"faults {args.faults!r}: give none or poisson:rate=R,lasts=S")
     playback = args.playback if args.playback is not None else 0.4 * max(1.0, USUAL_RATE_PPS / args.rate_pps)
     stream = stream_parameters(argparse.Namespace(**vars(args) | {"playback": playback}))
@@ -108,6 +108,6 @@ def mobility_request(args: argparse.Namespace) -> MobilityRequest:
         sink=args.sink,
         movement=Movement(method=args.method, layers=args.layers or None, frame_s=args.frame_s, handover=args.handover),
         stream=replace(stream, late_pps=LATE_PER_SOURCE * args.rate_pps),
-        faults=() if args.faults == "none" else parse_poisson(args.faults),
+        faults=() if no_faults(args.faults) else parse_poisson(args.faults),
         seed=args.seed,
     )

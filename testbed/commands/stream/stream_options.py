@@ -140,8 +140,6 @@ def session_request(args: argparse.Namespace) -> SessionRequest:
 
 
 def _faults(args: argparse.Namespace) -> EachLink | PoissonFaults | tuple[Fault, ...]:
-    if args.faults == "none":
-        return ()
     if args.faults.startswith("poisson:"):
         return parse_poisson(args.faults)
     if args.faults == "each-link":

@@ -154,8 +154,6 @@ def metapath_plan(args: argparse.Namespace) -> MetapathPlan:
 
 
 def _faults(args: argparse.Namespace, network: Network) -> tuple[Fault, ...]:
-    if args.faults == "none":
-        return ()
     if args.faults.startswith("poisson:"):
         raise InputError(f"--faults {args.faults}: with --routing {args.routing} give each-link, none or a file")
     if args.faults != "each-link":

@@ -94,7 +94,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--fault",
         action="append",
         default=[],
-        metavar=f"{FAULT_WORDS}|FILE",
+        metavar=f"none|{FAULT_WORDS}|FILE",
         help="cut links, as in s1->s2@0.2-3; may be repeated",
     )
     add("--kill", action="append", default=[], metavar="NODE@S", help="end a listener S seconds after the start")
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     if args.save_pattern is not None:
         return _save_pattern(args.save_pattern, plan)
     fabric = choose_fabric(args.fabric, args.network)
-    require_switches(args, fabric, ("faults", "kill"))
+    require_switches(args, fabric, ("faults", "kill") if options.faults else ("kill",))
     machines = machines_request(args, fabric)
     start_live(args)
     if fabric == "emulation":
@@ -256,8 +256,6 @@ def _options(args: argparse.Namespace) -> StripingOptions:
 def _faults(args: argparse.Namespace) -> tuple[Any, ...]:
     from topologies import load_network
 
-    if not args.faults:
-        return ()
     network = load_network(args.network)
     faults = tuple(fault for word in args.faults for fault in read_faults(word, network))
     for fault in faults:

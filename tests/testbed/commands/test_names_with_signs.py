@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.api import plans as api_plans
 from testbed.cli import main
 from testbed.commands.interconnect.simulate_options import _TRACE as TRACE_OPTIONS
 from testbed.commands.interconnect.simulate_options import split_faults
@@ -102,3 +103,12 @@ def test_a_recording_that_can_be_of_two_links(tmp_path: Path) -> None:
     file.write_text(json.dumps({"nodes": [{"id": name} for name in ("a", "b", "b=c")], "links": links}))
     with pytest.raises(InputError, match='write "a"->"b" or "a"->"b=c"'):
         parse_captures(["a->b=c"], load_network(str(file)), named=False)
+
+
+@pytest.mark.parametrize("words", ["none", "[]", " none ", "[ ]"])
+def test_no_faults(words: str) -> None:
+    network = load_network("ring:4")
+    assert read_faults(words, network) == ()
+    assert split_faults(argparse.Namespace(faults=words, **dict.fromkeys(TRACE_OPTIONS))) == (None, None)
+    assert api_plans.download_plan(network, "s0", "s2", faults=words, file_bytes=10_000).faults == ()
+    assert api_plans.bulk_plan("crossbar:3", faults=words).faults == ()

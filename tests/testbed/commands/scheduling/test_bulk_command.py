@@ -46,6 +46,13 @@ def test_json_is_one_object_with_both_switchings_and_the_page_is_drawn_anew(tmp_
     assert (stored / "figure-time-frames.svg").read_bytes() == drawing
 
 
+@pytest.mark.parametrize("words", ["none", "[]"])
+def test_no_faults_leave_both_switchings(words: str, tmp_path: Path) -> None:
+    done = simulated(tmp_path, "crossbar:3", "--message-size", "20kB", "--faults", words, "--json")
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["beside"]) == {"packet"}
+
+
 def test_identical_order_is_slow_as_its_virtual_run_says(tmp_path: Path) -> None:
     done = simulated(tmp_path, NETWORK, "--method", "identical", "--json", "--alone")
     document = json.loads(done.stdout)

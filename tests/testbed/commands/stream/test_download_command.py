@@ -35,9 +35,14 @@ def test_a_rate_that_is_never_raised_fails(capsys: pytest.CaptureFixture[str]) -
     assert document["verdict"]["failed"] == ["seconds until the file was there"]  # type: ignore[index]
 
 
-def test_without_a_fault_little_more_is_sent_than_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("words", ["none.json", "none", "[]"])
+def test_without_a_fault_little_more_is_sent_than_the_file(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "none.json").write_text("[]")
-    document = downloaded(capsys, "--faults", str(tmp_path / "none.json"))
+    monkeypatch.chdir(tmp_path)
+    document = downloaded(capsys, "--faults", words)
+    assert document["faults"] == []
     packets = document["packets"]
     assert packets["sent"]["measured"] < 1.05 * packets["needed"]  # type: ignore[index]
     assert document["ratio"] > 0.85  # type: ignore[operator]

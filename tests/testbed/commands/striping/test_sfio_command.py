@@ -32,6 +32,13 @@ def test_the_simulated_fabric_gives_one_document_with_verified_content(tmp_path:
     assert not list((tmp_path / "results").glob(".subfiles*"))
 
 
+@pytest.mark.parametrize("words", ["none", "[]"])
+def test_no_faults_need_no_switches(words: str, tmp_path: Path) -> None:
+    command = "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --schedule liquid --fabric simulator --json --faults"
+    done = testbed(*command.split(), words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
