@@ -63,6 +63,15 @@ def unpacked(content: bytes) -> bytes:
     return found
 
 
+def text_of(content: bytes) -> str | None:
+    """The text of content in UTF-8, or in UTF-16 with a byte order mark or of XML; None where it is neither."""
+    utf_16 = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
+    try:
+        return content.decode(utf_16.get(content[:2], "utf-8-sig"))
+    except UnicodeDecodeError:
+        return None
+
+
 def utf8(content: bytes) -> str:
     """The text of bytes in UTF-8, without its byte order mark."""
     try:

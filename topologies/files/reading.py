@@ -12,7 +12,7 @@ from topologies.files.foreign import adapted, rename_kinds, some, without_loops
 from topologies.files.formats import shortened
 from topologies.files.node_link import parse_document, parse_json
 from topologies.network import Network
-from topologies.text_file import MAX_NETWORK_BYTES, read_bytes, unpacked, utf8
+from topologies.text_file import MAX_NETWORK_BYTES, read_bytes, text_of, unpacked, utf8
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -73,7 +73,7 @@ def _read(path: Path, notes: list[str]) -> Network:
         raise TopologyError(f"a file packed by {packing} is not read; unpack it")
     if max(content.count(sign) for sign in (b"<", b"[", b"{")) > MAX_PARTS:
         raise TopologyError(f"more than {MAX_PARTS} elements, lists or objects; make it smaller")
-    text = _text(content)
+    text = text_of(content)
     head = (content if text is None else text.encode(errors="replace")).lstrip()[:1]
     if head == b"<":
         from topologies.files.xml_tree import local, parse_xml
@@ -91,15 +91,6 @@ def _read(path: Path, notes: list[str]) -> Network:
         rename_kinds(document["nodes"])
         one_way = without_loops(document["links"], [document["directed"]] * len(document["links"]), notes)
     return parse_document(adapted(document, notes), name, one_way, path.parent)
-
-
-def _text(content: bytes) -> str | None:
-    """The text of content in UTF-8, or in UTF-16 with a byte order mark or of XML; None where it is neither."""
-    utf_16 = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
-    try:
-        return content.decode(utf_16.get(content[:2], "utf-8-sig"))
-    except UnicodeDecodeError:
-        return None
 
 
 def _of_xml(root: Element, kind: str) -> dict[str, Any]:

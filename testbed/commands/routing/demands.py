@@ -99,9 +99,8 @@ def _announced(pairs: int, methods: int, coding: Coding) -> str:
 def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
     """The matrix of --matrix, --between and --total."""
     from testbed.errors import InputError
-    from testbed.model.json_values import read_text
     from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
-    from testbed.routing.demands.matrix_files import parse_matrix
+    from testbed.routing.demands.matrix_files import read_matrix_file
     from topologies.files.formats import read_topohub_demands
 
     ends = [node.id for node in (network.hosts if args.between == "hosts" else network.switches)]
@@ -119,7 +118,7 @@ def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
         matrix = given_matrix(network, "own", demands)
     else:
         mend = "give uniform, gravity, own or a file of demands"
-        matrix = parse_matrix(read_text(args.matrix, mend=mend), network, args.matrix)
+        matrix = read_matrix_file(args.matrix, network, mend)
     return matrix if args.total is None else matrix.scaled_to(args.total)
 
 

@@ -7,13 +7,17 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.json_values import parse_json
 from testbed.model.schemas import refuse_unknown
 from testbed.routing.demands.matrix import DemandMatrix, Pair, given_matrix
+from topologies.errors import TopologyError
+from topologies.files.xml_tree import local, parse_xml
 from topologies.network import Network
+from topologies.text_file import MAX_TEXT_BYTES, read_bytes, text_of, unpacked, utf8
 
 FORMS = (
     'give JSON ({"demands": [{"source": "a", "sink": "b", "bps": 1e6}]} or {"a": {"b": 1e6}}), CSV (source,sink,bps), '
@@ -29,6 +33,22 @@ _HEADINGS = frozenset(
     {("source", "sink"), ("source", "target"), ("source", "destination"), ("from", "to"), ("src", "dst")}
 )
 _NUMBER = re.compile(r"[-+0-9.,e]+", re.IGNORECASE)
+
+
+def read_matrix_file(file: str, network: Network, mend: str) -> DemandMatrix:
+    """The matrix of a file, packed by gzip or not: text in UTF-8 or UTF-16, or XML in the encoding that it declares.
+
+    InputError, which begins with the file's name, as of ``parse_matrix``; where it cannot be read, ``mend`` ends it.
+    """
+    try:
+        content = unpacked(read_bytes(Path(file), mend, most=MAX_TEXT_BYTES))
+        text = text_of(content)
+        if text is None:
+            is_xml = content.lstrip().startswith(b"<")
+            text = ElementTree.tostring(parse_xml(content, None), "unicode") if is_xml else utf8(content)
+    except TopologyError as error:
+        raise InputError(f"{file}: {error}") from None
+    return parse_matrix(text, network, file)
 
 
 def parse_matrix(text: str, network: Network, where: str) -> DemandMatrix:
@@ -149,13 +169,13 @@ def _of_sndlib(text: str, network: Network, where: str) -> dict[Pair, float]:
 def _of_xml(text: str, network: Network, where: str) -> dict[Pair, float]:
     """The ``demand`` elements of SNDlib's XML, each with ``source``, ``target`` and ``demandValue``."""
     try:
-        root = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError) as error:
-        raise InputError(f"{where}: not XML ({error}); {FORMS}") from None
+        root = parse_xml(b"", text)
+    except TopologyError as error:
+        raise InputError(f"{where}: {error}; {FORMS}") from None
     found: list[tuple[str, str, Any, str]] = []
     for demand in root.iter():
-        if demand.tag.rpartition("}")[2] == "demand":
-            said = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in demand}
+        if local(demand) == "demand":
+            said = {local(child): (child.text or "").strip() for child in demand}
             ends = said.get("source", ""), said.get("target", "")
             found.append((*ends, said.get("demandValue"), f"demand {demand.get('id', len(found))}"))
     if not found:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
 import pytest
 
 from testbed.errors import InputError
 from testbed.routing.demands.matrix import DemandMatrix, gravity_matrix, uniform_matrix
-from testbed.routing.demands.matrix_files import parse_matrix
+from testbed.routing.demands.matrix_files import parse_matrix, read_matrix_file
 from topologies import load_network
 from topologies.files.formats import read_topohub_demands
 from topologies.network import Link, Network, Node
@@ -146,3 +149,45 @@ def test_sndlib_demands_of_topohub_are_read() -> None:
     assert demands["5", "2"] == 27187
     assert read_topohub_demands("topozoo/Abilene") == {}
     assert {node for pair in demands for node in pair} == set(load_network("topohub:sndlib/abilene").node_index)
+
+
+def _xml(encoding: str) -> bytes:
+    demand = "<demand id='x'><source>Zürich</source><target>Genève</target><demandValue>5</demandValue></demand>"
+    said = f"<?xml version='1.0' encoding='{encoding}'?><network><demands>{demand}</demands></network>"
+    return said.encode(encoding)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(_xml(encoding) for encoding in ("ISO-8859-1", "windows-1252", "UTF-16", "UTF-8")),
+        b"\xef\xbb\xbf" + _xml("UTF-8"),
+        _xml("ISO-8859-1").decode("latin-1").encode(),  # saved anew, with its old declaration
+        _xml("UTF-8").decode().encode("utf-16-be"),
+        gzip.compress(_xml("ISO-8859-1")),
+        "source\tsink\tbps\nZürich\tGenève\t5\n".encode("utf-16"),
+    ],
+)
+def test_demands_in_the_encoding_of_their_file(content: bytes, tmp_path: Path) -> None:
+    nodes = tuple(Node(id=i, kind="switch") for i in ("Zürich", "Genève"))
+    network = Network(name="two", nodes=nodes, links=(Link(source="Zürich", target="Genève"),))
+    file = tmp_path / "demands"
+    file.write_bytes(content)
+    matrix = read_matrix_file(str(file), network, "name a file")
+    assert (matrix.pairs, matrix.rates_bps) == ((("Zürich", "Genève"),), (5.0,))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"Z\xfcrich,b,1\n", "not text in UTF-8 (byte 1); save it as UTF-8"),
+        (b"<?xml version='1.0' encoding='no-such'?><network>\xfc</network>", "not XML: unknown encoding"),
+        (b"\x1f\x8b\x08broken", "damaged gzip file"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused(content: bytes, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "demands"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match="demands: ") as refused:
+        read_matrix_file(str(file), LINE, "name a file")
+    assert says in str(refused.value)
