@@ -185,6 +185,15 @@ def _is_file(text: str | Path) -> bool:
     return False
 
 
+def read_ends(args: argparse.Namespace, network: Network) -> None:
+    """Make ``--from`` and ``--to`` of ``args``, where they are given, nodes of the network; InputError where one is none."""
+    from testbed.model.names import read_node
+
+    for end in ("source", "sink"):
+        if (text := getattr(args, end)) is not None:
+            setattr(args, end, read_node(text, network))
+
+
 def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
     """The pairs of nodes of a ``--pattern``: a file, or ``A:B,C:D`` itself; InputError or TopologyError names the pair that is none."""
     from testbed.model.json_values import read_json

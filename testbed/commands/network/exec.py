@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.model.names import read_node
+from topologies.network import Network, Node
 
 
 def add_parser(subparsers: Any) -> None:
@@ -29,6 +33,15 @@ def run(args: argparse.Namespace) -> int:
     words = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
         raise InputError("say what to run: testbed exec RUN HOST -- CMD")
-    ask(args.held, {"do": "describe"})  # a network that is not up is reported in our words
-    replace_by_program(args.held, args.host, words)
+    described = ask(args.held, {"do": "describe"}).header  # a network that is not up is reported in our words
+    replace_by_program(args.held, known_host(args.host, described), words)
     return 0
+
+
+def known_host(text: str, described: Mapping[str, Any]) -> str:
+    """The host or switch of a network's description that the text names; the text itself where that is none, or not one alone."""
+    names = [one["name"] for kind in ("hosts", "switches") for one in described[kind]]
+    nodes = tuple(Node(id=name, kind="host") for name in names)
+    with suppress(InputError):
+        return read_node(text, Network(name=described["network"], nodes=nodes, links=()))
+    return text

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands import numbers
 from testbed.commands.live import add_live, start_live
 from testbed.commands.network.up_over_machines import hold_over_machines
-from testbed.commands.parsing import parse_captures
+from testbed.commands.parsing import parse_captures, read_ends
 from testbed.commands.several_machines import (
     add_machine_options,
     enter_unless_elsewhere,
@@ -79,9 +79,8 @@ def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
         raise InputError("--from and --to belong to --route METHOD; give all three or none")
     if args.route is not None and not (args.source and args.sink):
         raise InputError(f"--route {args.route}: give its end points with --from and --to")
+    read_ends(args, network)
     named = [node for node in (args.source, args.sink) if node]
-    for node in named:
-        network.node(node)
     return named + ([] if network.hosts else [n.id for n in network.switches if n.id not in named])
 
 

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.parsing import read_ends
 from testbed.commands.routing.coding_options import LABELS, coding_of
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
     for name in names.values():
         routing_method(name)  # a wrong method is reported before the network is read
     network = load_network(args.network)
+    read_ends(args, network)
     documents = []
     for method, name in names.items():
         route = route_by_name(network, args.source, args.sink, name)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import numbers
+from testbed.commands.parsing import read_ends
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -58,7 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; 1 where a certificate is asked for and refused."""
     from testbed.errors import InputError
-    from testbed.model.names import read_pair
+    from testbed.model.names import read_node, read_pair
     from testbed.routing import routing_method
     from topologies import load_network
 
@@ -68,8 +69,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--float is for the full capillary route, without --layers and --certify: leave those out")
     routing_method(args.method, args.layers)  # a wrong method is reported before the network is read
     network = load_network(args.network)
+    read_ends(args, network)
     pairs = [] if args.source is None else [(args.source, args.sink)]
-    pairs += [(source, sink) for source, sink in args.pair]
+    pairs += [(read_node(source, network), read_node(sink, network)) for source, sink in args.pair]
     pairs += [read_pair(word, network, "--also") for word in args.also]
     if args.floats:
         documents = _float_documents(network, pairs)

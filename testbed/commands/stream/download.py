@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats, repeated
 from testbed.commands.live import start_live
-from testbed.commands.parsing import FAULT_WORDS, read_faults
+from testbed.commands.parsing import FAULT_WORDS, read_ends, read_faults
 from testbed.commands.runs import add_run_options, keep_run, show_verdict
 from testbed.errors import InputError
 from testbed.model.printable import printable
@@ -99,6 +99,7 @@ def _plan(args: argparse.Namespace) -> DownloadPlan:
     from topologies.catalog import load_network
 
     network = load_network(args.network)
+    read_ends(args, network)
     faults = None if args.faults is None else read_faults(args.faults, network)
     try:
         options = DownloadOptions(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats
 from testbed.commands.live import start_live
+from testbed.commands.parsing import read_ends
 from testbed.commands.runs import add_run_options, command_line
 from testbed.commands.several_machines import (
     add_machine_options,
@@ -23,6 +24,7 @@ from testbed.commands.stream.stream_options import (
 )
 from testbed.errors import InputError
 from testbed.faults.grammar import no_faults, parse_poisson
+from topologies import load_network
 
 if TYPE_CHECKING:
     from testbed.stream.session import MobilityRequest
@@ -76,10 +78,11 @@ def run(args: argparse.Namespace) -> int:
     machines = machines_request(args, fabric)
     if fabric == "emulation":
         enter_unless_elsewhere(machines)
+    request = mobility_request(args)
     suite = Suite(
         name="mobility",
         command=command_line(),
-        requests=(mobility_request(args),),
+        requests=(request,),
         titles=(f"{args.network[0]} {args.source} to {args.sink}, moving",),
         seed=args.seed,
         repeats_if_invalid=args.repeats,
@@ -102,8 +105,10 @@ def mobility_request(args: argparse.Namespace) -> MobilityRequest:
         raise InputError(f"faults {args.faults!r}: give none or poisson:rate=R,lasts=S")
     playback = args.playback if args.playback is not None else 0.4 * max(1.0, USUAL_RATE_PPS / args.rate_pps)
     stream = stream_parameters(argparse.Namespace(**vars(args) | {"playback": playback}))
+    frames = frame_names(args.network, args.frames)
+    read_ends(args, load_network(frames[0]))
     return MobilityRequest(
-        networks=frame_names(args.network, args.frames),
+        networks=frames,
         source=args.source,
         sink=args.sink,
         movement=Movement(method=args.method, layers=args.layers or None, frame_s=args.frame_s, handover=args.handover),

@@ -11,7 +11,7 @@ from testbed.commands import numbers
 from testbed.commands.link_rates import add_repeats
 from testbed.commands.live import start_live
 from testbed.commands.meaning import REACTIVE, require_switches
-from testbed.commands.parsing import parse_captures
+from testbed.commands.parsing import parse_captures, read_ends
 from testbed.commands.runs import add_run_options, command_line, state_words
 from testbed.commands.several_machines import (
     add_machine_options,
@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
     fabric = choose_fabric(args.fabric, args.network)
     require_switches(args, fabric, ("pcap", "mtu", "background_mbps", "queues"))
+    read_ends(args, load_network(args.network))
     if args.routing in REACTIVE:
         check_reactive(args, fabric)
     elif args.routing is not None:

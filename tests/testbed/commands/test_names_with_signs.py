@@ -12,6 +12,7 @@ from testbed.api import plans as api_plans
 from testbed.cli import main
 from testbed.commands.interconnect.simulate_options import _TRACE as TRACE_OPTIONS
 from testbed.commands.interconnect.simulate_options import split_faults
+from testbed.commands.network.exec import known_host
 from testbed.commands.parsing import parse_captures, read_faults, read_pattern
 from testbed.errors import InputError
 from topologies import load_network
@@ -112,3 +113,49 @@ def test_no_faults(words: str) -> None:
     assert split_faults(argparse.Namespace(faults=words, **dict.fromkeys(TRACE_OPTIONS))) == (None, None)
     assert api_plans.download_plan(network, "s0", "s2", faults=words, file_bytes=10_000).faults == ()
     assert api_plans.bulk_plan("crossbar:3", faults=words).faults == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "sink"), [(" São Paulo ", '"東京"'), ('"São Paulo"', " 東京"), (' "São Paulo" ', "東京")]
+)
+@pytest.mark.parametrize(
+    "command",
+    ["route NET --from {} --to {}", "route NET --pair {} {}", "ror NET --from {} --to {}"],
+)
+def test_ends_with_spaces_or_in_quotes(
+    command: str, source: str, sink: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network = _ring(tmp_path, "São Paulo", "Zürich HB", "東京")
+    ends = iter((source, sink))
+    words = [network if word == "NET" else next(ends) if word == "{}" else word for word in command.split()]
+    assert main([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["source"], document["sink"]) == ("São Paulo", "東京")
+
+
+@pytest.mark.parametrize("command", ["stream", "download", "mobility"])
+def test_ends_of_a_run_in_quotes(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network = _ring(tmp_path, "a b", "c", "d")
+    more = {
+        "stream": ["--faults", "none", "--duration", "3"],
+        "download": ["--faults", "none", "--size", "20kB"],
+        "mobility": [_ring(tmp_path, "a b", "c", "d"), "--frame-s", "3"],
+    }
+    run = ["--from", '"a b"', "--to", " d ", "--fabric", "simulator", "--results", str(tmp_path / "results"), "--json"]
+    code = main([command, network, *more[command], *run])
+    assert code in (0, 5), capsys.readouterr().err
+
+
+def test_an_id_with_spaces_or_quotes_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network = _ring(tmp_path, "a", " a", '"a"')
+    for text in ("a", " a", '"a"'):
+        assert main(["route", network, "--from", text, "--to", "a" if text != "a" else " a", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["source"] == text
+
+
+@pytest.mark.parametrize(
+    ("text", "host"), [(" h 1 ", "h 1"), ('"h 1"', "h 1"), (' "s1" ', "s1"), (" s1", " s1"), ("no", "no"), ('"', '"')]
+)
+def test_a_host_of_a_network_that_is_up(text: str, host: str) -> None:
+    described = {"network": "up", "hosts": [{"name": "h 1"}], "switches": [{"name": "s1"}, {"name": " s1"}]}
+    assert known_host(text, described) == host
