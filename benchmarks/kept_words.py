@@ -141,7 +141,7 @@ def page(rows: list[tuple[Case, str, str]], before: str, now: str) -> str:
         "After this page you know how the testbed reacts to mistyped options and files, impossible requests, Ctrl-C and a full disk, and what it did before. "
         f"Each command was run in an older version ({before}) and in a newer one ({now}).\n\n"
         "    $ python benchmarks/kept_words.py --before BEFORE --answers FILE\n\n"
-        "repeats the comparison and writes this page. Exit codes: 0 done and passed, 1 failed, 2 bad input, 3 the machine lacks something, 4 the machine could not keep up, 130 Ctrl-C. Of a long "
+        "repeats the comparison and writes this page. Exit codes: 0 done and passed, 1 failed, 2 bad input, 3 the machine lacks something, 4 the machine could not keep up, 5 the measurement cannot tell, 130 Ctrl-C. Of a long "
         "output the page shows the line that matters, or the last one. The first column gives the subject of a row: unknown keys (1), options that were silently ignored (2), a busy machine "
         "distinguished from a failure (3), numbers (4), Ctrl-C and a full disk (5), one definition of ROR (6), schedules carried out (7), simulations that are stored (8), help where it is needed (9).\n\n"
         f"The machine had {os.cpu_count()} processors and, at the end, a load average of {os.getloadavg()[2]:.0f} by other programs, so the times are long. Those of an "

@@ -109,8 +109,8 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 passed, 1 failed, 2 bad input, 3 the machine lacks something, 4 run invalid,
-    70 an error that nobody foresaw."""
+    """Run one command; returns its exit code: 0 passed, 1 failed, 2 bad input, 3 the machine lacks something,
+    4 run invalid, 5 cannot tell, 70 an error that nobody foresaw."""
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         hear_interrupts()

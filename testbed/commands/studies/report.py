@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 DESCRIPTION = (
     "Draw page.html of a stored run anew from its manifest, measurements and verdict, without running anything. "
-    "The exit code is the stored verdict's: 0 passed, 1 failed, 4 invalid or not finished."
+    "The exit code is the stored verdict's: 0 passed, 1 failed, 4 invalid or not finished, 5 cannot tell."
 )
 
 
