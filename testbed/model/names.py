@@ -134,15 +134,15 @@ def whole(text: str, found: Iterable[tuple[T, int]]) -> list[T]:
     return list(dict.fromkeys(value for value, end in found if not text[end:].strip()))
 
 
-def lists_of(text: str, items_at: Callable[[int], Iterable[tuple[T, int]]]) -> list[tuple[T, ...]]:
-    """The readings of all of the text as a list with commas between: none, one or the first two."""
+def lists_of(text: str, items_at: Callable[[int], Iterable[tuple[T, int]]], sign: str = ",") -> list[tuple[T, ...]]:
+    """The readings of all of the text as a list with the sign between: none, one or the first two."""
     reached: dict[int, list[tuple[T, ...]]] = {0: [()]}
     complete: list[tuple[T, ...]] = []
     for at in range(len(text)):
         before = reached.pop(at, [])
         for value, end in items_at(at) if before else ():
-            comma = after(text, end, ",")
-            grown = complete if not text[end:].strip() else None if comma is None else reached.setdefault(comma, [])
+            behind = after(text, end, sign)
+            grown = complete if not text[end:].strip() else None if behind is None else reached.setdefault(behind, [])
             for some in before if grown is not None and len(grown) < 2 else ():
                 if grown is not None and (*some, value) not in grown:
                     grown.append((*some, value))

@@ -159,7 +159,7 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
 
 def wiring_document(wiring: Wiring, *, cables: bool = False) -> dict[str, Any]:
     """What of a wiring others than its process need to know, as JSON has it: ``network``, ``hosts``, ``switches`` and, where asked,
-    ``cables`` (``link``: one that the cable carries, None outside the model)."""
+    ``cables`` (``link``: one that the cable carries, None outside the model) and the ids of ``links``."""
     document: dict[str, Any] = {
         "network": wiring.network.name,
         "hosts": [asdict(host) for host in wiring.hosts],
@@ -174,6 +174,7 @@ def wiring_document(wiring: Wiring, *, cables: bool = False) -> dict[str, Any]:
             }
             for cable in wiring.cables
         ]
+        document["links"] = [link.id for link in wiring.network.links]
     return document
 
 

@@ -24,6 +24,7 @@ from mininet.cli import CLI
 from mininet.log import lg
 
 from testbed.emulation.held.caller import Recording, ask, program_words
+from testbed.emulation.held.prompt_links import described_network, first_link, is_manner, links_of_line
 from testbed.emulation.held.prompt_words import Words, first_word, with_addresses
 from testbed.emulation.network.mininet_objects.late_shell import WordsAt
 from testbed.emulation.network.mininet_objects.view import mininet_view
@@ -58,6 +59,7 @@ class Prompt(CLI):  # type: ignore[misc]
         self.name, self.wrong, self.gone, self._stack, self._depth = name, 0, False, stack, 0
         self.typed = sys.stdin is not None and sys.stdin.isatty()
         self._described = ask(name, {"do": "describe", "cables": True}).header
+        self._network = described_network(self._described)
         self.mn = mininet_view(self._described, words_at or partial(program_words, name), self._set_cables)
         for node in self.mn.values():
             node.typed = self.typed
@@ -295,9 +297,9 @@ class Prompt(CLI):  # type: ignore[misc]
         LINK is a->b. down: no carrier (one-way: a blackhole of that direction).
         IMPAIRMENT is loss:F, ge:p=P,r=R, delay:S,jitter=J, jitter:J, reorder:F, duplicate:F or trace:FILE.
         Without arguments: list the faults that stand."""
-        words = line.split()
-        if words:
-            broken = ask(self.name, {"do": "fail", "link": words[0], "manner": words[1:]}).header["fault"]
+        link, manner = first_link(str(line), self._network, is_manner)
+        if link:
+            broken = ask(self.name, {"do": "fail", "link": link, "manner": manner}).header["fault"]
             print(printable(broken))
         else:
             for text in ask(self.name, {"do": "faults"}).header["standing"]:
@@ -305,10 +307,10 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def do_restore(self, line: str) -> None:
         """Mend links that faults broke: restore LINK ... | restore all"""
-        words = line.split()
-        if not words:
+        names = links_of_line(str(line), self._network)
+        if not names:
             raise InputError("restore: give a link, a->b, or all")
-        for name in ask(self.name, {"do": "faults"}).header["links"] if words == ["all"] else words:
+        for name in ask(self.name, {"do": "faults"}).header["links"] if names == ["all"] else names:
             ask(self.name, {"do": "restore", "link": name})
             print(printable(f"{name} restored"))
 
@@ -321,9 +323,11 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def do_capture(self, line: str) -> None:
         """Record what arrives over a link until the prompt ends: capture LINK FILE"""
-        link, path = self._words(line, 2, "capture: give a link, a->b, and a file")
-        self._stack.enter_context(Recording(self.name, link, Path(path)))
-        print(printable(f"recording {link} to {path}"))
+        link, files = first_link(str(line), self._network, lambda _, words: len(words) == 1)
+        if len(files) != 1:
+            raise InputError("capture: give a link, a->b, and a file")
+        self._stack.enter_context(Recording(self.name, link, Path(files[0])))
+        print(printable(f"recording {link} to {files[0]}"))
 
     def do_names(self, _line: str) -> None:
         """Hosts and switches: names, devices (which interfaces are called after), addresses, machines."""
