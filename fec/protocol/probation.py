@@ -19,6 +19,15 @@ NEAR_S = 2.5
 """Between the times on the way of packets that agree."""
 EARLY_BLOCKS = 30
 """How far ahead a block may be while the schedule is not known yet."""
+CLOCK_JUMP_S = 5.0
+"""A packet that seems to have been sent this much later than it arrived, or a playback time and this much earlier, is not of this
+stream's clock, until several agree."""
+QUICKER = 1 / 3
+"""Of the playback time: by so much less than usual a single packet can shorten the way."""
+STEP = 1 / 16
+"""Of that, by which what is usual follows, a block."""
+RESTART_PLAYBACKS = 4
+"""So many playback times behind, a packet is taken for one of a sender that was started anew."""
 _EARLY_PERIODS, _RATE_SLACK, _ODD = 2.5, 0.1, 3
 
 

@@ -14,7 +14,7 @@ from fec.protocol.framing import signed
 from fec.protocol.loss_reporting import STAMPS, LossReporter
 from fec.protocol.open_block import OpenBlock
 from fec.protocol.packet_reader import Packet, PacketReader
-from fec.protocol.probation import NEAR_BLOCKS, Probation, Schedule
+from fec.protocol.probation import CLOCK_JUMP_S, NEAR_BLOCKS, QUICKER, RESTART_PLAYBACKS, STEP, Probation, Schedule
 from fec.protocol.receiver_parameters import ReceiverParameters
 from fec.protocol.stream_events import (
     BlockComplete,
@@ -39,19 +39,11 @@ __all__ = [
 
 FARTHEST_AHEAD = 4096
 """Blocks that one packet may be ahead of all before it, even where there was time for more; then several must agree."""
-_CLOCK_JUMP_S = 5.0
-"""A packet that seems to have been sent this much later than it arrived, or a playback time and this much earlier, is not of this
-stream's clock, until several agree."""
 _CLOCK_WINDOW_S = 30.0
 """The clocks' difference is the smallest of this and the last such window: clocks drift, and a path may grow longer."""
-_QUICKER = 1 / 3
-"""Of the playback time: by so much less than usual a single packet can shorten the way."""
-_STEP = 1 / 16
-"""Of that, by which what is usual follows, a block."""
-_RESTART_PLAYBACKS = 4
-"""So many playback times behind, a packet is taken for one of a sender that was started anew."""
-_HALF_BLOCKS = BLOCK_NUMBERS // 2
+_HALF_STAMPS = STAMPS // 2
 _S_PER_US = 1e-6
+_new_tuple = tuple.__new__  # a named tuple's own constructor takes twice the time
 
 
 class StreamReceiver:
@@ -97,9 +89,9 @@ class StreamReceiver:
         self.worst_reordering_s = 0.0
         """How much later than a packet that was already there another one was sent that came after it, at most."""
         self._code, self._m, self._half = code, m, max(min(2, m), (m + 1) // 2)
-        self._quicker_s = parameters.playback_s * _QUICKER
-        self._latest_s = parameters.playback_s + _CLOCK_JUMP_S
-        self._behind_s = parameters.playback_s * _RESTART_PLAYBACKS
+        self._quicker_s = parameters.playback_s * QUICKER
+        self._latest_s = parameters.playback_s + CLOCK_JUMP_S
+        self._behind_s = parameters.playback_s * RESTART_PLAYBACKS
         self._counts: Counter[str] = Counter()
         self._accepted = self._delivered = 0
         self._follow(0)
@@ -113,10 +105,8 @@ class StreamReceiver:
         self._highest = -1
         self._newest_us: int | None = None
         self._newest_at_s = 0.0
-        self._alive_s = -math.inf
-        self._offset_s = self._least_s = self._usual_s = math.inf
-        self._window_s = -math.inf
-        self._closing_s = math.inf
+        self._alive_s = self._window_s = -math.inf
+        self._offset_s = self._least_s = self._usual_s = self._closing_s = math.inf
         self._reporter = LossReporter(
             stream_id=parameters.stream_id,
             interval_s=parameters.report_interval_s,
@@ -145,42 +135,19 @@ class StreamReceiver:
     def receive(self, data: bytes, now_s: float) -> list[Event]:
         """One datagram. Whatever its bytes are, it is accepted or counted; nothing is raised."""
         events: list[Event] = self.advance(now_s) if now_s >= self._closing_s else []
-        packet = self._reader.read(data)
-        if packet is None:
+        fields = self._reader.read(data)
+        if fields is None:
             return events
-        session, number, symbol, _, stamp, _, path, path_sequence = packet
-        if session != self._session and not self._follows(packet, now_s, events):
-            self.rejected["session"] += 1
-            return events
-        newest, highest = self._newest_us, self._highest
-        if not -_HALF_BLOCKS <= number - highest < _HALF_BLOCKS and highest >= 0:
-            number = highest + signed(number - highest, BLOCK_NUMBERS)
-        sent_us = stamp if newest is None else newest + (stamp - newest + STAMPS // 2) % STAMPS - STAMPS // 2
+        session, number, symbol, size, stamp, body, path, path_sequence = fields
+        newest, block = self._newest_us, self._blocks.get(number)
+        sent_us = stamp if newest is None else newest + (stamp - newest + _HALF_STAMPS) % STAMPS - _HALF_STAMPS
         transit_s = now_s - sent_us * _S_PER_US
-        late_s = transit_s - self._offset_s
-        if 0 <= late_s <= self._latest_s:
-            pass  # as usual
-        elif newest is None:
-            self._usual_s = transit_s
-        elif not -_CLOCK_JUMP_S <= late_s <= self._latest_s:
-            if self._strange_clock(packet, number, late_s, now_s, events):
-                return events + self.receive(data, now_s)
-            self.rejected["timestamp"] += 1
-            return events
-        elif transit_s < self._usual_s - self._quicker_s:
-            transit_s = self._usual_s - self._quicker_s
-            sent_us = int((now_s - transit_s) * 1e6)
-        if number > highest:
-            if number > highest + FARTHEST_AHEAD or not self._schedule.may_begin(number, highest, sent_us):
-                if not self._agreed(packet, now_s):
-                    self.rejected["far-ahead"] += 1
-                    return events
-                self._schedule = Schedule()
-            events += self._open_until(number, sent_us, now_s)
-        block = self._blocks.get(number)
-        if block is None and self._is_behind(packet, sent_us, late_s, now_s):
-            self._restart(packet, packet.block if late_s > self._behind_s else number, now_s, events)
-            return events + self.receive(data, now_s)
+        if block is None or session != self._session or not 0 <= transit_s - self._offset_s <= self._latest_s:
+            placed = self._placed(Packet(*fields), data, now_s, events)
+            if placed is None:
+                return events
+            number, sent_us, transit_s, block = placed
+            newest = self._newest_us
         self._reporter.waiting += 1
         if newest is None or sent_us >= newest:
             self._newest_us, self._newest_at_s = sent_us, now_s
@@ -200,11 +167,61 @@ class StreamReceiver:
         if block is None:
             self._counts["late"] += 1
             self._reporter.note(number, 1 << symbol, self._highest)
-        elif not self._accept(block, packet, sent_us, now_s, events):
+        elif block.bitmap >> symbol & 1:
+            self._counts["duplicate"] += 1
             return events
+        else:
+            self._accepted += 1
+            block.bitmap |= 1 << symbol
+            if number in self._recent:
+                self._recent[number] = block.bitmap
+            if size > block.size:
+                block.size = size
+            self._use(block, symbol, body, sent_us, now_s, events)
         if path:
             self._reporter.paths.add(path, path_sequence)
         return events
+
+    def _placed(
+        self, packet: Packet, data: bytes, now_s: float, events: list[Event]
+    ) -> tuple[int, int, float, OpenBlock | None] | None:
+        """Where a packet belongs that is not of an open block, of another session or out of its time: block number, time stamp, time on
+        the way, open block (None: it is over). None for a packet that is refused, or that was received as the first of others."""
+        if packet.session != self._session and not self._follows(packet, now_s, events):
+            self.rejected["session"] += 1
+            return None
+        number, newest, highest = packet.block, self._newest_us, self._highest
+        if highest >= 0:
+            number = highest + signed(number - highest, BLOCK_NUMBERS)
+        sent_us = packet.stamp_us if newest is None else newest + signed(packet.stamp_us - newest, STAMPS)
+        transit_s = now_s - sent_us * _S_PER_US
+        late_s = transit_s - self._offset_s
+        if 0 <= late_s <= self._latest_s:
+            pass  # as usual
+        elif newest is None:
+            self._usual_s = transit_s
+        elif not -CLOCK_JUMP_S <= late_s <= self._latest_s:
+            if self._strange_clock(packet, number, late_s, now_s, events):
+                events += self.receive(data, now_s)
+            else:
+                self.rejected["timestamp"] += 1
+            return None
+        elif transit_s < self._usual_s - self._quicker_s:
+            transit_s = self._usual_s - self._quicker_s
+            sent_us = int((now_s - transit_s) * 1e6)
+        if number > highest:
+            if number > highest + FARTHEST_AHEAD or not self._schedule.may_begin(number, highest, sent_us):
+                if not self._agreed(packet, now_s):
+                    self.rejected["far-ahead"] += 1
+                    return None
+                self._schedule = Schedule()
+            events += self._open_until(number, sent_us, now_s)
+        block = self._blocks.get(number)
+        if block is None and self._is_behind(packet, sent_us, late_s, now_s):
+            self._restart(packet, packet.block if late_s > self._behind_s else number, now_s, events)
+            events += self.receive(data, now_s)
+            return None
+        return number, sent_us, transit_s, block
 
     def advance(self, now_s: float) -> list[Event]:
         """Close the blocks whose playback deadline has passed."""
@@ -231,40 +248,29 @@ class StreamReceiver:
         )
         return [report]
 
-    def _accept(self, block: OpenBlock, packet: Packet, sent_us: int, now_s: float, events: list[Event]) -> bool:
-        """A packet into its block, which is open; False where it came before."""
-        _, _, symbol, size, _, body, _, _ = packet
-        number, m = block.number, self._m
-        if block.bitmap >> symbol & 1:
-            self._counts["duplicate"] += 1
-            return False
-        self._accepted += 1
-        block.bitmap |= 1 << symbol
-        if number in self._recent:
-            self._recent[number] = block.bitmap
-        if size > block.size:
-            block.size = size
-        if sent_us < block.start_us and sent_us >= self._schedule.earliest_us(number):
-            self._began(number, sent_us)
+    def _use(self, block: OpenBlock, symbol: int, body: bytes, sent_us: int, now_s: float, events: list[Event]) -> None:
+        """A packet that an open block did not have yet."""
+        m = self._m
+        if sent_us < block.start_us and sent_us >= self._schedule.earliest_us(block.number):
+            self._began(block.number, sent_us)
         if block.complete:
             if block.spoilt >> symbol & 1:
-                self._deliver(number, symbol, body, now_s, False, events)
+                self._deliver(block.number, symbol, body, now_s, False, events)
             else:
                 self._counts["unused_parity" if symbol >= m else "unused_sources"] += 1
-            return True
+            return
         block.symbols[symbol] = body
-        if symbol < m:
-            self._deliver(number, symbol, body, now_s, False, events)
         came = len(block.symbols)
-        if came == self._half and symbol < m:  # parity may be late
-            self._schedule.half_came(number, sent_us)
-            step_s = self._quicker_s * _STEP
-            self._usual_s += step_s if now_s - sent_us * _S_PER_US > self._usual_s else -step_s
+        if symbol < m:
+            self._deliver(block.number, symbol, body, now_s, False, events)
+            if came == self._half:  # of parity it tells nothing: that may be late
+                self._schedule.half_came(block.number, sent_us)
+                step_s = self._quicker_s * STEP
+                self._usual_s += step_s if now_s - sent_us * _S_PER_US > self._usual_s else -step_s
         if came >= m:
             self._complete(block, now_s, events)
         elif block.bitmap.bit_length() - came > block.size - m and not self._reporter.urgent:
             self._reporter.alarm(now_s)  # more than the code can repair is missing among what was sent before
-        return True
 
     def _is_behind(self, packet: Packet, sent_us: int, late_s: float, now_s: float) -> bool:
         """Whether the stream goes on behind the blocks that are open: packets of blocks that are over are sent now, since it was led
@@ -285,8 +291,7 @@ class StreamReceiver:
     def _agreed(self, packet: Packet, now_s: float) -> bool:
         """Whether so many packets agree, and the sequence followed has been silent so long, that the stream must be where they are."""
         alive_s = self._alive_s if self._schedule.confirmed else -math.inf
-        silent_s = self._schedule.silent_s(self._m)
-        return self._probation.agreed(packet[:3], packet.stamp_us, now_s, alive_s, silent_s)
+        return self._probation.agreed(packet[:3], packet.stamp_us, now_s, alive_s, self._schedule.silent_s(self._m))
 
     def _follows(self, packet: Packet, now_s: float, events: list[Event]) -> bool:
         """Whether to follow a packet's session from now on: the first one at once."""
@@ -379,8 +384,7 @@ class StreamReceiver:
                 self._counts["unreadable"] += 1  # the sender itself protected it wrongly
                 return False
         self._delivered += 1
-        # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
-        events.append(tuple.__new__(SourceDelivered, (number * self._m + symbol, payload, now_s, recovered)))
+        events.append(_new_tuple(SourceDelivered, (number * self._m + symbol, payload, now_s, recovered)))
         return True
 
     def _close(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
