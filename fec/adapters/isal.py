@@ -68,7 +68,7 @@ class IsalEngine:
 def _row_addresses(symbols: Symbols) -> bytes:
     """C array of pointers to the rows."""
     count, length = symbols.shape
-    start: int = symbols.__array_interface__["data"][0]
+    start = symbols.ctypes.data
     return np.arange(start, start + count * length, length, dtype=np.uintp).tobytes()
 
 

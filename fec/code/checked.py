@@ -5,7 +5,7 @@ Each raises FecError with the value and what to give instead, so that no code en
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from numbers import Integral
 from typing import Any
 
@@ -26,9 +26,9 @@ def whole(value: Any, what: str, least: int, most: int) -> int:
     return number
 
 
-def plain(values: Iterable[Any], kind: type) -> bool:
-    """Whether there are values and all are of exactly this kind: others are checked one by one, which takes longer."""
-    return set(map(type, values)) == {kind}
+def plain(values: Collection[Any], kind: type) -> bool:
+    """Whether all are of exactly this kind: others are checked one by one, which takes longer."""
+    return [*map(type, values)].count(kind) == len(values)
 
 
 def symbol_bytes_of(value: Any) -> int:

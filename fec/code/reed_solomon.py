@@ -68,7 +68,7 @@ class ReedSolomonCode:
         if not isinstance(count, (int, Integral)) or not self.source_packets <= count <= MAX_BLOCK:
             raise FecError(self._outside("block size", count))
         source = self._stacked(packets)
-        return [bytes(p) for p in packets] + self._rows(self._own, tuple(range(self.source_packets, count)), source)
+        return _as_bytes(packets) + self._rows(self._own, tuple(range(self.source_packets, count)), source)
 
     def parity(self, packets: Sequence[BytesLike], first: int, stop: int) -> list[bytes]:
         """The block's symbols first .. stop - 1 (ids from M to 254), equal to those of an ``encode`` of any size."""
@@ -84,20 +84,16 @@ class ReedSolomonCode:
         there are handed back as they are; the rest costs M times their number times the length.
         """
         m = self.source_packets
-        if not isinstance(symbols, Mapping):
-            raise FecError(f"symbols: got a {type(symbols).__name__}; give {{symbol id: bytes}}")
-        for number in symbols if not plain(symbols, int) or min(symbols) < 0 or max(symbols) >= MAX_BLOCK else ():
-            whole(number, "symbol ids: a block has symbols 0..254 only;", 0, MAX_BLOCK - 1)
-        if len(symbols) < m:
-            raise NotDecodable(len(symbols), m)
-        known = tuple(sorted(symbols))[:m]
-        missing = tuple(i for i in self._own if i not in symbols)
-        if not missing:
-            self._check_packets([symbols[i] for i in self._own])
-            return [bytes(symbols[i]) for i in self._own]
-        source = self._stacked([symbols[i] for i in known])
-        recovered = dict(zip(missing, self._rows(known, missing, source), strict=True))
-        return [recovered[i] if i in recovered else bytes(symbols[i]) for i in self._own]
+        known = self._ids(symbols)[:m]
+        if len(known) < m:
+            raise NotDecodable(len(known), m)
+        packets = [symbols[i] for i in known]
+        if known[-1] < m:  # the M source packets themselves
+            self._check_packets(packets)
+            return _as_bytes(packets)
+        missing = tuple([i for i in self._own if i not in symbols])
+        recovered = dict(zip(missing, self._rows(tuple(known), missing, self._stacked(packets)), strict=True))
+        return _as_bytes([recovered[i] if i in recovered else symbols[i] for i in self._own])
 
     def bind(self, known: Sequence[int], wanted: Sequence[int], source: Symbols, out: Symbols) -> Callable[[], None]:
         """A call that computes the ``wanted`` symbols (rows of ``out``) from M ``known`` ones (rows of ``source``).
@@ -128,17 +124,27 @@ class ReedSolomonCode:
         joined = out.tobytes()
         return [joined[at : at + length] for at in range(0, len(joined), length)]
 
+    def _ids(self, symbols: Mapping[int, BytesLike]) -> list[int]:
+        """The ids in order; FecError for what is no id."""
+        if not isinstance(symbols, (dict, Mapping)):
+            raise FecError(f"symbols: got a {type(symbols).__name__}; give {{symbol id: bytes}}")
+        ids = sorted(symbols) if plain(symbols, int) else []
+        if not ids or ids[0] < 0 or ids[-1] >= MAX_BLOCK:
+            ids = sorted(whole(i, "symbol ids: a block has symbols 0..254 only;", 0, MAX_BLOCK - 1) for i in symbols)
+        return ids
+
     def _check_packets(self, packets: Sequence[BytesLike]) -> int:
         """The length of the packets; FecError unless they are M, of bytes, and of one length."""
         m = self.source_packets
-        if not isinstance(packets, Sequence):
+        if not isinstance(packets, (list, Sequence)):
             raise FecError(f"packets: got a {type(packets).__name__}; give a list of bytes")
         if len(packets) != m:
             raise FecError(
                 f"{len(packets)} packets given to a code of {m} source packets; give {m} (pad the last block)"
             )
-        for packet in packets if not plain(packets, bytes) or not all(packets) else ():
-            octets(packet, "packet of the block")
+        if not plain(packets, bytes) or not all(packets):
+            for packet in packets:
+                octets(packet, "packet of the block")
         lengths = set(map(len, packets))
         if len(lengths) > 1:
             raise FecError(
@@ -149,7 +155,7 @@ class ReedSolomonCode:
     def _stacked(self, packets: Sequence[BytesLike]) -> Symbols:
         length = self._check_packets(packets)
         # a bytearray, because its array is writable: compiled kernels are then built for one kind of array only
-        return np.frombuffer(bytearray().join(packets), dtype=np.uint8).reshape(self.source_packets, length)
+        return np.ndarray((self.source_packets, length), np.uint8, bytearray().join(packets))
 
     def _check_arrays(self, source: Symbols, out: Symbols) -> None:
         for array in (source, out):
@@ -168,3 +174,8 @@ class ReedSolomonCode:
             f"{what} {str(value)[:40]}: with {self.source_packets} source packets a Reed-Solomon block has "
             f"{self.source_packets}..{MAX_BLOCK} symbols; RaptorQ (RFC 6330) is the code for larger ones"
         )
+
+
+def _as_bytes(packets: Sequence[BytesLike]) -> list[bytes]:
+    """Copies of those that are not bytes already."""
+    return [packet if type(packet) is bytes else bytes(packet) for packet in packets]
