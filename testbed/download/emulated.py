@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from fec.adapters.raw_sockets import FrameSender, socket_drops, waiting_datagrams
+from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.download.judgement import DownloadMeasurements
-from testbed.download.plan import RETURN_LABELS, DownloadPlan
+from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadPlan
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.shared_numbers import shared_numbers
@@ -79,7 +79,7 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         verified=got["verified"],
         arrivals_s=tuple(got["arrivals"]),
         sender_lag_s=sent["lag_s"],
-        counters={**got["counters"], "socket_drops": got["drops"], "refused": sent["refused"]},
+        counters={**got["counters"], "refused": sent["refused"], "sent_foreign": sent["foreign"]},
     )
 
 
@@ -103,8 +103,8 @@ class _end:  # noqa: N801 - used as a function
         self._datagrams.setblocking(False)
         template = FrameTemplate(src_mac=own.mac, dst_mac=other.mac, src_ip=own.ip, dst_ip=other.ip)
         frames = FrameSender(self._raw, template)
-        gauge = shared_numbers(1)
-        self._process = EndpointProcess(role, lambda: prepare(frames, self._datagrams, gauge), gauge)
+        gauge, peer = shared_numbers(1), (self._datagrams, other.ip)
+        self._process = EndpointProcess(role, lambda: prepare(frames, peer, gauge), gauge)
 
     def __enter__(self) -> EndpointProcess:
         return self._process
@@ -116,9 +116,11 @@ class _end:  # noqa: N801 - used as a function
 
 
 def _prepare_sender(
-    plan: DownloadPlan, frames: FrameSender, datagrams: socket.socket, gauge: memoryview[float]
+    plan: DownloadPlan, frames: FrameSender, peer: tuple[socket.socket, str], gauge: memoryview[float]
 ) -> Callable[[float], dict[str, Any]]:
-    sender = plan.sender()
+    """``peer``: the socket of this end, and the other end's address: what others send is counted and thrown away."""
+    sender, (datagrams, address) = plan.sender(), peer
+    told = DatagramReceiver(datagrams, peer=address)
     nothing = bytes(plan.parameters.symbol_bytes)
     for path in plan.forward.paths:  # a switch looks the first packet of a flow up; not in the measured time
         frames.send(path.start, nothing)
@@ -134,17 +136,20 @@ def _prepare_sender(
             gauge[0] = sender.sent
             wait = max(_TICK_S, sender.next_due_s() - (time.monotonic() - start))
             if select.select((datagrams,), (), (), min(wait, _IDLE_S))[0]:
-                for data in waiting_datagrams(datagrams):
+                for data in told.receive():
                     sender.receive(data)
-        return {"sent": sender.sent, "lag_s": lag, "refused": frames.refused}
+        return {"sent": sender.sent, "lag_s": lag, "refused": frames.refused, "foreign": told.foreign}
 
     return run
 
 
 def _prepare_receiver(
-    plan: DownloadPlan, frames: FrameSender, datagrams: socket.socket, gauge: memoryview[float]
+    plan: DownloadPlan, frames: FrameSender, peer: tuple[socket.socket, str], gauge: memoryview[float]
 ) -> Callable[[float], dict[str, Any]]:
-    receiver, expected = plan.receiver(), plan.file()
+    """``peer``: as the sender's."""
+    receiver, expected, (datagrams, address) = plan.receiver(), plan.file(), peer
+    largest = FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes  # more than any packet: a longer one is cut off there
+    arriving = DatagramReceiver(datagrams, most=256, largest=largest, peer=address)
     for label in RETURN_LABELS:
         frames.send(label, b"\0")
         time.sleep(0.002)
@@ -155,7 +160,7 @@ def _prepare_receiver(
         while (now := time.monotonic() - start) < plan.limit_s and (ended is None or now < ended + _LINGER_S):
             select.select((datagrams,), (), (), _IDLE_S)
             now = time.monotonic() - start
-            for data in waiting_datagrams(datagrams):
+            for data in arriving.receive():
                 arrivals.append(now)
                 receiver.receive(data, now)
             gauge[0] = len(arrivals)
@@ -169,8 +174,11 @@ def _prepare_receiver(
             "received": receiver.received,
             "verified": receiver.file == expected,
             "arrivals": arrivals,
-            "counters": dict(receiver.counters),
-            "drops": socket_drops(datagrams),
+            "counters": {
+                **receiver.counters,
+                "socket_drops": socket_drops(datagrams),
+                "foreign": arriving.foreign,
+            },
         }
 
     return run

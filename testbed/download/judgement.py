@@ -13,6 +13,7 @@ from testbed.download.prediction import Prediction, Rivals, loss_at, predict, ri
 from testbed.faults.coming import came_check, fault_moments
 from testbed.model.machine.lateness import Lateness, first_not_borne
 from testbed.model.verdict import Check, Verdict
+from testbed.stream.endpoints import strangers
 from topologies.network import label_of
 
 MAX_LAG_S = 0.2
@@ -79,7 +80,7 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Verdict:
     checks += [check.of(run.sent) for check in came_check(fault_moments(plan.faults), over_s, "the download")]
     lag = Lateness(name="sender", words="the sender was {was} late", was=run.sender_lag_s, bears=MAX_LAG_S)
     mend = "lower --last-rate, or leave the machine to this run"
-    return Verdict(checks=tuple(checks), invalid=first_not_borne((lag,), mend))
+    return Verdict(checks=tuple(checks), invalid=first_not_borne((lag,), mend), notes=strangers(run.counters))
 
 
 def tolerances(plan: DownloadPlan) -> tuple[float, float]:

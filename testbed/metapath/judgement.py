@@ -40,7 +40,7 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnal
         checks += [replace(check, about=about).of(outcome.sent) for check in own]
     outside = Check.equal("packets lost outside faults", 0, analysis.lost_outside, key="lost-outside")
     checks.append(outside.of(analysis.sent_outside))
-    return Verdict(checks=tuple(checks), invalid=_invalid(plan, run, analysis))
+    return Verdict(checks=tuple(checks), invalid=_invalid(plan, run, analysis), notes=run.health.notes)
 
 
 def ft_drb_checks(

@@ -131,7 +131,7 @@ def strangers(counters: Mapping[str, Any]) -> tuple[str, ...]:
     forged = counters.get("rejected_key", 0)
     notes = []
     if foreign:
-        notes.append(f"{foreign} datagrams came from other addresses than the stream's ends; they were left unread")
+        notes.append(f"{foreign} datagrams came from other addresses than the other end's; they were left unread")
     if forged:
         notes.append(f"{forged} packets did not bear the seal of the stream's key; they were refused")
     return tuple(notes)

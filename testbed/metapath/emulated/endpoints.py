@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fec.adapters.raw_sockets import FrameSender, socket_drops, waiting_datagrams
+from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops, waiting_datagrams
 from fec.redundancy.labels import StratifiedLabels
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.metapath.known_paths import KnownPaths, dead_link_of, path_label
@@ -42,9 +42,12 @@ _END_S = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class SourceResult:
+    """``foreign``, of either end: datagrams of others than the other end, which were thrown away."""
+
     log: SentDatagrams
     worst_lag_s: float
     refused: int
+    foreign: int
     events: tuple[SourceEvent, ...] = ()
     zero_load_s: float | None = None
 
@@ -54,6 +57,7 @@ class SinkResult:
     log: ReceivedDatagrams
     socket_drops: int
     reports: int
+    foreign: int
 
 
 class Steering(Protocol):
@@ -128,12 +132,12 @@ def source_process(
     raw, reports = raw_socket(net, source), datagram_socket(net, source)
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     there.setblocking(False)
-    frames = frame_sender(raw, source, sink)
+    frames, told = frame_sender(raw, source, sink), DatagramReceiver(reports, peer=sink.ip)
     tick_s = sending_tick_s(net, wiring)
     with raw, reports, here, there:
         process = EndpointProcess(
             "sender",
-            lambda: _prepare_source(plan, steering_of(plan, known), frames, (reports, there), tick_s, warm),
+            lambda: _prepare_source(plan, steering_of(plan, known), frames, (reports, told, there), tick_s, warm),
         )
         try:
             yield process, lambda notice: here.sendall(json.dumps(notice).encode())
@@ -151,7 +155,7 @@ def sink_process(
     stream.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
     frames = frame_sender(raw, sink, source)
     with raw, stream:
-        process = EndpointProcess("receiver", lambda: _prepare_sink(plan, frames, stream, return_labels))
+        process = EndpointProcess("receiver", lambda: _prepare_sink(plan, frames, stream, source.ip, return_labels))
         try:
             yield process
         finally:
@@ -170,12 +174,13 @@ def _prepare_source(
     plan: MetapathPlan,
     steering: Steering,
     frames: FrameSender,
-    sockets: tuple[socket.socket, socket.socket],
+    sockets: tuple[socket.socket, DatagramReceiver, socket.socket],
     tick_s: float,
     warm: Sequence[int],
 ) -> Run:
+    """``sockets``: where reports come, what takes them, and where notices come."""
     _warm_up(frames, warm, plan.packet_bytes)
-    reports, notices = sockets
+    reports, told, notices = sockets
 
     def run(start_s: float) -> SourceResult:
         discard_until(start_s, reports)
@@ -192,23 +197,25 @@ def _prepare_source(
                 message += 1
             wait = max(message / plan.rate_pps, now + tick_s) - (time.monotonic() - start_s)
             ready, _, _ = select.select((reports, notices), (), (), max(0.0, wait))
-            for sock in ready:
-                receive = steering.on_report if sock is reports else steering.on_notice
-                for data in waiting_datagrams(sock):
-                    receive(data, time.monotonic() - start_s)
-        return _source_result(log, worst_lag_s, frames.refused, steering)
+            for data in told.receive() if reports in ready else ():
+                steering.on_report(data, time.monotonic() - start_s)
+            for data in waiting_datagrams(notices) if notices in ready else ():
+                steering.on_notice(data, time.monotonic() - start_s)
+        return _source_result(log, worst_lag_s, (frames.refused, told.foreign), steering)
 
     return run
 
 
 def _source_result(
-    log: Sequence[tuple[float, int, int, int]], worst_lag_s: float, refused: int, steering: Steering
+    log: Sequence[tuple[float, int, int, int]], worst_lag_s: float, counts: tuple[int, int], steering: Steering
 ) -> SourceResult:
+    """``counts``: frames refused, and datagrams of others."""
     source = steering.source if isinstance(steering, MetapathSteering) else None
     return SourceResult(
         log=_sent(log),
         worst_lag_s=worst_lag_s,
-        refused=refused,
+        refused=counts[0],
+        foreign=counts[1],
         events=tuple(source.events) if source else (),
         zero_load_s=source.zero_load_s if source else None,
     )
@@ -220,16 +227,22 @@ def _sent(log: Sequence[tuple[float, int, int, int]]) -> SentDatagrams:
     return SentDatagrams(time_s=rows[:, 0], message=message, path=path, copy=copy)
 
 
-def _prepare_sink(plan: MetapathPlan, frames: FrameSender, stream: socket.socket, return_labels: Sequence[int]) -> Run:
+def _prepare_sink(
+    plan: MetapathPlan, frames: FrameSender, stream: socket.socket, peer: str, return_labels: Sequence[int]
+) -> Run:
+    """``peer``: the source's IPv4 address; its datagrams alone are taken."""
     _warm_up(frames, return_labels, plan.packet_bytes)
 
     def run(start_s: float) -> SinkResult:
         discard_until(start_s, stream)
         log: list[tuple[float, int, int]] = []
-        acknowledger, reports = Acknowledger(interval_s=plan.report_s), 0
+        acknowledger, reports, foreign = Acknowledger(interval_s=plan.report_s), 0, 0
         while (now := time.monotonic() - start_s) < plan.duration_s + _END_S:
             select.select((stream,), (), (), max(0.0, min(acknowledger.next_s - now, 0.02)))
-            for at, label, data in _waiting(stream, start_s):
+            for at, (address, label), data in _waiting(stream, start_s):
+                if address != peer:
+                    foreign += 1
+                    continue
                 packet = decode_packet(data)
                 if packet is None:
                     continue
@@ -245,13 +258,13 @@ def _prepare_sink(plan: MetapathPlan, frames: FrameSender, stream: socket.socket
         got = ReceivedDatagrams(
             time_s=rows[:, 0], number=rows[:, 1].astype(np.int64), dead_link=rows[:, 2].astype(np.int64)
         )
-        return SinkResult(log=got, socket_drops=socket_drops(stream), reports=reports)
+        return SinkResult(log=got, socket_drops=socket_drops(stream), reports=reports, foreign=foreign)
 
     return run
 
 
-def _waiting(sock: socket.socket, start_s: float) -> Iterator[tuple[float, int, bytes]]:
-    """(when it reached the machine, seconds since the start; its label; the datagram) of all that wait."""
+def _waiting(sock: socket.socket, start_s: float) -> Iterator[tuple[float, tuple[str, int], bytes]]:
+    """(when it reached the machine, seconds since the start; its sender's address and its label; the datagram) of all that wait."""
     apart_s = time.clock_gettime(time.CLOCK_REALTIME) - time.monotonic()
     while True:
         try:
@@ -263,4 +276,4 @@ def _waiting(sock: socket.socket, start_s: float) -> Iterator[tuple[float, int, 
             if level == socket.SOL_SOCKET and kind == _TIMESTAMPNS:
                 seconds, nanoseconds = _STAMP.unpack(value[: _STAMP.size])
                 at = min(at, seconds + nanoseconds * 1e-9 - apart_s - start_s)
-        yield at, address[1], data
+        yield at, address, data

@@ -34,6 +34,7 @@ from testbed.routing.label_split.spraying import spray
 from testbed.stream.emulated.background_traffic import tcp_between
 from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.stream.emulated.fabric import going_first, with_port_status
+from testbed.stream.endpoints import strangers
 from testbed.stream.measurements import RunHealth
 
 _LEAD_S = 0.15
@@ -228,6 +229,22 @@ def _run_of(
         events=sent.events,
         rerouted=rerouted,
         zero_load_s=sent.zero_load_s,
-        health=RunHealth(sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops, cpu_fraction=busy),
-        counters={"refused": sent.refused, "reports": received.reports, **counters},
+        health=health_of(sent, received, busy),
+        counters={
+            "refused": sent.refused,
+            "reports": received.reports,
+            "foreign": received.foreign,
+            "sent_foreign": sent.foreign,
+            **counters,
+        },
+    )
+
+
+def health_of(sent: SourceResult, received: SinkResult, busy: float) -> RunHealth:
+    """What the two ends say of themselves; ``busy``: share of the processors."""
+    return RunHealth(
+        sender_lag_s=sent.worst_lag_s,
+        unplanned_drops=received.socket_drops,
+        cpu_fraction=busy,
+        notes=strangers({"foreign": received.foreign, "sent_foreign": sent.foreign}),
     )

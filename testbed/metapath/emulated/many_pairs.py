@@ -17,7 +17,7 @@ from testbed.emulation.network.open_vswitch.switches import forget_flows
 from testbed.errors import InvalidRunError
 from testbed.metapath.cable_states import CableStates, without_links
 from testbed.metapath.emulated.endpoints import sink_process, source_process
-from testbed.metapath.emulated.fabric import Ways, emulated_network
+from testbed.metapath.emulated.fabric import Ways, emulated_network, health_of
 from testbed.metapath.escape_rules import EscapeRules, escape_rules, groups_of
 from testbed.metapath.known_paths import cable_number, known_paths, path_label
 from testbed.metapath.many_pairs import KNOWN_PATHS, ManyPairsPlan, ManyPairsRun
@@ -29,7 +29,6 @@ from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.stream.emulated.fabric import going_first
-from testbed.stream.measurements import RunHealth
 from testbed.stream.mobility import on_network
 from topologies.network import LinkId, Network
 
@@ -141,7 +140,7 @@ def _stream(
                 faults=(),
                 events=s.events,
                 zero_load_s=s.zero_load_s,
-                health=RunHealth(sender_lag_s=s.worst_lag_s, unplanned_drops=r.socket_drops, cpu_fraction=busy),
+                health=health_of(s, r, busy),
             )
             for s, r in zip(sent, received, strict=True)
         ),
