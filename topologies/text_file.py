@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import stat
 import zlib
@@ -64,10 +65,9 @@ def unpacked(content: bytes) -> bytes:
 
 
 def text_of(content: bytes) -> str | None:
-    """The text of content in UTF-8, or in UTF-16 with a byte order mark or of XML; None where it is neither."""
-    utf_16 = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
+    """The text of content in UTF-8, UTF-16 or UTF-32; None where it is none of them."""
     try:
-        return content.decode(utf_16.get(content[:2], "utf-8-sig"))
+        return content.decode(json.detect_encoding(content))
     except UnicodeDecodeError:
         return None
 

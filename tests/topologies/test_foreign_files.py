@@ -207,6 +207,26 @@ def test_gml_of_the_zoo(tmp_path: Path) -> None:
         assert part in note
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.gml", 'graph [ node [ id 1 label "Zürich" ] ]'),
+        ("a.dot", 'graph { "Zürich" }'),
+        ("a.graph", "NODES 1\nlabel x y\nZürich 1 2\nEDGES 0\nlabel src dest weight bw delay\n"),
+    ],
+)
+def test_latin_1_is_read_with_a_note(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(text.encode("latin-1"))
+    network, note = read(str(tmp_path / name))
+    assert network.nodes[0].id == "Zürich" and "read as Latin-1; save it as UTF-8 if names look wrong" in note
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+def test_json_of_other_unicode_encodings_is_read(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes('{"nodes": [{"id": "Zürich"}], "links": []}'.encode(encoding))
+    assert load_network(str(tmp_path / "a.json")).nodes[0].id == "Zürich"
+
+
 def test_dot_of_yates_and_of_graphviz(tmp_path: Path) -> None:
     text = """strict digraph "the net" { /* { */ // }
     # -> x

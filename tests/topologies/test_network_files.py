@@ -164,10 +164,10 @@ WRONG_GRAPHML = [
         "must be positive",
     ),
     (
-        graphml('<node id="a"/><node id="b"/><edge source="a" target="b"><data key="q">0</data></edge>'),
-        "undeclared key 'q'",
+        graphml('<node id="a"/><node id="b"/><edge source="a" target="b"><data>0</data></edge>'),
+        "<data> without a key",
     ),
-    (graphml('<node id="a"><graph/></node>'), "nested graphs"),
+    (graphml('<node id="a"/><hyperedge/>'), "hyperedge"),
 ]
 
 

@@ -130,3 +130,77 @@ def test_other_programs_json_is_kept_with_one_note(document: Any, kept: str, tmp
     write_network_file(network, tmp_path / "again.json")
     again, told = read(tmp_path / "again.json", (tmp_path / "again.json").read_bytes())
     assert again.nodes == network.nodes and again.attributes == network.attributes and told == []
+
+
+GROUPS = """<key for="node" id="d0" yfiles.type="nodegraphics"/><key for="edge" id="d1" yfiles.type="edgegraphics"/>
+<graph edgedefault="directed" id="G"><node id="n0"><port name="north"/></node>
+<node id="n1" yfiles.foldertype="group"><data key="d0"><y:GroupNode><y:NodeLabel>site</y:NodeLabel></y:GroupNode></data>
+<graph edgedefault="directed" id="n1:"><node id="n1::n0"/><node id="n1::n1"/>
+<edge id="n1::e0" source="n1::n0" target="n1::n1"/></graph></node>
+<node id="n2" yfiles.foldertype="folder"><graph edgedefault="undirected" id="n2:"><node id="n2::n0"/></graph></node>
+<edge id="e0" source="n0" target="n1::n0"/><edge id="e1" source="n0" sourceport="north" target="n2"/></graph></graphml>"""
+
+
+def test_groups_are_flattened(tmp_path: Path) -> None:
+    network, notes = read(tmp_path / "groups.graphml", HEAD + GROUPS)
+    assert [node.id for node in network.nodes] == ["n0", "n1::n0", "n1::n1", "n2", "n2::n0"]
+    assert [link.label for link in network.links] == ["n0->n1::n0", "n0->n2", "n1::n0->n1::n1"]
+    assert len(notes) == 1 and "left out: groups of nodes, without links of their own: 'n1'" in notes[0]
+
+
+def test_deep_groups_are_read(tmp_path: Path) -> None:
+    deep = 3000
+    opened = "".join(f'<node id="g{i}"><graph edgedefault="undirected">' for i in range(deep))
+    inner = '<node id="a"/><node id="b"/><edge source="a" target="b"/>' + "</graph></node>" * deep
+    network, notes = read(
+        tmp_path / "deep.graphml", f'{HEAD}<graph edgedefault="directed">{opened}{inner}</graph></graphml>'
+    )
+    assert [link.label for link in network.links] == ["a->b", "b->a"] and f"and {deep - 6} more" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "back", "links"),
+    [
+        ("none", "none", "", ["a->b", "b->a"]),
+        ("none", "standard", "", ["a->b"]),
+        ("none", "none", '<edge source="b" target="a"/>', ["a->b", "b->a"]),
+    ],
+)
+def test_arrows_say_the_way(source: str, target: str, back: str, links: list[str], tmp_path: Path) -> None:
+    drawing = f'<data key="d1"><y:PolyLineEdge><y:Arrows source="{source}" target="{target}"/></y:PolyLineEdge></data>'
+    text = f"""{HEAD}<key for="edge" id="d1" yfiles.type="edgegraphics"/><graph edgedefault="directed"><node id="a"/>
+        <node id="b"/><edge source="a" target="b">{drawing}</edge>{back}</graph></graphml>"""
+    network, notes = read(tmp_path / "drawn.graphml", text)
+    assert [link.label for link in network.links] == links
+    assert notes == (
+        [f"{tmp_path}/drawn.graphml: both ways: 1 link drawn without arrows"] if not back and len(links) > 1 else []
+    )
+
+
+def test_undeclared_keys_are_kept(tmp_path: Path) -> None:
+    text = f'{HEAD}<graph edgedefault="undirected"><node id="a"><data key="zone">Bern</data></node></graph></graphml>'
+    network, notes = read(tmp_path / "a.graphml", text)
+    assert network.nodes[0].attributes == {"zone": "Bern"} and "kept, but not read: zone (nodes)" in notes[0]
+
+
+SIGNS_OF = [
+    ("shift_jis", "東京"), ("iso-2022-jp", "東京"), ("euc-jp", "東京"), ("gbk", "北京"), ("gb18030", "北京"), ("big5", "台北"),
+    ("euc-kr", "서울"), ("koi8-r", "Москва"), ("windows-1251", "Москва"), ("utf-16", "Zürich"), ("utf-32", "Zürich"),
+]  # fmt: skip
+
+
+def one_node(name: str, declared: str) -> str:
+    return f'<?xml version="1.0" encoding="{declared}"?>{HEAD}<graph edgedefault="directed"><node id="{name}"/></graph></graphml>'
+
+
+@pytest.mark.parametrize(("encoding", "name"), SIGNS_OF, ids=[encoding for encoding, _ in SIGNS_OF])
+def test_declared_encodings_are_read(encoding: str, name: str, tmp_path: Path) -> None:
+    network, _ = read(tmp_path / "a.graphml", one_node(name, encoding).encode(encoding))
+    assert [node.id for node in network.nodes] == [name]
+
+
+@pytest.mark.parametrize("declared", ["utf-16", "iso-8859-1", "shift_jis", "unicode-escape", "no-encoding", "zip"])
+def test_utf8_wins_over_a_wrong_declaration(declared: str, tmp_path: Path) -> None:
+    for name in ("Zürich", "Bern", r"\x41"):
+        network, _ = read(tmp_path / "a.graphml", one_node(name, declared))
+        assert [node.id for node in network.nodes] == [name]

@@ -28,6 +28,8 @@ _OTHERS = {
     ".csv": "tables are not read as networks",
 }
 _PACKED = {b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
+_WITHOUT_ENCODING = (".gml", ".dot", ".gv", ".graph", ".txt")
+"""Files of formats that are older than UTF-8."""
 MAX_PARTS = 1_000_000
 """Elements of XML, or lists, or objects of JSON: more would need gigabytes of memory."""
 _MIN_CAPACITY_BPS = 8 * 1500
@@ -85,12 +87,23 @@ def _read(path: Path, notes: list[str]) -> Network:
             return read_graphml(root, name, path.parent, notes)
         document = _of_xml(root, local(root))
     else:
+        if text is None and ending in _WITHOUT_ENCODING:
+            text = _windows_1252(content)
+            notes.append("it is not in UTF-8 and read as Latin-1; save it as UTF-8 if names look wrong")
         document = _document(utf8(content) if text is None else text, ending, notes)
     one_way = None
     if head not in (b"{", b"[") and ending != ".json":
         rename_kinds(document["nodes"])
         one_way = without_loops(document["links"], [document["directed"]] * len(document["links"]), notes)
     return parse_document(adapted(document, notes), name, one_way, path.parent)
+
+
+def _windows_1252(content: bytes) -> str:
+    """The text in Latin-1, as Windows extended it; TopologyError for bytes that no sign has."""
+    try:
+        return content.decode("cp1252")
+    except UnicodeDecodeError:
+        return utf8(content)
 
 
 def _of_xml(root: Element, kind: str) -> dict[str, Any]:
