@@ -242,6 +242,36 @@ def test_dot_of_yates_and_of_graphviz(tmp_path: Path) -> None:
     assert len(read(written(tmp_path, "u.txt", "graph { a -- b -- c }"))[0].links) == 4
 
 
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ("graph { a -- {b; c} }", ["a-b", "a-c"]),
+        ("graph { {a b} -- subgraph x { c } -- d }", ["a-c", "b-c", "c-d"]),
+        ("graph { a -- { b -- c } }", ["b-c", "a-b", "a-c"]),
+        ("graph { subgraph { a b } c -- a }", ["c-a"]),
+        ('graph { a:"eth 0" -- b:p1:n }', ["a-b"]),
+        ("strict graph { a -- b; b -- a; a -- b -- c }", ["a-b", "b-c"]),
+        ("graph { a -- b; a -- b }", ["a-b", "a-b"]),
+        ("graph { a [label=<<b>x</b> > y>]; a -- b }", None),
+        ("graph { a [label=<<b>x</b> y>]; a -- b }", ["a-b"]),
+    ],
+)
+def test_dot_subgraphs_and_strict(text: str, links: list[str] | None, tmp_path: Path) -> None:
+    path = written(tmp_path, "s.dot", text)
+    if links is None:
+        with pytest.raises(TopologyError):
+            load_network(path)
+        return
+    found = [f"{link.source}-{link.target}" for link in load_network(path).links]
+    assert found[::2] == links and len(found) == 2 * len(links)
+
+
+def test_strict_dot_joins_attributes(tmp_path: Path) -> None:
+    text = 'strict graph { a -- b [capacity="5Mbps"]; b -- a [cost=3] }'
+    (there, back) = read(written(tmp_path, "s.dot", text))[0].links
+    assert (there.label, there.capacity_bps, back.attributes) == ("a->b", 5e6, {"cost": "3"})
+
+
 NATIVE = """?SNDlib native format; type: network; version: 1.0
 # NODES ( x
 META (
@@ -396,7 +426,16 @@ def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> 
         ("a.gml", "\n \n", "it is empty"),
         ("a.gml", "hello", "no GML"),
         ("a.dot", "hello", "no DOT: line 1"),
-        ("a.dot", "graph {\n a -- {b c} }", "line 2, '{': an edge of a whole subgraph"),
+        ("a.dot", "graph {\n a -- }", "line 2, '}': a name must stand here"),
+        ("a.dot", "graph { a -> b }", "'->': a name must stand here"),
+        ("a.dot", "graph { a:- -- b }", "'-': this sign"),
+        ("a.dot", "graph { a [label=<b] }", "'<': this sign has no meaning here"),
+        ("a.dot", "graph " + "{" * 99 + "}" * 99, "subgraphs in each other"),
+        (
+            "a.dot",
+            f"graph {{ {{ {' '.join(map(str, range(1200)))} }} -- {{ {' '.join(map(str, range(1200)))} }} }}",
+            "edges;",
+        ),
         ("a.dot", "graph { h-1 }", "'-': this sign has no meaning here"),
         ("a.graph", "6 7", "give 'NODES NUMBER'"),
         ("a.txt", "hello", "it is in none of the formats"),

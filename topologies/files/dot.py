@@ -1,8 +1,9 @@
 """Networks of Graphviz' DOT language, as YATES and others write them: nodes, edges and their attributes; drawing is not
 read.
 
-Attributes are text. ``type=host`` or ``type=switch`` (YATES) is the kind of a node. Subgraphs are read as if their
-borders were not there; an edge to a whole subgraph, and HTML text, are refused.
+Attributes are text, HTML too. ``type=host`` or ``type=switch`` (YATES) is the kind of a node. Subgraphs are read as if
+their borders were not there; an edge of a whole subgraph is one of each of its nodes. ``strict``: a pair of nodes has
+one edge, with the attributes of all.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, NoReturn
 
 from topologies.errors import TopologyError
@@ -18,13 +19,16 @@ from topologies.files.gml import MAX_WORDS
 
 _SKIPPED = r"/\*.*?\*/|//[^\n]*|#[^\n]*|\s+"
 _TOKEN = re.compile(
-    rf'(?P<skip>{_SKIPPED})|(?P<quoted>"[^"\\]*(?:\\.[^"\\]*)*")|(?P<sign>->|--|[{{}}\[\];,=:+])'
+    rf'(?P<skip>{_SKIPPED})|(?P<quoted>"[^"\\]*(?:\\.[^"\\]*)*")|(?P<html><(?:[^<>]|<[^<>]*>)*>)|(?P<sign>->|--|[{{}}\[\];,=:+])'
     r"|(?P<word>(?<![\w.])-?(?:\.\d+|\d+(?:\.\d*)?)(?![\w.])|\w[\w.]*)|(?P<wrong>.)",
     re.DOTALL,
 )
 Fields = dict[str, Any]
 Token = tuple[str, str]
-"""(kind: quoted, sign, word or end; text)"""
+"""(kind: quoted, html, sign, word or end; text)"""
+_NAMES = ("quoted", "html", "word")
+_DEPTH = 50
+"""Subgraphs in subgraphs; drawings of networks have three."""
 
 
 def dot_document(text: str) -> Fields:
@@ -51,16 +55,19 @@ class _Reader:
 
     def document(self) -> Fields:
         self._next()
-        if self.token[1].lower() == "strict":
+        strict = self.token[1].lower() == "strict"
+        if strict:
             self._next()
         kind = self.token[1].lower()
         if kind not in ("graph", "digraph"):
             self._wrong("a DOT file begins with graph or digraph")
         self._next()
         self.operator = "->" if kind == "digraph" else "--"
-        if self.token[0] in ("word", "quoted"):
+        if self.token[0] in _NAMES:
             self.graph["name"] = self._name()
-        self._body()
+        self._group({"node": {}, "edge": {}, "graph": {}})
+        if self.token[0] != "end":
+            self._wrong("nothing may follow the last brace")
         nodes = [{**fields, "id": name} for name, fields in self.nodes.items()]
         for node in nodes:
             if node.get("type") in ("host", "switch"):
@@ -70,54 +77,72 @@ class _Reader:
             "multigraph": True,
             "graph": self.graph,
             "nodes": nodes,
-            "links": self.links,
+            "links": self._merged(kind == "digraph") if strict else self.links,
         }
 
-    def _body(self) -> None:
-        """From the first brace to the last; ``defaults`` of nodes and edges hold to the end of the braces that they
-        stand in."""
+    def _merged(self, directed: bool) -> list[Fields]:
+        """One link of each pair of nodes, with the attributes of all."""
+        found: dict[tuple[str, ...], Fields] = {}
+        for link in self.links:
+            ends = (link["source"], link["target"])
+            first = found.setdefault(ends if directed else tuple(sorted(ends)), {})
+            first |= link | {"source": first.get("source", ends[0]), "target": first.get("target", ends[1])}
+        return list(found.values())
+
+    def _group(self, outer: dict[str, Fields], depth: int = 0) -> list[str]:
+        """From one brace to its other: the nodes that are named between them. ``outer``: attributes of nodes and edges
+        by default, where the braces begin."""
+        defaults = {kind: dict(fields) for kind, fields in outer.items()}
+        if depth > _DEPTH:
+            self._wrong(f"more than {_DEPTH} subgraphs in each other; write fewer")
         self._sign("{")
-        defaults: list[dict[str, Fields]] = [{"node": {}, "edge": {}, "graph": {}}]
-        while defaults:
+        members: dict[str, None] = {}
+        while self.token != ("sign", "}"):
             if self.token == ("sign", ";"):
                 self._next()
-            elif self.token == ("sign", "}"):
-                defaults.pop()
-                self._next()
-                if defaults and self.token == ("sign", self.operator):
-                    self._wrong("an edge of a whole subgraph is not read; write one a node")
-            elif self.token == ("sign", "{"):
-                defaults.append({kind: dict(fields) for kind, fields in defaults[-1].items()})
-                self._next()
             else:
-                self._statement(defaults[-1])
-        if self.token[0] != "end":
-            self._wrong("nothing may follow the last brace")
+                members |= dict.fromkeys(self._statement(defaults, depth))
+        self._next()
+        return list(members)
 
-    def _statement(self, defaults: dict[str, Fields]) -> None:
+    def _statement(self, defaults: dict[str, Fields], depth: int) -> list[str]:
+        """The nodes that one statement names."""
         keyword = self.token[1].lower() if self.token[0] == "word" else ""
-        name = self._name()
-        if keyword == "subgraph":
-            if self.token != ("sign", "{"):
-                self._name()
-        elif keyword in defaults and self.token == ("sign", "["):
+        grouped = keyword == "subgraph" or self.token == ("sign", "{")
+        ends = [self._end(defaults, depth)]
+        if keyword in defaults and self.token == ("sign", "["):
             defaults[keyword] |= self._attributes()
-        elif self.token == ("sign", "="):
+            return []
+        if self.token == ("sign", "="):
             self._next()
-            self.graph[name] = self._name()
-        elif self.token == ("sign", self.operator):
-            ends = [name]
-            while self.token == ("sign", self.operator):
-                self._next()
-                if self.token == ("sign", "{") or self.token[1] == "subgraph":
-                    self._wrong("an edge of a whole subgraph is not read; write one a node")
-                ends.append(self._name())
-            for end in ends:
-                self.nodes.setdefault(end, dict(defaults["node"]))
-            fields = defaults["edge"] | self._attributes()
-            self.links += [fields | {"source": a, "target": b} for a, b in pairwise(ends)]
-        else:
-            self.nodes[name] = defaults["node"] | self.nodes.get(name, {}) | self._attributes()
+            self.graph[ends[0][0]] = self._name()
+            return []
+        while True:
+            for name in ends[-1]:
+                self.nodes.setdefault(name, dict(defaults["node"]))
+            if self.token != ("sign", self.operator):
+                break
+            self._next()
+            ends.append(self._end(defaults, depth))
+        named = [name for end in ends for name in end]
+        fields = self._attributes()
+        if len(ends) == 1 and not grouped:
+            self.nodes[named[0]] |= fields
+        if len(self.links) + sum(len(one) * len(other) for one, other in pairwise(ends)) > MAX_WORDS:
+            self._wrong(f"more than {MAX_WORDS} edges; make it smaller")
+        for one, other in pairwise(ends):
+            self.links += [defaults["edge"] | fields | {"source": a, "target": b} for a, b in product(one, other)]
+        return named
+
+    def _end(self, defaults: dict[str, Fields], depth: int) -> list[str]:
+        """The node, or the nodes of the subgraph, that stands here."""
+        if self.token[0] == "word" and self.token[1].lower() == "subgraph":
+            self._next()
+            if self.token[0] in _NAMES:
+                self._name()
+        elif self.token != ("sign", "{"):
+            return [self._name()]
+        return self._group(defaults, depth + 1)
 
     def _attributes(self) -> Fields:
         found: Fields = {}
@@ -136,24 +161,22 @@ class _Reader:
 
     def _name(self) -> str:
         """An id, its port (``id:port``) left out; quoted texts may be joined by +."""
-        if self.token[0] not in ("word", "quoted"):
+        if self.token[0] not in _NAMES:
             self._wrong("a name must stand here")
         quoted, name = self.token
         self._next()
         while quoted == "quoted" and self.token == ("sign", "+"):
             self._next()
-            name += self._take("quoted")
+            if self.token[0] != "quoted":
+                self._wrong("quoted text must stand here")
+            name += self.token[1]
+            self._next()
         while self.token == ("sign", ":"):
             self._next()
-            self._take("word")
+            if self.token[0] not in _NAMES:
+                self._wrong("the name of a port must stand here")
+            self._next()
         return name
-
-    def _take(self, kind: str) -> str:
-        found, word = self.token
-        if found != kind:
-            self._wrong("something is missing before this")
-        self._next()
-        return word
 
     def _sign(self, sign: str) -> None:
         if self.token != ("sign", sign):
@@ -171,6 +194,8 @@ class _Reader:
             kind, word = str(found.lastgroup), found[0]
             if kind == "quoted":
                 yield kind, re.sub(r'\\("|\n)', lambda m: '"' if m[1] == '"' else "", word[1:-1])
+            elif kind == "html":
+                yield kind, word[1:-1]
             elif kind == "wrong":
                 self.token = (kind, word)
                 self._wrong("this sign has no meaning here")
