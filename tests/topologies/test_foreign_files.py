@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -309,6 +310,51 @@ def test_sndlib_in_both_forms(name: str, text: str, tmp_path: Path) -> None:
         and network.links[0].capacity_bps == 1e7
     )
     assert "preinstalled_capacity (links)" in note
+
+
+NODES_AB = "NODES (\n A ( 1 2 )\n B ( -1 -3.5)\n)\n"
+
+
+@pytest.mark.parametrize(
+    ("links", "labels"),
+    [
+        ("LINKS ( )", []),
+        ("LINKS (\n)", []),
+        ("LINKS ( L ( A B ) 0 0 0 0 ( ) )", ["A->B"]),
+        (
+            "LINKS (\n L ( A B ) 0 0 0 0 ( 40.0 5.0\n   155 10.0 )\n M (B A)\n0 0 0 0 (UNLIMITED 1) )",
+            ["A->B", "B->A#1"],
+        ),
+        ("LINKS (\n L ( A B ) 155.0\n M ( B A ) 2\n)", ["A->B", "B->A#1"]),
+        ("LINKS (\n L ( A B )\n M ( B A )\n)", ["A->B", "B->A#1"]),
+    ],
+)
+def test_sndlib_native_however_it_is_broken_into_lines(links: str, labels: list[str], tmp_path: Path) -> None:
+    network = load_network(written(tmp_path, "n.txt", NODES_AB + links))
+    assert [(n.id, n.position) for n in network.nodes] == [("A", (1.0, 2.0)), ("B", (-1.0, -3.5))]
+    assert [k.label for k in network.links[::2]] == labels
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("NODES (\n A\n B\n)\nLINKS ( )", "NODES: 'A' is no entry"),
+        ("NODES (\n A 1 2\n)\nLINKS ( )", "NODES: 'A' is no entry"),
+        ("NODES (\n A ( 1 2 ) B\n)\nLINKS ( )", "NODES: 'B' is no entry"),
+        (NODES_AB + "LINKS (\n L ( A )\n)", "LINKS: 'L' is no entry"),
+        (NODES_AB + "LINKS (\n L ( A B ) 0 0 0 0 0 0 ( )\n)", "LINKS: '0' is no entry"),
+        (NODES_AB + "LINKS (\n L ( A B ) 0 0 0 0 ( 1 2 )", "ends within parentheses"),
+        (NODES_AB + "LINKS ( ) )", "line 5: ')' has no other half"),
+    ],
+)
+def test_sndlib_native_names_what_is_wrong(text: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(TopologyError, match=re.escape(says)):
+        load_network(written(tmp_path, "n.txt", text))
+
+
+def test_sndlib_nodes_without_a_place(tmp_path: Path) -> None:
+    network = load_network(written(tmp_path, "n.txt", "NODES ( A ( ) B ( ) ) LINKS ( L ( A B ) 0 0 0 0 ( ) )"))
+    assert [(n.id, n.position) for n in network.nodes] == [("A", None), ("B", None)] and len(network.links) == 2
 
 
 PAIR: list[dict[str, Any]] = [{"id": "a"}, {"id": "b"}]

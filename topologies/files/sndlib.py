@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise, takewhile
 from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.files.xml_tree import local
 
 CAPACITY = "preinstalled_capacity"
-_SECTION = re.compile(r"([A-Z_]+)\s*\(\s*(\)?)")
-_NODE = re.compile(r"(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)")
-_LINK = re.compile(r"(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)\s*(\S*)")
+_WORD = re.compile(r"[()]|[^\s()]+")
+_VALUES = 4
+"""Numbers of a link: preinstalled capacity and its cost, routing cost, setup cost; modules in parentheses follow."""
+_DEPTH = 50
+Item = Any
+"""A word, or the list of what stands in parentheses."""
 
 
 def native_document(text: str) -> dict[str, Any]:
@@ -32,9 +36,7 @@ def native_document(text: str) -> dict[str, Any]:
         raise TopologyError(
             "SNDlib's native format has the sections NODES ( ... ) and LINKS ( ... ); they are not there"
         )
-    nodes = [_node(*words) for words in _matched(_NODE, sections["NODES"], "NODES")]
-    links = [_link(*words) for words in _matched(_LINK, sections["LINKS"], "LINKS")]
-    return _document(nodes, links)
+    return _document(_nodes(sections["NODES"]), _links(sections["LINKS"]))
 
 
 def xml_document(root: ElementTree.Element) -> dict[str, Any]:
@@ -49,30 +51,59 @@ def xml_document(root: ElementTree.Element) -> dict[str, Any]:
     return _document(nodes, links)
 
 
-def _sections(text: str) -> dict[str, list[str]]:
-    """The lines of each section by its name."""
-    found: dict[str, list[str]] = {}
-    inside: list[str] | None = None
-    for line in (one.partition("#")[0].strip() for one in text.splitlines()):
-        head = _SECTION.match(line)
-        if inside is None and head is not None:
-            entries = found.setdefault(head[1], [])
-            inside = None if head[2] else entries
-        elif line == ")":
-            inside = None
-        elif line and inside is not None:
-            inside.append(line)
-    return found
+def _sections(text: str) -> dict[str, list[Item]]:
+    """What stands in the parentheses of each section, by its name."""
+    inside: list[list[Item]] = [[]]
+    lines = (line.partition("#")[0] for line in text.splitlines())
+    for number, line in enumerate(lines, 1):
+        for word in _WORD.findall(line):
+            if word == "(" and len(inside) <= _DEPTH:
+                inside.append([])
+                inside[-2].append(inside[-1])
+            elif word == ")" and len(inside) > 1:
+                inside.pop()
+            elif word in "()":
+                raise TopologyError(f"line {number}: {word!r} has no other half; mend the parentheses")
+            else:
+                inside[-1].append(word)
+    if len(inside) > 1:
+        raise TopologyError("it ends within parentheses; add what is missing")
+    return {name: items for name, items in pairwise(inside[0]) if isinstance(name, str) and isinstance(items, list)}
 
 
-def _matched(pattern: re.Pattern[str], lines: list[str], name: str) -> list[tuple[str, ...]]:
+def _nodes(items: list[Item]) -> list[dict[str, Any]]:
+    """Of ``A ( x y ) B ( ) ...``."""
     found = []
-    for line in lines:
-        words = pattern.match(line)
-        if words is None:
-            raise TopologyError(f"{name}: {line[:60]!r} is no entry of SNDlib's")
-        found.append(words.groups())
+    for name, place in zip(items[::2], [*items[1::2], ""], strict=False):
+        if not isinstance(name, str) or not isinstance(place, list):
+            raise TopologyError(f"NODES: {_shown(name)} is no entry of SNDlib's; write NAME ( X Y )")
+        found.append(_node(name, *[str(one) for one in [*place, "", ""][:2]]))
     return found
+
+
+def _links(items: list[Item]) -> list[dict[str, Any]]:
+    """Of ``L ( A B ) 0.0 0.0 0.0 0.0 ( 40.0 1.0 ... ) ...``; numbers and modules may be missing at the end."""
+    found, at = [], 0
+    while at < len(items):
+        name, ends = items[at], items[at + 1] if at + 1 < len(items) else ""
+        named = isinstance(name, str) and isinstance(ends, list) and len(ends) == 2
+        if not named or not all(isinstance(end, str) for end in ends):
+            raise TopologyError(f"LINKS: {_shown(name)} is no entry of SNDlib's; write NAME ( NODE NODE ) CAPACITY ...")
+        at += 2
+        values = list(takewhile(_is_value, items[at : at + _VALUES]))
+        at += len(values)
+        if at < len(items) and isinstance(items[at], list) and all(map(_is_value, items[at])):
+            at += 1
+        found.append(_link(name, *ends, values[0] if values else ""))
+    return found
+
+
+def _is_value(item: Item) -> bool:
+    return isinstance(item, str) and (item == "UNLIMITED" or _number(item) is not None)
+
+
+def _shown(item: Item) -> str:
+    return repr(item)[:60]
 
 
 def _text(element: ElementTree.Element, name: str) -> str:
