@@ -15,7 +15,7 @@ from typing import Any, Literal
 from topologies.direct_networks import dragonfly, hyperx
 from topologies.errors import TopologyError
 from topologies.fat_tree import clos, fat_tree
-from topologies.files.formats import is_there, read_topohub, shortened
+from topologies.files.formats import is_there, near_topohub_keys, read_topohub, shortened
 from topologies.files.reading import ENDINGS, read_network_file
 from topologies.manet import Walk, manet
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
@@ -94,7 +94,7 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
         entry = FAMILIES.find(family)
     if entry is None:
         raise TopologyError(
-            f"network {shortened(name_or_path)!r}: neither a catalogue name nor a file; {_nearest(family, dict.fromkeys(FAMILIES.names()), 'testbed topology list shows all names')}"
+            f"network {shortened(name_or_path)!r}: neither a catalogue name nor a file; {_nearest_network(family)}"
         )
     if family == "topohub":
         return read_topohub(words)
@@ -193,6 +193,16 @@ def _looks_like_a_file(name: str) -> bool:
 def _nearest(wrong: str, known: Mapping[str, object], otherwise: str) -> str:
     near = difflib.get_close_matches(wrong.lower(), list(known), n=3, cutoff=0.5)
     return "did you mean " + " or ".join(near) + "?" if near else otherwise
+
+
+def _nearest_network(wrong: str) -> str:
+    """The nearest names of ours, unless topohub has just that name, or we have none near."""
+    keys = near_topohub_keys(wrong)[:3]
+    if keys and keys[0].lower().rpartition("/")[2] == wrong.lower():
+        return f"did you mean topohub:{keys[0]}?"
+    theirs = " or ".join(f"topohub:{key}" for key in keys)
+    mend = f"did you mean {theirs}?" if keys else "testbed topology list shows all names"
+    return _nearest(wrong, dict.fromkeys(FAMILIES.names()), mend)
 
 
 def _crossbar(n: int, **common: float) -> Network:

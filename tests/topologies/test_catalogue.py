@@ -190,3 +190,22 @@ def test_a_fat_trees_switches_have_k_ports_down_and_k_up() -> None:
 def test_every_switch_of_a_clos_network_has_k_ports() -> None:
     network = load_network("clos:6")
     assert {len(network.out_links(s.id)) for s in network.switches} == {6}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("Abilene", "topohub:topozoo/Abilene"), ("abilene", "topohub:topozoo/Abilene"), ("Bellcanad", "topohub:topozoo/Bellcanada"),
+     ("tors:4", "torus"), ("germany50", "topohub:sndlib/germany50"), ("topohub:Abilene", "topozoo/Abilene")],
+)  # fmt: skip
+def test_near_names_are_those_of_topohub_too(wrong: str, right: str) -> None:
+    pytest.importorskip("topohub")
+    with pytest.raises(TopologyError, match=f"did you mean {right}( or .*)?\\?$"):
+        load_network(wrong)
+
+
+def test_without_topohub_none_of_its_names_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "topohub", None)
+    with pytest.raises(TopologyError, match="testbed topology list shows all names"):
+        load_network("zzGermany50")
+    with pytest.raises(TopologyError, match="neither a catalogue name nor a file; did you mean manet"):
+        load_network("Abilene")

@@ -123,7 +123,10 @@ def _topohub_document(key: str) -> dict[str, Any]:
     path = folder / f"{key}.json"
     plain = bool(key) and ".." not in Path(key).parts and not Path(key).is_absolute()
     if not plain or not is_there(str(path)) or not path.is_file():
-        raise TopologyError(f"topohub:{shortened(key)}: topohub has no such network; {_nearest_keys(folder, key)}")
+        near = " or ".join(near_topohub_keys(key))
+        known = "its keys look like topozoo/Abilene, sndlib/polska, backbone/africa, gabriel/25/0"
+        mend = f"did you mean {near}?" if near else known
+        raise TopologyError(f"topohub:{shortened(key)}: topohub has no such network; {mend}")
     document: dict[str, Any] = parse_json(read_text(path))
     return document
 
@@ -136,13 +139,23 @@ def topohub_keys() -> tuple[str, ...]:
     return tuple(sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.json")))
 
 
-def _nearest_keys(folder: Path, key: str) -> str:
-    by_lower = {k.lower(): k for k in topohub_keys()} if folder.is_dir() else {}
-    by_tail: dict[str, str] = {}
+def near_topohub_keys(word: str) -> list[str]:
+    """The keys nearest to a key or to the last part of one, best first; none where topohub is not installed.
+
+    >>> near_topohub_keys("abilene")[0]
+    'topozoo/Abilene'
+    """
+    try:
+        keys = topohub_keys()
+    except ModuleNotFoundError:
+        return []
+    by_lower = {k.lower(): k for k in keys}
+    by_tail: dict[str, list[str]] = {}
     for lower, original in by_lower.items():
-        by_tail.setdefault(lower.rsplit("/", 1)[-1], original)
-    near = [by_lower[k] for k in difflib.get_close_matches(key.lower(), by_lower, n=3)]
-    near += [by_tail[k] for k in difflib.get_close_matches(key.lower().rsplit("/", 1)[-1], by_tail, n=2)]
-    if near:
-        return "did you mean " + " or ".join(dict.fromkeys(near)) + "?"
-    return "its keys look like topozoo/Abilene, sndlib/polska, backbone/africa, gabriel/25/0"
+        if not lower.rsplit("/", 1)[-1].isdecimal():  # numbers are no names
+            by_tail.setdefault(lower.rsplit("/", 1)[-1], []).append(original)
+    tail = word.lower().rsplit("/", 1)[-1]
+    same = sorted(by_tail.get(tail, []), reverse=True)
+    near = [by_lower[k] for k in difflib.get_close_matches(word.lower(), by_lower, n=3)]
+    near += [k for t in difflib.get_close_matches(tail, by_tail, n=2) for k in by_tail[t][:1]]
+    return list(dict.fromkeys(same + near))
