@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from testbed.routing import capillary_route
 from topologies import Network, load_network
 from topologies.errors import TopologyError
+from topologies.files.formats import write_network_file
 from topologies.files.reading import NetworkNote
 
 # the ends of the first links of Abilene, as REPETITA's collection has them: 9.95 Gbit/s
@@ -312,6 +313,14 @@ def test_sndlib_in_both_forms(name: str, text: str, tmp_path: Path) -> None:
     assert "preinstalled_capacity (links)" in note
 
 
+def test_numbers_that_no_file_can_hold_are_left_out_of_lists_too(tmp_path: Path) -> None:
+    deep = "[" * 300 + "NaN" + "]" * 300
+    text = f'{{"nodes": [{{"id": "a", "far": {deep}, "near": [1.5], "t": {{"x": -Infinity}}}}], "links": []}}'
+    network, note = read(written(tmp_path, "n.json", text))
+    assert network.nodes[0].attributes == {"near": [1.5]} and "no finite numbers, of far, t" in note
+    write_network_file(network, tmp_path / "again.json")
+
+
 NODES_AB = "NODES (\n A ( 1 2 )\n B ( -1 -3.5)\n)\n"
 
 
@@ -489,6 +498,16 @@ def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> 
         ("a.json", '{"nodes": [], "links": []}', "no node is in it"),
         ("a.json", '{"nodes": [{"id": "a", "id": "b"}], "links": []}', "the key 'id' is there twice"),
         ("a.json", "hello", "not JSON at line 1"),
+        ("a.json", " \n", "it is empty"),
+        (
+            "a.json",
+            '{"nodes": [{"id": %s}], "links": []}' % ("9" * 5000),
+            "a number has thousands of digits; shorten it",
+        ),
+        ("a.json", "[" * 99_999, "too many lists and objects in each other; use fewer"),
+        ("a.json", '{"nodes": [{"id": "a"}], "adjacency": [[]]}', "networkx' adjacency lists are not read"),
+        ("a.json", '{"elements": {"nodes": []}}', "Cytoscape files are not read"),
+        ("a.gns3", '{"name": "x", "topology": {"nodes": []}}', "GNS3 projects are not read"),
         ("a.json", '{"nodes": [{"id": "Z\xfcrich"}], "links": []}'.encode("latin-1"), "not text in UTF-8"),
         ("a.graphml", b'<graphml><graph><node id="\xfc"/></graph></graphml>', "save it as UTF-8"),
         ("a.graphml", b'<?xml version="1.0" encoding="zip"?><graphml id="\xfc"/>', "not XML"),

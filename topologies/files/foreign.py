@@ -27,6 +27,13 @@ _UNITS = {"capacity_bps": "bits a second", "delay_s": "seconds"}
 _QUANTITIES = (("capacity", "capacity_bps", rate_bps, "10Mbps"), ("delay", "delay_s", seconds, "5ms"))
 _RAW = "LinkSpeedRaw"
 """The Topology Zoo's capacity, in bits a second."""
+_PROGRAMS = {
+    "switches": "MiniEdit files",
+    "adjacency": "networkx' adjacency lists",
+    "elements": "Cytoscape files",
+    "topology": "GNS3 projects",
+}
+"""Whose files of JSON have that key, and not both nodes and links."""
 _SHOWN = 60
 
 _GONE = "gone"
@@ -51,8 +58,10 @@ def adapted(document: Any, notes: list[str]) -> Any:
     """
     if not isinstance(document, dict):
         return document
-    if {"hosts", "switches"} <= document.keys() and "nodes" not in document:
-        raise TopologyError("MiniEdit files are not read; build the network as JSON node-link or GraphML")
+    if "nodes" not in document or not {"links", "edges"} & document.keys():
+        for key, files in _PROGRAMS.items():
+            if key in document:
+                raise TopologyError(f"{files} are not read; write the network as JSON node-link or GraphML")
     kept: Kept = {"graph": {}, "nodes": {}, "links": {}, _GONE: {}}
     known = network_schema()["properties"]
     found = {key: value for key, value in document.items() if key in known}
@@ -117,7 +126,7 @@ def _attributes(entry: Fields, scope: str, place: str, kept: Kept) -> Fields:
     if scope == "link":
         _read_quantities(fields, place)
     used = {_RAW} if scope == "link" and _raw_capacity(fields) else set()
-    for key in [k for k, v in fields.items() if isinstance(v, float) and not math.isfinite(v) and k not in _UNITS]:
+    for key in [k for k, v in fields.items() if k not in (*_UNITS, "position") and not _is_finite(v)]:
         del fields[key]
         kept[_GONE][key] = None
     schema = network_schema()["$defs"][scope]["properties"]
@@ -125,6 +134,17 @@ def _attributes(entry: Fields, scope: str, place: str, kept: Kept) -> Fields:
     _refuse_misspelt(others, scope, place)
     kept["graph" if scope == "graph" else f"{scope}s"] |= dict.fromkeys(others)
     return fields
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether no number of a value, in lists and tables too, is infinite or none."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, float) and not math.isfinite(one):
+            return False
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return True
 
 
 def _read_quantities(fields: Fields, place: str) -> None:

@@ -98,8 +98,10 @@ def parse_json(text: str) -> Any:
         raise TopologyError(f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
     except TopologyError:
         raise
-    except (ValueError, RecursionError) as error:
-        raise TopologyError(f"not JSON that can be read: {str(error)[:120]}") from error
+    except RecursionError as error:
+        raise TopologyError("not JSON that can be read: too many lists and objects in each other; use fewer") from error
+    except ValueError as error:  # the interpreter's limit of a whole number's digits
+        raise TopologyError("not JSON that can be read: a number has thousands of digits; shorten it") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def _of_xml(root: Element, kind: str) -> dict[str, Any]:
 def _document(text: str, ending: str, notes: list[str]) -> Any:
     """The node-link document of a text, by its beginning, else by the file's ending."""
     start = text.lstrip()[:4096]
-    if not start and ending != ".json":
+    if not start:
         raise TopologyError(f"it is empty; {READ}")
     if ending in (".yml", ".yaml"):
         from topologies.files.containerlab import containerlab_document
