@@ -229,6 +229,12 @@ def test_json_of_other_unicode_encodings_is_read(encoding: str, tmp_path: Path) 
     assert load_network(str(tmp_path / "a.json")).nodes[0].id == "Zürich"
 
 
+def test_gml_groups_are_flattened(tmp_path: Path) -> None:
+    nodes = 'node [ id 0 label "g" isGroup 1 ] node [ id 1 label "a" gid 0 ] node [ id 2 label "b" gid 0 isGroup 0 ]'
+    network, note = read(written(tmp_path, "y.gml", f"graph [ {nodes} edge [ source 1 target 2 ] ]"))
+    assert [n.id for n in network.nodes] == ["a", "b"] and "groups of nodes, without links of their own: 'g'" in note
+
+
 def test_dot_of_yates_and_of_graphviz(tmp_path: Path) -> None:
     text = """strict digraph "the net" { /* { */ // }
     # -> x
@@ -480,6 +486,8 @@ def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> 
         ("a.graphml", "", "it is empty"),
         ("a.gml", "\n \n", "it is empty"),
         ("a.gml", "hello", "no GML"),
+        ("a.gml", "graph [ node [ id 0 label 0 ] edge [ source [ a 1 ] target 0 ] ]", "edge 0: source is a list"),
+        ("a.gml", "graph [ node [ id 0 id 1 ] ]", "node 0: id is a list, or there twice"),
         ("a.dot", "hello", "no DOT: line 1"),
         ("a.dot", "graph {\n a -- }", "line 2, '}': a name must stand here"),
         ("a.dot", "graph { a -> b }", "'->': a name must stand here"),

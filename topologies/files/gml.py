@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from topologies.errors import TopologyError
+from topologies.files.foreign import some
 
 _WORD = re.compile(r'\[|\]|"[^"]*"|[^\s\[\]"]+|"')
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
@@ -31,8 +32,8 @@ def gml_document(text: str, notes: list[str]) -> dict[str, Any]:
     if len(graphs) != 1:
         raise TopologyError(f"{len(graphs)} graphs; leave exactly one")
     graph = dict(graphs[0])
-    nodes = [_fields(one, f"node {i}") for i, one in enumerate(graph.pop("node", []))]
-    links = [_fields(one, f"edge {i}") for i, one in enumerate(graph.pop("edge", []))]
+    nodes = [_fields(one, f"node {i}", "id") for i, one in enumerate(graph.pop("node", []))]
+    links = [_fields(one, f"edge {i}", "source", "target") for i, one in enumerate(graph.pop("edge", []))]
     labels = [node.get("label") for node in nodes]
     if all(isinstance(label, str) and label for label in labels) and len(set(labels)) == len(labels):
         names = {node.get("id"): node["label"] for node in nodes}
@@ -44,6 +45,11 @@ def gml_document(text: str, notes: list[str]) -> dict[str, Any]:
             link |= {end: names.get(link[end], link[end]) for end in ("source", "target") if end in link}
     elif any(label is not None for label in labels):
         notes.append("labels are missing or there twice: nodes are named by their ids")
+    linked = {link.get(end) for link in links for end in ("source", "target")}
+    groups = [node for node in nodes if node.get("isGroup") == 1 and node.get("id") not in linked]
+    if groups:
+        notes.append(f"left out: groups of nodes, without links of their own: {some(one.get('id') for one in groups)}")
+        nodes = [node for node in nodes if node.get("isGroup") != 1 or node.get("id") in linked]
     directed = graph.pop("directed", [0])[-1] == 1
     graph.pop("multigraph", None)
     return {"directed": directed, "multigraph": True, "graph": _plain(graph), "nodes": nodes, "links": links}
@@ -90,10 +96,15 @@ def _scalar(word: str) -> str | int | float:
     return word
 
 
-def _fields(value: Any, where: str) -> dict[str, Any]:
+def _fields(value: Any, where: str, *single: str) -> dict[str, Any]:
+    """The fields of a node or an edge; those that are ``single`` have one number or text each."""
     if not isinstance(value, dict):
         raise TopologyError(f"{where}: give a list in brackets")
-    return _plain(value)
+    fields = _plain(value)
+    for key in single:
+        if isinstance(fields.get(key), (dict, list)):
+            raise TopologyError(f"{where}: {key} is a list, or there twice; give one number or text")
+    return fields
 
 
 def _plain(tree: Tree) -> dict[str, Any]:

@@ -38,7 +38,9 @@ class _Open:
             self.value.append(value)
         elif self.key is None:
             if not isinstance(value, str) and value is not None:
-                raise TopologyError(f"line {line}: a key must be text")
+                raise TopologyError(
+                    f"line {line}: a key must be text (fill in what {{{{ }}}} of a template stands for)"
+                )
             self.key = value or ""
             if self.key in self.given:
                 raise TopologyError(f"line {line}: the key {self.key[:60]!r} is there twice; keep one")
