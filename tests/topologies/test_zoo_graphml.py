@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import networkx as nx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.helpers.zoo_graphml import EDGE, GRAPH, zoo_graphml
 from topologies import Network, load_network
@@ -204,3 +207,23 @@ def test_utf8_wins_over_a_wrong_declaration(declared: str, tmp_path: Path) -> No
     for name in ("Zürich", "Bern", r"\x41"):
         network, _ = read(tmp_path / "a.graphml", one_node(name, declared))
         assert [node.id for node in network.nodes] == [name]
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=6), st.data())
+@settings(max_examples=40, deadline=None)
+def test_groups_change_no_links(depths: list[int], data: st.DataObject) -> None:
+    nodes = range(len(depths))
+    pairs = data.draw(
+        st.lists(st.tuples(st.sampled_from(nodes), st.sampled_from(nodes)).filter(lambda p: p[0] != p[1]))
+    )
+    edges = "".join(f'<edge source="{a}" target="{b}"/>' for a, b in pairs)
+    text = ""
+    for i, depth in enumerate(depths):
+        opened = "".join(f'<node id="g{i}{k}"><graph edgedefault="directed">' for k in range(depth))
+        text += f'{opened}<node id="{i}"/>{"</graph></node>" * depth}'
+    with tempfile.TemporaryDirectory() as folder:
+        network, _ = read(
+            Path(folder) / "a.graphml", f'{HEAD}<graph edgedefault="directed">{text}{edges}</graph></graphml>'
+        )
+    assert [node.id for node in network.nodes] == [str(i) for i in nodes]
+    assert [(k.source, k.target) for k in network.links] == [(str(a), str(b)) for a, b in pairs]

@@ -115,7 +115,8 @@ def read_graphml(root: ElementTree.Element, name: str, folder: Path | None, note
         raise TopologyError("a hyperedge (a link of more than two ends) has no meaning here; write one edge a pair")
     keys = {e.get("id", ""): e for e in root.iter() if local(e) == "key"}
     default = graphs[0].get("edgedefault", "undirected")
-    edges, defaults = [], []
+    edges: list[ElementTree.Element] = []
+    defaults: list[bool] = []
     for graph in graphs[0].iter(graphs[0].tag):
         edges += [child for child in graph if local(child) == "edge"]
         defaults += [_edge_default(graph, default)] * (len(edges) - len(defaults))

@@ -27,7 +27,7 @@ _OTHERS = {
     ".gexf": "GEXF files are not read",
     ".csv": "tables are not read as networks",
 }
-_PACKED = {b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
+_PACKED = {b"\x1f\x8b": "gzip twice", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
 _WITHOUT_ENCODING = (".gml", ".dot", ".gv", ".graph", ".txt")
 """Files of formats that are older than UTF-8."""
 MAX_PARTS = 1_000_000

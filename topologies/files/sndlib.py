@@ -77,7 +77,8 @@ def _nodes(items: list[Item]) -> list[dict[str, Any]]:
     for name, place in zip(items[::2], [*items[1::2], ""], strict=False):
         if not isinstance(name, str) or not isinstance(place, list):
             raise TopologyError(f"NODES: {_shown(name)} is no entry of SNDlib's; write NAME ( X Y )")
-        found.append(_node(name, *[str(one) for one in [*place, "", ""][:2]]))
+        x, y, *_ = [*map(str, place), "", ""]
+        found.append(_node(name, x, y))
     return found
 
 
@@ -94,7 +95,7 @@ def _links(items: list[Item]) -> list[dict[str, Any]]:
         at += len(values)
         if at < len(items) and isinstance(items[at], list) and all(map(_is_value, items[at])):
             at += 1
-        found.append(_link(name, *ends, values[0] if values else ""))
+        found.append(_link(name, ends[0], ends[1], values[0] if values else ""))
     return found
 
 
