@@ -193,7 +193,8 @@ SIGNS_OF = [
 
 
 def one_node(name: str, declared: str) -> str:
-    return f'<?xml version="1.0" encoding="{declared}"?>{HEAD}<graph edgedefault="directed"><node id="{name}"/></graph></graphml>'
+    graph = f'<graph edgedefault="directed"><node id="{name}"/></graph>'
+    return f'<?xml version="1.0" encoding="{declared}"?>{HEAD}{graph}</graphml>'
 
 
 @pytest.mark.parametrize(("encoding", "name"), SIGNS_OF, ids=[encoding for encoding, _ in SIGNS_OF])

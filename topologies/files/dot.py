@@ -19,7 +19,8 @@ from topologies.files.gml import MAX_WORDS
 
 _SKIPPED = r"/\*.*?\*/|//[^\n]*|#[^\n]*|\s+"
 _TOKEN = re.compile(
-    rf'(?P<skip>{_SKIPPED})|(?P<quoted>"[^"\\]*(?:\\.[^"\\]*)*")|(?P<html><(?:[^<>]|<[^<>]*>)*>)|(?P<sign>->|--|[{{}}\[\];,=:+])'
+    rf'(?P<skip>{_SKIPPED})|(?P<quoted>"[^"\\]*(?:\\.[^"\\]*)*")'
+    r"|(?P<html><(?:[^<>]|<[^<>]*>)*>)|(?P<sign>->|--|[{}\[\];,=:+])"
     r"|(?P<word>(?<![\w.])-?(?:\.\d+|\d+(?:\.\d*)?)(?![\w.])|\w[\w.]*)|(?P<wrong>.)",
     re.DOTALL,
 )
