@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import select
 import stat
 import zlib
 from pathlib import Path
@@ -16,6 +17,8 @@ MAX_NETWORK_BYTES = 2**26
 """The largest file of a network, also after it is unpacked: 64 MiB."""
 MAX_TEXT_BYTES = 2**28
 """The largest file of any other kind: 256 MiB."""
+WRITER_MS = 5000
+"""How long a pipe is waited for that nobody has opened to write into."""
 _CHECK = "check the name and its permissions"
 
 
@@ -35,12 +38,13 @@ def read_bytes(path: Path, mend: str = _CHECK, *, most: int, below: Path | None 
             raise TopologyError("it lies outside the folder of the file that names it; copy it there")
         if below is not None and path.is_symlink():
             raise TopologyError("it is a symbolic link; copy the file itself there")
-        guard = 0 if below is None else os.O_NOFOLLOW | os.O_NONBLOCK
+        guard = os.O_NONBLOCK | (0 if below is None else os.O_NOFOLLOW)
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | guard)) as file:
             mode = os.fstat(file.fileno()).st_mode
             if not (stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and not plain)):
                 raise TopologyError("it is no plain file; copy what it holds into one")
-            content = file.read(most + 1)
+            first = _first_byte(file.fileno()) if stat.S_ISFIFO(mode) else b""
+            content = first + file.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         if isinstance(error, TopologyError):
             raise
@@ -48,6 +52,22 @@ def read_bytes(path: Path, mend: str = _CHECK, *, most: int, below: Path | None 
     if len(content) > most:
         raise TopologyError(f"it is longer than {most} bytes; make it smaller")
     return content
+
+
+def _first_byte(pipe: int) -> bytes:
+    """The first byte of a pipe, none where its writer has not said one yet; from now on reading waits for the writer.
+    TopologyError where there is no writer, or it said nothing."""
+    waiting = select.poll()
+    waiting.register(pipe, select.POLLIN)
+    waiting.poll(WRITER_MS)
+    try:
+        first = os.read(pipe, 1)
+        if not first:
+            raise TopologyError("nothing comes out of this pipe; start what writes into it, or name a plain file")
+    except BlockingIOError:
+        first = b""
+    os.set_blocking(pipe, True)
+    return first
 
 
 def unpacked(content: bytes) -> bytes:

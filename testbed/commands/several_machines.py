@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from testbed.commands.dask_link import add_tls, tls_files
 from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineLostError
+from testbed.model.json_values import read_text
 
 if TYPE_CHECKING:
     from testbed.machines.asked import MachinesRequest
@@ -59,10 +60,7 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
         _require_encryption(asked)
     place = None
     if args.place is not None:
-        try:
-            place = read_place(args.place.read_text(), f"--place {args.place}")
-        except OSError as error:
-            raise InputError(f"--place {args.place}: {error.strerror}") from None
+        place = read_place(read_text(args.place, where=f"--place {args.place}"), f"--place {args.place}")
     if args.underlay is not None:
         asked = replace(asked, underlay=args.underlay)
     return replace(asked, place=place, encrypt=args.encrypt)

@@ -36,9 +36,9 @@ def read_json(path: str | Path, where: str = "", *, mend: str = "name a JSON fil
     return parse_json(text, where or str(path), mend=mend)
 
 
-def read_text(path: str | Path, *, mend: str = "check the name and its permissions") -> str:
-    """The text of a file in UTF-8; InputError, which begins with the path and ends with ``mend``, where it cannot be read."""
-    with _located(str(path)):
+def read_text(path: str | Path, where: str = "", *, mend: str = "check the name and its permissions") -> str:
+    """The text of a file in UTF-8; InputError as ``read_json`` where it cannot be read."""
+    with _located(where or str(path)):
         return text_file.read_text(Path(path), mend)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,31 @@ def test_an_attribute_with_the_name_of_a_field_is_refused() -> None:
         Node(id="a", kind="host", attributes={"kind": "x"})
     with pytest.raises(TopologyError, match="'delay_s' has a field of its own"):
         Link(source="a", target="b", attributes={"delay_s": 1})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what another user made")
+def test_a_link_that_another_user_put_into_a_common_folder_is_not_followed(tmp_path: Path) -> None:
+    common, victim = tmp_path / "common", tmp_path / "victim"
+    common.mkdir()
+    common.chmod(0o1777)
+    victim.write_text("old")
+    link = common / "net.json"
+    link.symlink_to(victim)
+    os.chown(link, 54321, 54321, follow_symlinks=False)
+    with pytest.raises(TopologyError, match="another user's symbolic link"):
+        write_network_file(load_network("ring:3"), link)
+    assert victim.read_text() == "old" and link.is_symlink()
+    os.chown(link, 0, 0, follow_symlinks=False)
+    write_network_file(load_network("ring:3"), link)
+    assert load_network(victim).name == "ring:3" and link.is_symlink()
+
+
+def test_a_pipe_that_nobody_reads_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "net.json"
+    os.mkfifo(pipe)
+    with pytest.raises(TopologyError, match="cannot be written"):
+        write_network_file(load_network("ring:3"), pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_network_file(load_network("ring:3"), pipe)
+    assert b'"links"' in os.read(reader, 1 << 16)
+    os.close(reader)

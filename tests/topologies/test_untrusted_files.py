@@ -17,7 +17,7 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_fault, parse_fault_document
-from topologies import TopologyError, load_network
+from topologies import TopologyError, load_network, text_file
 from topologies.files.yaml_text import MAX_VALUES, parse_yaml
 from topologies.impairments import parse_impairments
 from topologies.text_file import MAX_NETWORK_BYTES
@@ -100,6 +100,20 @@ def test_a_network_comes_through_a_pipe() -> None:
     command = [sys.executable, "-m", "testbed.cli", "topology", "show", "/dev/stdin"]
     done = subprocess.run(command, input=b'{"nodes": [{"id": "a"}], "links": []}', capture_output=True, check=True)
     assert b"switches       1   a" in done.stdout and done.stderr == b""
+
+
+def test_a_pipe_is_read_when_somebody_writes_and_given_up_when_nobody_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_file, "WRITER_MS", 200)
+    pipe = tmp_path / "net.json"
+    os.mkfifo(pipe)
+    with pytest.raises(TopologyError, match="nothing comes out of this pipe"):
+        load_network(pipe)
+    slow = subprocess.Popen(["sh", "-c", 'exec >"$0"; sleep 0.6; echo \'{"nodes": [{"id": "a"}], "links": []}\'', pipe])
+    monkeypatch.setattr(text_file, "WRITER_MS", 400)
+    assert [node.id for node in load_network(pipe).nodes] == ["a"]
+    assert slow.wait() == 0
 
 
 LAUGHS = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(

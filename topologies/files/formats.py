@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -50,8 +52,12 @@ def write_whole(path: str | Path, content: bytes) -> None:
     """
     target = Path(os.path.realpath(path))
     try:
+        _refuse_planted_link(Path(path))
         if target.exists() and not target.is_file() and not target.is_dir():
-            target.write_bytes(content)
+            # a pipe that nobody reads from is refused at once
+            with open(target, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+                os.set_blocking(file.fileno(), True)
+                file.write(content)
             return
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
         handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
@@ -68,6 +74,16 @@ def write_whole(path: str | Path, content: bytes) -> None:
             raise
     except (OSError, ValueError) as error:
         raise TopologyError(f"{shortened(path)}: cannot be written ({reason(error)}); choose another place") from error
+
+
+def _refuse_planted_link(path: Path) -> None:
+    """TopologyError for a link that another user put into a folder like /tmp (as protected_symlinks of proc_sys_fs(5), which not
+    every machine sets)."""
+    if path.is_symlink():
+        link, folder = path.lstat(), path.parent.stat()
+        anybody_s = folder.st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_ISVTX | stat.S_IWOTH
+        if anybody_s and link.st_uid not in (os.geteuid(), folder.st_uid):
+            raise OSError(errno.EACCES, "another user's symbolic link in a folder that all may write")
 
 
 def is_there(path: str) -> bool:

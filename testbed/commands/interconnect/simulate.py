@@ -29,6 +29,7 @@ from testbed.commands.runs import show_place
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
 from testbed.model.schemas import refuse_unknown
+from topologies.files.formats import write_whole
 
 if TYPE_CHECKING:
     from testbed.interconnect.experiment import Experiment
@@ -269,14 +270,11 @@ def _read_traffic(path: str | None) -> Mapping[str, Any] | None:
 
 def _write_timeline(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """A line an event; the events leave the rows, which go on to the report."""
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            file.write("seed,time_s,event,router,input_link\n")
-            for row in rows:
-                for time_s, event, router, link in row.pop("nac_timeline"):
-                    file.write(f"{row['seed']},{time_s:.11f},{event},{router},{link}\n")
-    except OSError as error:
-        raise InputError(f"--nac-timeline {path}: {error.strerror}; give a file that can be written") from None
+    lines = ["seed,time_s,event,router,input_link\n"]
+    for row in rows:
+        for time_s, event, router, link in row.pop("nac_timeline"):
+            lines.append(f"{row['seed']},{time_s:.11f},{event},{router},{link}\n")
+    write_whole(path, "".join(lines).encode())
 
 
 def _document(

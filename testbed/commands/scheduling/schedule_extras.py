@@ -153,10 +153,7 @@ def draw(path: Path, traffic: Traffic, schedule: Schedule, network: str | None) 
     transfers = [[traffic.links[link] for link in transfer] for transfer in traffic.paths()]
     title = f"{network or 'traffic'}: {len(traffic)} transfers in {schedule.length} time frames ({schedule.method})"
     found = None if network is None else load_network(network)
-    try:
-        save_schedule(path, transfers, schedule.frames, found, title=title)
-    except OSError as error:
-        raise InputError(f"--draw {path}: {error.strerror}; name a file that can be written") from None
+    save_schedule(path, transfers, schedule.frames, found, title=title)
 
 
 def write_msccl(path: Path, traffic: Traffic, schedule: Schedule) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import CapabilityError, InputError
@@ -68,6 +69,10 @@ def _checked(address: str, tls: TlsFiles) -> Security:
         raise InputError(
             f"scheduler {address}: give --tls-ca, --tls-cert and --tls-key, or name the files in Dask's configuration"
         )
+    if strange := [path for path in given.values() if path is not None and _is_strange(Path(path))]:
+        raise InputError(
+            f"certificates of scheduler {address}: {strange[0]} is no plain file; copy what it holds into one"
+        )
     try:
         security.get_connection_args("client")
     except OSError as error:  # a missing file, or one that holds no certificate (ssl.SSLError)
@@ -75,6 +80,10 @@ def _checked(address: str, tls: TlsFiles) -> Security:
         why = error.strerror or "no certificate, or a key of another one"
         raise InputError(f"certificates of scheduler {address} ({files}) cannot be used: {why}") from None
     return security
+
+
+def _is_strange(path: Path) -> bool:
+    return path.exists() and not path.is_file()
 
 
 def _is_loopback(place: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.node_places import place_network
+from topologies.files.formats import write_whole
 
 if TYPE_CHECKING:
     from testbed.report.drawing.node_places import Point
@@ -76,7 +77,7 @@ def save_schedule(
         content = io.BytesIO()
         figure = draw_schedule(transfers, frames, network, title=title)
         figure.savefig(content, format=picture_format, dpi=150, metadata=metadata, facecolor=LIGHT["paper"])
-    target.write_bytes(content.getvalue())
+    write_whole(target, content.getvalue())
 
 
 def draw_busy_links(axes: Any, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:

@@ -1,0 +1,65 @@
+"""A pipe that nobody is at, a socket or a device in place of a file: one line, exit code 2, no waiting."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import main
+from topologies import text_file
+
+READ = {
+    "network": ["topology", "show", "FILE"],
+    "faults": ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--faults", "FILE"],
+    "pattern": ["bulk", "crossbar:2", "--pattern", "FILE"],
+    "place": ["up", "crossbar:2", "--machines", "2", "--place", "FILE"],
+    "campaign": ["campaign", "FILE"],
+    "traffic": ["schedule", "--traffic", "FILE"],
+    "authority": [
+        "campaign",
+        "--scheduler",
+        "tls://head:1",
+        *(w for n in ("ca", "cert", "key") for w in (f"--tls-{n}", "FILE")),
+    ],
+}
+WRITTEN = {
+    "network": ["topology", "export", "ring:3", "FILE"],
+    "frames": ["schedule", "crossbar:2", "--draw", "FILE"],
+    "schedule": ["schedule", "crossbar:2", "--output", "FILE"],
+    "pattern": ["sfio", "crossbar:2", "--compute-nodes", "1", "--io-nodes", "1", "--save-pattern", "FILE"],
+}
+
+
+@pytest.fixture(params=["pipe", "socket", "device"])
+def special(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(text_file, "WRITER_MS", 50)
+    place = tmp_path / "it.json"
+    if request.param == "pipe":
+        os.mkfifo(place)
+    elif request.param == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(place))
+    else:
+        place.symlink_to("/dev/full")
+    return place
+
+
+@pytest.mark.parametrize("words", READ.values(), ids=READ)
+def test_read(words: list[str], special: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(words, special, capsys)
+
+
+@pytest.mark.parametrize("words", WRITTEN.values(), ids=WRITTEN)
+def test_written(words: list[str], special: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if "--draw" in words:
+        special = special.rename(special.with_suffix(".svg"))
+    assert refused(words, special, capsys)
+
+
+def refused(words: list[str], special: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+    code = main([str(special) if word == "FILE" else word for word in words])
+    told = capsys.readouterr().err
+    return code == 2 and told.count("\n") == 1 and special.name in told
