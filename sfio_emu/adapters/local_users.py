@@ -1,40 +1,70 @@
-"""Whose process is at the other end of a TCP connection within this machine, as the kernel tells it (sock_diag(7))."""
+"""Whose process is at the other end of a connection within this machine, as the kernel tells it (sock_diag(7), unix(7))."""
 
 from __future__ import annotations
 
 import os
 import socket
 import struct
+from ipaddress import ip_address
 
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _REQUEST = 4, 20, 1
 _HEADER = struct.Struct("=IHHII")
-_PLACES = struct.Struct("!HH4s12x4s12x")
-"""Ports and IPv4 addresses: of the socket that is asked for, and of its peer."""
+_PLACES = struct.Struct("!HH16s16s")
+"""Ports and addresses (of IPv4: and 12 zeros): of the socket that is asked for, and of its peer."""
 _QUESTION = struct.Struct(f"=BBBxI{_PLACES.size}s4x8s")
 _ANSWER = struct.Struct(f"=BBBB{_PLACES.size}s12x12xII")
 _ANY_COOKIE = b"\xff" * 8
+_CREDENTIALS = struct.Struct("=iII")
 _ESTABLISHED = 1
 
 
-def is_own_user(stream: socket.socket) -> bool:
-    """Whether a process of this user holds the other end, both being on this machine (IPv4).
-
-    A socket that its process has closed is nobody's: the kernel shows it without an inode, and as root's. Where the kernel
-    cannot be asked the answer is no.
-    """
+def is_foreign_user(stream: socket.socket) -> bool:
+    """Whether the other end is on this machine and not known to be a process of this user."""
     try:
-        (theirs, their_port), (ours, our_port) = stream.getpeername(), stream.getsockname()
-        places = _PLACES.pack(their_port, our_port, socket.inet_aton(theirs), socket.inet_aton(ours))
-        body = _QUESTION.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 1 << _ESTABLISHED, places, _ANY_COOKIE)
+        user = _user_of_peer(stream)
+        theirs, ours = stream.getpeername(), stream.getsockname()
+    except OSError:
+        return True  # it went away
+    if user is None and stream.family != socket.AF_UNIX:
+        address = ip_address(theirs[0])
+        local = (getattr(address, "ipv4_mapped", None) or address).is_loopback or theirs[0] == ours[0]
+        return bool(local)
+    return user != os.geteuid()
+
+
+def is_own_user(stream: socket.socket) -> bool:
+    """Whether a process of this user holds the other end, both being on this machine. Where the kernel cannot be asked: no."""
+    try:
+        return _user_of_peer(stream) == os.geteuid()
+    except OSError:
+        return False
+
+
+def _user_of_peer(stream: socket.socket) -> int | None:
+    """The user whose process holds the other end, None where that is not on this machine or the kernel does not say.
+
+    A socket that its process has closed, or that nobody has accepted yet, is nobody's (-1): the kernel shows it without an
+    inode, and as root's. OSError where the stream has ended.
+    """
+    if stream.family == socket.AF_UNIX:
+        found = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return int(_CREDENTIALS.unpack(found)[1])
+    (theirs, their_port), (ours, our_port) = stream.getpeername()[:2], stream.getsockname()[:2]
+    try:
+        addresses = [socket.inet_pton(stream.family, address) for address in (theirs, ours)]
+        places = _PLACES.pack(their_port, our_port, *addresses)
+        body = _QUESTION.pack(stream.family, socket.IPPROTO_TCP, 0, 1 << _ESTABLISHED, places, _ANY_COOKIE)
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asking:
             asking.send(_HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST, 1, 0) + body)
             said = asking.recv(4096)
         if _HEADER.unpack_from(said)[1] != _SOCK_DIAG_BY_FAMILY:
-            return False
-        _, state, _, _, found, user, inode = _ANSWER.unpack_from(said, _HEADER.size)
+            return None
+        _, state, _, _, found_places, user, inode = _ANSWER.unpack_from(said, _HEADER.size)
     except (OSError, struct.error):
-        return False
-    return bool(found == places and state == _ESTABLISHED and inode != 0 and user == os.geteuid())
+        return None
+    if found_places != places or state != _ESTABLISHED:
+        return None
+    return int(user) if inode else -1
 
 
-__all__ = ["is_own_user"]
+__all__ = ["is_foreign_user", "is_own_user"]

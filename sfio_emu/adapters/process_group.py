@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from sfio_emu.adapters.local_users import is_foreign_user
 from sfio_emu.adapters.peer_mesh import PeerMesh
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.client.group_rounds import (
@@ -175,6 +176,9 @@ class GroupServer:
     def _accept(self) -> None:
         try:
             connection, _ = self._listening.accept()
+            if is_foreign_user(connection):
+                connection.close()
+                return
         except OSError:
             return  # it went away again
         connection.setblocking(False)
@@ -283,6 +287,10 @@ class SocketGroup:
             connection.settimeout(max(0.001, deadline_s - time.monotonic()) + LOSS_NOTICED_S)
             group._send(Frame(kind=Kind.HELLO, rank=rank, payload=hello))
             group._receive(Kind.WELCOME)
+            if is_foreign_user(connection):  # known only now: whoever has not accepted yet is nobody
+                raise GroupError(
+                    f"the process group at {address} is not known to be this user's; choose another address"
+                )
             connection.settimeout(None)
         except GroupError:
             group.close()

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from sfio_emu.adapters.key_files import new_key, read_key, write_key
-from sfio_emu.adapters.local_users import is_own_user
+from sfio_emu.adapters.local_users import is_foreign_user, is_own_user
+from sfio_emu.adapters.process_group import GroupServer, SocketGroup
+from sfio_emu.client.group_rounds import GroupError
 from tests.helpers.listeners import listener
 from tests.helpers.ordinary_user import as_ordinary_user
 
@@ -21,10 +23,23 @@ ASK = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.ar
 HEAR = ASK.format("print(s.recv(1) or 'turned away')")
 
 
-def connected() -> tuple[socket.socket, socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        client = socket.create_connection(door.getsockname())
+def connected(address: str = "127.0.0.1") -> tuple[socket.socket, socket.socket]:
+    with socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as door:
+        client = socket.create_connection(door.getsockname()[:2])
         return client, door.accept()[0]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_both_ends_of_one_user_know_each_other(address: str) -> None:
+    try:
+        client, ours = connected(address)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with client, ours:
+        assert is_own_user(ours) and is_own_user(client)
+        assert not is_foreign_user(ours) and not is_foreign_user(client)
+        client.close()
+        assert is_foreign_user(ours)
 
 
 def test_a_process_of_this_user_is_known_until_it_closes() -> None:
@@ -55,6 +70,38 @@ def test_another_user_is_turned_away_unless_everybody_is_served(
         assert "TimeoutError" in done.stderr  # served: the listener waits for its first word
     else:
         assert done.stdout.strip() == said, done.stderr
+
+
+JOIN = (
+    "from sfio_emu.adapters.process_group import SocketGroup; import sys\n"
+    "SocketGroup.join(sys.argv[1], 1, 2, 5).all_gather(b'foreign')"
+)
+SERVE = (
+    "from sfio_emu.adapters import process_group; import sys\n"
+    "process_group.is_foreign_user = lambda _: False\n"
+    "with process_group.GroupServer('tcp:127.0.0.1:0', 1) as server: print(server.address, flush=True); sys.stdin.read()"
+)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_another_user_takes_no_rank_of_a_group() -> None:
+    with GroupServer("tcp:127.0.0.1:0", 2) as server:
+        done = subprocess.run(
+            as_ordinary_user([sys.executable, "-c", JOIN, server.address]), capture_output=True, text=True, timeout=60
+        )
+        assert "the coordinator of the process group (rank 0 or the launcher) has ended" in done.stderr
+        with pytest.raises(GroupError, match="rank 1"):
+            SocketGroup.join(server.address, 0, 2, 0.5)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_nobody_joins_the_group_of_another_user() -> None:
+    words = as_ordinary_user([sys.executable, "-c", SERVE])
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as theirs:
+        assert theirs.stdout is not None
+        with pytest.raises(GroupError, match="not known to be this user's"):
+            SocketGroup.join(theirs.stdout.readline().strip(), 0, 1, 5)
+        theirs.communicate()
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o640, 0o604, 0o660])
