@@ -43,7 +43,7 @@ def run_over_loopback(plan: StripingPlan, root: Path, *, mtu: int) -> StripingMe
     if prediction is None:
         raise InputError("the simulated fabric cannot time this run; use --optimise and more than one host")
     sockets = {node: open_listening_socket("127.0.0.1", 0) for node in plan.placement.io}
-    listener = Listener([(sock, root / node) for node, sock in sockets.items()])
+    listener = Listener([(sock, root / node) for node, sock in sockets.items()], own_user=True)
     thread = threading.Thread(target=listener.serve_forever, daemon=True)
     addresses = {node: ("127.0.0.1", sock.getsockname()[1]) for node, sock in sockets.items()}
     thread.start()

@@ -1,0 +1,38 @@
+"""Striped files on the simulated fabric: their listeners on the machine's loopback serve nobody else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import testbed
+from testbed.striping.emulated import loopback
+from tests.helpers.ordinary_user import as_ordinary_user
+
+ASK = (
+    "import socket, sys\n"
+    "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), 10); s.settimeout(3)\n"
+    "print(s.recv(1) or 'turned away')"
+)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_another_user_is_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+    operations = loopback._operations
+
+    def attacked(plan: Any, root: Path, addresses: dict[str, tuple[str, int]], seconds: float) -> Any:
+        words = as_ordinary_user([sys.executable, "-c", ASK, str(next(iter(addresses.values()))[1])])
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        heard.append(done.stdout.strip() or done.stderr)
+        return operations(plan, root, addresses, seconds)
+
+    monkeypatch.setattr(loopback, "_operations", attacked)
+    plan = testbed.striping_plan("crossbar:4", 2, 2, file_bytes=10_000)
+    assert testbed.run(plan, fabric="simulator").verdict.invalid is None
+    assert heard == ["turned away"]
