@@ -20,6 +20,7 @@ READ = {
     "traffic": ["schedule", "--traffic", "FILE"],
     "authority": [
         "campaign",
+        "thousands",
         "--scheduler",
         "tls://head:1",
         *(w for n in ("ca", "cert", "key") for w in (f"--tls-{n}", "FILE")),
