@@ -9,7 +9,7 @@ import os
 import stat
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from topologies.errors import TopologyError
 from topologies.files.node_link import parse_document, parse_json, write_document
@@ -54,9 +54,7 @@ def write_whole(path: str | Path, content: bytes) -> None:
     try:
         _refuse_planted_link(Path(path))
         if target.exists() and not target.is_file() and not target.is_dir():
-            # a pipe that nobody reads from is refused at once
-            with open(target, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-                os.set_blocking(file.fileno(), True)
+            with open_to_write(target) as file:
                 file.write(content)
             return
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
@@ -84,6 +82,13 @@ def _refuse_planted_link(path: Path) -> None:
         anybody_s = folder.st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_ISVTX | stat.S_IWOTH
         if anybody_s and link.st_uid not in (os.geteuid(), folder.st_uid):
             raise OSError(errno.EACCES, "another user's symbolic link in a folder that all may write")
+
+
+def open_to_write(path: Path) -> BinaryIO:
+    """The emptied file; OSError where it cannot be written, at once for a pipe that nobody reads."""
+    file = open(path, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK, 0o666))  # noqa: SIM115
+    os.set_blocking(file.fileno(), True)
+    return file
 
 
 def is_there(path: str) -> bool:

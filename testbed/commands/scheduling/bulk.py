@@ -17,7 +17,7 @@ from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, wi
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
 from testbed.commands.parsing import FAULT_WORDS, read_faults, read_pattern, read_schedule
-from testbed.commands.runs import add_run_options, keep_run, show_verdict
+from testbed.commands.runs import add_run_options, keep_run, make_directory, show_verdict
 from testbed.commands.several_machines import (
     add_machine_options,
     enter_unless_elsewhere,
@@ -122,7 +122,7 @@ def _sessions(args: argparse.Namespace, plans: Sequence[BulkPlan], fabric_name: 
     from testbed.live.scenes import network_scene
 
     if args.store is not None:
-        args.store.mkdir(parents=True, exist_ok=True)
+        make_directory(args.store, "--store")
     sessions = []
     with ExitStack() as stack:
         fabric = open_bulk_fabric(

@@ -16,7 +16,7 @@ from testbed.commands.link_rates import add_link_rate, chosen_rate, repeated, wi
 from testbed.commands.live import start_live
 from testbed.commands.meaning import require_switches
 from testbed.commands.parsing import FAULT_WORDS, read_faults, read_schedule
-from testbed.commands.runs import add_run_options, keep_run, show_verdict
+from testbed.commands.runs import add_run_options, keep_run, make_directory, show_verdict
 from testbed.commands.several_machines import (
     add_machine_options,
     enter_unless_elsewhere,
@@ -157,7 +157,7 @@ def _session(args: argparse.Namespace, plan: StripingPlan, fabric: str) -> Strip
     with ExitStack() as stack:
         root = args.root
         if root is None:
-            _make(args.results)
+            make_directory(args.results, "--results")
             root = stack.enter_context(scratch_folder(args.results))
         title = f"{plan.network.name}: striped file over {plan.options.io_nodes} I/O nodes"
         scene = partial(
@@ -175,13 +175,6 @@ def _save_pattern(path: Path, plan: StripingPlan) -> int:
     write_whole(path, json.dumps({"pairs": pairs}).encode())
     print(f"{path}: {len(pairs)} pairs")
     return 0
-
-
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--results {directory}: {error.strerror}; choose a directory that can be written") from None
 
 
 def _show(session: StripingSession, directory: Path) -> None:

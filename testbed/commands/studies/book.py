@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from testbed.commands.runs import make_directory
 from testbed.commands.studies.experiment import chapters, find_experiments, pages_of_studies
 from testbed.errors import InputError
 from testbed.model.stored_runs import StoredRun, spokesman
@@ -27,7 +28,7 @@ def write_book(root: Path, pages: Path | None = None) -> Path:
     if pages is not None:
         for page, text in tables_of_pages(found, pages).items():
             write_below(page.parent, page.name, text.encode())
-    root.mkdir(parents=True, exist_ok=True)
+    make_directory(root, "--results")
     for name, text in book_pages(found, _read_drawing).items():
         write_below(root, f"book/{name}", text.encode())
     return root / "book" / "index.html"

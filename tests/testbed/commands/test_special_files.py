@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,7 @@ WRITTEN = {
     "network": ["topology", "export", "ring:3", "FILE"],
     "frames": ["schedule", "crossbar:2", "--draw", "FILE"],
     "schedule": ["schedule", "crossbar:2", "--output", "FILE"],
+    "book": ["replicate", "--book", "--results", "FILE"],
     "pattern": ["sfio", "crossbar:2", "--compute-nodes", "1", "--io-nodes", "1", "--save-pattern", "FILE"],
 }
 
@@ -58,6 +61,25 @@ def test_written(words: list[str], special: Path, capsys: pytest.CaptureFixture[
     if "--draw" in words:
         special = special.rename(special.with_suffix(".svg"))
     assert refused(words, special, capsys)
+
+
+@pytest.mark.emulation
+@pytest.mark.parametrize(
+    "words",
+    [["up", "crossbar:2", "--pcap", "t0->s1=FILE"], ["bulk", "crossbar:2", "--store", "FILE"]],
+    ids=["pcap", "store"],
+)
+def test_written_by_a_run_on_switches(words: list[str], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    named = [word.replace("FILE", "pipe") for word in words]
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli", *named],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1 and b"pipe: " in done.stderr
 
 
 def refused(words: list[str], special: Path, capsys: pytest.CaptureFixture[str]) -> bool:

@@ -27,6 +27,7 @@ class Capture:
     def __init__(self, sock: socket.socket, interface: str, path: Path) -> None:
         """Raises InputError where the file cannot be written."""
         from testbed.errors import InputError
+        from topologies.files.formats import open_to_write
 
         self.path = path
         with sock:
@@ -34,7 +35,7 @@ class Capture:
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             sock.bind((interface, _ETH_P_ALL))
             try:
-                file = path.open("wb")
+                file = open_to_write(path)
             except OSError as error:
                 raise InputError(
                     f"pcap file {path}: {error.strerror}; name a file in a directory that exists"
