@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.bulk.plan import Pair
-from testbed.errors import InputError, TestbedError
+from testbed.errors import InputError, InvalidRunError
 
 _HEADER = struct.Struct("!4sBBHIQI")
 _TRAILER = struct.Struct("!I")
@@ -22,7 +22,7 @@ OVERHEAD_BYTES = HEADER_BYTES + TRAILER_BYTES
 MAX_ATTEMPTS = 255
 
 
-class MessageError(TestbedError):
+class MessageError(InvalidRunError):
     """What arrived is no message: the connection cannot be used any longer."""
 
 

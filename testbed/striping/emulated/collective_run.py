@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from testbed.errors import TestbedError
+from testbed.errors import InvalidRunError
 from testbed.model.machine.strain import could_not_keep_up
 from testbed.striping.emulated.program_run import ProgramNetwork
 from testbed.striping.emulated.scratch_folders import scratch_folder
@@ -44,7 +44,7 @@ def run_collective(placement: Placement, access: CollectiveAccess) -> dict[str, 
     """Inside the sandbox: `seconds` of every repetition, `verified`, `crossed`: bytes over the links of the compute nodes, in
     the direction of the data, for one repetition, all frames; `payload`: what connections carried of it, each byte once; `invalid`: why the run says nothing, or None.
 
-    Raises TestbedError where the program fails.
+    Raises InvalidRunError where the program fails.
     """
     content = file_content(access.side**2 * 8, access.seed)
     with scratch_folder(Path.cwd()) as root:
@@ -83,5 +83,5 @@ def _told(network: ProgramNetwork, access: CollectiveAccess) -> dict[str, Any]:
     words = [sys.executable, "-m", "testbed.striping.emulated.collective_rank", json.dumps(asked)]
     end = network.run(words, time_limit_s=60)
     if end.exit_code:
-        raise TestbedError(f"rank {end.rank} of the collective access ended with exit code {end.exit_code}")
+        raise InvalidRunError(f"rank {end.rank} of the collective access ended with exit code {end.exit_code}")
     return dict(json.loads(answer.read_text()))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from testbed.errors import TestbedError
+from testbed.errors import InvalidRunError
 from testbed.striping.oracle import Bytes, file_content
 
 
@@ -43,7 +43,7 @@ class FragmentedAccess:
 def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: FragmentedAccess) -> dict[str, Any]:
     """Inside the sandbox: ``seconds`` of every repetition, ``verified``, ``cpu_fraction``, and ``invalid``: why it says nothing.
 
-    As many processes as I/O nodes. Raises TestbedError where the program fails.
+    As many processes as I/O nodes. Raises InvalidRunError where the program fails.
     """
     from testbed.bulk.planning import at_rate
     from testbed.model.machine.strain import could_not_keep_up
@@ -67,7 +67,7 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
             words = [sys.executable, "-m", "testbed.striping.emulated.fragmented_access", asked]
             end = network.run(words, time_limit_s=90)
             if end.exit_code:
-                raise TestbedError(f"rank {end.rank} of the access ended with exit code {end.exit_code}")
+                raise InvalidRunError(f"rank {end.rank} of the access ended with exit code {end.exit_code}")
         told = dict[str, Any](json.loads(answer.read_text()))
         verified = verified_subfiles(content, root, placement, access.stripe_unit)
     busy = told["cpu_fraction"]
