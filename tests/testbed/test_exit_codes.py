@@ -30,5 +30,5 @@ def test_a_rank_that_dies_makes_a_run_invalid() -> None:
         run=lambda words, time_limit_s: ProgramEnd(exit_code=137, rank=1),
     )
     access = CollectiveAccess(side=8, stripe_unit=64, operation="write", hints={}, repeat=1, seed=1)
-    with pytest.raises(testbed.errors.InvalidRunError, match="rank 1 .* exit code 137"):
+    with pytest.raises(testbed.errors.InvalidRunError, match=r"rank 1 .* exit code 137"):
         _told(network, access)
