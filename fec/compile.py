@@ -21,18 +21,38 @@ def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> A
     """``numba.njit(*signature, **options)`` of the function, kept in a cache directory of the user's.
 
     That is ``NUMBA_CACHE_DIR``, else ``parallel-communications-testbed/numba`` in ``XDG_CACHE_HOME``, else in ``~/.cache``: the
-    source tree may be read-only. Where no directory can be written, the code is compiled anew in every process.
+    source tree may be read-only. Where no directory can be written, or it is another user's (who could put code of his there),
+    the code is compiled anew in every process.
     """
     import numba
 
     _tell_of_compilations()
     if not numba.config.CACHE_DIR:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        numba.config.CACHE_DIR = str(base / "parallel-communications-testbed" / "numba")
+        numba.config.CACHE_DIR = own_cache()
     try:
-        return numba.njit(*signature, cache=True, **options)(function)
+        return numba.njit(*signature, cache=bool(numba.config.CACHE_DIR), **options)(function)
     except RuntimeError:  # numba's "no locator available"
         return numba.njit(*signature, **options)(function)
+
+
+@functools.cache
+def own_cache() -> str:
+    """The cache directory of the user's, made where there is none; others may write neither into it nor beside it. "" where it
+    is another user's, as under sudo that keeps HOME, or cannot be made."""
+    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in ("parallel-communications-testbed", "numba"):
+            place /= name
+            place.mkdir(mode=0o700, exist_ok=True)
+            found = place.stat()
+            if found.st_uid != os.geteuid():
+                return ""
+            if found.st_mode & 0o022:
+                place.chmod(found.st_mode & 0o755)
+    except OSError:
+        return ""
+    return str(place)
 
 
 @functools.cache
